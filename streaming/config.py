@@ -1,0 +1,270 @@
+"""The one configuration of all programs: a TOML file, every key overridable by the environment.
+
+``load`` returns a ``Config`` or raises ``ConfigError`` with one line: which file or variable, which
+key, what is wrong. Keys are documented in docs/config.toml. Secrets come from the environment or from
+the file and are never shown: ``Config.shown`` masks them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+PREFIX: Final = "KAFKA_TWIN_"
+_SECRET = re.compile(r"password|secret|token|oauth", re.IGNORECASE)
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message is for the person who wrote it."""
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Unknown keys and wrong types are errors in every section."""
+
+
+class Cluster(_Section):
+    """The cluster that is watched, and how to reach it."""
+
+    name: str = "kafka"
+    bootstrap: str = "127.0.0.1:9092"
+    client: dict[str, str | int | bool | float] = msgspec.field(default_factory=dict)
+
+
+class Bus(_Section):
+    """The topics between the programs; on the watched cluster unless ``bootstrap`` is set."""
+
+    bootstrap: str = ""
+    client: dict[str, str | int | bool | float] = msgspec.field(default_factory=dict)
+    prefix: str = "kafka-twin"
+    shards: int = 16
+    partitions: int = 4
+    replication_factor: int = -1
+    observations_retention_ms: int = 3_600_000
+
+
+class Collector(_Section):
+    """How often and how patiently the brokers are asked."""
+
+    interval_ms: int = 5_000
+    deadline_ms: int = 3_000
+    config_interval_ms: int = 60_000
+    timestamps: bool = True
+    include_topics: str = ".*"
+    exclude_topics: str = ""
+
+
+class TopicThreshold(_Section):
+    """KIP-1303 thresholds of the topics whose whole name is ``name`` or matches ``pattern``."""
+
+    name: str = ""
+    pattern: str = ""
+    local_log_ms: int = -2
+    local_log_bytes: int = -2
+
+
+class Eligibility(_Section):
+    """leader.election.eligible.local.log.ms/.bytes (KIP-1303), which no Kafka has yet; -1: off."""
+
+    local_log_ms: int = -1
+    local_log_bytes: int = -1
+    topics: list[TopicThreshold] = msgspec.field(default_factory=list)
+
+
+class Query(_Section):
+    """The Spark query."""
+
+    checkpoint: str = ".kafka-twin/checkpoint"
+    master: str = "local[2]"
+    trigger_ms: int = 1_000
+    state_partitions: int = 2
+    driver_memory: str = "1g"
+    max_offsets_per_trigger: int = 10_000
+
+
+class Exporter(_Section):
+    """What is served over HTTP."""
+
+    host: str = "127.0.0.1"
+    port: int = 9410
+    granularity: Literal["cluster", "topic", "partition"] = "partition"
+    max_series: int = 500_000
+
+
+class Config(_Section):
+    """All of it."""
+
+    cluster: Cluster = Cluster()
+    bus: Bus = Bus()
+    collector: Collector = Collector()
+    eligibility: Eligibility = Eligibility()
+    query: Query = Query()
+    exporter: Exporter = Exporter()
+
+    @property
+    def bus_bootstrap(self) -> str:
+        """Where the bus is: its own bootstrap, else the watched cluster's."""
+        return self.bus.bootstrap or self.cluster.bootstrap
+
+    @property
+    def bus_client(self) -> dict[str, Any]:
+        """Client settings for the bus; the watched cluster's where it is the same cluster."""
+        return dict(self.bus.client if self.bus.bootstrap else self.cluster.client)
+
+    def shown(self) -> dict[str, Any]:
+        """The configuration as plain data with every secret masked."""
+        masked: dict[str, Any] = _mask(msgspec.to_builtins(self))
+        return masked
+
+
+def load(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
+    """Read the file (if any), lay the environment over it, check every value.
+
+    Raises:
+        ConfigError: one line with file or variable, key and reason.
+    """
+    environment = os.environ if environment is None else environment
+    data, origin = _read(path)
+    for name, section, key, kind in _environment_names():
+        if name in environment:
+            target = data.setdefault(section, {})
+            if not isinstance(target, dict):
+                raise ConfigError(f"{origin}: {section} must be a table, e.g. [{section}]")
+            target[key] = _parsed(name, environment[name], kind)
+            _convert(data, name)
+    known = {name for name, *_ in _environment_names()} | _NOT_CONFIG
+    for name in environment:
+        if name.startswith(PREFIX) and name not in known and not name.startswith(_CLIENT_PREFIXES):
+            raise ConfigError(
+                f"environment: {name} is no setting; see docs/config.toml for the keys"
+            )
+    for name, value in environment.items():
+        for prefix in _CLIENT_PREFIXES:
+            if name.startswith(prefix):
+                section = prefix.removeprefix(PREFIX).split("_")[0].lower()
+                client = data.setdefault(section, {}).setdefault("client", {})
+                client[name.removeprefix(prefix).lower()] = value
+    config = _convert(data, origin)
+    _check(config, origin)
+    return config
+
+
+_NOT_CONFIG: Final = {f"{PREFIX}CONFIG", f"{PREFIX}CACHE"}
+_CLIENT_PREFIXES: Final = (f"{PREFIX}CLUSTER_CLIENT_", f"{PREFIX}BUS_CLIENT_")
+
+
+def _read(path: Path | None) -> tuple[dict[str, Any], str]:
+    if path is None:
+        return {}, "environment"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")), str(path)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}") from None
+
+
+def _convert(data: dict[str, Any], origin: str) -> Config:
+    try:
+        return msgspec.convert(data, Config)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at ")
+        key = place.strip("`").removeprefix("$.") or "top level"
+        raise ConfigError(f"{origin}: {key}: {reason}") from None
+
+
+def _environment_names() -> Iterator[tuple[str, str, str, Any]]:
+    for section in msgspec.structs.fields(Config):
+        for field in msgspec.structs.fields(section.type):
+            if field.name not in ("client", "topics"):
+                yield (
+                    f"{PREFIX}{section.name}_{field.name}".upper(),
+                    section.name,
+                    field.name,
+                    field.type,
+                )
+
+
+def _parsed(name: str, text: str, kind: Any) -> Any:
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"environment: {name}: {error}") from None
+
+
+def _check(config: Config, origin: str) -> None:
+    """Values that have the right type and still cannot be."""
+
+    def need(ok: bool, key: str, reason: str) -> None:
+        if not ok:
+            raise ConfigError(f"{origin}: {key}: {reason}")
+
+    c = config
+    need(bool(c.cluster.name), "cluster.name", "must not be empty; it labels every series")
+    need("/" not in c.cluster.name, "cluster.name", "must not contain '/'")
+    need(bool(c.cluster.bootstrap), "cluster.bootstrap", "must name at least one host:port")
+    for key, value in (
+        ("cluster.bootstrap", c.cluster.bootstrap),
+        ("bus.bootstrap", c.bus.bootstrap),
+    ):
+        for address in filter(None, value.split(",")):
+            host, _, port = address.strip().rpartition(":")
+            need(bool(host) and port.isdigit() and 0 < int(port) < 65536, key,
+                 f"{address.strip()!r} is not host:port")  # fmt: skip
+    need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
+         "must be letters, digits, '.', '_' or '-'")  # fmt: skip
+    need(1 <= c.bus.shards <= 4096, "bus.shards", "must be 1 to 4096")
+    need(1 <= c.bus.partitions <= 1024, "bus.partitions", "must be 1 to 1024")
+    need(c.bus.replication_factor == -1 or c.bus.replication_factor >= 1, "bus.replication_factor",
+         "must be at least 1, or -1 for the broker's default")  # fmt: skip
+    need(c.bus.observations_retention_ms >= 60_000, "bus.observations_retention_ms",
+         "must be at least 60000: a lost checkpoint is rebuilt from what is kept")  # fmt: skip
+    need(c.collector.interval_ms >= 200, "collector.interval_ms", "must be at least 200")
+    need(c.collector.deadline_ms >= 50, "collector.deadline_ms", "must be at least 50")
+    need(c.collector.config_interval_ms >= 1000, "collector.config_interval_ms",
+         "must be at least 1000")  # fmt: skip
+    for key, pattern in (("include_topics", c.collector.include_topics),
+                         ("exclude_topics", c.collector.exclude_topics)):  # fmt: skip
+        need(_compiles(pattern), f"collector.{key}", f"{pattern!r} is not a regular expression")
+    for i, topic in enumerate(c.eligibility.topics):
+        key = f"eligibility.topics[{i}]"
+        need(bool(topic.name) != bool(topic.pattern), key, "needs either name or pattern")
+        need(
+            _compiles(topic.pattern),
+            f"{key}.pattern",
+            f"{topic.pattern!r} is not a regular expression",
+        )
+        need(min(topic.local_log_ms, topic.local_log_bytes) >= -2, key,
+             "thresholds are positive, -1 (off) or -2 (inherit)")  # fmt: skip
+    need(min(c.eligibility.local_log_ms, c.eligibility.local_log_bytes) >= -1, "eligibility",
+         "thresholds are positive, or -1 (off)")  # fmt: skip
+    need(c.query.trigger_ms >= 100, "query.trigger_ms", "must be at least 100")
+    need(c.query.state_partitions >= 1, "query.state_partitions", "must be at least 1")
+    need(re.fullmatch(r"[1-9]\d*[mg]", c.query.driver_memory) is not None, "query.driver_memory",
+         "must look like 512m or 2g")  # fmt: skip
+    need(c.query.max_offsets_per_trigger >= c.bus.shards, "query.max_offsets_per_trigger",
+         "must be at least bus.shards")  # fmt: skip
+    need(0 <= c.exporter.port < 65536, "exporter.port", "must be 0 to 65535")
+    need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def _mask(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {k: _mask(v, k) for k, v in value.items()}
+    return "***" if _SECRET.search(key) and value != "" else value

@@ -1,0 +1,282 @@
+"""Every column of every table, once: name, type, unit, meaning and where it is read from.
+
+The Arrow schemas, the strict decoder (``frames``), the state of a shard (``fleet``) and the
+documentation page all derive from this file. It imports nothing of ours.
+
+Conventions
+    * ``UNKNOWN`` (-1) is Kafka's own "not known" in offset, time and size columns, never a zero.
+    * Tri-state columns hold 1 yes, 0 no, -1 unknown.
+    * Times are milliseconds since the epoch, offsets are record positions, sizes are bytes; the
+      unit is the last word of the name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Final
+
+import pyarrow as pa
+
+UNKNOWN: Final = -1
+NO_BROKER: Final = -1
+NOT_SET: Final = -2
+"""A topic does not override this setting: the cluster-wide value holds. (-1 is "switched off".)"""
+
+CLUSTER_WIDE: Final = ""
+"""The name under which the ``configs`` table lists the cluster-wide values."""
+
+
+class Slot(IntFlag):
+    """What the controller says of one replica of a partition."""
+
+    IN_ISR = 1
+    IN_ELR = 2
+    LAST_KNOWN_ELR = 4
+    OFFLINE = 8  # its broker is fenced or its log directory failed
+    ADDING = 16
+    REMOVING = 32
+
+
+class PendingUpload(IntEnum):
+    """Why the earliest pending upload offset (ListOffsets -6) is what it is.
+
+    Kafka answers -1 for several reasons; the collector tells them apart by the other offsets of the
+    same replica. Source: UnifiedLog.fetchEarliestPendingUploadOffset and ReplicaManager.fetchOffset,
+    Kafka 4.3.
+    """
+
+    KNOWN = 0
+    ABSENT = 1  # not asked, refused, or the broker is older than 4.2
+    NOTHING_TIERED = 2  # remote storage is off, or nothing has been uploaded yet
+    ALL_TIERED = 3  # last tiered offset + 1 == log end: Kafka suppresses the answer
+    LEARNING = 4  # something is tiered, but this replica's task has not run yet
+
+
+class Coverage(IntEnum):
+    """Whether a replica holds enough local log to lead (KIP-1303)."""
+
+    THIN = 0  # every enabled threshold is known and missed
+    WARM = 1
+    ASSUMED = 2  # a number it depends on is unknown: eligible by the KIP's rule
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: ``dtype`` is its Arrow type, ``fill`` what a row holds before anyone told."""
+
+    name: str
+    dtype: pa.DataType
+    meaning: str
+    source: str = ""
+    fill: int | str | bytes | bool = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A kind of frame. ``version`` rises when a column changes; a reader refuses others."""
+
+    kind: str
+    version: int
+    meaning: str
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema every frame of this kind has, exactly."""
+        return pa.schema([pa.field(c.name, c.dtype, nullable=False) for c in self.columns])
+
+
+_I8, _U8, _I16, _I32, _I64 = pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.int64()
+_TEXT, _UUID = pa.dictionary(_I32, pa.string()), pa.dictionary(_I32, pa.binary(16))
+
+_PARTITION_KEY = (
+    Column("topic", _TEXT, "topic name", "Metadata", fill=""),
+    Column("topic_id", _UUID, "topic id, 16 bytes; a recreated topic has a new one", "Metadata"),
+    Column("partition", _I32, "partition number", "Metadata"),
+)
+
+BROKERS = Table(
+    "brokers",
+    1,
+    "One row a registered broker.",
+    (
+        Column("broker", _I32, "broker id", "DescribeCluster"),
+        Column("rack", _TEXT, "rack, empty if none", "DescribeCluster", fill=""),
+        Column("host", _TEXT, "advertised host:port, empty if unknown", "DescribeCluster", fill=""),
+        Column("fenced", _I8, "the controller keeps it out (tri-state)", "DescribeCluster v2"),
+        Column("answered", pa.bool_(), "it answered this cycle within its deadline", fill=False),
+        Column("answered_in_ms", _I32, "time until its last answer of the cycle, ms"),
+        Column("log_dir_total_bytes", _I64, "size of its log volumes", "DescribeLogDirs v4"),
+        Column("log_dir_usable_bytes", _I64, "free space of its log volumes", "DescribeLogDirs v4"),
+    ),
+)
+
+PARTITIONS = Table(
+    "partitions",
+    1,
+    "One row a partition: what the controller knows of it.",
+    (
+        *_PARTITION_KEY,
+        Column("leader", _I32, "leader's broker id, -1 if none", "Metadata"),
+        Column("leader_epoch", _I32, "leader epoch", "Metadata"),
+        Column("elr_known", pa.bool_(), "the IN_ELR marks are an answer", fill=False),
+        Column("replicas", pa.list_(pa.field("item", _I32, nullable=False)),
+               "broker ids in assignment order", "Metadata"),
+        Column("slots", pa.list_(pa.field("item", _U8, nullable=False)),
+               "marks (Slot) of each replica, same order",
+               "Metadata, DescribeTopicPartitions, ListPartitionReassignments"),
+    ),
+)  # fmt: skip
+
+_SAMPLE = (
+    Column("log_start_offset", _I64, "first offset of the log", "ListOffsets -2, replica -2"),
+    Column("local_log_start_offset", _I64, "first offset on disk", "ListOffsets -4, replica -2"),
+    Column("log_end_offset", _I64, "offset of the next record", "ListOffsets -1, replica -2"),
+    Column("last_tiered_offset", _I64, "last offset it knows to be in remote storage",
+           "ListOffsets -5, replica -2"),
+    Column("pending_upload_offset", _I64, "first offset not yet in remote storage",
+           "ListOffsets -6, replica -2"),
+    Column("pending_upload", _I8, "why that offset is what it is (PendingUpload)",
+           fill=PendingUpload.ABSENT),
+    Column("local_log_bytes", _I64, "bytes of its segments on disk", "DescribeLogDirs"),
+    Column("local_start_timestamp_ms", _I64, "timestamp of the first record on its disk",
+           "Fetch at the local log start"),
+    Column("error_code", _I16, "Kafka error code of its last answer, 0 if none", fill=0),
+)  # fmt: skip
+
+REPLICAS = Table(
+    "replicas",
+    1,
+    "One row a replica that answered: what the replica itself says of its log.",
+    (*_PARTITION_KEY, Column("broker", _I32, "broker id"), *_SAMPLE),
+)
+
+_TOPIC_CONFIG = (
+    Column("min_insync_replicas", _I32, "min.insync.replicas", "DescribeConfigs"),
+    Column("unclean_leader_election", _I8, "unclean.leader.election.enable", "DescribeConfigs"),
+    Column("remote_storage", _I8, "remote.storage.enable", "DescribeConfigs"),
+    Column("compacted", _I8, "cleanup.policy contains compact", "DescribeConfigs"),
+    Column("local_retention_ms", _I64, "effective local.retention.ms, -1 unlimited or unknown",
+           "DescribeConfigs"),
+    Column("local_retention_bytes", _I64, "effective local.retention.bytes, likewise",
+           "DescribeConfigs"),
+    Column("eligible_local_log_ms", _I64,
+           "leader.election.eligible.local.log.ms, -2 not overridden",
+           "the twin's config (KIP-1303)", fill=NOT_SET),
+    Column("eligible_local_log_bytes", _I64,
+           "leader.election.eligible.local.log.bytes, -2 not overridden",
+           "the twin's config (KIP-1303)", fill=NOT_SET),
+)  # fmt: skip
+
+_CLUSTER_CONFIG = (
+    Column("replica_lag_time_max_ms", _I64, "replica.lag.time.max.ms", "DescribeConfigs"),
+    Column("elr_enabled", _I8, "eligible leader replicas are on (KIP-966)",
+           "ApiVersions, eligible.leader.replicas.version"),
+    Column("last_tiered_fetch", _I8, "follower.fetch.last.tiered.offset.enable (KIP-1023)",
+           "DescribeConfigs"),
+)  # fmt: skip
+
+CONFIGS = Table(
+    "configs",
+    1,
+    "One row a topic, and one under the empty name for the cluster-wide values.",
+    (
+        Column("topic", _TEXT, "topic name, empty: cluster-wide", fill=""),
+        *_TOPIC_CONFIG,
+        *_CLUSTER_CONFIG,
+    ),
+)
+
+FLEET_CLUSTER = Table(
+    "fleet.cluster",
+    1,
+    "State: one row, how far the listing of the newest cycle has come.",
+    (
+        Column("listed_at_ms", _I64, "cycle whose partitions are being listed"),
+        Column("listed_parts", pa.binary(), "a bit for each part of the listing seen", fill=b""),
+        Column("listing_whole_at_ms", _I64, "newest cycle whose listing was complete"),
+    ),
+)
+
+FLEET_TOPICS = Table(
+    "fleet.topics", 1, "State: one row a topic of the shard, sorted by name and id.",
+    _PARTITION_KEY[:2],
+)  # fmt: skip
+
+FLEET_CONFIGS = Table(
+    "fleet.configs",
+    1,
+    "State: one row a configured topic, sorted by name; the empty name holds cluster-wide values.",
+    (*CONFIGS.columns, Column("configured_at_ms", _I64, "when it was observed")),
+)
+
+FLEET_BROKERS = Table(
+    "fleet.brokers",
+    1,
+    "State: one row a broker, sorted by id.",
+    (
+        *BROKERS.columns,
+        Column("listed_at_ms", _I64, "when the cluster last listed it"),
+        Column("answered_at_ms", _I64, "when it last answered"),
+    ),
+)
+
+FLEET_PARTITIONS = Table(
+    "fleet.partitions",
+    1,
+    "State and findings: one row a partition, sorted by topic and number.",
+    (
+        Column("topic_index", _I32, "row in fleet.topics"),
+        Column("partition", _I32, "partition number"),
+        Column("listed_at_ms", _I64, "when the cluster last listed it"),
+        Column("described_at_ms", _I64, "when the view that holds was observed"),
+        Column("leader", _I32, "leader's broker id, -1 if none"),
+        Column("leader_epoch", _I32, "leader epoch"),
+        Column("elr_known", pa.bool_(), "the IN_ELR marks are an answer", fill=False),
+        Column("slots_used", _U8, "rows it has in fleet.replicas", fill=0),
+        Column("assigned", _U8, "how many of them are assigned; the rest is ahead of the listing",
+               fill=0),
+        Column("leader_end_before_offset", _I64, "leader's log end as the last cycle left it"),
+        Column("leader_end_before_at_ms", _I64, "when that was sampled"),
+        Column("next_leader_kafka", _I32, "who leads if the leader is lost, Kafka's rule"),
+        Column("next_leader_kip1303", _I32, "the same under KIP-1303"),
+        Column("next_outcome_kafka", _I8, "how safe that leader is (LossOutcome)"),
+        Column("next_outcome_kip1303", _I8, "the same under KIP-1303"),
+        Column("risks", _I32, "bits of the risks that hold (Risk)", fill=0),
+    ),
+)  # fmt: skip
+
+FLEET_REPLICAS = Table(
+    "fleet.replicas",
+    1,
+    "State and findings: one row a replica, in the order of fleet.partitions and of assignment.",
+    (
+        Column("broker", _I32, "broker id", fill=NO_BROKER),
+        Column("slot", _U8, "marks (Slot)", fill=0),
+        Column("sampled_at_ms", _I64, "when the replica last answered"),
+        *_SAMPLE,
+        Column("caught_up_at_ms", _I64, "when it was last known to be caught up"),
+        Column("caught_up_before_ms", _I64, "the same as the last cycle left it"),
+        Column("in_sync", _I8, "caught up by Kafka's rule (tri-state)"),
+        Column("coverage", _I8, "enough local log to lead (Coverage)", fill=Coverage.ASSUMED),
+    ),
+)
+
+OBSERVATIONS: Final = {t.kind: t for t in (BROKERS, PARTITIONS, REPLICAS, CONFIGS)}
+STATE: Final = {
+    t.kind: t
+    for t in (
+        FLEET_CLUSTER,
+        FLEET_TOPICS,
+        FLEET_CONFIGS,
+        FLEET_BROKERS,
+        FLEET_PARTITIONS,
+        FLEET_REPLICAS,
+    )
+}
+ALL: Final = OBSERVATIONS | STATE
+
+SAMPLE_COLUMNS: Final = tuple(c.name for c in _SAMPLE)
+TOPIC_CONFIG_COLUMNS: Final = tuple(c.name for c in _TOPIC_CONFIG)
+CLUSTER_CONFIG_COLUMNS: Final = tuple(c.name for c in _CLUSTER_CONFIG)
