@@ -1,12 +1,12 @@
 """The state of one shard: everything the twin holds of its partitions, as arrays.
 
 Rows are partitions, sorted by topic and number; columns are replica slots in assignment order, so
-slot 0 is the preferred replica. A slot without a replica holds NO_BROKER. Slots from ``assigned`` on
-are guests: replicas that answered before any listing named them.
+slot 0 is the preferred replica. A slot without a replica holds NO_BROKER. Slots from ``assigned``
+on are guests: replicas that answered before any listing named them.
 
-A ``Fleet`` is a value: functions return a new one. Its field names are the columns of the ``fleet.*``
-tables. ``encode`` and ``decode`` turn it into a message and back; the same bytes are Spark's state and
-the snapshot that consumers read.
+A ``Fleet`` is a value: functions return a new one. Its field names are the columns of the
+``fleet.*`` tables. ``encode`` and ``decode`` turn it into a message and back; the same bytes are
+Spark's state and the snapshot that consumers read.
 """
 
 from __future__ import annotations
@@ -135,19 +135,22 @@ class Fleet:
     @property
     def present(self) -> Array:
         """[P, R] the slot holds an assigned replica."""
-        return (np.arange(self.slots) < self.assigned[:, None]) & (self.broker != NO_BROKER)
+        present: Array = np.arange(self.slots) < self.assigned[:, None]
+        return present
 
     @property
     def leads(self) -> Array:
         """[P, R] the slot of the leader; no slot where there is none."""
-        return (self.broker == self.leader[:, None]) & (self.broker != NO_BROKER)
+        leads: Array = (self.broker == self.leader[:, None]) & (self.broker != NO_BROKER)
+        return leads
 
     def marked(self, mark: Slot) -> Array:
         """[P, R] the controller marks the replica so."""
-        return (self.slot & np.uint8(mark)) != 0
+        marked: Array = (self.slot & np.uint8(mark)) != 0
+        return marked
 
     def of_leader(self, table: Array) -> Array:
-        """[P] the leader's value of a [P, R] table, UNKNOWN where there is no leader among the slots."""
+        """[P] the leader's value of a [P, R] table, UNKNOWN where no slot leads."""
         leads = self.leads
         value = table[np.arange(len(self)), leads.argmax(axis=1)] if self.slots else self.leader
         return np.where(leads.any(axis=1), value, np.array(UNKNOWN, table.dtype))
@@ -160,7 +163,7 @@ class Fleet:
         """A cluster-wide value, as the column's fill where nobody told."""
         row = np.flatnonzero(self.configs.topic == CLUSTER_WIDE)
         if not len(row):
-            return int(_FILL_CONFIGS[name])  # type: ignore[call-overload]
+            return int(_FILL_CONFIGS[name])
         return int(getattr(self.configs, name)[row[0]])
 
     def topic_setting(self, name: str) -> Array:
@@ -196,10 +199,10 @@ def empty(cluster: str, shard: int, shards: int) -> Fleet:
     )
 
 
-def rearranged(fleet: Fleet, rows: Array) -> dict[str, Array]:
+def rearranged(fleet: Fleet, rows: Array) -> dict[str, Any]:
     """The [P] and [P, R] columns with their rows picked by index; -1 makes a blank row."""
     made = rows < 0
-    columns: dict[str, Array] = {}
+    columns: dict[str, Any] = {}
     for name in (*PARTITION_COLUMNS, *REPLICA_COLUMNS):
         old = getattr(fleet, name)
         if made.any():
@@ -216,7 +219,7 @@ def widened(fleet: Fleet, slots: int) -> Fleet:
     """The fleet with at least that many replica slots."""
     if fleet.slots >= slots:
         return fleet
-    more = {}
+    more: dict[str, Any] = {}
     for name in REPLICA_COLUMNS:
         old = getattr(fleet, name)
         more[name] = blank(_REPLICA[name], (len(fleet), slots))

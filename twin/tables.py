@@ -42,8 +42,8 @@ class PendingUpload(IntEnum):
     """Why the earliest pending upload offset (ListOffsets -6) is what it is.
 
     Kafka answers -1 for several reasons; the collector tells them apart by the other offsets of the
-    same replica. Source: UnifiedLog.fetchEarliestPendingUploadOffset and ReplicaManager.fetchOffset,
-    Kafka 4.3.
+    same replica. Source: UnifiedLog.fetchEarliestPendingUploadOffset, ReplicaManager.fetchOffset
+    of Kafka 4.3.
     """
 
     KNOWN = 0

@@ -1,0 +1,61 @@
+"""When was each replica caught up with its leader, and does that make it in sync.
+
+Kafka's leader keeps two numbers for each follower and moves one of them at every fetch
+(Replica.updateFetchStateOrThrow): a fetch at or beyond the leader's log end means caught up now;
+one at or beyond the log end of the fetch before means caught up then. No API tells them. Here the
+samples of a cycle stand for the fetches, so an estimate is late by at most one interval.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.fleet import Array, Fleet
+from twin.tables import UNKNOWN, Slot
+
+
+def caught_up_at_ms(fleet: Fleet) -> NDArray[np.int64]:
+    """[P, R] the newest time at which the replica is known to have had all the leader had.
+
+    Derived from what the last cycle left and from this cycle's samples alone, so the order in which
+    these came does not matter. The leader is caught up whenever it answers.
+    """
+    end = fleet.log_end_offset
+    leader_end = fleet.of_leader(end)[:, None]
+    leader_at = fleet.of_leader(fleet.sampled_at_ms)[:, None]
+    before, before_at = (
+        fleet.leader_end_before_offset[:, None],
+        fleet.leader_end_before_at_ms[:, None],
+    )
+    then = (end != UNKNOWN) & (before != UNKNOWN) & (end >= before)
+    now = (end != UNKNOWN) & (leader_end != UNKNOWN) & (end >= leader_end)
+    at = np.maximum(fleet.caught_up_before_ms, np.where(then, before_at, UNKNOWN))
+    at = np.maximum(at, np.where(now, leader_at, UNKNOWN))
+    return np.where(fleet.leads, fleet.sampled_at_ms, at)
+
+
+def in_sync(fleet: Fleet, now_ms: int) -> Array:
+    """[P, R] tri-state: the leader, equal to the leader's log end, or caught up recently enough.
+
+    Unknown where the replica was never seen caught up, unless the controller itself has it outside
+    the ISR. Source: ReplicaState.isCaughtUp, Kafka 4.3.
+    """
+    end = fleet.log_end_offset
+    leader_end = fleet.of_leader(end)[:, None]
+    lag_max_ms = fleet.setting("replica_lag_time_max_ms")
+    at = fleet.caught_up_at_ms
+    recent = (at != UNKNOWN) & (lag_max_ms != UNKNOWN) & (now_ms - at <= lag_max_ms)
+    equal = (end != UNKNOWN) & (end == leader_end)
+    yes = fleet.leads | equal | recent
+    seen_behind = (at != UNKNOWN) & (lag_max_ms != UNKNOWN) & (leader_end != UNKNOWN)
+    no = ~yes & (seen_behind | ~fleet.marked(Slot.IN_ISR))
+    return np.where(yes, 1, np.where(no, 0, UNKNOWN)).astype(np.int8)
+
+
+def lag_records(fleet: Fleet) -> NDArray[np.int64]:
+    """[P, R] records the replica is behind its leader, UNKNOWN where either end is."""
+    end = fleet.log_end_offset
+    leader_end = fleet.of_leader(end)[:, None]
+    known = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    return np.where(known, np.maximum(leader_end - end, 0), UNKNOWN)

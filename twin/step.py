@@ -1,0 +1,53 @@
+"""The whole state machine: a fleet, what was observed, and the time make a fleet and what changed.
+
+Replay, what-if, tests, the benchmark and Spark all call ``step``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twin.changes import Change, changes
+from twin.fleet import Fleet
+from twin.frames import Frame
+from twin.merge import merge
+from twin.rules.coverage import coverage
+from twin.rules.election import next_leaders
+from twin.rules.replication import caught_up_at_ms, in_sync
+from twin.rules.risks import risks
+
+
+def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet, list[Change]]:
+    """The fleet after an observation, and what a person would want to hear of.
+
+    Args:
+        fleet: the shard as it was.
+        observation: frames of one cycle, in any order; some may be late or seen before.
+        now_ms: the time against which ages and spans are judged.
+
+    Raises:
+        FrameRefused: a frame contradicts itself or belongs elsewhere; the fleet is unchanged.
+    """
+    merged = fleet
+    for frame in observation:
+        merged = merge(merged, frame)
+    if merged is fleet:
+        return fleet, []
+    after = assess(merged, now_ms)
+    return after, changes(fleet, after)
+
+
+def assess(fleet: Fleet, now_ms: int) -> Fleet:
+    """The fleet with every finding made anew. To add a rule, add its line here."""
+    fleet = replace(fleet, caught_up_at_ms=caught_up_at_ms(fleet))
+    fleet = replace(fleet, in_sync=in_sync(fleet, now_ms), coverage=coverage(fleet, now_ms))
+    leaders = next_leaders(fleet)
+    fleet = replace(
+        fleet,
+        next_leader_kafka=leaders.kafka,
+        next_outcome_kafka=leaders.kafka_outcome,
+        next_leader_kip1303=leaders.kip1303,
+        next_outcome_kip1303=leaders.kip1303_outcome,
+    )
+    return replace(fleet, risks=risks(fleet))
