@@ -43,7 +43,7 @@ class Outcome(IntEnum):
 
 
 class LossOutcome(IntEnum):
-    """What losing its leader does to a partition, best first. Stored and exported by these words."""
+    """What losing its leader does to a partition, best first. Stored: values never change."""
 
     CLEAN_WARM = 0  # an in-sync replica with enough local log leads
     CLEAN_THIN = 1  # an in-sync replica leads, and reads from remote storage what consumers ask
@@ -95,15 +95,16 @@ def elect(
     if preference is not None:
         ballot = _reordered(ballot, preference)
 
-    isr_is_empty = ~ballot.in_isr.any(axis=1)
-    elr_is_empty = ~ballot.in_elr.any(axis=1)
-    clean = ballot.acceptable & (ballot.in_isr | (isr_is_empty[:, None] & ballot.in_elr))
-    leads_now = ballot.broker == ballot.leader[:, None]
+    isr_is_empty = np.logical_not(ballot.in_isr.any(axis=1))
+    elr_is_empty = np.logical_not(ballot.in_elr.any(axis=1))
+    clean: Slots = ballot.acceptable & (ballot.in_isr | (isr_is_empty[:, None] & ballot.in_elr))
+    leads_now: Slots = ballot.broker == ballot.leader[:, None]
     # lastKnownElr is consulted only when nobody is left in either set.
-    last_known = (
+    last_known: Slots = (
         ballot.acceptable
         & (ballot.broker == ballot.last_known_leader[:, None])
-        & (isr_is_empty & elr_is_empty)[:, None]
+        & isr_is_empty[:, None]
+        & elr_is_empty[:, None]
     )
 
     # The candidates in the order the controller asks them; the first that answers wins.

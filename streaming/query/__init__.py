@@ -1,0 +1,1 @@
+"""The Spark query: observations in, snapshots and events out."""

@@ -1,0 +1,54 @@
+"""Events as the JSON that goes to the events topic.
+
+Every event has ``id``, ``kind``, ``cluster``, ``at_ms`` and ``text``; the rest depends on its kind. An
+event told twice has the same id, so that readers of an at-least-once topic can tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from twin.changes import Change
+from twin.frames import FrameRefused
+from twin.tables import UNKNOWN
+
+
+def changed(change: Change) -> tuple[str, bytes]:
+    """Key and value of a change: keyed by what it is about, so that its story stays in order."""
+    event: dict[str, Any] = {
+        "id": change.id,
+        "kind": change.kind,
+        "cluster": change.cluster,
+        "at_ms": change.at_ms,
+        "text": change.text,
+    }
+    if change.topic:
+        event |= {"topic": change.topic, "partition": change.partition}
+    if change.broker != UNKNOWN:
+        event["broker"] = change.broker
+    if change.detail:
+        event["detail"] = change.detail
+    if change.before or change.after:
+        event |= {"before": change.before, "after": change.after}
+    about = f"{change.topic}-{change.partition}" if change.topic else f"broker-{change.broker}"
+    return f"{change.cluster}/{about}", msgspec.json.encode(event)
+
+
+def refused(shard_key: str, row: Any, refusal: FrameRefused) -> tuple[str, bytes]:
+    """Key and value of an observation that could not be used: where it stands, and why."""
+    return f"{shard_key}/refused", msgspec.json.encode(
+        {
+            "id": f"refused/{row.partition}/{row.offset}/{refusal.reason}",
+            "kind": "observation_refused",
+            "cluster": shard_key.rpartition("/")[0],
+            "at_ms": row.timestamp_ms,
+            "text": f"observation {row.partition}:{row.offset} was refused: {refusal}",
+            "reason": refusal.reason,
+            "detail": refusal.detail,
+            "key": shard_key,
+            "partition": row.partition,
+            "offset": row.offset,
+        }
+    )

@@ -1,0 +1,82 @@
+"""kafka-python's client settings in the words of Kafka's Java client, which Spark uses.
+
+Source: kafka-python 3.0 KafkaClient, Kafka 3.9 CommonClientConfigs, SaslConfigs and SslConfigs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_SAME_WORDS = {
+    "security_protocol": "security.protocol",
+    "sasl_mechanism": "sasl.mechanism",
+    "sasl_kerberos_service_name": "sasl.kerberos.service.name",
+    "request_timeout_ms": "request.timeout.ms",
+    "ssl_ciphers": "ssl.cipher.suites",
+}
+_LOGIN_MODULE = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+class UnsupportedSetting(ValueError):  # noqa: N818 - it is one
+    """A client setting that has no counterpart; the message names it."""
+
+
+def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
+    """Options for Spark's Kafka source and sink.
+
+    Raises:
+        UnsupportedSetting: a security setting the Java client cannot be given.
+    """
+    options = {"bootstrap.servers": bootstrap}
+    for name, value in client.items():
+        if name in _SAME_WORDS:
+            options[_SAME_WORDS[name]] = str(value)
+    options |= _sasl(client) | _tls(client)
+    known = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
+             "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip
+    for name in client:
+        if name not in known and name.startswith(("sasl_", "ssl_", "security_")):
+            raise UnsupportedSetting(
+                f"{name} is a setting of kafka-python that the Spark query cannot use"
+            )
+    return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
+    mechanism = str(client.get("sasl_mechanism", ""))
+    if "sasl_plain_username" not in client or mechanism not in _LOGIN_MODULE:
+        return {}
+
+    def quoted(value: Any) -> str:
+        return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    user, password = client["sasl_plain_username"], client.get("sasl_plain_password", "")
+    return {
+        "sasl.jaas.config": f"{_LOGIN_MODULE[mechanism]} required "
+        f"username={quoted(user)} password={quoted(password)};"
+    }
+
+
+def _tls(client: Mapping[str, Any]) -> dict[str, str]:
+    options = {}
+    if "ssl_cafile" in client:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": client["ssl_cafile"]}
+    if "ssl_certfile" in client:
+        certificate = Path(str(client["ssl_certfile"])).read_text()
+        key = Path(str(client.get("ssl_keyfile", client["ssl_certfile"]))).read_text()
+        options |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": certificate,
+            "ssl.keystore.key": key,
+        }
+        if "ssl_password" in client:
+            options["ssl.key.password"] = str(client["ssl_password"])
+    if str(client.get("ssl_check_hostname", True)).lower() == "false":
+        options["ssl.endpoint.identification.algorithm"] = ""
+    return options

@@ -1,0 +1,98 @@
+"""What Spark runs for every shard: decode the state, step it, encode it.
+
+Knows Spark's contract and the twin's; decides nothing about Kafka. It reads no clock: time is the
+observation's own, so a batch that Spark runs again says the same again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from streaming.query import events
+from twin import fleet as fleets
+from twin import frames
+from twin.changes import Change
+from twin.fleet import Fleet
+from twin.frames import Frame, FrameRefused
+from twin.merge import merge
+from twin.step import step
+
+_STATE = StructType([StructField("fleet", BinaryType(), nullable=False)])
+
+
+class TwinProcessor(StatefulProcessor):
+    """One shard a key, ``cluster/shard``; its state is the fleet as one message."""
+
+    def __init__(self, shards: int, snapshots: str, events_topic: str) -> None:
+        self._shards, self._snapshots, self._events = shards, snapshots, events_topic
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Spark calls it once a task."""
+        self._state = handle.getValueState("fleet", _STATE)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self, key: Any, rows: Iterator[Row], timerValues: Any  # noqa: ARG002, N803
+    ) -> Iterator[Row]:  # fmt: skip
+        """Rows of one shard: (key, value, partition, offset, timestamp_ms), as Kafka had them."""
+        shard_key = key[0]
+        cycles: dict[int, list[tuple[Frame, Row]]] = defaultdict(list)
+        for row in rows:
+            try:
+                for frame in frames.decode(bytes(row.value)):
+                    cycles[frame.stamp.observed_at_ms].append((frame, row))
+            except FrameRefused as refusal:
+                yield self._event(*events.refused(shard_key, row, refusal))
+
+        held = self._state.get()
+        fleet = before = fleets.decode(bytes(held[0])) if held is not None else None
+        for at_ms in sorted(cycles):
+            if fleet is None:
+                fleet = _blank(shard_key, cycles[at_ms][0][0], self._shards)
+            fleet, changes, refusals = _stepped(shard_key, fleet, cycles[at_ms])
+            for row, refusal in refusals:
+                yield self._event(*events.refused(shard_key, row, refusal))
+            for change in changes:
+                yield self._event(*events.changed(change))
+        if fleet is None or fleet is before or fleet.observed_at_ms < 0:
+            return
+        self._state.update((fleets.encode(fleet),))
+        for part, message in enumerate(fleets.encode_parts(fleet)):
+            yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _event(self, key: str, value: bytes) -> Row:
+        return Row(topic=self._events, key=key, value=value)
+
+
+def _stepped(
+    shard_key: str, fleet: Fleet, entries: list[tuple[Frame, Row]]
+) -> tuple[Fleet, list[Change], list[tuple[Row, FrameRefused]]]:
+    """One cycle of frames; those that cannot be used are set aside, the others still count."""
+    refusals = []
+    usable = []
+    for frame, row in entries:
+        try:
+            if f"{frame.stamp.cluster}/{frame.stamp.shard}" != shard_key:
+                raise FrameRefused("shard", f"a frame of {frame.stamp.cluster}/{frame.stamp.shard}")
+            merge(fleet, frame)
+            usable.append(frame)
+        except FrameRefused as refusal:
+            refusals.append((row, refusal))
+    after, changes = step(fleet, usable, max([f.stamp.observed_at_ms for f in usable], default=0))
+    return after, changes, refusals
+
+
+def _blank(shard_key: str, frame: Frame, shards: int) -> Fleet:
+    return fleets.empty(frame.stamp.cluster, frame.stamp.shard, shards)
+
+
+def _part_key(shard_key: str, part: int) -> str:
+    return shard_key if part == 0 else f"{shard_key}/{part}"

@@ -1,0 +1,172 @@
+"""The Spark query itself: one source, one stateful step a shard, one sink.
+
+``run`` blocks until it is told to stop (SIGTERM, SIGINT) and then lets the running batch end, so that
+nothing is told twice on the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql.streaming import StreamingQuery
+
+from streaming import bus
+from streaming.config import Config
+from streaming.local import jars
+from streaming.query.kafka_options import kafka_options
+from streaming.query.processor import TwinProcessor
+
+OUTPUT: Final = "topic string, key string, value binary"
+REPORT_EVERY_SECONDS: Final = 60
+STOP_WITHIN_SECONDS: Final = 60
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+log = structlog.get_logger("query")
+
+
+class QueryFailed(RuntimeError):  # noqa: N818 - said to a person
+    """The query ended by itself; the message is its cause in one line."""
+
+
+def session(config: Config) -> SparkSession:
+    """A Spark session with what the query needs; offline once the jars are cached."""
+    # Workers must be this interpreter: only it has the twin installed.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {
+        "spark.jars": ",".join(map(str, jars.ensure("spark"))),
+        "spark.driver.memory": config.query.driver_memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(config.query.state_partitions),
+        "spark.sql.streaming.stateStore.providerClass":
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "256",
+        "spark.sql.streaming.minBatchesToRetain": "20",
+        "spark.sql.streaming.stopTimeout": f"{STOP_WITHIN_SECONDS}s",
+        "spark.sql.streaming.metricsEnabled": "false",
+    }  # fmt: skip
+    builder = SparkSession.builder.appName("kafka-twin").master(config.query.master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
+    """The running query; ``trigger`` defaults to the configured interval."""
+    topics = bus.topics(config)
+    options = kafka_options(config.bus_bootstrap, config.bus_client)
+    observations = (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", topics.observations)
+        .option("startingOffsets", "earliest")  # a lost checkpoint is rebuilt from what is kept
+        # Old observations are worth nothing once newer ones are there: losing some is no failure.
+        .option("failOnDataLoss", "false")
+        .option("maxOffsetsPerTrigger", config.query.max_offsets_per_trigger)
+        .load()
+        .select(
+            F.coalesce(F.col("key").cast("string"), F.lit("")).alias("key"),
+            F.coalesce(F.col("value"), F.lit(b"")).alias("value"),
+            "partition",
+            "offset",
+            F.unix_millis("timestamp").alias("timestamp_ms"),
+        )
+    )
+    told = observations.groupBy("key").transformWithState(
+        statefulProcessor=TwinProcessor(config.bus.shards, topics.snapshots, topics.events),
+        outputStructType=OUTPUT,
+        outputMode="Append",
+        timeMode="None",
+    )
+    return (
+        told.writeStream.format("kafka")
+        .options(**options)
+        .option("checkpointLocation", str(Path(config.query.checkpoint).resolve()))
+        .queryName("kafka-twin")
+        .outputMode("append")
+        .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
+        .start()
+    )
+
+
+def run(config: Config) -> None:
+    """Run until told to stop.
+
+    Raises:
+        QueryFailed: the query ended by itself.
+        BusError, JarError: it could not start.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    bus.ensure_topics(config)
+    bus.check_shards(config)
+    spark = session(config)
+    try:
+        query = start(spark, config)
+        log.info("running", checkpoint=str(Path(config.query.checkpoint).resolve()))
+        _watch(query, stop)
+        _stop(query)
+    finally:
+        spark.stop()
+
+
+def _watch(query: StreamingQuery, stop: threading.Event) -> None:
+    """Wait for the end; say once a minute how it goes."""
+    waited = 0.0
+    while not stop.wait(0.5):
+        if not query.isActive:
+            raise QueryFailed(_cause(query))
+        waited += 0.5
+        if waited % REPORT_EVERY_SECONDS == 0 and (progress := query.lastProgress):
+            log.info("progress", **_told(progress))
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Let the running batch end: stopping inside it would make the next start repeat it."""
+    _until(lambda: not query.status["isTriggerActive"], STOP_WITHIN_SECONDS)
+    query.stop()
+    log.info("stopped")
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> None:
+    tick = threading.Event()
+    for _ in range(int(seconds * 100)):
+        if condition():
+            return
+        tick.wait(0.01)
+
+
+def _told(progress: Any) -> dict[str, Any]:
+    data = progress if isinstance(progress, dict) else progress.jsonValue()
+    state = (data.get("stateOperators") or [{}])[0]
+    return {
+        "batch": data.get("batchId"),
+        "observations": data.get("numInputRows"),
+        "batch_ms": data.get("durationMs", {}).get("triggerExecution"),
+        "shards": state.get("numRowsTotal"),
+        "state_bytes": state.get("memoryUsedBytes"),
+    }
+
+
+def _cause(query: StreamingQuery) -> str:
+    failure = query.exception()
+    text = str(failure) if failure else "it ended without a reason"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if "Exception" in line or "Error" in line]
+    return (told or lines)[-1][:300]

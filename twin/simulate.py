@@ -1,0 +1,307 @@
+"""A seeded cluster that emits observations as a collector would: for tests and the bench.
+
+It knows how a Kafka cluster moves (traffic, tiering, retention, lost brokers, joining replicas) and
+nothing of how the twin judges it. The same seed and the same calls give the same frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from twin.fleet import Array
+from twin.frames import Frame, Stamp
+from twin.tables import (
+    BROKERS,
+    CLUSTER_WIDE,
+    CONFIGS,
+    NO_BROKER,
+    NOT_SET,
+    OBSERVATIONS,
+    PARTITIONS,
+    REPLICAS,
+    UNKNOWN,
+    PendingUpload,
+    Slot,
+    Table,
+)
+
+RECORD_BYTES: Final = 1_000
+MS_PER_RECORD: Final = 10
+CONFIG_EVERY_CYCLES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the simulated shard looks like."""
+
+    topics: int = 4
+    partitions: int = 8  # of each topic
+    replication: int = 3
+    brokers: int = 6
+    racks: int = 3
+    min_isr: int = 2
+    eligible_ms: int = 600_000
+    thin_share: float = 0.05  # replicas that joined lately and hold little
+
+
+class SimulatedShard:
+    """One shard of a cluster. Methods change the truth; ``observe`` tells it."""
+
+    _topic: Array  # [P] and on
+    _partition: Array
+    _leader: Array
+    _epoch: Array
+    _broker: Array  # [P, S] and on
+    _isr: Array
+    _end: Array
+    _local: Array
+
+    def __init__(
+        self, shape: Shape = Shape(), seed: int = 0, cluster: str = "sim", shard: int = 0,
+        shards: int = 1,
+    ) -> None:  # fmt: skip
+        self.shape, self.cluster, self.shard, self.shards = shape, cluster, shard, shards
+        self._random = np.random.default_rng((seed, shard))
+        self._born = 0
+        self.cycle = 0
+        self.alive = np.ones(shape.brokers + 1, bool)  # by broker id, from 1
+        self.answers = np.ones(shape.brokers + 1, bool)
+        self.topics: list[tuple[str, bytes]] = []
+        self._clear()
+        for i in range(shape.topics):
+            self.create_topic(f"topic-{shard}-{i}")
+
+    # ------------------------------------------------------------ what happens to it
+
+    def create_topic(self, name: str) -> None:
+        """A new topic with a new id, replicas spread over the brokers."""
+        shape, random = self.shape, self._random
+        self._born += 1
+        topic_id = (self.shard << 64 | self._born).to_bytes(16, "big")
+        self.topics.append((name, topic_id))
+        size = (shape.partitions, shape.replication)
+        first = random.integers(0, shape.brokers, shape.partitions)
+        broker = (first[:, None] + np.arange(shape.replication)) % shape.brokers + 1
+        end = np.repeat(random.integers(100_000, 1_000_000, (shape.partitions, 1)), size[1], axis=1)
+        thin = random.random(size) < shape.thin_share
+        thin[:, 0] = False
+        local = np.maximum(end - np.where(thin, 3_000, 90_000), 0)
+        new: dict[str, Array] = {
+            "topic": np.full(shape.partitions, len(self.topics) - 1),
+            "partition": np.arange(shape.partitions),
+            "broker": broker,
+            "leader": broker[:, 0].copy(),
+            "epoch": np.zeros(shape.partitions, np.int64),
+            "isr": np.ones(size, bool),
+            "end": end,
+            "local": local,
+        }
+        for key, value in new.items():
+            held = getattr(self, "_" + key)
+            joined = np.concatenate([held, value]) if len(held) else value
+            setattr(self, "_" + key, joined)
+
+    def delete_topic(self, name: str) -> None:
+        """Gone, with its partitions."""
+        at = [topic for topic, _ in self.topics].index(name)
+        stays = self._topic != at
+        for key in _TRUTH:
+            setattr(self, "_" + key, getattr(self, "_" + key)[stays])
+        self._topic = self._topic - (self._topic > at)
+        del self.topics[at]
+
+    def lose(self, broker: int) -> None:
+        """The controller fences the broker: out of every ISR that has another, leaders move."""
+        self.alive[broker] = self.answers[broker] = False
+        self._lead()
+
+    def restore(self, broker: int) -> None:
+        """The broker is back and in sync again."""
+        self.alive[broker] = self.answers[broker] = True
+        self._isr |= self._broker == broker
+        self._lead()
+
+    def silence(self, broker: int) -> None:
+        """The broker stops answering, and nobody has noticed yet."""
+        self.answers[broker] = False
+
+    def move_leader(self, row: int, slot: int) -> None:
+        """Another in-sync replica leads."""
+        self._leader[row] = self._broker[row, slot]
+        self._epoch[row] += 1
+
+    def shrink(self, row: int, slot: int) -> None:
+        """A follower leaves the ISR."""
+        self._isr[row, slot] = False
+
+    def traffic(self, elapsed_ms: int) -> None:
+        """Producers write, the tail is uploaded, old local segments go."""
+        written = self._random.poisson(elapsed_ms / MS_PER_RECORD, (len(self._end), 1))
+        follows = self._isr & self.alive[self._broker]
+        self._end = self._end + np.where(follows & (self._leader > 0)[:, None], written, 0)
+        self._local = np.maximum(self._local, self._end - 90_000)
+
+    # ------------------------------------------------------------ what a collector would see
+
+    def observe(self, at_ms: int) -> list[Frame]:
+        """All frames of one cycle."""
+        self.cycle += 1
+        told = [self._brokers(), self._partitions(), self._replicas(at_ms)]
+        if self.cycle % CONFIG_EVERY_CYCLES == 1:
+            told.append(self._configs())
+        return [
+            Frame(Stamp(table.kind, self.cluster, self.shard, self.shards, at_ms, self.cycle), rows)
+            for table, rows in told
+        ]
+
+    def run(self, cycles: int, start_ms: int, interval_ms: int = 5_000) -> Iterable[list[Frame]]:
+        """Cycles with traffic between them and now and then a mishap."""
+        for i in range(cycles):
+            self.traffic(interval_ms)
+            if len(self._leader) and self._random.random() < 0.3:
+                self._mishap()
+            yield self.observe(start_ms + i * interval_ms)
+
+    def _mishap(self) -> None:
+        broker = int(self._random.integers(1, self.shape.brokers + 1))
+        row = int(self._random.integers(0, len(self._leader)))
+        slot = int(self._random.integers(0, self._broker.shape[1]))
+        match int(self._random.integers(0, 4)):
+            case 0 if self.alive.sum() > 2:
+                self.lose(broker)
+            case 1:
+                self.restore(broker)
+            case 2 if self._broker[row, slot] != self._leader[row]:
+                self.shrink(row, slot)
+            case 3 if self._isr[row, slot] and self.alive[self._broker[row, slot]]:
+                self.move_leader(row, slot)
+            case _:
+                pass
+
+    def _clear(self) -> None:
+        for key in _TRUTH:
+            setattr(self, "_" + key, np.zeros(0, np.int64))
+
+    def _lead(self) -> None:
+        live = self.alive[self._broker]
+        # A broker leaves the ISR unless it is the last in it.
+        others = (self._isr & live).sum(axis=1)
+        self._isr &= live | (others == 0)[:, None]
+        able = self._isr & live
+        leads = (self._broker == self._leader[:, None]) & able
+        first = np.take_along_axis(self._broker, able.argmax(axis=1)[:, None], axis=1)[:, 0]
+        leader = np.where(
+            leads.any(axis=1), self._leader, np.where(able.any(axis=1), first, NO_BROKER)
+        )
+        self._epoch = self._epoch + (leader != self._leader)
+        self._leader = leader
+
+    def _brokers(self) -> tuple[Table, pa.Table]:
+        ids = np.arange(1, self.shape.brokers + 1)
+        racks = [f"az-{chr(ord('a') + (i - 1) % self.shape.racks)}" for i in ids]
+        return BROKERS, rows(
+            BROKERS,
+            broker=ids,
+            rack=racks,
+            host=[f"127.0.0.1:{19_090 + i}" for i in ids],
+            fenced=~self.alive[ids],
+            answered=self.answers[ids],
+            answered_in_ms=np.where(self.answers[ids], 20, UNKNOWN),
+            log_dir_total_bytes=np.full(len(ids), 10**12),
+            log_dir_usable_bytes=np.full(len(ids), 5 * 10**11),
+        )
+
+    def _partitions(self) -> tuple[Table, pa.Table]:
+        slot = np.where(self._isr, int(Slot.IN_ISR), 0)
+        slot = slot | np.where(self.alive[self._broker], 0, int(Slot.OFFLINE))
+        return PARTITIONS, rows(
+            PARTITIONS,
+            **self._keys(self._topic, self._partition),
+            leader=self._leader,
+            leader_epoch=self._epoch,
+            elr_known=np.ones(len(self._leader), bool),
+            replicas=lists(self._broker, pa.int32()),
+            slots=lists(slot, pa.uint8()),
+        )
+
+    def _replicas(self, at_ms: int) -> tuple[Table, pa.Table]:
+        answers = self.answers[self._broker]
+        row = np.broadcast_to(np.arange(len(self._leader))[:, None], answers.shape)[answers]
+        end, local = self._end[answers], self._local[answers]
+        tiered = np.maximum(end - 1_500, 0)
+        return REPLICAS, rows(
+            REPLICAS,
+            **self._keys(self._topic[row], self._partition[row]),
+            broker=self._broker[answers],
+            log_start_offset=np.zeros(len(end), np.int64),
+            local_log_start_offset=local,
+            log_end_offset=end,
+            last_tiered_offset=tiered - 1,
+            pending_upload_offset=tiered,
+            pending_upload=np.full(len(end), int(PendingUpload.KNOWN)),
+            local_log_bytes=(end - local) * RECORD_BYTES,
+            local_start_timestamp_ms=at_ms - (end - local) * MS_PER_RECORD,
+            error_code=np.zeros(len(end), np.int16),
+        )
+
+    def _configs(self) -> tuple[Table, pa.Table]:
+        names = [CLUSTER_WIDE, *sorted(topic for topic, _ in self.topics)]
+        same: dict[str, int] = {
+            "min_insync_replicas": self.shape.min_isr,
+            "unclean_leader_election": 0,
+            "remote_storage": 1,
+            "compacted": 0,
+            "local_retention_ms": 900_000,
+            "local_retention_bytes": UNKNOWN,
+            "replica_lag_time_max_ms": 30_000,
+            "elr_enabled": 0,
+            "last_tiered_fetch": 1,
+            "eligible_local_log_bytes": NOT_SET,
+        }
+        eligible = np.full(len(names), NOT_SET)
+        eligible[0] = self.shape.eligible_ms
+        return CONFIGS, rows(
+            CONFIGS,
+            topic=names,
+            eligible_local_log_ms=eligible,
+            **{name: np.full(len(names), value) for name, value in same.items()},
+        )
+
+    def _keys(self, topic: Array, partition: Array) -> dict[str, Any]:
+        index = pa.array(topic, pa.int32())
+        names = pa.array([name for name, _ in self.topics], pa.string())
+        ids = pa.array([topic_id for _, topic_id in self.topics], pa.binary(16))
+        return {
+            "topic": pa.DictionaryArray.from_arrays(index, names),
+            "topic_id": pa.DictionaryArray.from_arrays(index, ids),
+            "partition": partition,
+        }
+
+
+def rows(table: Table, **columns: Any) -> pa.Table:
+    """An Arrow table of exactly the kind's schema from arrays or lists."""
+    arrays = []
+    for column in table.columns:
+        value = columns[column.name]
+        if not isinstance(value, pa.Array):
+            value = pa.array(value)
+        if pa.types.is_dictionary(column.dtype) and not pa.types.is_dictionary(value.type):
+            value = value.cast(column.dtype.value_type).dictionary_encode()
+        arrays.append(value.cast(column.dtype))
+    return pa.table(arrays, schema=OBSERVATIONS[table.kind].schema)
+
+
+def lists(matrix: Array, kind: pa.DataType) -> pa.ListArray:
+    """[P, S] as a column of lists of S values."""
+    offsets = np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[-1]
+    return pa.ListArray.from_arrays(
+        offsets, pa.array(matrix.ravel().astype(kind.to_pandas_dtype()))
+    )
+
+
+_TRUTH: Final = ("topic", "partition", "broker", "leader", "epoch", "isr", "end", "local")
