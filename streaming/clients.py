@@ -77,9 +77,10 @@ class _LastWord(logging.Handler):
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage().partition("\n")[0][:300]
-        if not text.startswith("Bootstrap failed"):  # says only that it did
-            self.text = text
+        line = record.getMessage().partition("\n")[0]
+        _, found, cause = line.partition("onnection lost: ")  # the other lines give no cause
+        if found:
+            self.text = cause[:300]
 
 
 _last_word = _LastWord()
@@ -96,8 +97,8 @@ def quiet() -> None:
 def one_line(error: BaseException) -> str:
     """The error as one line, with what the client said last where the error itself says little."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if "Unable to bootstrap" in text:
+        return f"cannot be reached: {_last_word.text or 'no broker answered'}"
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
-    if "Unable to bootstrap" in text and _last_word.text:
-        text = f"{text} ({_last_word.text})"
     return text[:400]
