@@ -1,8 +1,8 @@
 """The one configuration of all programs: a TOML file, every key overridable by the environment.
 
 ``load`` returns a ``Config`` or raises ``ConfigError`` with one line: which file or variable, which
-key, what is wrong. Keys are documented in docs/config.toml. Secrets come from the environment or from
-the file and are never shown: ``Config.shown`` masks them.
+key, what is wrong. Keys are documented in docs/config.toml. Secrets come from the environment or
+from the file and are never shown: ``Config.shown`` masks them.
 """
 
 from __future__ import annotations

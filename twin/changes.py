@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from twin.fleet import Array, Fleet
-from twin.rules.risks import Risk
+from twin.rules.risks import SENTENCE, Risk
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
 
 BROKER_EVENTS_SHARD: Final = 0
@@ -146,7 +146,7 @@ class _Teller:
             for risk in Risk:
                 word = str(risk.name).lower()
                 if now[i] & ~was[i] & risk:
-                    self._say(new[i], "risk_opened", f"{{p}}: {_sentence(risk)}", detail=word)
+                    self._say(new[i], "risk_opened", f"{{p}}: {SENTENCE[risk]}", detail=word)
                 elif was[i] & ~now[i] & risk:
                     self._say(new[i], "risk_closed", f"{{p}}: no longer {word}", detail=word)
 
@@ -225,14 +225,3 @@ def _padded(table: Array, width: int, fill: int) -> Array:
 
 def _names(brokers: list[int]) -> str:
     return ("replica " if len(brokers) == 1 else "replicas ") + ", ".join(map(str, brokers))
-
-
-def _sentence(risk: Risk) -> str:
-    return {
-        Risk.OFFLINE: "nobody leads it",
-        Risk.NO_CLEAN_SUCCESSOR: "losing its leader takes it offline or loses records",
-        Risk.UNDER_MIN_ISR: "fewer replicas in sync than min.insync.replicas",
-        Risk.AT_MIN_ISR: "a replica is missing; one more and producers are refused",
-        Risk.LEADER_THIN: "its leader has too little local log",
-        Risk.NEXT_LEADER_THIN: "its next leader has too little local log",
-    }[risk]

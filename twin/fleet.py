@@ -25,7 +25,7 @@ from twin.tables import CLUSTER_WIDE, NO_BROKER, NOT_SET, UNKNOWN, Slot
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Topics:
     """[T] the topics of the shard, sorted by name and id."""
 
@@ -33,7 +33,7 @@ class Topics:
     topic_id: Array  # 16 bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Configs:
     """[C] one row a configured topic, sorted by name; CLUSTER_WIDE is among the names."""
 
@@ -52,7 +52,7 @@ class Configs:
     configured_at_ms: Array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Brokers:
     """[B] the registered brokers, sorted by id."""
 
@@ -77,7 +77,7 @@ class Listing:
     whole_at_ms: int = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Fleet:
     """All of one shard. Shapes: [P] partitions, [P, R] partitions and replica slots."""
 
@@ -352,8 +352,8 @@ def _frames(fleet: Fleet, part: int, parts: int) -> list[Frame]:
                 cluster=fleet.cluster,
                 shard=fleet.shard,
                 shards=fleet.shards,
-                observed_at_ms=max(fleet.observed_at_ms, 0),
-                cycle=max(fleet.cycle, 0),
+                observed_at_ms=fleet.observed_at_ms,
+                cycle=fleet.cycle,
                 part=part,
                 parts=parts,
             ),

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from twin.tables import ALL
+from twin.tables import ALL, UNKNOWN
 
 MAX_FRAME_BYTES: Final = 900_000
 """Below Kafka's default max.message.bytes (1 048 588) with room for the record's own framing."""
@@ -113,9 +113,12 @@ def decode(message: bytes) -> list[Frame]:
             with pa.ipc.open_stream(source) as reader:
                 rows = reader.read_all()
                 rows.validate(full=True)
+            frames.append(_checked(rows))
+        except FrameRefused:
+            raise
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-            raise FrameRefused("bytes", str(error).splitlines()[0][:200]) from None
-        frames.append(_checked(rows))
+            # Arrow's own refusals, and text that is no text (UnicodeDecodeError is a ValueError).
+            raise FrameRefused("bytes", (str(error) or "?").splitlines()[0][:200]) from None
     if not frames:
         raise FrameRefused("bytes", "the message is empty")
     return frames
@@ -170,7 +173,7 @@ def _stamp(metadata: Mapping[str, str]) -> tuple[Stamp, int]:
         raise FrameRefused(
             "stamp", f"shard {stamp.shard}/{stamp.shards}, part {stamp.part}/{stamp.parts}"
         )
-    if stamp.observed_at_ms < 0:
+    if stamp.observed_at_ms < UNKNOWN:
         raise FrameRefused("stamp", f"observed_at_ms is {stamp.observed_at_ms}")
     return stamp, version
 

@@ -50,6 +50,8 @@ def merge(fleet: Fleet, frame: Frame) -> Fleet:
             f"{stamp.cluster}/{stamp.shard} of {stamp.shards} "
             f"in {fleet.cluster}/{fleet.shard} of {fleet.shards}",
         )
+    if stamp.observed_at_ms < 0:
+        raise FrameRefused("stamp", f"observed_at_ms is {stamp.observed_at_ms}")
     if stamp.kind not in _MERGES:
         raise FrameRefused("kind", f"{stamp.kind} is not an observation")
     if stamp.observed_at_ms < fleet.observed_at_ms:
@@ -237,15 +239,15 @@ def _reassigned(fleet: Fleet, row: Array, broker: Array, assigned: Array, at_ms:
 def _listed(fleet: Fleet, frame: Frame) -> Fleet:
     """Note the part of the listing; drop what a whole listing of this cycle did not name."""
     stamp = frame.stamp
-    if not stamp.complete:
-        return fleet
     listing = fleet.listing
+    if not stamp.complete or listing.whole_at_ms == stamp.observed_at_ms:
+        return fleet
     seen = listing.parts_seen if listing.at_ms == stamp.observed_at_ms else frozenset()
     seen |= {stamp.part}
     whole = len(seen) == stamp.parts
     listing = Listing(
         at_ms=stamp.observed_at_ms,
-        parts_seen=seen,
+        parts_seen=frozenset() if whole else seen,
         whole_at_ms=stamp.observed_at_ms if whole else listing.whole_at_ms,
     )
     fleet = replace(fleet, listing=listing)

@@ -64,9 +64,12 @@ def _sasl(client: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _tls(client: Mapping[str, Any]) -> dict[str, str]:
-    options = {}
+    options: dict[str, str] = {}
     if "ssl_cafile" in client:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": client["ssl_cafile"]}
+        options |= {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(client["ssl_cafile"]),
+        }
     if "ssl_certfile" in client:
         certificate = Path(str(client["ssl_certfile"])).read_text()
         key = Path(str(client.get("ssl_keyfile", client["ssl_certfile"]))).read_text()

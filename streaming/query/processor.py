@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from streaming.query import events
@@ -52,14 +52,15 @@ class TwinProcessor(StatefulProcessor):
         held = self._state.get()
         fleet = before = fleets.decode(bytes(held[0])) if held is not None else None
         for at_ms in sorted(cycles):
-            if fleet is None:
-                fleet = _blank(shard_key, cycles[at_ms][0][0], self._shards)
-            fleet, changes, refusals = _stepped(shard_key, fleet, cycles[at_ms])
-            for row, refusal in refusals:
-                yield self._event(*events.refused(shard_key, row, refusal))
+            stamp = cycles[at_ms][0][0].stamp
+            known = fleet or fleets.empty(stamp.cluster, stamp.shard, self._shards)
+            after, changes, refusals = _stepped(shard_key, known, cycles[at_ms])
+            fleet = fleet if after is known else after
+            for row, why in refusals:
+                yield self._event(*events.refused(shard_key, row, why))
             for change in changes:
                 yield self._event(*events.changed(change))
-        if fleet is None or fleet is before or fleet.observed_at_ms < 0:
+        if fleet is None or fleet is before:
             return
         self._state.update((fleets.encode(fleet),))
         for part, message in enumerate(fleets.encode_parts(fleet)):
@@ -76,22 +77,28 @@ def _stepped(
     shard_key: str, fleet: Fleet, entries: list[tuple[Frame, Row]]
 ) -> tuple[Fleet, list[Change], list[tuple[Row, FrameRefused]]]:
     """One cycle of frames; those that cannot be used are set aside, the others still count."""
-    refusals = []
+    at_ms = entries[0][0].stamp.observed_at_ms
+    refusals: list[tuple[Row, FrameRefused]] = []
+    try:
+        return *step(fleet, [_belongs(frame, shard_key) for frame, _ in entries], at_ms), refusals
+    except FrameRefused:
+        pass  # rare: find out which
     usable = []
     for frame, row in entries:
         try:
-            if f"{frame.stamp.cluster}/{frame.stamp.shard}" != shard_key:
-                raise FrameRefused("shard", f"a frame of {frame.stamp.cluster}/{frame.stamp.shard}")
-            merge(fleet, frame)
+            merge(fleet, _belongs(frame, shard_key))
             usable.append(frame)
         except FrameRefused as refusal:
             refusals.append((row, refusal))
-    after, changes = step(fleet, usable, max([f.stamp.observed_at_ms for f in usable], default=0))
-    return after, changes, refusals
+    return *step(fleet, usable, at_ms), refusals
 
 
-def _blank(shard_key: str, frame: Frame, shards: int) -> Fleet:
-    return fleets.empty(frame.stamp.cluster, frame.stamp.shard, shards)
+def _belongs(frame: Frame, shard_key: str) -> Frame:
+    """The frame, if it was sent under the key of its shard."""
+    named = f"{frame.stamp.cluster}/{frame.stamp.shard}"
+    if named != shard_key:
+        raise FrameRefused("shard", f"a frame of {named} under the key {shard_key}")
+    return frame
 
 
 def _part_key(shard_key: str, part: int) -> str:

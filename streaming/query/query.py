@@ -1,7 +1,7 @@
 """The Spark query itself: one source, one stateful step a shard, one sink.
 
-``run`` blocks until it is told to stop (SIGTERM, SIGINT) and then lets the running batch end, so that
-nothing is told twice on the next start.
+``run`` blocks until it is told to stop (SIGTERM, SIGINT) and then lets the running batch end, so
+that nothing is told twice on the next start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
 from streaming.config import Config

@@ -7,6 +7,7 @@ the columns that the other rules wrote and add nothing of their own.
 from __future__ import annotations
 
 from enum import IntFlag
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,16 @@ class Risk(IntFlag):
     AT_MIN_ISR = 8  # a replica is missing, and one more refuses producers
     LEADER_THIN = 16  # its leader reads from remote storage what another has on disk
     NEXT_LEADER_THIN = 32  # so will its next leader
+
+
+SENTENCE: Final = {
+    Risk.OFFLINE: "nobody leads it",
+    Risk.NO_CLEAN_SUCCESSOR: "losing its leader takes it offline or loses records",
+    Risk.UNDER_MIN_ISR: "fewer replicas in sync than min.insync.replicas",
+    Risk.AT_MIN_ISR: "a replica is missing; one more and producers are refused",
+    Risk.LEADER_THIN: "its leader has too little local log",
+    Risk.NEXT_LEADER_THIN: "its next leader has too little local log",
+}
 
 
 def isr_size(fleet: Fleet) -> NDArray[np.int64]:

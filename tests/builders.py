@@ -1,0 +1,183 @@
+"""Small observations by hand: a test names only what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from twin import fleet as fleets
+from twin.fleet import Fleet
+from twin.frames import Frame, Stamp
+from twin.simulate import rows
+from twin.step import step
+from twin.tables import (
+    BROKERS,
+    CLUSTER_WIDE,
+    CONFIGS,
+    NOT_SET,
+    PARTITIONS,
+    REPLICAS,
+    UNKNOWN,
+    PendingUpload,
+    Slot,
+    Table,
+)
+
+NOW_MS = 1_800_000_000_000
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a replica says of itself."""
+
+    end: int = 100
+    local_start: int = 0
+    start: int = 0
+    size_bytes: int = 1_000
+    started_ms: int = NOW_MS - 3_600_000
+    last_tiered: int = UNKNOWN
+    pending_upload: int = UNKNOWN
+    error: int = 0
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition; its first replica leads and all are in sync unless said otherwise."""
+
+    topic: str = "t"
+    number: int = 0
+    replicas: tuple[int, ...] = (1, 2, 3)
+    isr: tuple[int, ...] | None = None
+    elr: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    leader: int | None = None
+    epoch: int = 1
+    topic_id: bytes = b""
+    logs: Mapping[int, Log] = field(default_factory=dict)
+    log: Log = Log()
+    silent: tuple[int, ...] = ()  # replicas that do not answer
+
+    @property
+    def id(self) -> bytes:
+        return (self.topic_id or self.topic.encode()).ljust(16, b"\0")[:16]
+
+    def slots(self) -> list[int]:
+        isr = self.replicas if self.isr is None else self.isr
+        marks = (
+            (Slot.IN_ISR, isr),
+            (Slot.IN_ELR, self.elr),
+            (Slot.LAST_KNOWN_ELR, self.last_known),
+            (Slot.OFFLINE, self.offline),
+        )
+        return [sum(int(mark) for mark, who in marks if b in who) for b in self.replicas]
+
+
+def partitions_frame(told: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
+    return _frame(
+        PARTITIONS, at_ms, stamp,
+        **_keys([(p.topic, p.id, p.number) for p in told]),
+        leader=_ints([p.replicas[0] if p.leader is None else p.leader for p in told]),
+        leader_epoch=_ints([p.epoch for p in told]),
+        elr_known=np.ones(len(told), bool),
+        replicas=[list(p.replicas) for p in told],
+        slots=[p.slots() for p in told],
+    )  # fmt: skip
+
+
+def replicas_frame(told: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
+    answers = [(p, b, p.logs.get(b, p.log)) for p in told for b in p.replicas if b not in p.silent]
+    return _frame(
+        REPLICAS, at_ms, stamp,
+        **_keys([(p.topic, p.id, p.number) for p, _, _ in answers]),
+        broker=_ints([b for _, b, _ in answers]),
+        log_start_offset=_ints([log.start for *_, log in answers]),
+        local_log_start_offset=_ints([log.local_start for *_, log in answers]),
+        log_end_offset=_ints([log.end for *_, log in answers]),
+        last_tiered_offset=_ints([log.last_tiered for *_, log in answers]),
+        pending_upload_offset=_ints([log.pending_upload for *_, log in answers]),
+        pending_upload=_ints([int(PendingUpload.ABSENT) for _ in answers]),
+        local_log_bytes=_ints([log.size_bytes for *_, log in answers]),
+        local_start_timestamp_ms=_ints([log.started_ms for *_, log in answers]),
+        error_code=_ints([log.error for *_, log in answers]),
+    )  # fmt: skip
+
+
+def brokers_frame(
+    ids: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, *, fenced: Sequence[int] = (),
+    silent: Sequence[int] = (), **stamp: Any,
+) -> Frame:  # fmt: skip
+    n = len(ids)
+    return _frame(
+        BROKERS, at_ms, stamp,
+        broker=_ints(ids),
+        rack=[f"az-{'abc'[i % 3]}" for i in ids],
+        host=[f"127.0.0.1:{19_090 + i}" for i in ids],
+        fenced=_ints([int(i in fenced) for i in ids]),
+        answered=np.array([i not in silent for i in ids], bool),
+        answered_in_ms=_ints([5] * n),
+        log_dir_total_bytes=_ints([10**9] * n),
+        log_dir_usable_bytes=_ints([10**8] * n),
+    )  # fmt: skip
+
+
+def configs_frame(
+    topics: Mapping[str, Mapping[str, int]] | None = None, at_ms: int = NOW_MS, **cluster: int
+) -> Frame:
+    """Cluster-wide values as keywords, a topic's own by name."""
+    named = {CLUSTER_WIDE: {"replica_lag_time_max_ms": 30_000, **cluster}, **(topics or {})}
+    columns: dict[str, Any] = {
+        c.name: _ints(
+            [
+                values.get(c.name, NOT_SET if c.fill == NOT_SET else UNKNOWN)
+                for values in named.values()
+            ]
+        )
+        for c in CONFIGS.columns
+        if c.name != "topic"
+    }
+    return _frame(CONFIGS, at_ms, {}, topic=list(named), **columns)
+
+
+def a_fleet(
+    *parts: Partition, at_ms: int = NOW_MS, fenced: Sequence[int] = (), silent: Sequence[int] = (),
+    topics: Mapping[str, Mapping[str, int]] | None = None, since: Fleet | None = None,
+    brokers: Sequence[int] = (1, 2, 3, 4, 5), **cluster: int,
+) -> Fleet:  # fmt: skip
+    """The fleet after one whole cycle that tells of these partitions."""
+    told = parts or (Partition(),)
+    frames = [
+        brokers_frame(brokers, at_ms, fenced=fenced, silent=silent),
+        configs_frame(topics, at_ms, **cluster),
+        partitions_frame(told, at_ms),
+        replicas_frame(told, at_ms),
+    ]
+    return step(since or fleets.empty("c", 0, 1), frames, at_ms)[0]
+
+
+def _frame(table: Table, at_ms: int, stamp: Mapping[str, Any], **columns: Any) -> Frame:
+    said = {"cluster": "c", "shard": 0, "shards": 1, "cycle": at_ms % 1_000_000, **stamp}
+    return Frame(Stamp(kind=table.kind, observed_at_ms=at_ms, **said), rows(table, **columns))
+
+
+def _keys(keys: Sequence[tuple[str, bytes, int]]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    topics = list(dict.fromkeys((topic, topic_id) for topic, topic_id, _ in keys))
+    index = pa.array([topics.index((t, i)) for t, i, _ in keys], pa.int32())
+    return {
+        "topic": pa.DictionaryArray.from_arrays(
+            index, pa.array([t for t, _ in topics], pa.string())
+        ),
+        "topic_id": pa.DictionaryArray.from_arrays(
+            index, pa.array([i for _, i in topics], pa.binary(16))
+        ),
+        "partition": _ints([number for *_, number in keys]),
+    }
+
+
+def _ints(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, np.int64)

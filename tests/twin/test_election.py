@@ -1,0 +1,182 @@
+"""What an election does to a partition, and what losing its leader does, one thing at a time."""
+
+import numpy as np
+import pytest
+
+from tests.builders import Log, Partition, a_fleet
+from twin.rules.election import (
+    NO_BROKER,
+    Ballot,
+    Kind,
+    LossOutcome,
+    Outcome,
+    effective_min_isr,
+    elect,
+    warm_first,
+)
+
+MIB = 1 << 20
+
+
+def a_ballot(
+    *, replicas=(2, 1, 3), isr=(2, 1, 3), elr=(), dead=(), leader=2, last_known=NO_BROKER
+) -> Ballot:
+    slots = np.array([replicas], np.int32)
+    return Ballot(
+        broker=slots,
+        acceptable=~np.isin(slots, list(dead)),
+        in_isr=np.isin(slots, list(isr)),
+        in_elr=np.isin(slots, list(elr)),
+        leader=np.array([leader], np.int32),
+        last_known_leader=np.array([last_known], np.int32),
+    )
+
+
+def test_a_lost_leader_is_replaced_by_the_next_in_sync_replica_in_assignment_order():
+    leader, outcome = elect(a_ballot(dead={2}), Kind.ONLINE)
+    assert (leader[0], outcome[0]) == (1, Outcome.CLEAN)
+
+
+def test_a_thin_replica_is_passed_over_for_a_warm_one():
+    leader, _ = elect(a_ballot(dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]])))
+    assert leader[0] == 3
+
+
+def test_a_thin_replica_still_leads_when_nobody_warm_is_left():
+    leader, outcome = elect(
+        a_ballot(isr={1}, dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]]))
+    )
+    assert (leader[0], outcome[0]) == (1, Outcome.CLEAN)
+
+
+def test_a_thin_leader_is_not_evicted_by_an_online_election():
+    leader, _ = elect(a_ballot(leader=2), Kind.ONLINE, warm_first(np.array([[False, True, True]])))
+    assert leader[0] == 2
+
+
+def test_the_preferred_election_takes_the_first_replica_from_a_valid_leader():
+    assert elect(a_ballot(leader=1), Kind.PREFERRED)[0][0] == 2
+    assert elect(a_ballot(leader=1), Kind.ONLINE)[0][0] == 1
+
+
+def test_an_eligible_leader_replica_leads_once_the_isr_is_empty():
+    leader, outcome = elect(a_ballot(isr=(), elr={3}, dead={2}, leader=NO_BROKER), Kind.ONLINE)
+    assert (leader[0], outcome[0]) == (3, Outcome.ELR)
+
+
+def test_the_last_known_leader_is_asked_only_when_nobody_is_in_either_set():
+    lost = {"isr": (), "leader": NO_BROKER, "last_known": 3}
+    assert elect(a_ballot(**lost), Kind.ONLINE)[1][0] == Outcome.LAST_KNOWN
+    assert elect(a_ballot(**lost, elr={1}, dead={1}), Kind.ONLINE)[1][0] == Outcome.NONE
+
+
+def test_without_anyone_in_sync_the_partition_stays_offline():
+    leader, outcome = elect(a_ballot(isr={2}, dead={2}), Kind.ONLINE)
+    assert (leader[0], outcome[0]) == (NO_BROKER, Outcome.NONE)
+
+
+def test_an_unclean_election_takes_the_first_live_replica():
+    leader, outcome = elect(a_ballot(isr={2}, dead={2}), Kind.UNCLEAN)
+    assert (leader[0], outcome[0]) == (1, Outcome.UNCLEAN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "isr", "expected"),
+    [
+        (Kind.PREFERRED, (2, 1, 3), 2),
+        (Kind.ONLINE, (2, 1, 3), 1),
+        (Kind.ONLINE, (1, 3), 1),
+        (Kind.ONLINE, (3,), NO_BROKER),
+        (Kind.UNCLEAN, (3,), 2),
+    ],
+)
+def test_kafkas_own_example_of_an_election(kind, isr, expected):
+    """PartitionChangeBuilderTest.testElectLeader: replica 3 is not acceptable, 1 leads."""
+    assert elect(a_ballot(isr=isr, dead={3}, leader=1), kind)[0][0] == expected
+
+
+# ---------------------------------------------------------------- the loss of a leader
+
+
+def lost(*, thresholds=None, **of_partition):
+    """Next leader and outcome under both rules for one partition whose leader goes."""
+    fleet = a_fleet(Partition(**of_partition), **(thresholds or {}))
+    return (
+        (fleet.next_leader_kafka[0], LossOutcome(fleet.next_outcome_kafka[0])),
+        (fleet.next_leader_kip1303[0], LossOutcome(fleet.next_outcome_kip1303[0])),
+    )
+
+
+def test_both_rules_agree_where_every_replica_holds_enough():
+    assert lost(replicas=(4, 5, 2)) == ((5, LossOutcome.CLEAN_WARM),) * 2
+
+
+def test_kafka_elects_the_thin_replica_and_kip_1303_the_full_one():
+    """Measured: 4 leads, 5 joined from the tiered offset and holds 48 kB, 2 holds 2 MB."""
+    kafka, kip1303 = lost(
+        replicas=(4, 5, 2),
+        logs={5: Log(size_bytes=48_615), 2: Log(size_bytes=2_090_446)},
+        thresholds={"eligible_local_log_bytes": MIB},
+    )
+    assert kafka == (5, LossOutcome.CLEAN_THIN)
+    assert kip1303 == (2, LossOutcome.CLEAN_WARM)
+
+
+def test_the_only_replica_leaves_nobody():
+    assert lost(replicas=(4,))[0] == (NO_BROKER, LossOutcome.NONE)
+
+
+def test_with_unclean_election_a_replica_outside_the_isr_leads():
+    kafka, _ = lost(replicas=(4, 5), isr=(4,), thresholds={"unclean_leader_election": 1})
+    assert kafka == (5, LossOutcome.UNCLEAN)
+
+
+def test_with_eligible_leader_replicas_an_elr_member_leads_when_the_isr_is_lost():
+    kafka, _ = lost(
+        replicas=(4, 5), isr=(4,), elr=(5,),
+        thresholds={"elr_enabled": 1, "min_insync_replicas": 2},
+    )  # fmt: skip
+    assert kafka == (5, LossOutcome.ELR)
+
+
+def test_without_the_feature_elr_members_count_for_nothing():
+    kafka, _ = lost(replicas=(4, 5), isr=(4,), elr=(5,), thresholds={"elr_enabled": 0})
+    assert kafka == (NO_BROKER, LossOutcome.NONE)
+
+
+def test_a_fenced_broker_is_passed_over():
+    fleet = a_fleet(Partition(replicas=(4, 5, 2)), fenced=[5])
+    assert fleet.next_leader_kafka[0] == 2
+
+
+def test_a_broker_that_is_not_registered_is_passed_over():
+    fleet = a_fleet(Partition(replicas=(4, 9, 2)))
+    assert fleet.next_leader_kafka[0] == 2
+
+
+def test_a_replica_on_a_failed_disk_is_passed_over():
+    fleet = a_fleet(Partition(replicas=(4, 5, 2), offline=(5,)))
+    assert fleet.next_leader_kafka[0] == 2
+
+
+def test_min_isr_is_never_above_the_replication_of_the_first_partition():
+    fleet = a_fleet(
+        Partition(number=0, replicas=(1, 2)),
+        Partition(number=1, replicas=(1, 2, 3)),
+        min_insync_replicas=3,
+    )
+    assert effective_min_isr(fleet).tolist() == [2, 2]
+
+
+def test_an_unknown_min_isr_counts_as_kafkas_default():
+    assert effective_min_isr(a_fleet()).tolist() == [1]
+
+
+def test_warm_first_is_a_permutation_that_keeps_the_order_within_each_group():
+    eligible = np.random.default_rng(1).random((500, 6)) < 0.5
+    order = warm_first(eligible)
+    assert (np.sort(order, axis=1) == np.arange(6)).all()
+    sorted_eligible = np.take_along_axis(eligible, order.astype(int), axis=1)
+    assert (np.diff(sorted_eligible.astype(int), axis=1) <= 0).all()
+    within = np.diff(order, axis=1) > 0
+    assert within[sorted_eligible[:, 1:] == sorted_eligible[:, :-1]].all()
