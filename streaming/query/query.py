@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +64,27 @@ def session(config: Config) -> SparkSession:
     builder = SparkSession.builder.appName("kafka-twin").master(config.query.master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    log_file = Path(config.query.checkpoint).resolve().parent / "spark.log"
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    with _output_to(log_file):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _output_to(path: Path) -> Iterator[None]:
+    """What is started inside writes to the file: Spark and its workers print what nobody asked."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(number) for number in (1, 2)]
+    with path.open("wb") as file:
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+    try:
+        yield
+    finally:
+        for number, original in zip((1, 2), kept, strict=True):
+            os.dup2(original, number)
+            os.close(original)
 
 
 def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:

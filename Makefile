@@ -1,0 +1,47 @@
+# Two commands for a user: make demo, make test. The rest is for whoever works on it.
+# ARGS goes to the command: make demo ARGS="--seconds 120", make bench ARGS=--full
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test unit lint bench docs clean
+
+help: ## What there is to make
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "kafka-twin needs Python 3.11 or later as $(PYTHON): install it, or name it: make PYTHON=python3.12" >&2; exit 1; }
+	@command -v java >/dev/null || \
+	  { echo "kafka-twin needs Java 17 or later: install a JDK, e.g. openjdk-17-jdk-headless" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Python cannot make a virtual environment: install its venv module, e.g. python3-venv" >&2; exit 1; }
+	@echo "installing Python packages into $(VENV) (Spark is 450 MB, once)"
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[spark,dev]'
+	@touch $@
+
+demo: $(READY) ## A local tiered Kafka cluster and its live twin, in one command
+	@$(BIN)/kafka-twin demo $(ARGS)
+
+test: $(READY) lint ## Everything: linters, unit tests, Kafka's own classes, real brokers, Spark
+	$(BIN)/pytest $(ARGS)
+
+unit: $(READY) ## The tests that start nothing, in seconds
+	$(BIN)/pytest -m "not cluster and not spark" $(ARGS)
+
+lint: $(READY) ## Style, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY) ## Figures, one JSON line each (ARGS=--full for 2.8 million replicas)
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+docs: $(READY) ## Make docs/metrics.md and docs/tables.md anew
+	$(BIN)/python -m streaming.docs
+
+clean: ## Remove what was installed and what the demo left
+	rm -rf $(VENV) .kafka-twin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

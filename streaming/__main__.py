@@ -1,0 +1,5 @@
+"""``python -m streaming`` is ``kafka-twin``."""
+
+from streaming.cli import main
+
+main()

@@ -1,0 +1,45 @@
+"""How the programs log: one line an occurrence, the same shape for our lines and the libraries'.
+
+Times are UTC. Secrets never reach a log: configurations are logged through ``Config.shown`` only.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+_QUIET = ("kafka", "py4j", "uvicorn", "asyncio")
+
+
+def configure(verbose: bool = False) -> None:
+    """Log to standard error; libraries only from warnings on, unless ``verbose``."""
+    level = logging.DEBUG if verbose else logging.INFO
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.INFO if verbose else logging.ERROR)
