@@ -1,0 +1,260 @@
+"""What the cluster lists: topics, partitions and the brokers that hold them, as arrays.
+
+A ``Placement`` says who holds what. It is the same object as long as nothing of it changes, so that
+whatever derives from it (encoded requests, the places of numbers in answers, key columns of frames)
+is kept by everyone. A ``Listing`` adds what moves more often: leaders, epochs, the ISR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaming.bus import shard_of
+from twin.tables import Slot
+
+Array = NDArray[Any]
+
+NO_ID: Final = bytes(16)
+"""The topic id of a cluster that has none (Kafka before 2.8)."""
+
+_PARTITION_BITS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Who holds what. Topics are sorted by shard and name, partitions by topic and number.
+
+    Shapes: [T] topics, [P] partitions, [N] replicas in assignment order, [S + 1] cuts of shards.
+    """
+
+    shards: int
+    topic: tuple[str, ...]  # [T]
+    topic_id: tuple[bytes, ...]  # [T]
+    topic_of: Array  # [P] index into topic
+    partition: Array  # [P] partition number
+    first: Array  # [P + 1] the replicas of partition p are first[p] to first[p + 1]
+    broker: Array  # [N] broker id
+    partition_of: Array  # [N] index into partition
+    topic_cuts: Array  # [S + 1] the topics of shard s are topic_cuts[s] to topic_cuts[s + 1]
+    partition_cuts: Array  # [S + 1]
+    replica_cuts: Array  # [S + 1]
+    _held: dict[int, Held] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+    def same_as(self, other: Placement) -> bool:
+        """Nothing differs."""
+        return (
+            self.shards == other.shards
+            and self.topic == other.topic
+            and self.topic_id == other.topic_id
+            and np.array_equal(self.topic_of, other.topic_of)
+            and np.array_equal(self.partition, other.partition)
+            and np.array_equal(self.first, other.first)
+            and np.array_equal(self.broker, other.broker)
+        )
+
+    def row_of(self, topic: int, partition: int) -> int | None:
+        """The row of a partition of a topic (index), None if there is none."""
+        start, stop = np.searchsorted(self.topic_of, [topic, topic + 1])
+        row = int(start + np.searchsorted(self.partition[start:stop], partition))
+        return row if row < stop and self.partition[row] == partition else None
+
+    def held_by(self, broker: int) -> Held:
+        """The replicas of one broker."""
+        held = self._held.get(broker)
+        if held is None:
+            rows = np.flatnonzero(self.broker == broker)
+            topic_of = self.topic_of[self.partition_of[rows]]
+            topics, start = np.unique(topic_of, return_index=True)
+            stop = [*start[1:].tolist(), len(rows)]
+            held = self._held[broker] = Held(
+                rows=rows,
+                partition=self.partition[self.partition_of[rows]],
+                span={
+                    self.topic[t]: (a, b)
+                    for t, a, b in zip(topics.tolist(), start.tolist(), stop, strict=True)
+                },
+            )
+        return held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """The replicas of one broker, by topic and partition number. Shapes: [n] replicas."""
+
+    rows: Array  # [n] index into the replicas of the placement
+    partition: Array  # [n] partition number
+    span: dict[str, tuple[int, int]]  # where the replicas of a topic stand
+
+    def find(self, topic: str, partition: Array) -> Array:
+        """The rows of these partitions of a topic, -1 where the broker holds none."""
+        start, stop = self.span.get(topic, (0, 0))
+        mine = self.partition[start:stop]
+        if not len(mine):
+            return np.full(len(partition), -1, np.int64)
+        at = np.minimum(np.searchsorted(mine, partition), len(mine) - 1)
+        rows: Array = np.where(mine[at] == partition, self.rows[start + at], -1)
+        return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """A placement, and what the controller says of it. Shapes as there."""
+
+    placement: Placement
+    leader: Array  # [P] broker id, -1 if none
+    leader_epoch: Array  # [P]
+    marks: Array  # [N] Slot.IN_ISR and Slot.OFFLINE
+    complete: bool  # it names every partition there is
+
+    def isr_size(self) -> Array:
+        """[P] how many replicas are in sync."""
+        return self.counted((self.marks & Slot.IN_ISR) != 0)
+
+    def counted(self, which: Array) -> Array:
+        """[P] how many replicas of each partition are marked in [N]."""
+        total = np.concatenate([[0], np.cumsum(which)])
+        first = self.placement.first
+        counts: Array = total[first[1:]] - total[first[:-1]]
+        return counts
+
+
+def empty(shards: int) -> Listing:
+    """Nothing at all, and no claim that this is everything."""
+    return listing([], shards, lambda _: True, complete=False)
+
+
+def listing(
+    topics: Sequence[Any],
+    shards: int,
+    wanted: Callable[[str], bool],
+    *,
+    complete: bool = True,
+) -> Listing:
+    """The topics of a Metadata answer (v0 to v12) as arrays.
+
+    A topic that answers with an error is left out, and the listing is not complete.
+    """
+    told = [t for t in topics if wanted(t.name)]
+    good = [t for t in told if t.error_code == 0]
+    keyed = sorted((_shard_of(t.name, shards), t.name, i) for i, t in enumerate(good))
+    ordered = [good[i] for _, _, i in keyed]
+    by_number = [sorted(t.partitions, key=_number) for t in ordered]
+    partitions = list(chain.from_iterable(by_number))
+    topic_of = np.repeat(np.arange(len(ordered), dtype=np.int32), list(map(len, by_number)))
+    replicas = [p.replica_nodes for p in partitions]
+    width = np.fromiter(map(len, replicas), np.int64, len(replicas))
+    first = np.concatenate([[0], np.cumsum(width)])
+    broker = np.fromiter(chain.from_iterable(replicas), np.int32, int(first[-1]))
+    partition_of = np.repeat(np.arange(len(partitions)), width)
+
+    shard = np.array([s for s, _, _ in keyed], np.int64)
+    topic_cuts = np.searchsorted(shard, np.arange(shards + 1))
+    partition_cuts = np.searchsorted(topic_of, topic_cuts)
+    marks = np.zeros(len(broker), np.uint8)
+    at = _key(partition_of, broker)
+    for mark, nodes in (
+        (Slot.IN_ISR, [p.isr_nodes for p in partitions]),
+        (Slot.OFFLINE, [p.offline_replicas or () for p in partitions]),
+    ):
+        marked = np.fromiter(chain.from_iterable(nodes), np.int64)
+        row = np.repeat(np.arange(len(nodes)), np.fromiter(map(len, nodes), np.int64, len(nodes)))
+        marks[np.isin(at, _key(row, marked))] |= mark
+    placement = Placement(
+        shards=shards,
+        topic=tuple(t.name for t in ordered),
+        topic_id=tuple(t.topic_id.bytes if t.topic_id else NO_ID for t in ordered),
+        topic_of=topic_of,
+        partition=np.fromiter((p.partition_index for p in partitions), np.int32, len(partitions)),
+        first=first,
+        broker=broker,
+        partition_of=partition_of,
+        topic_cuts=topic_cuts,
+        partition_cuts=partition_cuts,
+        replica_cuts=first[partition_cuts],
+    )
+    return Listing(
+        placement=placement,
+        leader=np.fromiter((p.leader_id for p in partitions), np.int32, len(partitions)),
+        leader_epoch=np.fromiter((p.leader_epoch for p in partitions), np.int32, len(partitions)),
+        marks=marks,
+        complete=complete and len(good) == len(told),
+    )
+
+
+_shard_of = lru_cache(maxsize=1 << 17)(shard_of)
+
+
+def _number(partition: Any) -> int:
+    return int(partition.partition_index)
+
+
+def _key(row: Array, broker: Array) -> Array:
+    return (row.astype(np.int64) << _PARTITION_BITS) | (broker.astype(np.int64) & 0xFFFFFFFF)
+
+
+def matched(before: Placement, after: Placement) -> tuple[Array, Array]:
+    """The partitions both have (same topic id, name and number): their rows in each."""
+    if before is after:
+        both = np.arange(len(after))
+        return both, both
+    number = {key: i for i, key in enumerate(zip(before.topic, before.topic_id, strict=True))}
+    renamed = np.array(
+        [number.get(key, -1) for key in zip(after.topic, after.topic_id, strict=True)], np.int64
+    )
+    theirs = renamed[after.topic_of] if len(renamed) else np.zeros(0, np.int64)
+    old = _key(before.topic_of, before.partition)
+    new = np.where(theirs < 0, -1, _key(theirs, after.partition))
+    _, in_old, in_new = np.intersect1d(old, new, assume_unique=False, return_indices=True)
+    return in_old, in_new
+
+
+def matched_replicas(before: Placement, after: Placement) -> tuple[Array, Array]:
+    """The replicas both have: their rows in each."""
+    in_old, in_new = matched(before, after)
+    place = np.full(len(after), -1, np.int64)
+    place[in_new] = in_old
+    came_from = place[after.partition_of]
+    old = _key(before.partition_of, before.broker)
+    new = np.where(came_from < 0, -1, _key(came_from, after.broker))
+    _, in_old, in_new = np.intersect1d(old, new, return_indices=True)
+    return in_old, in_new
+
+
+def is_behind(before: Listing, after: Listing) -> bool:
+    """Some partition has a lower leader epoch than was seen before: the teller is behind.
+
+    A broker that was frozen tells of the past for 80-100 ms after it resumes (measured).
+    """
+    in_old, in_new = matched(before.placement, after.placement)
+    return bool((after.leader_epoch[in_new] < before.leader_epoch[in_old]).any())
+
+
+def joined(one: Sequence[Any], other: Sequence[Any]) -> tuple[list[Any], bool]:
+    """Two brokers' topics as one: of each partition the higher leader epoch wins.
+
+    Returns the topics, and whether both name the same ones: if not, nobody knows which is right.
+    """
+    theirs = {(t.name, t.topic_id): t for t in other}
+    mine = {(t.name, t.topic_id): t for t in one}
+    for key in mine.keys() & theirs.keys():
+        epoch = {p.partition_index: p for p in mine[key].partitions}
+        for partition in theirs[key].partitions:
+            known = epoch.get(partition.partition_index)
+            if known is None or partition.leader_epoch > known.leader_epoch:
+                epoch[partition.partition_index] = partition
+        mine[key].partitions = list(epoch.values())
+    agree = mine.keys() == theirs.keys()
+    # A recreated topic appears under two ids; only one name can stand.
+    names = {t.name for t in mine.values()}
+    more = [t for key, t in theirs.items() if key not in mine and t.name not in names]
+    return [*mine.values(), *more], agree

@@ -1,0 +1,266 @@
+"""Five offsets of every replica, told by the replica itself: ListOffsets with replica id -2.
+
+-1 the end of the log, -2 its start, -4 its start on disk (v8), -5 the last offset known to be in
+remote storage (v9), -6 the first that is not (v11, Kafka 4.2). A follower's -5 and -6 are its own
+and trail the leader's by up to a task interval (measured); they stay its own here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
+from streaming.collector.brokers import Question, Versions, best
+from streaming.collector.listing import Array, Held, Placement
+from streaming.collector.wire import Cursor, Irregular, Layout, places, values
+from twin.tables import UNKNOWN, PendingUpload
+
+LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -4, -5, -6
+
+SINCE: Final = {LATEST: 1, EARLIEST: 1, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, PENDING_UPLOAD: 11}
+"""The version that understands each kind. The end comes first: it is compared between brokers, so
+all of them should read it at the same moment."""
+
+DEBUGGING_REPLICA: Final = -2
+"""Kafka lets a follower answer for its own log, up to its own end, only when asked so."""
+
+NOT_ASKED: Final = -32_768
+"""In place of an error code: the broker does not know this kind."""
+
+_UNSUPPORTED_VERSION: Final = 35
+_UNSET: Final = bytes.fromhex("fffefdfcfbfaf9f8")
+"""Stands for the kind in a request that is encoded once for all kinds. Not UTF-8, so in no name."""
+
+_FIRST_FLEXIBLE: Final = 6
+_RECORD_BYTES: Final = 27  # partition 4, error 2, timestamp 8, offset 8, leader epoch 4, tags 1
+_ERROR_AT, _OFFSET_AT = 4, 14
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What the replicas said of themselves. Shapes: [N] replicas of the placement."""
+
+    answered: Array
+    log_start: Array
+    local_start: Array
+    log_end: Array
+    last_tiered: Array
+    pending_upload: Array
+    pending_upload_is: Array  # PendingUpload
+    error_code: Array
+
+
+class Offsets:
+    """Keeps what is asked of each broker, and where its answers stand."""
+
+    def __init__(self, deadline_ms: int, client_id: str) -> None:
+        self._deadline_ms = deadline_ms
+        self._client_id = client_id
+        self._kept: dict[int, _Kept] = {}
+
+    def questions(self, broker: int, versions: Versions, placement: Placement) -> list[Question]:
+        """One request a kind for all replicas of a broker; none if it holds none."""
+        version = best(versions, ListOffsetsRequest)
+        kept = self._kept.get(broker)
+        if kept is None or kept.placement is not placement or kept.version != version:
+            kept = self._kept[broker] = _Kept(placement, broker, version)
+            if version is not None and len(kept.held.rows):
+                kept.encode(self._deadline_ms, self._client_id)
+        return kept.questions
+
+    def read(self, placement: Placement, answers: Mapping[int, Sequence[bytes | None]]) -> Samples:
+        """The answers of each broker to its questions. A broker that left one open has no rows."""
+        total = len(placement.broker)
+        offset = {kind: np.full(total, UNKNOWN, np.int64) for kind in SINCE}
+        error = {kind: np.full(total, NOT_ASKED, np.int16) for kind in SINCE}
+        answered = np.zeros(total, bool)
+        for broker, bodies in answers.items():
+            kept = self._kept[broker]
+            if not kept.questions or any(body is None for body in bodies):
+                continue
+            for kind, body in zip(kept.kinds, bodies, strict=True):
+                assert body is not None
+                rows, codes, told = kept.read(kind, body)
+                error[kind][rows] = codes
+                offset[kind][rows] = np.where(codes == 0, told, UNKNOWN)
+                if kind == LATEST:
+                    answered[rows] = True
+        return _samples(answered, offset, error)
+
+    def forget(self, brokers: set[int]) -> None:
+        """Drop what is kept of all brokers but these."""
+        for broker in self._kept.keys() - brokers:
+            del self._kept[broker]
+
+
+class _Kept:
+    """The requests to one broker, and the layouts of its answers."""
+
+    def __init__(self, placement: Placement, broker: int, version: int | None) -> None:
+        self.placement = placement
+        self.version = version
+        self.held: Held = placement.held_by(broker)
+        self.kinds: list[int] = []
+        self.questions: list[Question] = []
+        self._readers: dict[int, _Reader] = {}
+
+    def encode(self, deadline_ms: int, client_id: str) -> None:
+        """Build the request once; the kinds differ in one number a partition."""
+        assert self.version is not None
+        self.kinds = [kind for kind, since in SINCE.items() if self.version >= since]
+        unset = int.from_bytes(_UNSET, "big", signed=True)
+        once = Question.of(self._request(unset, deadline_ms), self.version, client_id)
+        replicas = len(self.held.rows)
+        self.questions = [
+            once.replaced(_UNSET, kind.to_bytes(8, "big", signed=True), replicas)
+            for kind in self.kinds
+        ]
+
+    def _request(self, kind: int, deadline_ms: int) -> Any:
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        return ListOffsetsRequest(
+            replica_id=DEBUGGING_REPLICA,
+            isolation_level=0,
+            timeout_ms=deadline_ms,
+            topics=[
+                topic(
+                    name=name,
+                    partitions=[
+                        topic.ListOffsetsPartition(
+                            partition_index=p, current_leader_epoch=-1, timestamp=kind
+                        )
+                        for p in self.held.partition[start:stop].tolist()
+                    ],
+                )
+                for name, (start, stop) in self.held.span.items()
+            ],
+        )
+
+    def read(self, kind: int, body: bytes) -> tuple[Array, Array, Array]:
+        """[n] replicas, their error codes and offsets."""
+        assert self.version is not None
+        if self.version >= _FIRST_FLEXIBLE:
+            raw = np.frombuffer(body, np.uint8)
+            reader = self._readers.get(kind)
+            if reader is None or not reader.layout.fits(raw):
+                # Most often all kinds are answered in one shape.
+                others = [r for r in self._readers.values() if r.layout.fits(raw)]
+                try:
+                    reader = others[0] if others else _Reader(body, self.held)
+                    self._readers[kind] = reader
+                except Irregular:
+                    reader = None
+            if reader is not None:
+                return reader.rows, values(raw, reader.error_at), values(raw, reader.offset_at)
+        return decoded(body, self.version, self.held)
+
+
+class _Reader:
+    """Where the numbers stand in an answer of one shape."""
+
+    __slots__ = ("error_at", "layout", "offset_at", "rows")
+
+    def __init__(self, body: bytes, held: Held) -> None:
+        cursor = Cursor(body)
+        throttle = cursor.skip(4)
+        raw = np.frombuffer(body, np.uint8)
+        starts, rows = [], []
+        for _ in range(cursor.count()):
+            name = cursor.text()
+            count = cursor.count()
+            start = cursor.skip(count * _RECORD_BYTES)
+            at = start + _RECORD_BYTES * np.arange(count)
+            if raw[at + _RECORD_BYTES - 1].any():
+                raise Irregular("a partition has tagged fields")
+            starts.append(at)
+            rows.append(held.find(name, values(raw, places(at, 0, 4))))
+            cursor.no_tags()
+        cursor.end()
+        at = np.concatenate([np.zeros(0, np.intp), *starts])
+        row = np.concatenate([np.zeros(0, np.intp), *rows])
+        error_at, offset_at = places(at, _ERROR_AT, 2), places(at, _OFFSET_AT, 8)
+        timestamp_at, epoch_at = places(at, 6, 8), places(at, 22, 4)
+        self.layout = Layout(
+            body, [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
+        )
+        asked = row >= 0
+        self.rows, self.error_at, self.offset_at = row[asked], error_at[asked], offset_at[asked]
+
+
+def decoded(body: bytes, version: int, held: Held) -> tuple[Array, Array, Array]:
+    """The same through the codec: [n] replicas, their error codes and offsets."""
+    answer = ListOffsetsResponse.decode(body, version=version)
+    rows, codes, offsets = [np.zeros(0, np.intp)], [], []
+    for topic in answer.topics:
+        numbers = np.fromiter((p.partition_index for p in topic.partitions), np.int64)
+        rows.append(held.find(topic.name, numbers))
+        codes += [p.error_code for p in topic.partitions]
+        offsets += [p.offset for p in topic.partitions]
+    row = np.concatenate(rows)
+    asked = row >= 0
+    return row[asked], np.array(codes, np.int16)[asked], np.array(offsets, np.int64)[asked]
+
+
+def _samples(answered: Array, offset: Mapping[int, Array], error: Mapping[int, Array]) -> Samples:
+    local_start = offset[EARLIEST_LOCAL]
+    error_code = np.zeros(len(answered), np.int16)
+    for kind in (EARLIEST_LOCAL, EARLIEST, LATEST):  # the last one named wins
+        code = error[kind]
+        failed = (code != NOT_ASKED) & (code != 0) & (code != _UNSUPPORTED_VERSION)
+        error_code[failed] = code[failed]
+    # The end was read first; the log may have been rolled and cut since, never to beyond its end.
+    log_end = np.where(offset[LATEST] == UNKNOWN, UNKNOWN, np.maximum(offset[LATEST], local_start))
+    return Samples(
+        answered=answered,
+        log_start=offset[EARLIEST],
+        local_start=local_start,
+        log_end=log_end,
+        last_tiered=offset[LATEST_TIERED],
+        pending_upload=offset[PENDING_UPLOAD],
+        pending_upload_is=pending_upload_is(
+            told=error[PENDING_UPLOAD] == 0,
+            tiered_told=error[LATEST_TIERED] == 0,
+            pending=offset[PENDING_UPLOAD],
+            last_tiered=offset[LATEST_TIERED],
+            log_start=offset[EARLIEST],
+            local_start=local_start,
+            log_end=log_end,
+        ),
+        error_code=error_code,
+    )
+
+
+def pending_upload_is(
+    *,
+    told: Array,
+    tiered_told: Array,
+    pending: Array,
+    last_tiered: Array,
+    log_start: Array,
+    local_start: Array,
+    log_end: Array,
+) -> Array:
+    """[N] why the first offset not in remote storage is what it is (PendingUpload).
+
+    ``told`` and ``tiered_told`` say where -6 and -5 were answered. Kafka answers -1 to -6 when
+    remote storage is off, when everything is tiered (ReplicaManager.fetchOffset suppresses an
+    offset at the log end) and when the replica has not learnt what is tiered. Measured on 4.3.1.
+    """
+    tiered = last_tiered >= 0
+    all_tiered = tiered & (last_tiered + 1 == log_end)
+    learning = tiered | ((local_start > log_start) & (log_start != UNKNOWN))
+    return np.select(
+        [~told, pending >= 0, ~tiered_told, all_tiered, learning],
+        [
+            PendingUpload.ABSENT,
+            PendingUpload.KNOWN,
+            PendingUpload.ABSENT,
+            PendingUpload.ALL_TIERED,
+            PendingUpload.LEARNING,
+        ],
+        PendingUpload.NOTHING_TIERED,
+    ).astype(np.int8)

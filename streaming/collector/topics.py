@@ -1,0 +1,234 @@
+"""Asks one broker what the cluster consists of: Metadata and DescribeCluster.
+
+The broker asked stays the same (the guide) until it is late, fails or tells of the past: a frozen
+broker answers from stale state for 80-100 ms after it resumes (measured), which shows by a leader
+epoch below one seen before. Then another one is asked too, and of each partition the higher leader
+epoch wins.
+
+Between two answers most often nothing but ``controller_id`` differs (KRaft fills in any live
+broker), so equal bytes are not decoded again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from streaming.collector import listing
+from streaming.collector.brokers import Address, Brokers, Question, Reply, Versions, best
+from streaming.collector.listing import Listing
+from streaming.collector.wire import Cursor
+from streaming.config import Config
+from twin.tables import UNKNOWN
+
+_HIGHEST_METADATA: Final = 12
+"""Version 13 only adds an error code for the whole answer."""
+
+_METADATA_FLEXIBLE: Final = 9
+_PATIENCE: Final = 3
+"""A broker has this part of the deadline before another one is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A broker the cluster knows."""
+
+    address: Address
+    fenced: int  # tri-state
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the cluster consists of, as one or more brokers told it."""
+
+    brokers: tuple[Registered, ...]  # by id
+    listing: Listing
+
+
+_Versions = tuple[int | None, int | None]
+"""Of Metadata and DescribeCluster."""
+
+
+class Topics:
+    """Keeps the last view and the guide."""
+
+    def __init__(self, config: Config, client_id: str) -> None:
+        self._shards = config.bus.shards
+        self._include = re.compile(config.collector.include_topics)
+        self._exclude = re.compile(config.collector.exclude_topics or r"(?!)")
+        self._client_id = client_id
+        self._answer: _Answer | None = None
+        self._versions: dict[int, _Versions] = {}
+        self._kept_questions: dict[_Versions, list[Question]] = {}
+        self.guide: int = UNKNOWN
+        self.view: View | None = None
+        self.problems: dict[int, str] = {}
+
+    def ask(self, brokers: Brokers, deadline_ms: int) -> View | None:
+        """The newest view; None if no broker tells by the deadline (``problems`` says why)."""
+        self.problems = {}
+        ends = time.monotonic() + deadline_ms / 1_000
+        answer = self._first(brokers, self._order(brokers), ends)
+        if answer is None:
+            self.guide = UNKNOWN
+            return None
+        self.guide, view = answer.broker, answer.view
+        if self.view is not None and view.listing is not self.view.listing:
+            if listing.is_behind(self.view.listing, view.listing):
+                view = self._second_opinion(brokers, answer, ends)
+            view = self._kept(view)
+        self.view = view
+        return view
+
+    def wanted(self, topic: str) -> bool:
+        """The configuration does not leave it out."""
+        return bool(self._include.fullmatch(topic)) and not self._exclude.fullmatch(topic)
+
+    def _order(self, brokers: Brokers) -> list[int]:
+        """The guide first, then whoever follows it, so that every broker gets its turn."""
+        known = brokers.known()
+        return sorted(known, key=lambda b: (b < self.guide, b))
+
+    def _first(self, brokers: Brokers, candidates: Sequence[int], ends: float) -> _Answer | None:
+        """The answer of the first of these brokers that gives one in its part of the time."""
+        left_ms = int((ends - time.monotonic()) * 1_000)
+        patience_ms = left_ms // _PATIENCE
+        for broker in candidates:
+            left_ms = int((ends - time.monotonic()) * 1_000)
+            if left_ms <= 0:
+                break
+            reply = brokers.ask([broker], self._questions, min(patience_ms, left_ms))[broker]
+            answer = self._read(broker, reply)
+            if answer is not None:
+                return answer
+        return None
+
+    def _questions(self, broker: int, versions: Versions) -> list[Question]:
+        metadata = best(versions, MetadataRequest, _HIGHEST_METADATA)
+        cluster = best(versions, DescribeClusterRequest)
+        self._versions[broker] = (metadata, cluster)
+        if (metadata, cluster) not in self._kept_questions:
+            self._kept_questions[metadata, cluster] = _encoded(metadata, cluster, self._client_id)
+        return self._kept_questions[metadata, cluster]
+
+    def _read(self, broker: int, reply: Reply) -> _Answer | None:
+        metadata, cluster = self._versions.get(broker, (None, None))
+        if metadata is None or not reply.bodies or reply.bodies[0] is None:
+            self.problems[broker] = reply.problem or "does not know Metadata"
+            return None
+        body = reply.bodies[0]
+        before = self._answer
+        if before is not None and before.version == metadata and before.same_listing(body):
+            alive, found = before.alive, before.view.listing
+        else:
+            decoded = MetadataResponse.decode(body, version=metadata)
+            alive = tuple(Address(b.node_id, b.host, b.port, b.rack or "") for b in decoded.brokers)
+            found = listing.listing(decoded.topics, self._shards, self.wanted)
+        described = reply.bodies[1] if len(reply.bodies) > 1 else None
+        view = View(_registered(alive, described, cluster), found)
+        at = _controller_at(body, metadata)
+        self._answer = _Answer(broker, body, metadata, at, alive, view)
+        return self._answer
+
+    def _second_opinion(self, brokers: Brokers, stale: _Answer, ends: float) -> View:
+        others = [b for b in self._order(brokers) if b != stale.broker]
+        fresh = self._first(brokers, others, ends)
+        # What is told then is nobody's answer alone: the next one must be decoded.
+        self._answer = None
+        if fresh is None:
+            return stale.view
+        self.guide = fresh.broker
+        topics, agree = listing.joined(fresh.topics(), stale.topics())
+        found = listing.listing(topics, self._shards, self.wanted, complete=agree)
+        return View(fresh.view.brokers, found)
+
+    def _kept(self, view: View) -> View:
+        """The view with the old placement object where nothing of it has changed."""
+        assert self.view is not None
+        before, found = self.view.listing.placement, view.listing
+        if found.placement is before or not found.placement.same_as(before):
+            return view
+        return View(view.brokers, replace(found, placement=before))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One broker's answer to Metadata, to know it again. Decoded, it would be ten times as big."""
+
+    broker: int
+    body: bytes
+    version: int
+    controller_at: int
+    alive: tuple[Address, ...]
+    view: View
+
+    def topics(self) -> Sequence[Any]:
+        """The topics as kafka-python decodes them."""
+        found: Sequence[Any] = MetadataResponse.decode(self.body, version=self.version).topics
+        return found
+
+    def same_listing(self, body: bytes) -> bool:
+        """Nothing but the throttle time and the controller id differs."""
+        at = self.controller_at
+        return (
+            len(body) == len(self.body)
+            and body[4:at] == self.body[4:at]
+            and body[at + 4 :] == self.body[at + 4 :]
+        )
+
+
+def _controller_at(body: bytes, version: int) -> int:
+    """Where the controller id stands; its end if this version is not worth the trouble."""
+    if version < _METADATA_FLEXIBLE:
+        return len(body)
+    cursor = Cursor(body, 4)
+    for _ in range(cursor.count()):
+        cursor.skip(4)
+        cursor.text()  # host
+        cursor.skip(4)
+        cursor.text()  # rack
+        for _ in range(cursor.uvarint()):
+            cursor.uvarint()
+            cursor.skip(cursor.uvarint())
+    cursor.text()  # cluster id
+    return cursor.at
+
+
+def _encoded(metadata: int | None, cluster: int | None, client_id: str) -> list[Question]:
+    if metadata is None:
+        return []
+    everything = MetadataRequest(
+        topics=MetadataRequest.ALL_TOPICS,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    questions = [Question.of(everything, metadata, client_id)]
+    if cluster is not None:
+        fenced_too = DescribeClusterRequest(
+            include_cluster_authorized_operations=False,
+            endpoint_type=1,
+            include_fenced_brokers=True,
+        )
+        questions.append(Question.of(fenced_too, cluster, client_id))
+    return questions
+
+
+def _registered(
+    alive: Sequence[Address], described: bytes | None, version: int | None
+) -> tuple[Registered, ...]:
+    """The brokers that are alive and, since Kafka 4.0, those that are fenced."""
+    found = {a.broker: Registered(a, UNKNOWN) for a in alive}
+    if described is not None and version is not None:
+        answer = DescribeClusterResponse.decode(described, version=version)
+        for b in answer.brokers if answer.error_code == 0 else ():
+            fenced = int(b.is_fenced) if version >= 2 else UNKNOWN
+            address = Address(b.broker_id, b.host, b.port, b.rack or "")
+            found[b.broker_id] = Registered(address, fenced)
+    return tuple(found[b] for b in sorted(found))
