@@ -8,6 +8,6 @@ from typing import Any
 
 
 def figure(name: str, value: float, unit: str, **about: Any) -> None:
-    """Print one figure; ``load`` is the machine's load average, since these figures move with it."""
+    """Print one figure with the load average beside it: these figures move with the machine."""
     line = {"figure": name, "value": round(value, 4), "unit": unit, **about}
     print(json.dumps(line | {"load": round(os.getloadavg()[0], 1)}), flush=True)

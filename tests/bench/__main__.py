@@ -1,0 +1,18 @@
+"""``make bench``: every figure in turn. ``--full`` adds the largest published cluster."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+
+def main() -> None:
+    """Run the parts; each prints its figures as it has them."""
+    import_module("tests.bench.step").main()
+    import_module("tests.bench.exporter").main()
+    import_module("tests.bench.collector").main()
+    import_module("tests.bench.end_to_end").main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
