@@ -1,0 +1,257 @@
+"""What a local cluster is made of, and the configuration files its nodes read.
+
+Knows ids, ports and settings. Starts nothing; ``cluster.py`` does.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+HOST: Final = "127.0.0.1"
+MAX_NODES: Final = 10  # broker ports are base+1..10, controllers 11..20, agents 21..30
+HIGHEST_PORT: Final = 32_767  # above, Linux lends ports to outgoing connections: one may be taken
+_RACKS: Final = "abcdefghij"
+_SAVED: Final = "cluster.json"
+
+
+class ClusterError(Exception):
+    """The local cluster cannot do what was asked; one line says why, and what helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A cluster's parameters: all that is needed to find its nodes again from another process.
+
+    Nodes 1 to ``nodes`` are broker and controller; the ``brokers`` after them are brokers only, so
+    any of those may be lost without the quorum.
+    """
+
+    home: Path
+    nodes: int = 3
+    brokers: int = 0
+    base_port: int = 29_090
+    settings: dict[str, str] = field(default_factory=dict)
+    heap: str = "256m"
+    java_opts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
+            raise ClusterError(
+                f"{self.nodes} nodes and {self.brokers} brokers: a local cluster has at least one "
+                f"node and at most {MAX_NODES} of both"
+            )
+        highest = HIGHEST_PORT - 3 * MAX_NODES
+        if not 1024 <= self.base_port <= highest:
+            raise ClusterError(f"base port {self.base_port} is not between 1024 and {highest}")
+        if "," in str(self.home):
+            raise ClusterError(f"{self.home}: Kafka splits the name of a log folder at a comma")
+
+    @property
+    def voters(self) -> range:
+        return range(1, self.nodes + 1)
+
+    @property
+    def ids(self) -> range:
+        return range(1, self.nodes + self.brokers + 1)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{HOST}:{self.port(node)}" for node in self.ids)
+
+    def port(self, node: int) -> int:
+        """Where clients and other brokers reach a node."""
+        return self.base_port + node
+
+    def controller_port(self, node: int) -> int:
+        return self.base_port + MAX_NODES + node
+
+    def agent_port(self, node: int) -> int:
+        """Left free for a Java agent: {port} in ``java_opts``."""
+        return self.base_port + 2 * MAX_NODES + node
+
+    def listens_on(self, node: int) -> list[int]:
+        controller = [self.controller_port(node)] if node in self.voters else []
+        return [self.port(node), *controller]
+
+    def rack(self, node: int) -> str:
+        return f"az-{_RACKS[node - 1]}"
+
+    def folder(self, node: int) -> Path:
+        return self.home / f"node{node}"
+
+    def options(self, node: int) -> list[str]:
+        """The Java options of a node, {node} and {port} filled in."""
+        filled = {"{node}": str(node), "{port}": str(self.agent_port(node))}
+        return [re.sub(r"\{(node|port)\}", lambda m: filled[m[0]], o) for o in self.java_opts]
+
+    # Saving
+
+    def save(self) -> None:
+        """Write ``cluster.json`` into the home."""
+        values = asdict(self)
+        del values["home"]  # where the file lies says it, so a cluster that stands can be moved
+        self.home.mkdir(parents=True, exist_ok=True)
+        (self.home / _SAVED).write_text(json.dumps(values, indent=2) + "\n")
+
+
+def load(home: Path) -> Layout | None:
+    """The layout saved in a home, or None where none was made.
+
+    Raises:
+        ClusterError: the file cannot be read or is not ours.
+    """
+    path = home / _SAVED
+    try:
+        values: dict[str, Any] = json.loads(path.read_text())
+        values["java_opts"] = tuple(values["java_opts"])
+        return Layout(home=home, **values)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ClusterError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ClusterError(f"{path} was not written by kafka-twin ({error}); remove it") from None
+
+
+# Files of a node
+
+
+def write_files(layout: Layout, node: int) -> None:
+    """Write the configuration of a node and of its logging."""
+    folder = layout.folder(node)
+    folder.mkdir(parents=True, exist_ok=True)
+    (layout.home / "remote").mkdir(exist_ok=True)
+    lines = [f"{key}={value}" for key, value in properties(layout, node).items()]
+    (folder / "server.properties").write_text("\n".join(lines) + "\n")
+    (folder / "log4j2.properties").write_text(_LOGGING.replace("{folder}", str(folder)))
+
+
+def properties(layout: Layout, node: int) -> dict[str, str]:
+    """What a node is configured with, the user's settings last."""
+    return {
+        **_place(layout, node),
+        **_SMALL,
+        **_TIERED,
+        **_replicated(min(3, len(layout.ids))),
+        "rsm.config.dir": str(layout.home / "remote"),
+        **layout.settings,
+    }
+
+
+def _place(layout: Layout, node: int) -> dict[str, str]:
+    is_voter = node in layout.voters
+    broker = f"PLAINTEXT://{HOST}:{layout.port(node)}"
+    controller = f",CONTROLLER://{HOST}:{layout.controller_port(node)}" if is_voter else ""
+    voters = (f"{v}@{HOST}:{layout.controller_port(v)}" for v in layout.voters)
+    return {
+        "process.roles": "broker,controller" if is_voter else "broker",
+        "node.id": str(node),
+        "controller.quorum.voters": ",".join(voters),
+        "listeners": broker + controller,
+        "advertised.listeners": broker,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": str(layout.folder(node) / "data"),
+        "broker.rack": layout.rack(node),
+    }
+
+
+_SMALL: Final = {
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "5",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+# Everything Kafka does once a minute or five, done at once: a test can wait for it.
+_TIERED: Final = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "remote.log.storage.manager.class.name": (
+        "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+    ),
+    "rsm.config.delete.on.close": "false",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
+    "rlmm.config.remote.log.metadata.topic.min.isr": "1",
+    "remote.log.manager.task.interval.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": "500",
+    "log.segment.delete.delay.ms": "1000",
+    "follower.fetch.last.tiered.offset.enable": "true",  # KIP-1023
+}
+
+
+def _replicated(factor: int) -> dict[str, str]:
+    """Internal topics, as replicated as the cluster allows."""
+    return {
+        "offsets.topic.replication.factor": str(factor),
+        "transaction.state.log.replication.factor": str(factor),
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": str(factor),
+        "rlmm.config.remote.log.metadata.topic.replication.factor": str(factor),
+    }
+
+
+# The request log is quiet until somebody raises its level, so it has a file of its own.
+_LOGGING: Final = """\
+status = error
+appender.main.type = RollingFile
+appender.main.name = main
+appender.main.fileName = {folder}/server.log
+appender.main.filePattern = {folder}/server.log.%i
+appender.main.layout.type = PatternLayout
+appender.main.layout.pattern = [%d] %p %m (%c)%n
+appender.main.policy.type = SizeBasedTriggeringPolicy
+appender.main.policy.size = 32MB
+appender.main.strategy.type = DefaultRolloverStrategy
+appender.main.strategy.max = 2
+appender.request.type = RollingFile
+appender.request.name = request
+appender.request.fileName = {folder}/request.log
+appender.request.filePattern = {folder}/request.log.%i
+appender.request.layout.type = PatternLayout
+appender.request.layout.pattern = [%d] %p %m (%c)%n
+appender.request.policy.type = SizeBasedTriggeringPolicy
+appender.request.policy.size = 32MB
+appender.request.strategy.type = DefaultRolloverStrategy
+appender.request.strategy.max = 2
+rootLogger.level = INFO
+rootLogger.appenderRef.main.ref = main
+logger.request.name = kafka.request.logger
+logger.request.level = WARN
+logger.request.additivity = false
+logger.request.appenderRef.request.ref = request
+"""
+
+
+# A formatted disk
+
+
+def disk_of(node: int, formatted: str) -> str:
+    """``meta.properties`` of a node, made from that of the node that was formatted."""
+    own = {"node.id": str(node), "directory.id": kafka_uuid()}
+    pairs = _pairs(formatted.splitlines())
+    return "".join(f"{key}={own.get(key, value)}\n" for key, value in pairs)
+
+
+def _pairs(lines: Iterable[str]) -> list[tuple[str, str]]:
+    told = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return [(key, value) for key, _, value in told]
+
+
+def kafka_uuid() -> str:
+    """A Kafka Uuid: 16 bytes, URL-safe base64; one that starts with a dash looks like an option."""
+    text = "-"
+    while text.startswith("-"):
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return text
