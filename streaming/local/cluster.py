@@ -7,18 +7,17 @@ finds it again. Its nodes may be killed, paused and restarted one by one.
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from streaming.local import jars, processes
+from streaming.local import jars, node_logs, processes
 from streaming.local.cluster_config import (
     ClusterError,
     Layout,
@@ -27,15 +26,20 @@ from streaming.local.cluster_config import (
     load,
     write_files,
 )
+from streaming.local.node_logs import Marks
 from streaming.local.processes import State, free_base_port
 
 __all__ = ["ClusterError", "LocalCluster", "NodeStatus", "free_base_port"]
 
 _START_DEADLINE_S: Final = 120.0  # 12 s on two idle cores
 _STOP_DEADLINE_S: Final = 30.0  # a controlled shutdown takes 3 s
+_LEADERLESS_DEADLINE_S: Final = 3.0
 _KILL_DEADLINE_S: Final = 10.0
-_POLL_S: Final = 0.05
-_TAIL_BYTES: Final = 64 << 10
+_FREEZE_DEADLINE_S: Final = 5.0
+_POLL_S: Final = 0.02
+_TIERING_DEADLINE_S: Final = 10.0
+_TIERING_POLL_S: Final = 0.2
+_TIERING_READY: Final = "Initialized topic-based RLMM resources successfully"
 _MAIN: Final = "kafka.Kafka"
 
 
@@ -132,22 +136,27 @@ class LocalCluster:
             JarError: Java or a jar is missing and cannot be had.
         """
         stopped = [node for node in self._named(only) if self._status(node).state == "stopped"]
-        self._claim_home()
+        before = load(self.home)
+        self._check_same(before)
         self._check_ports(stopped)
-        self._format()
-        # Only what this start writes can explain its failure.
-        seen = {node: self._log_sizes(node) for node in stopped}
+        self.layout.save()
         try:
+            self._format()
+            # Only what this start writes can explain its failure.
+            seen = {node: node_logs.marks(self.layout.folder(node)) for node in stopped}
             for node in stopped:
                 self._launch(node)
             self._await_ready(stopped, seen)
+            self._await_tiering(stopped, seen)
         except BaseException:  # Ctrl-C as well: no process is left that nobody asked for
             self._end(stopped, signal.SIGKILL, _KILL_DEADLINE_S)
+            # A setting that Kafka refused is not remembered.
+            (before or replace(self.layout, settings={})).save()
             raise
 
-    def _claim_home(self) -> None:
-        """Write down what this cluster is, unless the home holds one that it cannot become."""
-        mine, saved = self.layout, load(self.home)
+    def _check_same(self, saved: Layout | None) -> None:
+        """Refuse a home that holds a cluster which this one cannot become."""
+        mine = self.layout
         if saved is not None and (mine.nodes != saved.nodes or mine.brokers < saved.brokers):
             raise ClusterError(
                 f"{self.home} holds a cluster of {saved.nodes} nodes and {saved.brokers} brokers, "
@@ -161,7 +170,6 @@ class LocalCluster:
                     f"{self.home}: nodes {_listed(running)} run on base port {saved.base_port}; "
                     f"stop them before they can move to {mine.base_port}"
                 )
-        mine.save()
 
     def _check_ports(self, nodes: Iterable[int]) -> None:
         for node in nodes:
@@ -204,7 +212,7 @@ class LocalCluster:
             timeout=_START_DEADLINE_S,
         )
         if done.returncode:
-            raise ClusterError(f"cannot format node {node}: {_reason(done.stdout)}")
+            raise ClusterError(f"cannot format node {node}: {node_logs.reason(done.stdout)}")
 
     def _launch(self, node: int) -> None:
         folder = self.layout.folder(node)
@@ -222,14 +230,18 @@ class LocalCluster:
         command += [f"-Dlog4j2.configurationFile={logging}", *options, "-cp", classpath]
         return command + main
 
-    def _await_ready(self, nodes: Sequence[int], seen: Mapping[int, Mapping[Path, int]]) -> None:
+    def _await_ready(self, nodes: Sequence[int], seen: Mapping[int, Marks]) -> None:
         """Wait for each broker port: a node opens it when the controller has let it in."""
         deadline = time.monotonic() + _START_DEADLINE_S
         waiting = list(nodes)
         while waiting:
             for node in waiting:
                 if self._status(node).state == "stopped":
-                    raise ClusterError(self._why_dead(node, seen[node]))
+                    raise ClusterError(
+                        f"node {node} died while it started: "
+                        f"{node_logs.reason(node_logs.since(seen[node]))} "
+                        f"(more in {self.layout.folder(node) / 'server.log'})"
+                    )
             waiting = [n for n in waiting if not processes.is_listening(self.layout.port(n))]
             if waiting and time.monotonic() > deadline:
                 raise ClusterError(
@@ -237,6 +249,20 @@ class LocalCluster:
                     f"{self.layout.folder(waiting[0]) / 'server.log'}"
                 )
             time.sleep(_POLL_S)
+
+    def _await_tiering(self, nodes: Sequence[int], seen: Mapping[int, Marks]) -> None:
+        """Wait until the nodes can tier, half a second more; go on without where they cannot yet.
+
+        A node that is asked to end in that half second waits two minutes for its own admin client.
+        """
+        if self.layout.settings.get("remote.log.storage.system.enable") == "false":
+            return
+        deadline = time.monotonic() + _TIERING_DEADLINE_S
+        waiting = list(nodes)
+        while waiting and time.monotonic() < deadline:
+            waiting = [n for n in waiting if _TIERING_READY not in node_logs.since(seen[n])]
+            if waiting:
+                time.sleep(_TIERING_POLL_S)
 
     # Ending and freezing
 
@@ -247,8 +273,10 @@ class LocalCluster:
             ClusterError: a process is left even so.
         """
         nodes = self._named(only)
-        self._end(nodes, signal.SIGTERM, _STOP_DEADLINE_S)
-        # A last controller waits for a majority that will not come.
+        voters = sum(self._status(node).state != "stopped" for node in self.layout.voters)
+        # A controlled shutdown asks the controller, and there is none without a majority.
+        is_led = 2 * voters > self.layout.nodes
+        self._end(nodes, signal.SIGTERM, _STOP_DEADLINE_S if is_led else _LEADERLESS_DEADLINE_S)
         left = self._end(nodes, signal.SIGKILL, _KILL_DEADLINE_S)
         if left:
             raise ClusterError(f"nodes {_listed(left)} do not end; see kafka-twin cluster status")
@@ -281,7 +309,7 @@ class LocalCluster:
         Raises:
             ClusterError: it does not run.
         """
-        processes.send(self._running(node), signal.SIGSTOP)
+        self._freeze(node, signal.SIGSTOP, "paused")
 
     def resume(self, node: int) -> None:
         """Let a paused node go on.
@@ -289,7 +317,15 @@ class LocalCluster:
         Raises:
             ClusterError: it does not run.
         """
-        processes.send(self._running(node), signal.SIGCONT)
+        self._freeze(node, signal.SIGCONT, "running")
+
+    def _freeze(self, node: int, number: signal.Signals, becomes: State) -> None:
+        processes.send(self._running(node), number)
+        deadline = time.monotonic() + _FREEZE_DEADLINE_S
+        while self._status(node).state != becomes:  # every thread has to take it
+            if time.monotonic() > deadline:
+                raise ClusterError(f"node {node} is not {becomes} {_FREEZE_DEADLINE_S:.0f} s later")
+            time.sleep(_POLL_S)
 
     def wipe(self) -> None:
         """Kill every node and remove the home with all it holds.
@@ -348,43 +384,6 @@ class LocalCluster:
 
     def _disk(self, node: int) -> Path:
         return self.layout.folder(node) / "data"
-
-    def _log_sizes(self, node: int) -> dict[Path, int]:
-        logs = (self.layout.folder(node) / name for name in ("stdout.log", "server.log"))
-        return {log: log.stat().st_size if log.exists() else 0 for log in logs}
-
-    def _why_dead(self, node: int, seen: Mapping[Path, int]) -> str:
-        written = "".join(_tail(log, start) for log, start in seen.items())
-        log = self.layout.folder(node) / "server.log"
-        return f"node {node} died while it started: {_reason(written)} (more in {log})"
-
-
-def _tail(log: Path, start: int) -> str:
-    """What was written after ``start``, the end of it; the whole file if it was rolled since."""
-    with suppress(OSError), log.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(start if start <= size else 0, size - _TAIL_BYTES))
-        return file.read().decode("utf8", "replace")
-    return ""
-
-
-def _reason(output: str) -> str:
-    """The line that says why Kafka ended: its last exception, else its last error, else its last.
-
-    "Exiting Kafka due to fatal exception" is an error line too; the next one says which.
-    """
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    for pattern in (_EXCEPTION, _ERROR):
-        for line in reversed(lines):
-            if found := pattern.search(line):
-                return found[1]
-    return lines[-1] if lines else "it said nothing"
-
-
-_EXCEPTION: Final = re.compile(
-    r"^(?:Caused by: |Exception in thread \S+ )?[\w.$]+\.(\w+(?:Exception|Error): .+)"
-)
-_ERROR: Final = re.compile(r"\b(?:ERROR|FATAL) (.+)")
 
 
 def _listed(nodes: Iterable[int]) -> str:

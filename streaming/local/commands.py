@@ -126,11 +126,13 @@ def start(
     if not jars.present("kafka"):
         click.echo("fetching Kafka's jars (37 MiB, this once)")
         jars.ensure("kafka")
-    count = len(only or local.layout.ids)
-    click.echo(f"starting {count} node{'s' if count > 1 else ''} in {home}")
+    wanted = set(only or local.layout.ids)
+    stopped = [n.id for n in local.status() if n.state == "stopped" and n.id in wanted]
+    if stopped:
+        click.echo(f"starting node{'s' * (len(stopped) > 1)} {', '.join(map(str, stopped))}")
     began = time.monotonic()
     local.start(only or None)
-    click.echo(f"ready after {time.monotonic() - began:.1f} s")
+    click.echo(f"ready after {time.monotonic() - began:.1f} s" if stopped else "running already")
     click.echo(f"bootstrap {local.bootstrap}")
 
 

@@ -48,11 +48,14 @@ def state(pid: int, words: Iterable[str]) -> State:
     if child is not None and child.poll() is not None:
         del _children[pid]
         return "stopped"
-    status, command = _look(pid)
-    # A zombie is nobody any more: its ports and files are free.
-    if not status or status == "Z" or not all(word in command for word in words):
+    status, command, threads = _look(pid)
+    if child is None and status == "Z":
+        # Without threads it is nobody any more, only its parent has not looked. With threads it is
+        # about to end and still holds its ports. (Our own child has ended when it can be reaped.)
+        return "stopped" if threads <= 1 else "running"
+    if child is None and not (status and all(word in command for word in words)):
         return "stopped"
-    return "paused" if status in "Tt" else "running"
+    return "paused" if status in ("T", "t") else "running"
 
 
 def send(pid: int, number: signal.Signals) -> None:
@@ -61,23 +64,24 @@ def send(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _look(pid: int) -> tuple[str, str]:
-    """State letter and command line of a process, both empty if there is none."""
+def _look(pid: int) -> tuple[str, str, int]:
+    """State letter, command line and number of threads of a process; all empty if there is none."""
     if not _PROC.exists():
         return _look_by_ps(pid)
     with suppress(OSError):
         process = Path(f"/proc/{pid}")
-        status = (process / "stat").read_text().rpartition(")")[2].split()[0]
-        return status, (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf8", "?")
-    return "", ""
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf8", "replace")
+        return fields[0], command, int(fields[17])
+    return "", "", 0
 
 
-def _look_by_ps(pid: int) -> tuple[str, str]:
+def _look_by_ps(pid: int) -> tuple[str, str, int]:
     """As ``_look``, where there is no /proc: macOS and the BSDs."""
     command = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
     told = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
     status, _, line = told.partition(" ")
-    return status[:1], line
+    return status[:1], line, 1 if status else 0
 
 
 # Ports

@@ -1,0 +1,49 @@
+"""What the log files of a Kafka node say: why it ended, whether it got as far as a certain line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_LARGEST_BYTES: Final = 4 << 20  # a start writes 0.5 MB
+_EXCEPTION: Final = re.compile(
+    r"^(?:Caused by: |Exception in thread \S+ )?[\w.$]+\.(\w+(?:Exception|Error): .+)"
+)
+_ERROR: Final = re.compile(r"\b(?:ERROR|FATAL) (.+)")
+
+Marks = Mapping[Path, int]  # log file → bytes in it at some moment
+
+
+def marks(folder: Path) -> Marks:
+    """The ends of a node's logs now, so that ``since`` reads only what comes after."""
+    logs = (folder / name for name in ("stdout.log", "server.log"))
+    return {log: log.stat().st_size if log.exists() else 0 for log in logs}
+
+
+def since(seen: Marks) -> str:
+    """What was written after the marks; all of a file that was rolled in between."""
+    return "".join(_read(log, start) for log, start in seen.items())
+
+
+def _read(log: Path, start: int) -> str:
+    with suppress(OSError), log.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(start if start <= size else 0, size - _LARGEST_BYTES))
+        return file.read().decode("utf8", "replace")
+    return ""
+
+
+def reason(text: str) -> str:
+    """The line that says why Kafka ended: its last exception, else its last error, else its last.
+
+    "Exiting Kafka due to fatal exception" is an error line too; the next one says which.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for pattern in (_EXCEPTION, _ERROR):
+        for line in reversed(lines):
+            if found := pattern.search(line):
+                return found[1]
+    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,44 @@
+"""Real clusters, started once a run and always ended, also when a test or the start fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from streaming.local.cluster import LocalCluster, free_base_port
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
+    """Three nodes, each broker and controller. Only one can be lost before the quorum is."""
+    home = tmp_path_factory.mktemp("cluster")
+    with running(LocalCluster(home, base_port=free_base_port()), request.session) as local:
+        yield local
+
+
+@pytest.fixture(scope="session")
+def five_brokers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
+    """Three nodes as above, and two that are broker only: 4 and 5 can both be lost."""
+    home = tmp_path_factory.mktemp("five")
+    five = LocalCluster(home, brokers=2, base_port=free_base_port())
+    with running(five, request.session) as local:
+        yield local
+
+
+@contextmanager
+def running(local: LocalCluster, session: pytest.Session) -> Iterator[LocalCluster]:
+    """A started cluster. Its files are kept if a test failed: its logs may say why."""
+    try:
+        local.start()
+        yield local
+    finally:
+        if session.testsfailed:
+            local.stop()
+        else:
+            local.wipe()
