@@ -91,7 +91,7 @@ def quiet() -> None:
     log = logging.getLogger("kafka")
     if _last_word not in log.handlers:
         log.addHandler(_last_word)
-        log.propagate = False
+        log.propagate = log.isEnabledFor(logging.INFO)  # --verbose asks for it
 
 
 def one_line(error: BaseException) -> str:

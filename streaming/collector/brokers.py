@@ -26,6 +26,8 @@ CLIENT_ID: Final = "kafka-twin-collector"
 _CORRELATION_ID = slice(8, 12)
 """Its place in a framed request: after the size, the API key and the API version."""
 
+_API_VERSIONS: Final = 18
+
 _THROTTLED_SINCE: Final = {1: 1, 2: 2, 3: 3, 32: 0, 35: 0, 46: 0, 60: 0, 75: 0}
 """Of each API we ask, the first version whose answer begins with the time we are throttled for."""
 
@@ -42,7 +44,7 @@ Versions = Mapping[int, tuple[int, int]]
 """Of each API key a broker serves, the lowest and the highest version."""
 
 
-class BrokersError(RuntimeError):
+class CollectorError(RuntimeError):
     """No broker of the cluster can be asked: one line with the address and the cause."""
 
 
@@ -54,6 +56,9 @@ class Address:
     host: str
     port: int
     rack: str
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}" if self.host else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Reply:
 
 
 class Question:
-    """A request of one version, encoded once."""
+    """A request of one version, encoded once. ``flexible`` is the header of its answer."""
 
     __slots__ = ("_after", "_before", "api_key", "api_version", "flexible")
 
@@ -88,7 +93,9 @@ class Question:
         request.API_VERSION = version
         request.with_header(correlation_id=0, client_id=client_id)
         encoded = bytes(request.encode(framed=True, header=True))
-        return Question(request.API_KEY, version, request.flexible_version_q(version), encoded)
+        # ApiVersions answers with the old header, so that any client can read it (KIP-511).
+        flexible = request.flexible_version_q(version) and request.API_KEY != _API_VERSIONS
+        return Question(request.API_KEY, version, flexible, encoded)
 
     def replaced(self, old: bytes, new: bytes, times: int) -> Question:
         """The same request with other bytes of the same length, found that many times."""
@@ -171,7 +178,7 @@ class Brokers:
 
         Raises:
             ConfigError: a client setting is wrong.
-            BrokersError: none of the addresses can be reached by the deadline.
+            CollectorError: none of the addresses can be reached by the deadline.
         """
         arguments = _DEFAULTS | {
             "socket_connection_setup_timeout_ms": deadline_ms,
@@ -187,7 +194,7 @@ class Brokers:
         self._net.start()
         try:
             self.reconnect(deadline_ms)
-        except BrokersError:
+        except CollectorError:
             self.close()
             raise
 
@@ -195,12 +202,12 @@ class Brokers:
         """Learn the cluster's brokers from the bootstrap addresses.
 
         Raises:
-            BrokersError: none of them can be reached by the deadline.
+            CollectorError: none of them can be reached by the deadline.
         """
         try:
             self._manager.bootstrap(deadline_ms)
         except (KafkaError, OSError) as error:
-            raise BrokersError(
+            raise CollectorError(
                 f"cluster.bootstrap {self.bootstrap}: {clients.one_line(error)}"
             ) from None
 

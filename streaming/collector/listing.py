@@ -168,7 +168,7 @@ def listing(
     ):
         marked = np.fromiter(chain.from_iterable(nodes), np.int64)
         row = np.repeat(np.arange(len(nodes)), np.fromiter(map(len, nodes), np.int64, len(nodes)))
-        marks[np.isin(at, _key(row, marked))] |= mark
+        marks[np.isin(at, _key(row, marked))] |= np.uint8(mark)
     placement = Placement(
         shards=shards,
         topic=tuple(t.name for t in ordered),

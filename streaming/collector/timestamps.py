@@ -35,7 +35,7 @@ _UNHURRIED_MS: Final = 150
 _ASK_AGAIN_S: Final = 600.0
 _TOPIC_AUTHORIZATION_FAILED: Final = 29
 
-_SOME_PARTITION: Final = bytes.fromhex("7ffefdfc")
+_SOME_PARTITION: Final = bytes.fromhex("7ff0f1f2")
 _SOME_OFFSET: Final = bytes.fromhex("7ffefdfcfbfaf9f8")
 """Stand for the numbers in a request that is encoded once a topic."""
 

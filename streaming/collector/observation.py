@@ -1,0 +1,197 @@
+"""One cycle's answers as messages for the bus: frames of every shard, one stamp for all.
+
+Every shard is told of all brokers and of its complete listing in each cycle, even if it has no
+topic: only a complete listing makes a partition disappear. Columns that depend on the placement are
+kept with it. The frames of a shard go into one message as long as they fit, so that they arrive
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.collector.brokers import Reply
+from streaming.collector.columns import dictionary, fixed, lists, numbers, texts
+from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.log_dirs import Sizes, Volumes
+from streaming.collector.offsets import Samples
+from streaming.collector.topics import Registered
+from twin import frames
+from twin.frames import MAX_FRAME_BYTES, Frame, Stamp
+from twin.tables import BROKERS, PARTITIONS, REPLICAS, UNKNOWN
+
+_SCHEMA = PARTITIONS.schema
+_REPLICAS_SCHEMA = REPLICAS.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one cycle found."""
+
+    cluster: str
+    shards: int
+    observed_at_ms: int
+    cycle: int
+    brokers: pa.Table
+    listing: Listing
+    elr_known: Array  # [P]
+    samples: Samples  # [N]
+    local_log_bytes: Array  # [N]
+    local_start_timestamp_ms: Array  # [N]
+    configs: Mapping[int, pa.Table]  # by shard, of those it was read for
+
+
+class Messages:
+    """Turns observations into messages; keeps the key columns of the placement."""
+
+    def __init__(self) -> None:
+        self._keys: _Keys | None = None
+
+    def of(self, observation: Observation) -> Iterator[tuple[int, bytes]]:
+        """Shard and message, in the order they should be sent."""
+        placement = observation.listing.placement
+        if self._keys is None or self._keys.placement is not placement:
+            self._keys = _Keys(placement)
+        for shard in range(observation.shards):
+            tables = {"brokers": observation.brokers}
+            if shard in observation.configs:
+                tables["configs"] = observation.configs[shard]
+            tables["partitions"] = _partitions(observation, self._keys, shard)
+            replicas = _replicas(observation, self._keys, shard)
+            if replicas.num_rows:
+                tables["replicas"] = replicas
+            encoded: list[bytes] = []
+            for kind, rows in tables.items():
+                encoded += frames.encode_parts(Frame(_stamp(observation, shard, kind), rows))
+            for message in packed(encoded):
+                yield shard, message
+
+
+def packed(encoded: Sequence[bytes], limit_bytes: int = MAX_FRAME_BYTES) -> Iterator[bytes]:
+    """Frames joined to as few messages as keep each below the limit, in order."""
+    batch: list[bytes] = []
+    size = 0
+    for frame in encoded:
+        if batch and size + len(frame) > limit_bytes:
+            yield frames.join(batch)
+            batch, size = [], 0
+        batch.append(frame)
+        size += len(frame)
+    if batch:
+        yield frames.join(batch)
+
+
+def _stamp(observation: Observation, shard: int, kind: str) -> Stamp:
+    return Stamp(
+        kind=kind,
+        cluster=observation.cluster,
+        shard=shard,
+        shards=observation.shards,
+        observed_at_ms=observation.observed_at_ms,
+        cycle=observation.cycle,
+        complete=kind != "partitions" or observation.listing.complete,
+    )
+
+
+class _Keys:
+    """The columns that say of which replica or partition a row speaks, shard by shard."""
+
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
+        base = placement.topic_cuts[:-1][_shard_of_rows(placement.partition_cuts)]
+        self.topic_index = (placement.topic_of - base).astype(np.int32)  # [P] within the shard
+        self.replica_topic_index = self.topic_index[placement.partition_of]
+        self.replica_partition = placement.partition[placement.partition_of]
+
+    def columns(self, shard: int, index: Array, partition: Array) -> list[pa.Array]:
+        """topic, topic_id and partition of these rows; both dictionaries have equal indices."""
+        start, stop = self.placement.topic_cuts[shard], self.placement.topic_cuts[shard + 1]
+        return [
+            dictionary(index, texts(self.placement.topic[start:stop])),
+            dictionary(index, fixed(self.placement.topic_id[start:stop], 16)),
+            numbers(partition, pa.int32()),
+        ]
+
+
+def _shard_of_rows(cuts: Array) -> Array:
+    return np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
+
+
+def _partitions(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
+    listing, placement = observation.listing, keys.placement
+    rows = slice(placement.partition_cuts[shard], placement.partition_cuts[shard + 1])
+    replicas = slice(placement.replica_cuts[shard], placement.replica_cuts[shard + 1])
+    ends = placement.first[rows.start : rows.stop + 1] - replicas.start
+    columns = [
+        *keys.columns(shard, keys.topic_index[rows], placement.partition[rows]),
+        numbers(listing.leader[rows], pa.int32()),
+        numbers(listing.leader_epoch[rows], pa.int32()),
+        numbers(observation.elr_known[rows], pa.bool_()),
+        lists(ends, placement.broker[replicas], _SCHEMA.field("replicas").type),
+        lists(ends, listing.marks[replicas], _SCHEMA.field("slots").type),
+    ]
+    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+
+
+def _replicas(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
+    placement, samples = keys.placement, observation.samples
+    start, stop = placement.replica_cuts[shard], placement.replica_cuts[shard + 1]
+    rows: Any = slice(start, stop)
+    if not samples.answered[rows].all():
+        rows = start + np.flatnonzero(samples.answered[rows])
+    told = (
+        placement.broker,
+        samples.log_start,
+        samples.local_start,
+        samples.log_end,
+        samples.last_tiered,
+        samples.pending_upload,
+        samples.pending_upload_is,
+        observation.local_log_bytes,
+        observation.local_start_timestamp_ms,
+        samples.error_code,
+    )
+    columns = [
+        *keys.columns(shard, keys.replica_topic_index[rows], keys.replica_partition[rows]),
+        *(
+            numbers(values[rows], column.dtype)
+            for values, column in zip(told, REPLICAS.columns[3:], strict=True)
+        ),
+    ]
+    return pa.Table.from_arrays(columns, schema=_REPLICAS_SCHEMA)
+
+
+def brokers_table(
+    registered: Sequence[Registered], replies: Mapping[int, Reply], sizes: Sizes | None
+) -> pa.Table:
+    """One row a registered broker."""
+    volumes = [
+        sizes.volumes.get(r.address.broker, Volumes()) if sizes else Volumes() for r in registered
+    ]
+    answers = [replies.get(r.address.broker) for r in registered]
+    columns: dict[str, list[Any]] = {
+        "broker": [r.address.broker for r in registered],
+        "rack": [r.address.rack for r in registered],
+        "host": [
+            f"{r.address.host}:{r.address.port}" if r.address.host else "" for r in registered
+        ],
+        "fenced": [r.fenced for r in registered],
+        "answered": [a is not None and a.answered for a in answers],
+        "answered_in_ms": [UNKNOWN if a is None else a.after_ms for a in answers],
+        "log_dir_total_bytes": [v.total_bytes for v in volumes],
+        "log_dir_usable_bytes": [v.usable_bytes for v in volumes],
+    }
+    arrays = []
+    for column in BROKERS.columns:
+        told = columns[column.name]
+        if pa.types.is_dictionary(column.dtype):
+            entries = sorted(set(told))
+            arrays.append(dictionary([entries.index(t) for t in told], texts(entries)))
+        else:
+            arrays.append(numbers(told, column.dtype))
+    return pa.Table.from_arrays(arrays, schema=BROKERS.schema)

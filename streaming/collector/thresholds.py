@@ -1,0 +1,54 @@
+"""KIP-1303's thresholds, which no Kafka has yet: they come from the twin's own configuration.
+
+A topic's value overrides the cluster-wide one. A section for its exact name stands over one whose
+pattern matches the whole name; patterns that disagree about a topic are an error, since no order
+between them would be obvious to whoever reads the file.
+"""
+
+from __future__ import annotations
+
+import re
+
+from streaming.config import ConfigError, Eligibility, TopicThreshold
+from twin.tables import NOT_SET
+
+
+class Thresholds:
+    """Finds the thresholds of a topic."""
+
+    def __init__(self, eligibility: Eligibility) -> None:
+        self.local_log_ms = eligibility.local_log_ms
+        self.local_log_bytes = eligibility.local_log_bytes
+        self._named = {t.name: t for t in eligibility.topics if t.name}
+        self._patterns = [(re.compile(t.pattern), t) for t in eligibility.topics if t.pattern]
+
+    def of(self, topic: str) -> tuple[int, int]:
+        """local_log_ms and local_log_bytes of a topic, NOT_SET where the cluster's value holds.
+
+        Raises:
+            ConfigError: two patterns that match it set different values.
+        """
+        sections = [t for pattern, t in self._patterns if pattern.fullmatch(topic)]
+        if topic in self._named:
+            sections.insert(0, self._named[topic])
+        return (
+            _one(topic, "local_log_ms", [(s, s.local_log_ms) for s in sections]),
+            _one(topic, "local_log_bytes", [(s, s.local_log_bytes) for s in sections]),
+        )
+
+
+def _one(topic: str, key: str, told: list[tuple[TopicThreshold, int]]) -> int:
+    """The value that holds of those the sections set, the section of the exact name first."""
+    told = [(section, value) for section, value in told if value != NOT_SET]
+    if not told:
+        return NOT_SET
+    first, value = told[0]
+    if not first.name:
+        for other, another in told[1:]:
+            if another != value:
+                raise ConfigError(
+                    f"eligibility.topics: topic {topic} matches the patterns {first.pattern!r} and "
+                    f"{other.pattern!r}, which set {key} to {value} and {another}; "
+                    "name the topic itself, or make one pattern narrower"
+                )
+    return value
