@@ -219,11 +219,12 @@ class Brokers:
         """Take over the cluster's own list of brokers; the client refreshes its own too rarely."""
         if sorted(a.broker for a in addresses) == self.known():
             return
+        version = MetadataResponse.max_version
+        kind = MetadataResponse.MetadataResponseBroker
         answer = MetadataResponse(
-            version=MetadataResponse.max_version,
+            version=version,
             brokers=[
-                MetadataResponse.MetadataResponseBroker(a.broker, a.host, a.port, a.rack or None)
-                for a in addresses
+                kind(a.broker, a.host, a.port, a.rack or None, version=version) for a in addresses
             ],
             cluster_id=None,
             controller_id=-1,

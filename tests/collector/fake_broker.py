@@ -1,0 +1,495 @@
+"""Brokers that answer what a test tells them, over TCP, in kafka-python's own protocol classes.
+
+A ``World`` is what the cluster holds; every ``FakeBroker`` of it answers from there. A test may
+make a broker silent, lower the versions it knows, or give one broker a past of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+import struct
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+
+REQUESTS = {
+    request.API_KEY: request
+    for request in (
+        FetchRequest,
+        ListOffsetsRequest,
+        MetadataRequest,
+        ApiVersionsRequest,
+        DescribeConfigsRequest,
+        DescribeLogDirsRequest,
+        ListPartitionReassignmentsRequest,
+        DescribeClusterRequest,
+        DescribeTopicPartitionsRequest,
+    )
+}
+NOT_LEADER_OR_FOLLOWER = 6
+TOPIC_AUTHORIZATION_FAILED = 29
+CLUSTER_AUTHORIZATION_FAILED = 31
+UNSUPPORTED_VERSION = 35
+FIRST_VERSION_OF_KIND = {-1: 0, -2: 0, -4: 8, -5: 9, -6: 11}
+
+
+@dataclass
+class Log:
+    """One replica's log. An offset may be an error code instead, as ``Error(code)``."""
+
+    log_start: Any = 0
+    local_start: Any = 0
+    log_end: Any = 0
+    last_tiered: Any = -1
+    pending: Any = -1
+    size: int = 0
+    future_size: int | None = None
+    first_ms: int = -1
+
+    def offset(self, kind: int) -> Any:
+        return {
+            -1: self.log_end,
+            -2: self.log_start,
+            -4: self.local_start,
+            -5: self.last_tiered,
+            -6: self.pending,
+        }[kind]
+
+
+@dataclass(frozen=True)
+class Error:
+    code: int
+
+
+@dataclass
+class Partition:
+    replicas: list[int]
+    leader: int | None = None
+    epoch: int = 0
+    isr: list[int] | None = None
+    offline: list[int] = field(default_factory=list)
+    elr: list[int] | None = field(default_factory=list)
+    last_elr: list[int] | None = field(default_factory=list)
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
+    logs: dict[int, Log] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.leader = self.replicas[0] if self.leader is None else self.leader
+        self.isr = list(self.replicas) if self.isr is None else self.isr
+        for broker in self.replicas:
+            self.logs.setdefault(broker, Log())
+
+
+@dataclass
+class Topic:
+    partitions: dict[int, Partition]
+    topic_id: uuid.UUID = field(default_factory=uuid.uuid4)
+    configs: dict[str, str] = field(default_factory=dict)
+    error: int = 0
+
+
+@dataclass
+class World:
+    topics: dict[str, Topic] = field(default_factory=dict)
+    racks: dict[int, str] = field(default_factory=dict)
+    fenced: set[int] = field(default_factory=set)
+    broker_configs: dict[str, str] = field(
+        default_factory=lambda: {"replica.lag.time.max.ms": "30000", "min.insync.replicas": "1"}
+    )
+    features: dict[str, int] | None = field(
+        default_factory=lambda: {"eligible.leader.replicas.version": 1}
+    )
+    denied: set[int] = field(default_factory=set)  # API keys that need a right we lack
+    unreadable: set[str] = field(default_factory=set)  # topics without READ
+
+
+class FakeBroker:
+    """One broker on a free port of this machine."""
+
+    def __init__(self, node: int, world: World, cluster: FakeCluster) -> None:
+        self.node, self.world, self.cluster = node, world, cluster
+        self.silent: set[int] | bool = False  # API keys that are never answered, or all
+        self.highest: dict[int, int | None] = {}  # highest version of an API, None if unknown
+        self.asked: list[tuple[int, Any]] = []
+        self.answers: dict[int, Callable[[Any, int], Any]] = {}  # a test's own answers
+        self._connections: list[socket.socket] = []
+        broker = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                broker._connections.append(self.request)
+                with contextlib.suppress(OSError):
+                    while (frame := _frame(self.request)) is not None:
+                        answer = broker._answer(frame)
+                        if answer is not None:
+                            self.request.sendall(answer)
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Gone: connections are closed and new ones refused."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def asked_of(self, api: Any) -> list[Any]:
+        return [request for key, request in self.asked if key == api.API_KEY]
+
+    def _answer(self, frame: bytes) -> bytes | None:
+        key, version, correlation_id = struct.unpack(">hhi", frame[:8])
+        if self.silent is True or (isinstance(self.silent, set) and key in self.silent):
+            return None
+        request = REQUESTS[key].decode(frame, version=version, header=True)
+        self.asked.append((key, request))
+        make = self.answers.get(key) or getattr(self, f"_{REQUESTS[key].name}")
+        response = make(request, version)
+        response.API_VERSION = version
+        response.with_header(correlation_id=correlation_id)
+        return bytes(response.encode(header=True, framed=True))
+
+    def _ApiVersionsRequest(self, _: Any, version: int) -> Any:  # noqa: N802
+        key = ApiVersionsResponse.ApiVersion
+        supported = {k: self.highest.get(k, request.max_version) for k, request in REQUESTS.items()}
+        answer = ApiVersionsResponse(
+            api_keys=[
+                key(api_key=k, min_version=0, max_version=v)
+                for k, v in supported.items()
+                if v is not None
+            ]
+        )
+        if version >= 3 and self.world.features is not None:
+            feature = ApiVersionsResponse.FinalizedFeatureKey
+            answer.finalized_features_epoch = 7
+            answer.finalized_features = [
+                feature(name=name, max_version_level=level, min_version_level=level)
+                for name, level in self.world.features.items()
+            ]
+        return answer
+
+    def _MetadataRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        kind = MetadataResponse.MetadataResponseTopic
+        part = kind.MetadataResponsePartition
+        listed = self.world.topics if request.topics is None else {}
+        return MetadataResponse(
+            brokers=[
+                MetadataResponse.MetadataResponseBroker(b.node, "127.0.0.1", b.port, self._rack(b))
+                for b in self.cluster.brokers.values()
+                if b.node not in self.world.fenced
+            ],
+            cluster_id="fake",
+            controller_id=len(self.asked) % 3 + 1,  # KRaft names any live broker
+            topics=[
+                kind(
+                    error_code=t.error,
+                    name=name,
+                    topic_id=t.topic_id,
+                    is_internal=False,
+                    partitions=[
+                        part(
+                            error_code=0,
+                            partition_index=number,
+                            leader_id=p.leader,
+                            leader_epoch=p.epoch,
+                            replica_nodes=p.replicas,
+                            isr_nodes=p.isr,
+                            offline_replicas=p.offline,
+                        )
+                        for number, p in t.partitions.items()
+                    ],
+                )
+                for name, t in listed.items()
+            ],
+        )
+
+    def _rack(self, broker: FakeBroker) -> str | None:
+        return self.world.racks.get(broker.node)
+
+    def _DescribeClusterRequest(self, request: Any, version: int) -> Any:  # noqa: N802
+        kind = DescribeClusterResponse.DescribeClusterBroker
+        with_fenced = version >= 2 and request.include_fenced_brokers
+        return DescribeClusterResponse(
+            cluster_id="fake",
+            controller_id=1,
+            brokers=[
+                kind(
+                    broker_id=b.node,
+                    host="127.0.0.1",
+                    port=b.port,
+                    rack=self._rack(b),
+                    is_fenced=b.node in self.world.fenced,
+                )
+                for b in self.cluster.brokers.values()
+                if with_fenced or b.node not in self.world.fenced
+            ],
+        )
+
+    def _ListOffsetsRequest(self, request: Any, version: int) -> Any:  # noqa: N802
+        kind = ListOffsetsResponse.ListOffsetsTopicResponse
+        part = kind.ListOffsetsPartitionResponse
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for asked in topic.partitions:
+                told = self._offset(request, topic.name, asked, version)
+                partitions.append(
+                    part(
+                        partition_index=asked.partition_index,
+                        error_code=told.code if isinstance(told, Error) else 0,
+                        offset=-1 if isinstance(told, Error) else told,
+                        leader_epoch=3,
+                    )
+                )
+            # Kafka answers in the order of a hash map.
+            topics.append(kind(name=topic.name, partitions=partitions[::-1]))
+        return ListOffsetsResponse(topics=topics[::-1])
+
+    def _offset(self, request: Any, topic: str, asked: Any, version: int) -> Any:
+        if version < FIRST_VERSION_OF_KIND[asked.timestamp]:
+            return Error(UNSUPPORTED_VERSION)
+        log = self._log(topic, asked.partition_index)
+        if log is None or request.replica_id != -2:
+            return Error(NOT_LEADER_OR_FOLLOWER)
+        return log.offset(asked.timestamp)
+
+    def _log(self, topic: str, partition: int) -> Log | None:
+        known = self.world.topics.get(topic)
+        if known is None or partition not in known.partitions:
+            return None
+        return known.partitions[partition].logs.get(self.node)
+
+    def _DescribeLogDirsRequest(self, _: Any, __: int) -> Any:  # noqa: N802
+        if DescribeLogDirsRequest.API_KEY in self.world.denied:
+            return DescribeLogDirsResponse(error_code=CLUSTER_AUTHORIZATION_FAILED, results=[])
+        directory = DescribeLogDirsResponse.DescribeLogDirsResult
+        kind = directory.DescribeLogDirsTopic
+        part = kind.DescribeLogDirsPartition
+        current, future = [], []
+        for name, topic in self.world.topics.items():
+            held = {
+                n: p.logs[self.node] for n, p in topic.partitions.items() if self.node in p.logs
+            }
+            for into, sizes in (
+                (current, {n: log.size for n, log in held.items()}),
+                (future, {n: log.future_size for n, log in held.items()}),
+            ):
+                known = {n: s for n, s in sizes.items() if s is not None}
+                if known:
+                    parts = [
+                        part(partition_index=n, partition_size=s, is_future_key=into is future)
+                        for n, s in known.items()
+                    ]
+                    into.append(kind(name=name, partitions=parts))
+        return DescribeLogDirsResponse(
+            results=[
+                directory(error_code=0, log_dir=path, topics=topics, total_bytes=1_000,
+                          usable_bytes=400)
+                for path, topics in (("/a", current), ("/b", future))
+            ]
+        )  # fmt: skip
+
+    def _DescribeConfigsRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        result = DescribeConfigsResponse.DescribeConfigsResult
+        entry = result.DescribeConfigsResourceResult
+        denied = DescribeConfigsRequest.API_KEY in self.world.denied
+        results = []
+        for asked in request.resources:
+            if asked.resource_type == 2:
+                topic = self.world.topics.get(asked.resource_name)
+                error = 3 if topic is None else TOPIC_AUTHORIZATION_FAILED if denied else 0
+                told = {} if topic is None else topic.configs
+            else:
+                error, told = (
+                    CLUSTER_AUTHORIZATION_FAILED if denied else 0,
+                    self.world.broker_configs,
+                )
+            results.append(
+                result(
+                    error_code=error,
+                    error_message=None,
+                    resource_type=asked.resource_type,
+                    resource_name=asked.resource_name,
+                    configs=[
+                        entry(name=name, value=value, read_only=False, is_sensitive=False)
+                        for name, value in told.items()
+                        if name in asked.configuration_keys and not error
+                    ],
+                )
+            )
+        return DescribeConfigsResponse(results=results)
+
+    def _DescribeTopicPartitionsRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        kind = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+        part = kind.DescribeTopicPartitionsResponsePartition
+        rows = sorted(
+            (t.name, number)
+            for t in request.topics
+            for number in self.world.topics[t.name].partitions
+        )
+        if request.cursor is not None:
+            after = (request.cursor.topic_name, request.cursor.partition_index)
+            rows = [row for row in rows if row >= after]
+        page, rest = (
+            rows[: request.response_partition_limit],
+            rows[request.response_partition_limit :],
+        )
+        topics = []
+        for name in dict.fromkeys(name for name, _ in page):
+            topic = self.world.topics[name]
+            topics.append(
+                kind(
+                    error_code=0,
+                    name=name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        part(
+                            error_code=0,
+                            partition_index=number,
+                            leader_id=p.leader,
+                            leader_epoch=p.epoch,
+                            replica_nodes=p.replicas,
+                            isr_nodes=p.isr,
+                            eligible_leader_replicas=p.elr,
+                            last_known_elr=p.last_elr,
+                            offline_replicas=p.offline,
+                        )
+                        for n, number in page
+                        if n == name
+                        for p in (topic.partitions[number],)
+                    ],
+                )
+            )
+        cursor = rest and DescribeTopicPartitionsResponse.Cursor(
+            topic_name=rest[0][0], partition_index=rest[0][1]
+        )
+        return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor or None)
+
+    def _ListPartitionReassignmentsRequest(self, _: Any, __: int) -> Any:  # noqa: N802
+        if ListPartitionReassignmentsRequest.API_KEY in self.world.denied:
+            return ListPartitionReassignmentsResponse(
+                error_code=CLUSTER_AUTHORIZATION_FAILED, topics=[]
+            )
+        kind = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+        part = kind.OngoingPartitionReassignment
+        topics = []
+        for name, topic in self.world.topics.items():
+            moving = [
+                part(partition_index=n, replicas=p.replicas, adding_replicas=p.adding,
+                     removing_replicas=p.removing)
+                for n, p in topic.partitions.items() if p.adding or p.removing
+            ]  # fmt: skip
+            if moving:
+                topics.append(kind(name=name, partitions=moving))
+        return ListPartitionReassignmentsResponse(error_code=0, topics=topics)
+
+    def _FetchRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        kind = FetchResponse.FetchableTopicResponse
+        topic = request.topics[0]
+        asked = topic.partitions[0]
+        log = self._log(topic.topic, asked.partition)
+        records, error = b"", 0
+        if topic.topic in self.world.unreadable:
+            error = TOPIC_AUTHORIZATION_FAILED
+        elif log is None:
+            error = NOT_LEADER_OR_FOLLOWER
+        elif asked.fetch_offset < log.log_end:
+            records = batch(asked.fetch_offset, log.first_ms)
+        partition = kind.PartitionData(
+            partition_index=asked.partition, error_code=error, high_watermark=0, records=records
+        )
+        return FetchResponse(responses=[kind(topic=topic.topic, partitions=[partition])])
+
+
+class FakeCluster:
+    """Several fake brokers that share a world."""
+
+    def __init__(self, world: World, nodes: Sequence[int] = (1, 2, 3)) -> None:
+        self.world = world
+        self.brokers: dict[int, FakeBroker] = {}
+        for node in nodes:
+            self.brokers[node] = FakeBroker(node, world, self)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{b.port}" for b in self.brokers.values())
+
+    def __getitem__(self, node: int) -> FakeBroker:
+        return self.brokers[node]
+
+    def stop(self) -> None:
+        for broker in self.brokers.values():
+            broker.stop()
+
+
+@contextlib.contextmanager
+def fake_cluster(world: World, nodes: Sequence[int] = (1, 2, 3)) -> Iterator[FakeCluster]:
+    """Fake brokers for as long as the block."""
+    cluster = FakeCluster(world, nodes)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def batch(
+    base_offset: int, first_ms: int, *, largest_ms: int = 0, attributes: int = 0, magic: int = 2
+) -> bytes:
+    """The header of a record batch, with some bytes for its records."""
+    head = struct.pack(
+        ">qiibIhiqq", base_offset, 57, 0, magic, 0, attributes, 0, first_ms, largest_ms
+    )
+    return head + bytes(40)
+
+
+def _frame(connection: socket.socket) -> bytes | None:
+    size = _read(connection, 4)
+    return None if size is None else _read(connection, struct.unpack(">i", size)[0])
+
+
+def _read(connection: socket.socket, count: int) -> bytes | None:
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            return None
+        data += more
+    return data

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from streaming.collector.brokers import (
+    Address,
+    Brokers,
+    CollectorError,
+    Question,
+    Versions,
+    best,
+)
+from streaming.config import ConfigError
+from tests.collector.fake_broker import FakeCluster, Topic, World, fake_cluster
+
+
+@pytest.fixture
+def three() -> Iterator[FakeCluster]:
+    with fake_cluster(World(topics={"orders": Topic({})})) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def brokers(three: FakeCluster) -> Iterator[Brokers]:
+    with Brokers(three.bootstrap, {}, 2_000) as connected:
+        yield connected
+
+
+def everything() -> Any:
+    return MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+
+def two_questions(_: int, versions: Versions) -> list[Question]:
+    metadata = best(versions, MetadataRequest, 12)
+    cluster = best(versions, DescribeClusterRequest)
+    assert metadata is not None
+    assert cluster is not None
+    return [
+        Question.of(everything(), metadata),
+        Question.of(DescribeClusterRequest(), cluster),
+    ]
+
+
+def test_every_broker_answers_in_order_with_the_bytes_it_sent(brokers: Brokers) -> None:
+    replies = brokers.ask([1, 2, 3], two_questions, 2_000)
+    assert sorted(replies) == [1, 2, 3]
+    for reply in replies.values():
+        assert (len(reply.bodies), reply.problem, reply.answered) == (2, "", True)
+        assert reply.bodies[0] is not None
+        answer = MetadataResponse.decode(reply.bodies[0], version=12)
+        assert [t.name for t in answer.topics] == ["orders"]
+        assert 0 <= reply.after_ms < 2_000
+
+
+def test_a_silent_broker_is_a_value_and_costs_no_more_than_the_deadline(
+    brokers: Brokers, three: FakeCluster
+) -> None:
+    three[2].silent = True
+    began = time.monotonic()
+    replies = brokers.ask([1, 2, 3], two_questions, 400)
+    took_s = time.monotonic() - began
+    assert 0.35 < took_s < 1.0
+    assert not replies[2].answered
+    assert replies[2].problem == "did not answer within the deadline"
+    assert replies[2].after_ms == -1
+    assert replies[1].answered
+    assert replies[3].answered
+
+
+def test_a_broker_silent_to_one_question_still_answered_the_other(
+    brokers: Brokers, three: FakeCluster
+) -> None:
+    three[2].silent = {DescribeClusterRequest.API_KEY}
+    reply = brokers.ask([2], two_questions, 300)[2]
+    assert reply.answered
+    assert reply.bodies[0] is not None
+    assert reply.bodies[1] is None
+    assert reply.problem
+
+
+def test_a_broker_that_speaks_again_is_heard_again(brokers: Brokers, three: FakeCluster) -> None:
+    three[2].silent = True
+    assert not brokers.ask([2], two_questions, 200)[2].answered
+    three[2].silent = False
+    for _ in range(20):
+        reply = brokers.ask([2], two_questions, 500)[2]
+        if reply.answered:
+            break
+        time.sleep(0.05)
+    assert reply.problem == ""
+
+
+def test_a_broker_that_is_gone_says_so_at_once(brokers: Brokers, three: FakeCluster) -> None:
+    three[3].stop()
+    began = time.monotonic()
+    replies = brokers.ask([1, 3], two_questions, 2_000)
+    assert time.monotonic() - began < 1.0
+    assert not replies[3].answered
+    assert "\n" not in replies[3].problem
+    assert replies[1].answered
+    three.brokers.pop(3)
+
+
+def test_a_broker_without_an_address_is_a_value(brokers: Brokers) -> None:
+    assert not brokers.ask([99], two_questions, 500)[99].answered
+
+
+def test_more_questions_than_the_client_allows_in_flight_are_all_answered(
+    brokers: Brokers,
+) -> None:
+    def many(_: int, versions: Versions) -> list[Question]:
+        return two_questions(_, versions) * 50
+
+    assert all(b is not None for b in brokers.ask([1], many, 2_000)[1].bodies)
+
+
+def test_brokers_are_known_as_soon_as_the_cluster_lists_them(
+    brokers: Brokers, three: FakeCluster
+) -> None:
+    ports = {b.node: b.port for b in three.brokers.values()}
+    brokers.learn([Address(7, "127.0.0.1", ports[1], ""), Address(8, "127.0.0.1", ports[2], "")])
+    assert brokers.known() == [7, 8]
+    assert brokers.ask([7], two_questions, 2_000)[7].answered
+
+
+def test_kept_bytes_are_the_codecs_with_another_correlation_id() -> None:
+    request = everything()
+    request.API_VERSION = 12
+    request.with_header(correlation_id=4_242, client_id="me")
+    expected = bytes(request.encode(framed=True, header=True))
+    assert Question.of(everything(), 12, "me").encoded(4_242) == expected
+
+
+def test_replacing_bytes_that_are_not_there_as_often_as_said_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="0 of 1"):
+        Question.of(everything(), 12).replaced(b"\xf0\xf1", b"ab", 1)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "highest", "version"),
+    [(0, 20, None, 11), (0, 8, None, 8), (0, 20, 10, 10), (12, 20, None, None), (5, 20, 4, None)],
+)
+def test_the_best_version_is_the_highest_both_know(
+    low: int, high: int, highest: int | None, version: int | None
+) -> None:
+    assert best({2: (low, high)}, ListOffsetsRequest, highest) == version
+
+
+def test_an_api_the_broker_does_not_know_has_no_version() -> None:
+    assert best({}, ListOffsetsRequest) is None
+
+
+def test_nobody_at_the_bootstrap_address_is_one_line() -> None:
+    with pytest.raises(CollectorError, match=r"^cluster.bootstrap 127.0.0.1:1: .*REFUSED") as told:
+        Brokers("127.0.0.1:1", {}, 300)
+    assert "\n" not in str(told.value)
+
+
+def test_a_wrong_client_setting_never_shows_its_value() -> None:
+    with pytest.raises(ConfigError, match=r"cluster.client.sasl_pasword") as told:
+        Brokers("127.0.0.1:1", {"sasl_pasword": "hunter2"}, 300)
+    assert "hunter2" not in str(told.value)
