@@ -114,7 +114,7 @@ def brokers_frame(
     return _frame(
         BROKERS, at_ms, stamp,
         broker=_ints(ids),
-        rack=[f"az-{'abc'[i % 3]}" for i in ids],
+        rack=[f"az-{'abc'[(i - 1) % 3]}" for i in ids],
         host=[f"127.0.0.1:{19_090 + i}" for i in ids],
         fenced=_ints([int(i in fenced) for i in ids]),
         answered=np.array([i not in silent for i in ids], bool),

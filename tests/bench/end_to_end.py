@@ -73,7 +73,7 @@ def _brokers(bootstrap: str | None, home: Path) -> Iterator[str]:
 
 def _twin(config: Config, home: Path, replicas: int) -> float:
     shards = max(16, replicas // 40_000)
-    config = replace_bus(config, f"bench-{replicas}", shards)
+    config = _on_bus(config, f"bench-{time.time_ns()}", shards)
     config = _with_checkpoint(config, home / f"checkpoint-{replicas}")
     bus.ensure_topics(config)
     partitions = replicas // REPLICATION // shards
@@ -144,7 +144,7 @@ def _per_key(config: Config, home: Path) -> float:
         topics=10, partitions=PER_KEY_PARTITIONS // 10, replication=REPLICATION, brokers=200
     )
     simulated = SimulatedShard(shape, 1, "sim", 0, 1)
-    config = replace_bus(config, "bench-per-key", 1)
+    config = _on_bus(config, f"bench-{time.time_ns()}", 1)
     bus.ensure_topics(config)
     names = bus.topics(config)
     spark = twin_query.session(config)
@@ -200,7 +200,7 @@ def _per_key(config: Config, home: Path) -> float:
     return rate
 
 
-def replace_bus(config: Config, prefix: str, shards: int) -> Config:
+def _on_bus(config: Config, prefix: str, shards: int) -> Config:
     """The configuration with a bus of its own."""
     bus_section = Bus(prefix=prefix, shards=shards, partitions=4, replication_factor=1)
     return _changed(config, bus=bus_section)

@@ -1,0 +1,228 @@
+"""Partitions, brokers and the whole cluster as plain data for the API.
+
+Unknown is null. Every object says when it was observed and how old that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from streaming.exporter.view import Picture
+from twin.fleet import Array, Fleet
+from twin.rules.coverage import held_bytes, span_ms
+from twin.rules.election import LossOutcome, effective_min_isr
+from twin.rules.replication import lag_records
+from twin.rules.risks import SENTENCE, Risk
+from twin.tables import SAMPLE_COLUMNS, UNKNOWN, Coverage, PendingUpload, Slot
+from twin.totals import RULES
+
+MOST_ROWS: Final = 1_000
+_NUMBERS: Final = ("partition", "broker", "limit", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which partitions are asked for."""
+
+    topic: str = ""
+    partition: int = UNKNOWN
+    broker: int = UNKNOWN
+    at_risk: bool = False
+    limit: int = 100
+    offset: int = 0
+    unknown: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(parameters: dict[str, str]) -> Query:
+        """From a URL's parameters.
+
+        Raises:
+            ValueError: one line that says which parameter and why.
+        """
+        chosen: dict[str, Any] = {}
+        for name, text in parameters.items():
+            if name in _NUMBERS:
+                if not text.isdigit():
+                    raise ValueError(f"{name}: {text!r} is not a number")
+                chosen[name] = int(text)
+            elif name == "topic":
+                chosen[name] = text
+            elif name == "at_risk":
+                if text not in ("true", "false"):
+                    raise ValueError(f"at_risk: {text!r} is neither true nor false")
+                chosen[name] = text == "true"
+            else:
+                raise ValueError(f"{name}: there is no such parameter")
+        if chosen.get("limit", 1) > MOST_ROWS:
+            raise ValueError(f"limit: at most {MOST_ROWS}")
+        return Query(**chosen)
+
+
+def partitions(picture: Picture, asked: Query, now_ms: int) -> dict[str, Any]:
+    """The partitions asked for, in order of shard, topic and number, and how many match in all."""
+    matching: list[tuple[Fleet, Array]] = []
+    for piece in picture.pieces:
+        fleet = piece.fleet
+        wanted = np.ones(len(fleet), bool)
+        if asked.topic:
+            wanted &= fleet.topic_names() == asked.topic
+        if asked.partition != UNKNOWN:
+            wanted &= fleet.partition == asked.partition
+        if asked.broker != UNKNOWN:
+            wanted &= ((fleet.broker == asked.broker) & fleet.present).any(axis=1)
+        if asked.at_risk:
+            wanted &= fleet.risks != 0
+        matching.append((fleet, np.flatnonzero(wanted)))
+    told: list[dict[str, Any]] = []
+    skip = asked.offset
+    for fleet, rows in matching:
+        chosen = rows[skip : skip + asked.limit - len(told)]
+        skip = max(skip - len(rows), 0)
+        told += _rows(fleet, chosen, now_ms)
+    return {"total": sum(len(rows) for _, rows in matching), "partitions": told}
+
+
+def brokers(picture: Picture, now_ms: int) -> dict[str, Any]:
+    """Every registered broker: what it has, and what losing it would do."""
+    fleet, totals = picture.newest, picture.totals
+    if fleet is None:
+        return {"brokers": []}
+    told = []
+    b = fleet.brokers
+    for i, broker in enumerate(b.broker.tolist()):
+        told.append(
+            {
+                "broker": broker,
+                "rack": b.rack[i] or None,
+                "host": b.host[i] or None,
+                "fenced": _known(b.fenced[i], bool),
+                "answered": bool(b.answered[i]),
+                "answered_in_ms": _known(b.answered_in_ms[i]),
+                "log_dir_total_bytes": _known(b.log_dir_total_bytes[i]),
+                "log_dir_usable_bytes": _known(b.log_dir_usable_bytes[i]),
+                **{
+                    name: totals.broker[name, broker]
+                    for name in ("leaders", "replicas", "thin_replicas", "local_log_bytes")
+                },
+                "loss": {
+                    rule: {
+                        outcome.name.lower(): totals.loss[broker, rule, outcome.name.lower()]
+                        for outcome in LossOutcome
+                    }
+                    for rule in RULES
+                },
+                "loss_under_min_isr_partitions":
+                    totals.broker["loss_under_min_isr_partitions", broker],
+                **_observed(b.answered_at_ms[i], now_ms),
+            }
+        )  # fmt: skip
+    return {"brokers": told}
+
+
+def summary(cluster: str, picture: Picture, now_ms: int) -> dict[str, Any]:
+    """The cluster at a glance."""
+    return {
+        "cluster": cluster,
+        "up": not picture.why_not_up(now_ms),
+        "why_not_up": picture.why_not_up(now_ms) or None,
+        **{name: int(count) for name, count in picture.totals.cluster.items()},
+        "at_risk": sum(int((p.fleet.risks != 0).sum()) for p in picture.pieces),
+        "risks": {
+            str(risk.name).lower(): {
+                "partitions": picture.totals.risk[str(risk.name).lower()],
+                "meaning": SENTENCE[risk],
+            }
+            for risk in Risk
+        },
+        "thin_replicas": sum(
+            n for (name, _), n in picture.totals.broker.items() if name == "thin_replicas"
+        ),
+        "observations_refused": sum(picture.refused.values()),
+        **_observed(picture.observed_at_ms, now_ms),
+    }
+
+
+def _rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any]]:
+    if not len(rows):
+        return []
+    span, size, lag = span_ms(fleet, now_ms), held_bytes(fleet), lag_records(fleet)
+    least = effective_min_isr(fleet)
+    names = fleet.topic_names()
+    told = []
+    for row in rows.tolist():
+        replicas = [
+            {
+                "broker": int(fleet.broker[row, slot]),
+                **_marks(int(fleet.slot[row, slot])),
+                **{
+                    name: _known(getattr(fleet, name)[row, slot])
+                    for name in SAMPLE_COLUMNS
+                    if name not in ("pending_upload", "error_code", "local_log_bytes")
+                },
+                "pending_upload": _word(PendingUpload, fleet.pending_upload[row, slot]),
+                "error_code": int(fleet.error_code[row, slot]),
+                "local_log_bytes": _known(size[row, slot]),
+                "local_log_span_seconds": _seconds(span[row, slot]),
+                "lag_records": _known(lag[row, slot]),
+                "in_sync": _known(fleet.in_sync[row, slot], bool),
+                "coverage": _word(Coverage, fleet.coverage[row, slot]),
+                "caught_up_at_ms": _known(fleet.caught_up_at_ms[row, slot]),
+                **_observed(fleet.sampled_at_ms[row, slot], now_ms),
+            }
+            for slot in range(int(fleet.assigned[row]))
+        ]
+        told.append(
+            {
+                "topic": names[row],
+                "partition": int(fleet.partition[row]),
+                "leader": int(fleet.leader[row]),
+                "leader_epoch": _known(fleet.leader_epoch[row]),
+                "min_isr": int(least[row]),
+                "risks": [str(risk.name).lower() for risk in Risk if int(fleet.risks[row]) & risk],
+                "if_leader_lost": {
+                    rule: {
+                        "leader": int(getattr(fleet, f"next_leader_{rule}")[row]),
+                        "outcome": _word(LossOutcome, getattr(fleet, f"next_outcome_{rule}")[row]),
+                    }
+                    for rule in RULES
+                },
+                "replicas": replicas,
+                **_observed(fleet.described_at_ms[row], now_ms),
+            }
+        )
+    return told
+
+
+def _marks(slot: int) -> dict[str, bool]:
+    return {
+        name: bool(slot & mark)
+        for name, mark in (
+            ("in_isr", Slot.IN_ISR),
+            ("in_elr", Slot.IN_ELR),
+            ("offline", Slot.OFFLINE),
+            ("adding", Slot.ADDING),
+            ("removing", Slot.REMOVING),
+        )
+    }
+
+
+def _observed(at_ms: Any, now_ms: int) -> dict[str, Any]:
+    at = int(at_ms)
+    if at == UNKNOWN:
+        return {"observed_at_ms": None, "age_seconds": None}
+    return {"observed_at_ms": at, "age_seconds": max(now_ms - at, 0) / 1000}
+
+
+def _known(value: Any, kind: type = int) -> Any:
+    return None if int(value) == UNKNOWN else kind(value)
+
+
+def _seconds(value_ms: Any) -> float | None:
+    return None if int(value_ms) == UNKNOWN else int(value_ms) / 1000
+
+
+def _word(kind: Any, value: Any) -> str | None:
+    return None if int(value) == UNKNOWN else str(kind(int(value)).name).lower()

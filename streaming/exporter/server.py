@@ -1,0 +1,136 @@
+"""The exporter's life: one thread reads the bus and renders, the main thread serves.
+
+A bus that goes away is tried again for ever; meanwhile the last picture is served and ages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
+
+import structlog
+import uvicorn
+
+from streaming import bus
+from streaming.config import Config
+from streaming.exporter.api import application
+from streaming.exporter.metrics import Exposition, Renderer
+from streaming.exporter.view import View
+
+EVENTS_READ_BACK: Final = 10_000
+"""Events of each partition counted again after a restart, so that counters do not start at zero."""
+
+POLL_MS: Final = 200
+RETRY_PAUSE_S: Final = 2.0
+
+log = structlog.get_logger("exporter")
+
+
+class ExporterError(RuntimeError):
+    """The exporter cannot start: one line for the person who started it."""
+
+
+class Reading:
+    """The thread that keeps the exposition new."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._view = View(config.cluster.name, config.bus.shards)
+        self._renderer = Renderer(config.cluster.name, config.exporter)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
+        self.exposition = Exposition(self._view.picture)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End within a few polls."""
+        self._stop.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        told = ""
+        while not self._stop.is_set():
+            try:
+                self._read()
+                told = ""
+            except bus.BusError as error:
+                if str(error) != told:  # once a cause, not once a try
+                    log.error("the bus cannot be read", error=str(error))
+                    told = str(error)
+                self._stop.wait(RETRY_PAUSE_S)
+
+    def _read(self) -> None:
+        names = bus.topics(self._config)
+        bus.ensure_topics(self._config)
+        with (
+            bus.Reader(self._config, [names.snapshots], "beginning") as snapshots,
+            bus.Reader(self._config, [names.events], EVENTS_READ_BACK) as events,
+        ):
+            log.info("reading", topic=names.snapshots)
+            ready = False
+            while not self._stop.is_set():
+                records = snapshots.poll(POLL_MS)
+                for record in records:
+                    self._view.take_snapshot(record.key, record.value)
+                heard = events.poll(0)
+                for record in heard:
+                    self._view.take_event(record.value)
+                # Snapshots of the past are not worth rendering one by one.
+                if (records or heard) and (ready := ready or snapshots.caught_up()):
+                    self.exposition = self._renderer.render(self._view.publish())
+
+
+class _Server(uvicorn.Server):  # type: ignore[misc]
+    """Ends on SIGTERM and SIGINT without raising them again once it has ended."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        def end(_: int, __: FrameType | None) -> None:
+            self.should_exit = True
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+        yield
+
+
+def run(config: Config) -> None:
+    """Serve until told to stop.
+
+    Raises:
+        ExporterError: the port cannot be had.
+    """
+    listening = listen(config.exporter.host, config.exporter.port)
+    reading = Reading(config)
+    app = application(config.cluster.name, lambda: reading.exposition)
+    server = _Server(
+        uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3
+        )
+    )
+    reading.start()
+    host, port = listening.getsockname()[:2]
+    log.info("serving", url=f"http://{host}:{port}/")
+    try:
+        server.run(sockets=[listening])
+    finally:
+        reading.stop()
+        listening.close()
+        log.info("stopped")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, so that a taken port is said before anything else is started."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ExporterError(f"exporter.port: cannot listen on {host}:{port}: {reason}") from None

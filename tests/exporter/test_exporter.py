@@ -1,0 +1,305 @@
+"""What is served: every family of the table, nothing unknown as a number, risks always."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from streaming.config import Exporter
+from streaming.exporter.api import application
+from streaming.exporter.metrics import Renderer, at_scrape
+from streaming.exporter.view import STALE_AFTER_MS, View
+from tests.builders import NOW_MS, Log, Partition, a_fleet, partitions_frame
+from twin import fleet as fleets
+from twin.fleet import Fleet
+from twin.metrics import BY_NAME, METRICS
+from twin.simulate import Shape, SimulatedShard
+from twin.step import step
+from twin.tables import UNKNOWN
+
+MIB = 1 << 20
+
+
+def a_view(*shards: Fleet) -> View:
+    view = View("c", shards[0].shards)
+    for fleet in shards:
+        view.take_snapshot(f"c/{fleet.shard}".encode(), fleets.encode(fleet))
+    view.publish()
+    return view
+
+
+def exposition(view: View, **config) -> str:
+    picture = view.picture
+    body = Renderer("c", Exporter(**config)).render(picture).body
+    return (at_scrape("c", picture, NOW_MS + 1_000) + body).decode()
+
+
+def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (s.name, tuple(sorted((k, v) for k, v in s.labels.items() if k != "cluster"))): s.value
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+    }
+
+
+def value(text: str, name: str, **labels: object) -> float | None:
+    wanted = tuple(sorted((k, str(v)) for k, v in labels.items()))
+    return samples(text).get((f"kafka_twin_{name}", wanted))
+
+
+def a_busy_view() -> View:
+    """A fleet that has a bit of everything."""
+    fleet = a_fleet(
+        Partition("warm", log=Log(size_bytes=2 * MIB, last_tiered=5, pending_upload=6)),
+        Partition("thin", replicas=(4, 5, 2), logs={5: Log(size_bytes=10)},
+                  log=Log(size_bytes=2 * MIB)),
+        Partition("lost", leader=-1, isr=(), elr=(2,)),
+        eligible_local_log_bytes=MIB, min_insync_replicas=2, elr_enabled=1,
+    )  # fmt: skip
+    view = a_view(fleet)
+    view.take_event(b'{"id":"1","kind":"leader_moved","cluster":"c"}')
+    refused = b'{"id":"2","kind":"observation_refused","cluster":"c","reason":"bytes"}'
+    view.take_event(refused)
+    view.take_event(refused)
+    view.take_snapshot(b"c/0", b"garbage")
+    view.publish()
+    return view
+
+
+def test_every_family_of_the_table_is_served_and_no_other():
+    families = {f.name for f in text_string_to_metric_families(exposition(a_busy_view()))}
+    assert families == {m.name.removesuffix("_total") for m in METRICS}
+
+
+def test_every_series_has_exactly_the_labels_of_the_table():
+    for family in text_string_to_metric_families(exposition(a_busy_view())):
+        for sample in family.samples:
+            assert set(sample.labels) == {"cluster", *BY_NAME[sample.name].labels}, sample.name
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None and not os.environ.get("CI"),
+    reason="promtool is not on the PATH; it is in Debian's package prometheus",
+)
+def test_promtool_finds_nothing_to_say():
+    for granularity in ("cluster", "topic", "partition"):
+        text = exposition(a_busy_view(), granularity=granularity)
+        judged = subprocess.run(
+            ["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=30,
+            check=False,
+        )  # fmt: skip
+        assert (judged.returncode, judged.stdout, judged.stderr) == (0, b"", b"")
+
+
+def test_the_numbers_are_the_fleets():
+    text = exposition(a_busy_view())
+    at = {"topic": "thin", "partition": 0}
+    assert value(text, "partitions") == 3
+    assert value(text, "partitions_offline") == 1
+    assert value(text, "partition_leader", **at) == 4
+    assert value(text, "partition_next_leader", rule="kafka", **at) == 5
+    assert value(text, "partition_next_leader", rule="kip1303", **at) == 2
+    loss = {"broker": 4, "rack": "az-a"}
+    assert value(text, "broker_loss_partitions", rule="kafka", outcome="clean_thin", **loss) == 1
+    assert value(text, "broker_loss_partitions", rule="kip1303", outcome="clean_warm", **loss) == 1
+    replica = {"broker": 5, "rack": "az-b", **at}
+    assert value(text, "replica_election_eligible", **replica) == 0
+    assert value(text, "replica_local_log_bytes", **replica) == 10
+    assert value(text, "replica_local_log_span_seconds", **replica) == 3_600
+    assert value(text, "broker_thin_replicas", broker=5, rack="az-b") == 1
+
+
+def test_no_leader_is_a_value_and_what_is_unknown_is_left_out():
+    text = exposition(a_busy_view())
+    at = {"topic": "lost", "partition": 0}
+    assert value(text, "partition_leader", **at) == -1
+    assert value(text, "partition_log_end_offset", **at) is None
+    assert value(text, "partition_last_tiered_offset", topic="warm", partition=0) == 5
+    assert value(text, "partition_last_tiered_offset", topic="thin", partition=0) is None
+    assert not [line for line in text.splitlines() if line.endswith(" -1") and "leader" not in line]
+
+
+def test_an_event_told_twice_is_counted_once():
+    text = exposition(a_busy_view())
+    assert value(text, "observations_refused_total", reason="bytes") == 1
+    assert value(text, "snapshots_refused_total", reason="bytes") == 1
+
+
+def test_losing_a_broker_counts_partitions_it_would_leave_under_min_isr():
+    fleet = a_fleet(Partition(replicas=(1, 2)), Partition("u", replicas=(1, 2, 3)),
+                    min_insync_replicas=2)  # fmt: skip
+    text = exposition(a_view(fleet))
+    counts = [
+        value(text, "broker_loss_under_min_isr_partitions", broker=b, rack=r)
+        for b, r in ((1, "az-a"), (3, "az-c"))
+    ]
+    assert counts == [1, 0]
+
+
+def test_a_topic_that_is_deleted_takes_its_series_along():
+    fleet = a_fleet(Partition("a"), Partition("b"))
+    view = a_view(fleet)
+    assert 'topic="a"' in exposition(view)
+    later = NOW_MS + 5_000
+    after, _ = step(fleet, [partitions_frame([Partition("b")], later)], later)
+    view.take_snapshot(b"c/0", fleets.encode(after))
+    view.publish()
+    assert 'topic="a"' not in exposition(view)
+
+
+@pytest.mark.parametrize("granularity", ["cluster", "topic"])
+def test_a_partition_at_risk_is_served_at_any_granularity(granularity):
+    text = exposition(a_busy_view(), granularity=granularity)
+    assert value(text, "partition_leader", topic="lost", partition=0) == -1
+    assert value(text, "partition_leader", topic="warm", partition=0) is None
+
+
+def test_a_partition_at_risk_is_served_beyond_the_cap_and_what_is_left_out_is_counted():
+    text = exposition(a_busy_view(), max_series=0)
+    assert value(text, "partition_at_risk", topic="lost", partition=0, risk="offline") == 1
+    assert value(text, "partition_leader", topic="warm", partition=0) is None
+    assert value(text, "series_dropped_total") == 12 + 10 * 3
+
+
+def test_the_cap_holds():
+    shard = SimulatedShard(Shape(topics=2, partitions=50, thin_share=0), cluster="c")
+    fleet, _ = step(fleets.empty("c", 0, 1), shard.observe(NOW_MS), NOW_MS)
+    text = exposition(a_view(fleet), max_series=1_000)
+    lines = [x for x in text.splitlines() if 'partition="' in x]
+    assert 500 < len(lines) <= 1_000
+
+
+def test_it_is_up_only_while_every_shard_is_fresh():
+    one, two = (step(fleets.empty("c", s, 2), [], NOW_MS)[0] for s in (0, 1))
+    frame = partitions_frame([Partition()], shard=0, shards=2)
+    one, _ = step(one, [frame], NOW_MS)
+    view = a_view(one)
+    assert "1 of 2 shards" in view.picture.why_not_up(NOW_MS)
+    two, _ = step(two, [partitions_frame([Partition()], shard=1, shards=2)], NOW_MS)
+    view.take_snapshot(b"c/1", fleets.encode(two))
+    picture = view.publish()
+    assert picture.why_not_up(NOW_MS) == ""
+    assert "s old" in picture.why_not_up(NOW_MS + STALE_AFTER_MS + 1)
+    assert value(at_scrape("c", picture, NOW_MS + 7_000).decode(), "observation_age_seconds") == 7
+
+
+def test_a_snapshot_of_another_number_of_shards_is_refused():
+    view = View("c", 4)
+    view.take_snapshot(b"c/0", fleets.encode(a_fleet()))
+    assert view.publish().snapshots_refused == {"shards": 1}
+
+
+def test_an_older_snapshot_never_replaces_a_newer_one():
+    new = a_fleet(at_ms=NOW_MS + 1)
+    view = a_view(new)
+    view.take_snapshot(b"c/0", fleets.encode(a_fleet(at_ms=NOW_MS)))
+    assert view.publish().observed_at_ms == NOW_MS + 1
+
+
+def test_a_shard_in_parts_is_served_whole_and_parts_it_no_longer_has_go():
+    shard = SimulatedShard(Shape(topics=3, partitions=30), cluster="c")
+    fleet, _ = step(fleets.empty("c", 0, 1), shard.observe(NOW_MS), NOW_MS)
+    view = View("c", 1)
+    for part, message in enumerate(fleets.encode_parts(fleet, 15_000)):
+        key = b"c/0" if part == 0 else f"c/0/{part}".encode()
+        view.take_snapshot(key, message)
+    assert len(view.publish().pieces) > 1
+    assert view.picture.totals.cluster["partitions"] == 90
+    later, _ = step(fleet, shard.observe(NOW_MS + 1), NOW_MS + 1)
+    view.take_snapshot(b"c/0", fleets.encode(later))
+    assert [len(p.fleet) for p in view.publish().pieces] == [90]
+
+
+# ---------------------------------------------------------------- over HTTP
+
+
+def a_client(view: View) -> TestClient:
+    rendered = Renderer("c", Exporter()).render(view.picture)
+    return TestClient(application("c", lambda: rendered, lambda: NOW_MS + 1_000))
+
+
+def test_metrics_come_plain_or_zipped():
+    client = a_client(a_busy_view())
+    plain = client.get("/metrics", headers={"accept-encoding": "identity"})
+    assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    with client.stream("GET", "/metrics", headers={"accept-encoding": "gzip"}) as zipped:
+        assert gzip.decompress(b"".join(zipped.iter_raw())) == plain.content
+
+
+def test_health_says_why_not():
+    assert a_client(a_busy_view()).get("/healthz").status_code == 200
+    empty = a_client(View("c", 2)).get("/healthz")
+    assert (empty.status_code, empty.text) == (503, "no snapshot has been read yet\n")
+
+
+def test_the_api_tells_unknown_as_null_and_how_old_a_fact_is():
+    client = a_client(a_busy_view())
+    told = client.get("/api/v1/partitions", params={"at_risk": "true"}).json()
+    assert told["total"] == 2
+    thin = client.get("/api/v1/partitions/thin/0").json()
+    assert thin["if_leader_lost"]["kafka"] == {"leader": 5, "outcome": "clean_thin"}
+    assert thin["risks"] == ["next_leader_thin"]
+    assert thin["replicas"][1]["coverage"] == "thin"
+    assert thin["replicas"][0]["last_tiered_offset"] is None
+    assert thin["age_seconds"] == 1.0
+    assert client.get("/api/v1/partitions/nobody/0").status_code == 404
+
+
+def test_a_wrong_question_gets_one_clear_line():
+    client = a_client(a_busy_view())
+    for asked, why in (
+        ({"broker": "x"}, "broker: 'x' is not a number"),
+        ({"at_risk": "maybe"}, "at_risk: 'maybe' is neither true nor false"),
+        ({"colour": "red"}, "colour: there is no such parameter"),
+        ({"limit": "100000"}, "limit: at most 1000"),
+    ):
+        answer = client.get("/api/v1/partitions", params=asked)
+        assert (answer.status_code, answer.json()) == (400, {"error": why})
+
+
+def test_paging_reaches_every_partition_once():
+    shard = SimulatedShard(Shape(topics=3, partitions=10), cluster="c")
+    fleet, _ = step(fleets.empty("c", 0, 1), shard.observe(NOW_MS), NOW_MS)
+    client = a_client(a_view(fleet))
+    seen = [
+        (p["topic"], p["partition"])
+        for offset in range(0, 30, 7)
+        for p in client.get("/api/v1/partitions", params={"limit": 7, "offset": offset}).json()[
+            "partitions"
+        ]
+    ]
+    assert len(seen) == len(set(seen)) == 30
+
+
+def test_brokers_tell_what_losing_them_would_do():
+    told = a_client(a_busy_view()).get("/api/v1/brokers").json()["brokers"]
+    four = next(b for b in told if b["broker"] == 4)
+    assert four["loss"]["kafka"]["clean_thin"] == four["loss"]["kip1303"]["clean_warm"] == 1
+
+
+def test_the_page_is_served():
+    page = a_client(a_busy_view()).get("/")
+    assert "If this broker went now" in page.text
+
+
+def test_a_scrape_of_twenty_thousand_partitions_is_ready_within_a_second():
+    shard = SimulatedShard(Shape(topics=20, partitions=1_000, brokers=30), cluster="c")
+    fleet, _ = step(fleets.empty("c", 0, 1), shard.observe(NOW_MS), NOW_MS)
+    client = TestClient(
+        application("c", lambda r=Renderer("c", Exporter(max_series=10**7)).render(
+            a_view(fleet).picture): r, lambda: NOW_MS)
+    )  # fmt: skip
+    began = time.perf_counter()
+    body = client.get("/metrics", headers={"accept-encoding": "identity"}).content
+    assert time.perf_counter() - began < 1.0
+    assert body.count(b"\n") > 20_000 * 35
+    assert np.unique(fleet.risks).size > 0
+    assert UNKNOWN == -1

@@ -1,0 +1,110 @@
+"""What is exported, as a table: name, type, labels, meaning, and when.
+
+The exporter renders these and nothing else; docs/metrics.md is generated from here; dashboards and
+alert rules are checked against it. Units are in the names, as Prometheus wants them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Level = Literal["always", "topic", "partition", "replica"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One family of series. Every series carries ``cluster`` beside its own labels."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    help: str
+    labels: tuple[str, ...] = ()
+    level: Level = "always"
+
+
+_P, _R = ("topic", "partition"), ("topic", "partition", "broker", "rack")
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"kafka_twin_{name}", "gauge", text, labels)
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"kafka_twin_{name}_total", "counter", text, labels)
+
+
+def _topic(name: str, text: str) -> Metric:
+    return Metric(f"kafka_twin_topic_{name}", "gauge", text, ("topic",), "topic")
+
+
+def _partition(name: str, text: str, *labels: str) -> Metric:
+    return Metric(f"kafka_twin_partition_{name}", "gauge", text, (*_P, *labels), "partition")
+
+
+def _replica(name: str, text: str) -> Metric:
+    return Metric(f"kafka_twin_replica_{name}", "gauge", text, _R, "replica")
+
+
+METRICS: Final = (
+    _gauge("up", "1 while the twin's knowledge is complete and fresh, else 0."),
+    _gauge("observation_age_seconds", "Age of the stalest shard's newest observation."),
+    _gauge("shards", "Shards whose snapshot has been read."),
+    _counter("observations_refused", "Observations the twin could not use.", "reason"),
+    _counter("snapshots_refused", "Snapshots the exporter could not read.", "reason"),
+    _counter("events", "Changes the twin told of.", "kind"),
+    _counter("series_dropped", "Series left out of an exposition because of max_series."),
+    _gauge("partitions", "Partitions the twin knows."),
+    _gauge("replicas", "Assigned replicas the twin knows."),
+    _gauge("partitions_offline", "Partitions without a leader."),
+    _gauge("partitions_under_replicated", "Partitions with a replica outside the ISR."),
+    _gauge("partitions_under_min_isr", "Partitions with fewer in-sync replicas than min ISR."),
+    _gauge("partitions_at_min_isr", "Partitions with exactly min ISR in-sync replicas."),
+    _gauge("partitions_leader_not_preferred", "Partitions led by another than replica 0."),
+    _gauge("partitions_leader_thin", "Partitions whose leader is thin (KIP-1303)."),
+    _gauge("partitions_at_risk", "Partitions with a risk.", "risk"),
+    _gauge("replicas_coverage_assumed", "Replicas taken as eligible because a number is unknown."),
+    _gauge("broker_info", "1 for every registered broker.", "broker", "rack", "host"),
+    _gauge("broker_answered", "1 if it answered the newest cycle in time.", "broker", "rack"),
+    _gauge("broker_fenced", "1 if the controller keeps the broker out.", "broker", "rack"),
+    _gauge("broker_leaders", "Partitions the broker leads.", "broker", "rack"),
+    _gauge("broker_replicas", "Replicas assigned to the broker.", "broker", "rack"),
+    _gauge("broker_thin_replicas", "Its replicas with too little local log to lead (KIP-1303).",
+           "broker", "rack"),
+    _gauge("broker_local_log_bytes", "Local log of its replicas, of those whose size is known.",
+           "broker", "rack"),
+    _gauge("broker_log_dir_usable_bytes", "Free space of its log volumes.", "broker", "rack"),
+    _gauge("broker_loss_partitions",
+           "Partitions the broker leads, by what losing it would do to them under a rule.",
+           "broker", "rack", "rule", "outcome"),
+    _gauge("broker_loss_under_min_isr_partitions",
+           "Partitions that losing the broker would leave with fewer than min ISR in sync.",
+           "broker", "rack"),
+    _topic("partitions", "Partitions of the topic."),
+    _topic("partitions_at_risk", "Partitions of the topic with any risk."),
+    _topic("local_log_bytes", "Local log of its replicas, of those whose size is known."),
+    _partition("leader", "Broker id of the leader, -1 without one."),
+    _partition("leader_epoch", "Leader epoch."),
+    _partition("isr_size", "In-sync replicas."),
+    _partition("elr_size", "Eligible leader replicas (KIP-966)."),
+    _partition("replicas", "Assigned replicas."),
+    _partition("log_start_offset", "First offset of the log, by its leader."),
+    _partition("local_log_start_offset", "First offset on the leader's disk."),
+    _partition("log_end_offset", "Offset of the leader's next record."),
+    _partition("last_tiered_offset", "Last offset in remote storage, by its leader."),
+    _partition("pending_upload_offset", "First offset not yet in remote storage, by its leader."),
+    _partition("next_leader", "Who leads once the leader is lost, -1 for nobody.", "rule"),
+    _partition("at_risk", "1 for each risk the partition has.", "risk"),
+    _replica("log_start_offset", "First offset of the log."),
+    _replica("local_log_start_offset", "First offset on its disk."),
+    _replica("log_end_offset", "Offset of its next record."),
+    _replica("local_log_bytes", "Size of its local log."),
+    _replica("local_log_span_seconds", "Time its local log spans until now."),
+    _replica("in_isr", "1 if the controller has it in the ISR."),
+    _replica("in_sync", "1 if the twin sees it caught up by Kafka's rule."),
+    _replica("election_eligible", "1 unless it is known to hold too little local log (KIP-1303)."),
+    _replica("caught_up_age_seconds", "Time since it was last known to be caught up."),
+    _replica("lag_records", "Records it is behind its leader."),
+)  # fmt: skip
+
+BY_NAME: Final = {metric.name: metric for metric in METRICS}

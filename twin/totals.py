@@ -1,0 +1,126 @@
+"""Counts over a fleet: what a person looks at first, and what is exported whatever the size.
+
+Totals of shards add up. Nothing unknown is counted as a number: sizes leave out what nobody told,
+and say of how many replicas the coverage is assumed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from twin.fleet import Array, Fleet
+from twin.rules.coverage import held_bytes
+from twin.rules.election import LossOutcome, effective_min_isr
+from twin.rules.risks import Risk, isr_size
+from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
+
+RULES = ("kafka", "kip1303")
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counters by name; those of brokers and topics by (name, broker) or (name, topic)."""
+
+    cluster: Counter[str] = field(default_factory=Counter)
+    risk: Counter[str] = field(default_factory=Counter)
+    broker: Counter[tuple[str, int]] = field(default_factory=Counter)
+    loss: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    topic: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __add__(self, other: Totals) -> Totals:
+        joined = {}
+        for part in fields(Totals):
+            counts: Counter[object] = Counter(getattr(self, part.name))
+            counts.update(getattr(other, part.name))
+            joined[part.name] = counts
+        return Totals(**joined)  # type: ignore[arg-type]
+
+
+def totals(fleet: Fleet) -> Totals:
+    """All counts of one shard."""
+    told = Totals()
+    described = fleet.described_at_ms != UNKNOWN
+    present = fleet.present
+    isr, least = isr_size(fleet), effective_min_isr(fleet)
+    has_leader = fleet.leader != NO_BROKER
+    thin = present & (fleet.coverage == Coverage.THIN)
+    for name, where in {
+        "partitions": np.ones(len(fleet), bool),
+        "partitions_offline": described & ~has_leader,
+        "partitions_under_replicated": described & (isr < fleet.assigned),
+        "partitions_under_min_isr": described & (isr < least),
+        "partitions_at_min_isr": described & (isr == least),
+        "partitions_leader_not_preferred":
+            described & has_leader & (fleet.leader != fleet.broker[:, 0]),
+        "partitions_leader_thin": described & (thin & fleet.leads).any(axis=1),
+        "replicas": present,
+        "replicas_coverage_assumed": present & (fleet.coverage == Coverage.ASSUMED),
+    }.items():  # fmt: skip
+        told.cluster[name] = int(where.sum())
+    for risk in Risk:
+        told.risk[str(risk.name).lower()] = int(((fleet.risks & risk) != 0).sum())
+    _of_brokers(fleet, told, isr, least, thin)
+    _of_topics(fleet, told)
+    return told
+
+
+def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Array) -> None:
+    present = fleet.present
+    size = held_bytes(fleet)
+    sized = present & (size != UNKNOWN)
+    # Losing the broker takes it out of the ISR: who is left must still be enough.
+    needed = (
+        present
+        & fleet.marked(Slot.IN_ISR)
+        & (isr - 1 < least)[:, None]
+        & (fleet.described_at_ms != UNKNOWN)[:, None]
+    )
+    for broker in fleet.brokers.broker.tolist():
+        for name in ("leaders", "replicas", "thin_replicas", "local_log_bytes",
+                     "loss_under_min_isr_partitions"):  # fmt: skip
+            told.broker[name, broker] = 0
+        for rule in RULES:
+            for outcome in LossOutcome:
+                told.loss[broker, rule, outcome.name.lower()] = 0
+    for name, brokers, weights in (
+        ("leaders", fleet.leader[fleet.leader != NO_BROKER], None),
+        ("replicas", fleet.broker[present], None),
+        ("thin_replicas", fleet.broker[thin], None),
+        ("local_log_bytes", fleet.broker[sized], size[sized]),
+        ("loss_under_min_isr_partitions", fleet.broker[needed], None),
+    ):
+        for broker, count in _summed(brokers, weights):
+            told.broker[name, broker] = count
+    led = fleet.leader != NO_BROKER
+    kinds = len(LossOutcome)
+    for rule in RULES:
+        outcome = getattr(fleet, f"next_outcome_{rule}")[led].astype(np.int64)
+        for key, count in _summed(fleet.leader[led].astype(np.int64) * kinds + outcome, None):
+            broker, which = divmod(key, kinds)
+            told.loss[broker, rule, LossOutcome(which).name.lower()] = count
+
+
+def _of_topics(fleet: Fleet, told: Totals) -> None:
+    size = held_bytes(fleet)
+    known = np.where(fleet.present & (size != UNKNOWN), size, 0).sum(axis=1)
+    topics = len(fleet.topics.topic)
+    for name, weights in (
+        ("partitions", np.ones(len(fleet))),
+        ("partitions_at_risk", fleet.risks != 0),
+        ("local_log_bytes", known),
+    ):
+        counts = np.zeros(topics, np.int64)
+        np.add.at(counts, fleet.topic_index, np.asarray(weights).astype(np.int64))
+        for topic, count in zip(fleet.topics.topic, counts.tolist(), strict=True):
+            told.topic[name, topic] = count
+
+
+def _summed(keys: Array, weights: Array | None) -> list[tuple[int, int]]:
+    """(key, times it occurs or sum of its weights), in integers: a float would round sizes."""
+    distinct, at = np.unique(keys, return_inverse=True)
+    sums = np.zeros(len(distinct), np.int64)
+    np.add.at(sums, at, 1 if weights is None else weights)
+    return list(zip(distinct.tolist(), sums.tolist(), strict=True))
