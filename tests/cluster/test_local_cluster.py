@@ -145,6 +145,14 @@ def test_the_command_line_shows_and_freezes_nodes(whole: LocalCluster) -> None:
     assert "running already" in run("start")
 
 
+def test_both_broker_only_nodes_can_be_lost_at_once(five_brokers: LocalCluster) -> None:
+    five_brokers.kill(4)
+    five_brokers.kill(5)
+    assert states(five_brokers) == ["running"] * 3 + ["stopped"] * 2
+    five_brokers.start()  # the controllers still have a majority, or it would let nobody in
+    assert states(five_brokers) == ["running"] * 5
+
+
 def test_a_cluster_cannot_change_what_its_disks_say(whole: LocalCluster) -> None:
     with pytest.raises(ClusterError, match="cannot become 5 and 0"):
         LocalCluster(whole.home, nodes=5, base_port=whole.layout.base_port).start()
