@@ -67,16 +67,20 @@ class Collector:
             ConfigError: at the first cycle, thresholds contradict each other.
         """
         self.causes = {}
-        view = self._view()
+        before = self._topics.view
+        view = self._topics.ask(self._brokers, self._deadline_ms)
         if view is None:
-            return None
-        found = view.listing
-        shards = self._configs.refresh(
-            self._brokers, self._topics.guide, found.placement, self._deadline_ms
-        )
+            self._nobody_lists()
+            if before is None:
+                return None
+            nothing = listing.empty(self._config.bus.shards)
+            return self._sampled(before, nothing, np.zeros(0, bool), set())
+        self._brokers.learn([r.address for r in view.brokers])
+        guide, found = self._topics.guide, view.listing
+        shards = self._configs.refresh(self._brokers, guide, found.placement, self._deadline_ms)
         marked = self._marks.ask(
             self._brokers,
-            self._topics.guide,
+            guide,
             found,
             self._configs.min_isr(found.placement),
             self._configs.elr_enabled,
@@ -86,19 +90,13 @@ class Collector:
         self.causes |= self._configs.problems
         return self._sampled(view, marked.listing, marked.elr_known, shards)
 
-    def _view(self) -> View | None:
-        """The cluster as it is listed now; with nobody to list it, its brokers and no listing."""
-        before = self._topics.view
-        view = self._topics.ask(self._brokers, self._deadline_ms)
-        if view is not None:
-            self._brokers.learn([r.address for r in view.brokers])
-            return view
+    def _nobody_lists(self) -> None:
+        """Say why, and look for the cluster at its bootstrap addresses again."""
         self.causes |= {f"listing by broker {b}": p for b, p in self._topics.problems.items()}
         try:
             self._brokers.reconnect(self._deadline_ms)
         except CollectorError as error:
             self.causes["cluster"] = str(error)
-        return before and View(before.brokers, listing.empty(self._config.bus.shards))
 
     def _sampled(
         self, view: View, found: listing.Listing, elr_known: listing.Array, shards: set[int]
@@ -196,6 +194,22 @@ class Told:
         self.summed_up_at = time.monotonic()
 
 
+@dataclass(slots=True)
+class Pace:
+    """When cycles start: every ``interval_s``, on the same ticks however long one takes."""
+
+    interval_s: float
+    due_s: float
+
+    def cycle_ended(self, now_s: float) -> int:
+        """Set the next tick; returns how many have been missed, which are not caught up on."""
+        self.due_s += self.interval_s
+        late_s = now_s - self.due_s
+        missed = int(late_s // self.interval_s) + 1 if late_s > 0 else 0
+        self.due_s += missed * self.interval_s
+        return missed
+
+
 def run(config: Config, *, cycles: int | None = None) -> None:
     """Collect until SIGTERM or SIGINT, or for so many cycles; the running cycle is ended.
 
@@ -211,7 +225,11 @@ def run(config: Config, *, cycles: int | None = None) -> None:
         bus.ensure_topics(config)
         bus.check_shards(config)
         with Sender(config) as sender:
-            log.info("running", cluster=config.cluster.name, interval_ms=_interval_ms(config))
+            log.info(
+                "running",
+                cluster=config.cluster.name,
+                interval_ms=config.collector.interval_ms,
+            )
             _keep_pace(config, Collector(config, brokers), sender, stop, cycles)
     log.info("stopped")
 
@@ -224,10 +242,9 @@ def _keep_pace(
     cycles: int | None,
 ) -> None:
     told, messages = Told(), Messages()
-    interval_s = _interval_ms(config) / 1_000
     topic = bus.topics(config).observations
-    due = time.monotonic()
-    while not stop.wait(max(0.0, due - time.monotonic())):
+    pace = Pace(config.collector.interval_ms / 1_000, time.monotonic())
+    while not stop.wait(max(0.0, pace.due_s - time.monotonic())):
         began = time.monotonic()
         observation = collector.observe()
         causes = dict(collector.causes)
@@ -240,13 +257,7 @@ def _keep_pace(
         told.cycle(causes, (time.monotonic() - began) * 1_000, observation)
         if cycles is not None and told.cycles >= cycles:
             break
-        due += interval_s
-        late = time.monotonic() - due
-        if late > 0:
-            # What was missed is not caught up on: the next cycle starts on its own tick.
-            missed = int(late // interval_s) + 1
-            told.overruns += missed
-            due += missed * interval_s
+        told.overruns += pace.cycle_ended(time.monotonic())
     told.sum_up()
 
 
@@ -261,10 +272,6 @@ def send(
     for shard, message in messages.of(observation):
         sender.send(topic, bus.key(config.cluster.name, shard), message)
     sender.flush(config.collector.deadline_ms)
-
-
-def _interval_ms(config: Config) -> int:
-    return config.collector.interval_ms
 
 
 @contextmanager

@@ -75,13 +75,13 @@ class Placement:
             rows = np.flatnonzero(self.broker == broker)
             topic_of = self.topic_of[self.partition_of[rows]]
             topics, start = np.unique(topic_of, return_index=True)
-            stop = [*start[1:].tolist(), len(rows)]
+            cuts = [*start.tolist(), len(rows)]
             held = self._held[broker] = Held(
                 rows=rows,
                 partition=self.partition[self.partition_of[rows]],
                 span={
                     self.topic[t]: (a, b)
-                    for t, a, b in zip(topics.tolist(), start.tolist(), stop, strict=True)
+                    for t, a, b in zip(topics.tolist(), cuts, cuts[1:], strict=False)
                 },
             )
         return held

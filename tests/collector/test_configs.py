@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from streaming.collector import configs
+from streaming.collector.brokers import Brokers
+from streaming.collector.configs import Configs, topic_columns
+from streaming.collector.thresholds import Thresholds
+from streaming.collector.topics import Topics, View
+from streaming.config import Collector, Config, ConfigError, Eligibility, TopicThreshold
+from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
+from twin.tables import CONFIGS
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with fake_cluster(World(), [1, 2]) as two:
+        yield two
+
+
+class Asker:
+    """Refreshes the settings of what the cluster lists; rows by topic, of every shard."""
+
+    def __init__(self, cluster: FakeCluster, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.brokers = Brokers(cluster.bootstrap, {}, 1_000)
+        self.topics = Topics(self.config, "test")
+        self.configs = Configs(self.config, "test")
+        self.shards: set[int] = set()
+        self.view: View | None = None
+
+    def __call__(self) -> dict[str, dict[str, Any]]:
+        self.view = self.topics.ask(self.brokers, 900)
+        assert self.view is not None
+        placement = self.view.listing.placement
+        self.shards = self.configs.refresh(self.brokers, self.topics.guide, placement, 900)
+        found = {}
+        for shard in range(placement.shards):
+            table = self.configs.table(placement, shard)
+            assert table.schema.equals(CONFIGS.schema)
+            found |= {row.pop("topic"): row for row in table.to_pylist()}
+        return found
+
+
+@pytest.fixture
+def ask(cluster: FakeCluster) -> Iterator[Asker]:
+    asker = Asker(cluster)
+    yield asker
+    asker.brokers.close()
+
+
+TIERED = {
+    "remote.storage.enable": "true",
+    "local.retention.ms": "3000",
+    "local.retention.bytes": "-2",
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "cleanup.policy": "delete",
+}
+
+
+def test_topic_and_cluster_settings_stand_in_their_columns(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=TIERED)}
+    cluster.world.broker_configs |= {"follower.fetch.last.tiered.offset.enable": "true"}
+    rows = ask()
+    assert rows["a"] == {
+        "min_insync_replicas": 2,
+        "unclean_leader_election": 0,
+        "remote_storage": 1,
+        "compacted": 0,
+        "local_retention_ms": 3_000,
+        "local_retention_bytes": -1,
+        "eligible_local_log_ms": -2,
+        "eligible_local_log_bytes": -2,
+        "replica_lag_time_max_ms": -1,
+        "elr_enabled": -1,
+        "last_tiered_fetch": -1,
+    }
+    assert rows[""] == {
+        "min_insync_replicas": 1,
+        "unclean_leader_election": -1,
+        "remote_storage": -1,
+        "compacted": -1,
+        "local_retention_ms": -1,
+        "local_retention_bytes": -1,
+        "eligible_local_log_ms": -1,
+        "eligible_local_log_bytes": -1,
+        "replica_lag_time_max_ms": 30_000,
+        "elr_enabled": 1,
+        "last_tiered_fetch": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("told", "expected_ms"),
+    [
+        ({"remote.storage.enable": "true", "local.retention.ms": "-2", "retention.ms": "9"}, 9),
+        ({"remote.storage.enable": "true", "local.retention.ms": "-1", "retention.ms": "9"}, -1),
+        ({"remote.storage.enable": "true", "local.retention.ms": "5", "retention.ms": "9"}, 5),
+        ({"remote.storage.enable": "false", "local.retention.ms": "5", "retention.ms": "9"}, 9),
+        ({"remote.storage.enable": "true", "remote.log.copy.disable": "true",
+          "local.retention.ms": "5", "retention.ms": "9"}, 9),
+        ({"retention.ms": "9"}, 9),
+        ({}, -1),
+    ],
+)  # fmt: skip
+def test_effective_local_retention_derives_as_in_kafka(
+    told: dict[str, str], expected_ms: int
+) -> None:
+    assert topic_columns(told)["local_retention_ms"] == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("policy", "compacted"), [("delete", 0), ("compact", 1), ("compact,delete", 1), (None, -1)]
+)
+def test_a_topic_that_is_also_compacted_is_compacted(policy: str | None, compacted: int) -> None:
+    assert topic_columns({"cleanup.policy": policy})["compacted"] == compacted
+
+
+@pytest.mark.parametrize(
+    ("features", "enabled"),
+    [({"eligible.leader.replicas.version": 1}, 1), ({"eligible.leader.replicas.version": 0}, 0),
+     ({"metadata.version": 20}, 0), ({}, 0), (None, -1)],
+)  # fmt: skip
+def test_elr_is_on_when_its_feature_is_finalized(
+    features: dict[str, int] | None, enabled: int, cluster: FakeCluster, ask: Asker
+) -> None:
+    cluster.world.features = features
+    assert ask()[""]["elr_enabled"] == enabled
+    assert ask.configs.elr_enabled == enabled
+
+
+def test_a_kafka_without_kip_1023_does_not_fetch_from_the_last_tiered_offset(
+    ask: Asker,
+) -> None:
+    assert ask()[""]["last_tiered_fetch"] == 0
+
+
+def test_a_missing_right_leaves_settings_unknown_but_not_the_thresholds(
+    cluster: FakeCluster,
+) -> None:
+    cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=TIERED)}
+    cluster.world.denied = {DescribeConfigsRequest.API_KEY}
+    mine = Config(eligibility=Eligibility(local_log_ms=5, topics=[threshold("a", ms=7)]))
+    asker = Asker(cluster, mine)
+    rows = asker()
+    assert rows["a"]["min_insync_replicas"] == -1
+    assert rows["a"]["eligible_local_log_ms"] == 7
+    assert rows[""]["replica_lag_time_max_ms"] == -1
+    assert rows[""]["eligible_local_log_ms"] == 5
+    assert rows[""]["elr_enabled"] == 1
+    assert set(asker.configs.problems) == {"topic configs", "broker configs"}
+    asker.brokers.close()
+
+
+def test_settings_are_read_for_new_topics_only_until_the_interval_is_over(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=TIERED)}
+    ask()
+    assert ask.shards == set(range(16))
+    assert ask() == ask()
+    assert ask.shards == set()
+    cluster.world.topics["b"] = Topic({0: Partition([1])}, configs=TIERED)
+    assert ask()["b"]["min_insync_replicas"] == 2
+    assert len(ask.shards) == 1
+    assert topics_read(cluster) == ["a", "b"]
+
+
+def test_a_recreated_topic_is_read_at_once(cluster: FakeCluster, ask: Asker) -> None:
+    for least in ("2", "3"):
+        told = TIERED | {"min.insync.replicas": least}
+        cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=told)}
+        assert ask()["a"]["min_insync_replicas"] == int(least)
+
+
+def test_every_topic_is_read_again_after_the_interval_a_few_each_cycle(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configs, "_TOPICS_A_CYCLE", 2)
+    asker = Asker(cluster, Config(collector=Collector(config_interval_ms=0)))
+    cluster.world.topics = {n: Topic({0: Partition([1])}, configs=TIERED) for n in "abcde"}
+    asker()
+    assert sorted(topics_read(cluster)) == list("abcde")
+    for topic in cluster.world.topics.values():
+        topic.configs = TIERED | {"min.insync.replicas": "3"}
+    seen = [sum(r["min_insync_replicas"] == 3 for r in asker().values()) for _ in range(3)]
+    assert seen == [2, 4, 5]
+    asker.brokers.close()
+
+
+def test_a_guide_that_does_not_answer_is_asked_again_next_cycle(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=TIERED)}
+    for broker in cluster.brokers.values():
+        broker.silent = {DescribeConfigsRequest.API_KEY}
+    assert ask()["a"]["min_insync_replicas"] == -1
+    for broker in cluster.brokers.values():
+        broker.silent = False
+    for _ in range(10):
+        rows = ask()
+        if rows["a"]["min_insync_replicas"] == 2:
+            break
+    assert rows["a"]["min_insync_replicas"] == 2
+    assert rows[""]["replica_lag_time_max_ms"] == 30_000
+
+
+def topics_read(cluster: FakeCluster) -> list[str]:
+    return [
+        resource.resource_name
+        for broker in cluster.brokers.values()
+        for request in broker.asked_of(DescribeConfigsRequest)
+        for resource in request.resources
+        if resource.resource_type == 2
+    ]
+
+
+def test_min_isr_is_the_topics_own_or_the_clusters(cluster: FakeCluster, ask: Asker) -> None:
+    cluster.world.topics = {
+        "a": Topic({0: Partition([1]), 1: Partition([1])}, configs=TIERED),
+        "b": Topic({0: Partition([1])}, configs={}),
+    }
+    ask()
+    assert ask.view is not None
+    placement = ask.view.listing.placement
+    by_topic = dict(
+        zip((placement.topic[t] for t in placement.topic_of.tolist()),
+            ask.configs.min_isr(placement).tolist(), strict=True)
+    )  # fmt: skip
+    assert by_topic == {"a": 2, "b": -1}
+
+
+# ---------------------------------------------------------------- KIP-1303's thresholds
+
+
+def threshold(name: str = "", pattern: str = "", ms: int = -2, size: int = -2) -> TopicThreshold:
+    return TopicThreshold(name=name, pattern=pattern, local_log_ms=ms, local_log_bytes=size)
+
+
+def of(topic: str, *sections: TopicThreshold) -> tuple[int, int]:
+    return Thresholds(Eligibility(topics=list(sections))).of(topic)
+
+
+def test_a_topic_without_a_section_overrides_nothing() -> None:
+    assert of("a", threshold("b", ms=5)) == (-2, -2)
+
+
+def test_the_exact_name_stands_over_a_pattern_value_by_value() -> None:
+    sections = (threshold(pattern="a.*", ms=5, size=6), threshold("ab", ms=7))
+    assert of("ab", *sections) == (7, 6)
+    assert of("ac", *sections) == (5, 6)
+
+
+def test_a_pattern_must_match_the_whole_name() -> None:
+    assert of("xab", threshold(pattern="a.*", ms=5)) == (-2, -2)
+
+
+def test_a_topic_may_switch_a_threshold_off() -> None:
+    assert of("a", threshold("a", ms=-1)) == (-1, -2)
+
+
+def test_patterns_that_agree_or_set_different_values_are_fine() -> None:
+    sections = (threshold(pattern="a.*", ms=5), threshold(pattern=".*b", ms=5, size=6))
+    assert of("ab", *sections) == (5, 6)
+
+
+def test_patterns_that_contradict_each_other_are_an_error_that_names_both() -> None:
+    sections = (threshold(pattern="a.*", ms=5), threshold(pattern=".*b", ms=6))
+    with pytest.raises(ConfigError, match=r"topic ab .*'a\.\*' and '\.\*b'.*to 5 and 6") as told:
+        of("ab", *sections)
+    assert "\n" not in str(told.value)
+    assert of("ab", *sections, threshold("ab", ms=9)) == (9, -2)
+
+
+def test_contradicting_patterns_stop_the_start_but_not_a_running_collector(
+    cluster: FakeCluster,
+) -> None:
+    sections = [threshold(pattern="a.*", ms=5), threshold(pattern=".*b", ms=6)]
+    contradicting = msgspec.structs.replace(Config(), eligibility=Eligibility(topics=sections))
+    cluster.world.topics = {"ab": Topic({0: Partition([1])})}
+    asker = Asker(cluster, contradicting)
+    with pytest.raises(ConfigError, match="ab"):
+        asker()
+    asker.brokers.close()
+    cluster.world.topics = {}
+    asker = Asker(cluster, contradicting)
+    asker()
+    cluster.world.topics = {"ab": Topic({0: Partition([1])})}
+    assert asker()["ab"]["eligible_local_log_ms"] == -2
+    assert "cluster-wide values hold" in asker.configs.problems["topic ab"]
+    asker.brokers.close()

@@ -1,0 +1,371 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from structlog.testing import capture_logs
+
+from streaming.bus import shard_of
+from streaming.collector.brokers import Brokers
+from streaming.collector.cycle import Collector, Pace, Told
+from streaming.collector.observation import Messages, Observation, packed
+from streaming.config import Bus, Config
+from streaming.config import Collector as CollectorSection
+from tests.collector.fake_broker import (
+    Error,
+    FakeCluster,
+    Log,
+    Partition,
+    Topic,
+    World,
+    fake_cluster,
+)
+from twin import fleet, frames
+from twin.frames import Frame
+from twin.merge import merge
+from twin.tables import PendingUpload, Slot
+
+SHARDS = 4
+CONFIG = Config(
+    bus=Bus(shards=SHARDS), collector=CollectorSection(interval_ms=1_000, deadline_ms=600)
+)
+
+
+def log(**told: Any) -> Log:
+    return replace(Log(0, 30, 100, last_tiered=59, pending=60, size=700, first_ms=5_000), **told)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    orders = {
+        0: Partition([1, 2], logs={1: log(), 2: log(local_start=50, pending=-1, last_tiered=-1)}),
+        1: Partition([2, 3], isr=[2], elr=[3], offline=[3], epoch=4, logs={2: log(), 3: log()}),
+    }
+    world = World(
+        topics={
+            "orders": Topic(orders, configs={"min.insync.replicas": "2"}),
+            "plain": Topic({0: Partition([3], logs={3: log(last_tiered=-1, pending=-1)})}),
+        },
+        racks={1: "az-a", 2: "az-b", 3: "az-c"},
+    )
+    with fake_cluster(world) as three:
+        yield three
+
+
+class Asker:
+    """Observes; gives the frames by shard and kind, as their reader decodes them."""
+
+    def __init__(self, cluster: FakeCluster, config: Config = CONFIG) -> None:
+        self.brokers = Brokers(cluster.bootstrap, {}, config.collector.deadline_ms)
+        self.collector = Collector(config, self.brokers)
+        self.messages = Messages()
+        self.observation: Observation | None = None
+
+    def __call__(self) -> dict[tuple[int, str], Frame]:
+        self.observation = self.collector.observe()
+        assert self.observation is not None
+        found = {}
+        for shard, message in self.messages.of(self.observation):
+            for frame in frames.decode(message):
+                assert frame.stamp.shard == shard
+                found[shard, frame.stamp.kind] = frame
+        return found
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        return [
+            row
+            for (_, k), frame in sorted(self().items())
+            for row in frame.rows.to_pylist()
+            if k == kind
+        ]
+
+
+@pytest.fixture
+def ask(cluster: FakeCluster) -> Iterator[Asker]:
+    asker = Asker(cluster)
+    yield asker
+    asker.brokers.close()
+
+
+def by_replica(rows: list[dict[str, Any]]) -> dict[tuple[str, int, int], dict[str, Any]]:
+    return {(r["topic"], r["partition"], r["broker"]): r for r in rows}
+
+
+def test_an_observation_says_of_each_replica_what_it_said_itself(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    rows = by_replica(ask.rows("replicas"))
+    assert set(rows) == {
+        ("orders", 0, 1), ("orders", 0, 2), ("orders", 1, 2), ("orders", 1, 3), ("plain", 0, 3)
+    }  # fmt: skip
+    assert rows["orders", 0, 1] == {
+        "topic": "orders",
+        "topic_id": cluster.world.topics["orders"].topic_id.bytes,
+        "partition": 0,
+        "broker": 1,
+        "log_start_offset": 0,
+        "local_log_start_offset": 30,
+        "log_end_offset": 100,
+        "last_tiered_offset": 59,
+        "pending_upload_offset": 60,
+        "pending_upload": PendingUpload.KNOWN,
+        "local_log_bytes": 700,
+        "local_start_timestamp_ms": 5_000,
+        "error_code": 0,
+    }
+    follower = rows["orders", 0, 2]
+    assert follower["local_log_start_offset"] == 50
+    assert follower["last_tiered_offset"] == -1
+    assert follower["pending_upload"] == PendingUpload.LEARNING
+    assert ask.collector.causes == {}
+
+
+def test_an_observation_says_of_each_partition_what_the_controller_says(ask: Asker) -> None:
+    rows = {(r["topic"], r["partition"]): r for r in ask.rows("partitions")}
+    assert {k: (r["leader"], r["leader_epoch"], r["replicas"]) for k, r in rows.items()} == {
+        ("orders", 0): (1, 0, [1, 2]),
+        ("orders", 1): (2, 4, [2, 3]),
+        ("plain", 0): (3, 0, [3]),
+    }
+    assert rows["orders", 1]["slots"] == [Slot.IN_ISR, Slot.IN_ELR | Slot.OFFLINE]
+    assert rows["orders", 1]["elr_known"]
+
+
+def test_every_shard_is_told_of_all_brokers_and_of_its_whole_listing(ask: Asker) -> None:
+    found = ask()
+    for shard in range(SHARDS):
+        assert found[shard, "brokers"].rows.column("broker").to_pylist() == [1, 2, 3]
+        assert found[shard, "partitions"].stamp.complete
+        topics = set(found[shard, "partitions"].rows.column("topic").to_pylist())
+        assert topics == {t for t in ("orders", "plain") if shard_of(t, SHARDS) == shard}
+        assert ((shard, "replicas") in found) == bool(topics)
+
+
+def test_all_frames_of_a_cycle_carry_one_time_and_the_next_cycle_a_later_one(ask: Asker) -> None:
+    stamps = [{(f.stamp.observed_at_ms, f.stamp.cycle) for f in ask().values()} for _ in range(2)]
+    (first,), (second,) = stamps
+    assert abs(first[0] - time.time() * 1_000) < 5_000
+    assert second > first
+    assert second[1] == first[1] + 1
+
+
+def test_broker_rows_say_where_they_are_and_that_they_answered(ask: Asker) -> None:
+    rows = ask()[0, "brokers"].rows.to_pylist()
+    assert [(r["broker"], r["rack"], r["fenced"], r["answered"]) for r in rows] == [
+        (1, "az-a", 0, True), (2, "az-b", 0, True), (3, "az-c", 0, True)
+    ]  # fmt: skip
+    assert all(r["host"].startswith("127.0.0.1:") for r in rows)
+    assert all(0 <= r["answered_in_ms"] < 600 for r in rows)
+    assert {(r["log_dir_total_bytes"], r["log_dir_usable_bytes"]) for r in rows} == {(2_000, 800)}
+
+
+def test_a_silent_broker_has_no_replica_rows_and_did_not_answer(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    ask()
+    silent = 2 if ask.collector._topics.guide != 2 else 3
+    cluster[silent].silent = True
+    began = time.monotonic()
+    found = ask()
+    assert time.monotonic() - began < 1.5
+    answered = dict(
+        zip(*(found[0, "brokers"].rows.column(c).to_pylist() for c in ("broker", "answered")),
+            strict=True)
+    )  # fmt: skip
+    assert answered == {b: b != silent for b in (1, 2, 3)}
+    assert all(f.stamp.complete for f in found.values())
+    rows = [r for (_, k), f in found.items() if k == "replicas" for r in f.rows.to_pylist()]
+    assert rows
+    assert silent not in {r["broker"] for r in rows}
+    assert ask.collector.causes[f"broker {silent}"] == "did not answer within the deadline"
+
+
+def test_a_broker_whose_disks_are_not_told_still_answers_with_its_offsets(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    for broker in cluster.brokers.values():
+        broker.silent = {DescribeLogDirsRequest.API_KEY}
+    rows = by_replica(ask.rows("replicas"))
+    assert rows["orders", 0, 1]["log_end_offset"] == 100
+    assert rows["orders", 0, 1]["local_log_bytes"] == -1
+
+
+def test_missing_rights_are_said_and_their_values_unknown(cluster: FakeCluster, ask: Asker) -> None:
+    cluster.world.denied = {DescribeLogDirsRequest.API_KEY}
+    cluster.world.unreadable = {"orders"}
+    rows = by_replica(ask.rows("replicas"))
+    assert {r["local_log_bytes"] for r in rows.values()} == {-1}
+    assert rows["orders", 0, 1]["local_start_timestamp_ms"] == -1
+    assert rows["plain", 0, 3]["local_start_timestamp_ms"] == 5_000
+    assert set(ask.collector.causes) == {
+        *(f"log dirs of broker {b}" for b in (1, 2, 3)), "topic orders"
+    }  # fmt: skip
+    brokers = ask()[0, "brokers"].rows
+    assert set(brokers.column("log_dir_total_bytes").to_pylist()) == {-1}
+
+
+def test_a_replica_that_answers_with_an_error_is_a_row_with_its_code(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    failed = Error(56)
+    cluster.world.topics["plain"].partitions[0].logs[3] = Log(
+        failed, failed, failed, failed, failed
+    )
+    row = by_replica(ask.rows("replicas"))["plain", 0, 3]
+    assert row["error_code"] == 56
+    assert row["log_end_offset"] == -1
+
+
+def test_a_kafka_of_long_ago_gives_what_it_knows(cluster: FakeCluster) -> None:
+    for broker in cluster.brokers.values():
+        broker.highest |= {ListOffsetsRequest.API_KEY: 5, DescribeLogDirsRequest.API_KEY: 1,
+                           FetchRequest.API_KEY: 10, 60: None, 75: None, 46: None, 3: 8,
+                           32: 1, 18: 2}  # fmt: skip
+    asker = Asker(cluster)
+    rows = by_replica(asker.rows("replicas"))
+    asker.brokers.close()
+    assert rows["orders", 0, 1] | {"topic_id": b""} == {
+        "topic": "orders",
+        "topic_id": b"",
+        "partition": 0,
+        "broker": 1,
+        "log_start_offset": 0,
+        "local_log_start_offset": -1,
+        "log_end_offset": 100,
+        "last_tiered_offset": -1,
+        "pending_upload_offset": -1,
+        "pending_upload": PendingUpload.ABSENT,
+        "local_log_bytes": 700,
+        "local_start_timestamp_ms": -1,
+        "error_code": 0,
+    }
+    assert asker.collector.causes == {}
+
+
+def test_a_topic_that_answers_with_an_error_makes_the_listing_partial(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    cluster.world.topics["plain"].error = 5
+    found = ask()
+    assert not any(f.stamp.complete for (_, kind), f in found.items() if kind == "partitions")
+    assert all(f.stamp.complete for (_, kind), f in found.items() if kind != "partitions")
+
+
+def test_a_cluster_without_topics_is_a_complete_observation(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    cluster.world.topics = {}
+    found = ask()
+    assert {kind for _, kind in found} == {"brokers", "partitions", "configs"}
+    assert all(f.rows.num_rows == 0 for (_, kind), f in found.items() if kind == "partitions")
+    assert all(f.stamp.complete for f in found.values())
+
+
+def test_with_nobody_to_list_the_cluster_its_brokers_did_not_answer_and_nothing_is_gone(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    ask()
+    for broker in cluster.brokers.values():
+        broker.silent = True
+    found = ask()
+    assert set(found[0, "brokers"].rows.column("answered").to_pylist()) == {False}
+    assert not any(f.stamp.complete for (_, kind), f in found.items() if kind == "partitions")
+    assert not any(kind == "replicas" for _, kind in found)
+    assert "cluster" in ask.collector.causes
+    for broker in cluster.brokers.values():
+        broker.silent = False
+    for _ in range(20):
+        if set(ask()[0, "brokers"].rows.column("answered").to_pylist()) == {True}:
+            break
+        time.sleep(0.1)
+    assert ask.collector.causes == {}
+
+
+def test_configs_are_told_when_they_were_read(ask: Asker) -> None:
+    first, second = ask(), ask()
+    assert {shard for shard, kind in first if kind == "configs"} == set(range(SHARDS))
+    assert not any(kind == "configs" for _, kind in second)
+
+
+def test_the_twin_merges_what_the_collector_sends(ask: Asker) -> None:
+    for found in (ask(), ask()):
+        for shard in range(SHARDS):
+            state = fleet.empty("kafka", shard, SHARDS)
+            for (s, _), frame in found.items():
+                if s == shard:
+                    state = merge(state, frame)
+            assert len(state) == found[shard, "partitions"].rows.num_rows
+            assert (state.sampled_at_ms[state.present] > 0).all()
+
+
+def test_topic_and_id_have_the_same_dictionary_indices(ask: Asker) -> None:
+    for (_, kind), frame in ask().items():
+        if kind in ("partitions", "replicas"):
+            topic, identity = (frame.rows.column(c).combine_chunks() for c in ("topic", "topic_id"))
+            assert topic.indices.to_pylist() == identity.indices.to_pylist()
+            assert len(topic.dictionary) == len(identity.dictionary)
+
+
+def test_frames_are_joined_as_far_as_they_fit() -> None:
+    assert list(packed([b"aa", b"bb", b"c", b"dddd", b"e"], 5)) == [b"aabbc", b"dddde"]
+    assert list(packed([b"aaaaaa", b"b"], 5)) == [b"aaaaaa", b"b"]
+    assert list(packed([], 5)) == []
+
+
+# ---------------------------------------------------------------- pace and log
+
+
+def test_a_cycle_in_time_misses_nothing() -> None:
+    pace = Pace(interval_s=5.0, due_s=100.0)
+    assert pace.cycle_ended(101.0) == 0
+    assert pace.due_s == 105.0
+
+
+def test_a_cycle_that_ends_exactly_at_the_next_tick_is_in_time() -> None:
+    pace = Pace(interval_s=5.0, due_s=100.0)
+    assert pace.cycle_ended(105.0) == 0
+    assert pace.due_s == 105.0
+
+
+def test_missed_ticks_are_counted_and_the_next_cycle_starts_on_its_own() -> None:
+    pace = Pace(interval_s=5.0, due_s=100.0)
+    assert pace.cycle_ended(112.0) == 2
+    assert pace.due_s == 115.0
+
+
+def test_a_cause_is_logged_once_and_once_more_when_it_is_over() -> None:
+    told = Told()
+    with capture_logs() as lines:
+        for causes in ({"broker 2": "silent"}, {"broker 2": "silent"}, {}, {}):
+            told.cycle(causes, 10.0, None)
+    assert [(line["event"], line["what"]) for line in lines] == [
+        ("missing", "broker 2"), ("there again", "broker 2")
+    ]  # fmt: skip
+
+
+def test_the_minutes_line_counts_cycles_overruns_and_failures(ask: Asker) -> None:
+    ask()
+    told = Told(summed_up_at=time.monotonic() - 61)
+    told.overruns = 3
+    with capture_logs() as lines:
+        told.cycle({"broker 2": "silent", "bus": "full"}, 10.0, ask.observation)
+    line = lines[-1]
+    assert line["event"] == "cycles"
+    assert (line["cycles"], line["overruns"], line["failures"]) == (1, 3, {"broker 2": 1})
+    assert (line["partitions"], line["replicas"]) == (3, 5)
+
+
+def test_timestamps_can_be_switched_off(cluster: FakeCluster) -> None:
+    without = msgspec.structs.replace(
+        CONFIG, collector=CollectorSection(timestamps=False, deadline_ms=600)
+    )
+    asker = Asker(cluster, without)
+    assert {r["local_start_timestamp_ms"] for r in asker.rows("replicas")} == {-1}
+    asker.brokers.close()
+    assert not any(b.asked_of(FetchRequest) for b in cluster.brokers.values())

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka.protocol.admin import (
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+)
+
+from streaming.collector import marks
+from streaming.collector.brokers import Brokers
+from streaming.collector.marks import Marked, Marks
+from streaming.collector.topics import Topics
+from streaming.config import Config
+from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
+from twin.tables import Slot
+
+IN_ISR, ELR, LAST, OFFLINE = Slot.IN_ISR, Slot.IN_ELR, Slot.LAST_KNOWN_ELR, Slot.OFFLINE
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with fake_cluster(World()) as three:
+        yield three
+
+
+@pytest.fixture
+def brokers(cluster: FakeCluster) -> Iterator[Brokers]:
+    with Brokers(cluster.bootstrap, {}, 1_000) as connected:
+        yield connected
+
+
+class Asker:
+    """Lists the cluster and marks it."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
+        self.topics = Topics(Config(), "test")
+        self.marks = Marks("test", 60_000)
+
+    def __call__(self, min_isr: int = 2, elr_enabled: int = 1) -> Marked:
+        view = self.topics.ask(self.brokers, 900)
+        assert view is not None
+        least = np.full(len(view.listing.placement), min_isr, np.int64)
+        return self.marks.ask(
+            self.brokers, self.topics.guide, view.listing, least, elr_enabled, 900
+        )
+
+
+@pytest.fixture
+def ask(brokers: Brokers) -> Asker:
+    return Asker(brokers)
+
+
+def one(cluster: FakeCluster, **told: Any) -> None:
+    cluster.world.topics = {"a": Topic({0: Partition([1, 2, 3], **told)})}
+
+
+def asked(cluster: FakeCluster, api: Any) -> int:
+    return sum(len(b.asked_of(api)) for b in cluster.brokers.values())
+
+
+def test_a_partition_with_enough_in_sync_is_known_to_have_no_eligible_others(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    one(cluster, isr=[1, 2])
+    told = ask(min_isr=2)
+    assert told.elr_known.tolist() == [True]
+    assert told.listing.marks.tolist() == [IN_ISR, IN_ISR, 0]
+    assert asked(cluster, DescribeTopicPartitionsRequest) == 0
+
+
+def test_eligible_replicas_are_asked_below_min_isr(cluster: FakeCluster, ask: Asker) -> None:
+    one(cluster, isr=[1], elr=[3], offline=[2, 3])
+    told = ask(min_isr=2)
+    assert told.elr_known.tolist() == [True]
+    assert told.listing.marks.tolist() == [IN_ISR, OFFLINE, ELR | OFFLINE]
+
+
+def test_the_last_known_leader_is_marked_when_nobody_is_left(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    one(cluster, isr=[], elr=[1, 2], last_elr=[2], leader=-1, epoch=7)
+    told = ask(min_isr=1)
+    assert told.listing.marks.tolist() == [ELR, ELR | LAST, 0]
+    assert told.listing.leader.tolist() == [-1]
+
+
+def test_min_isr_counts_no_further_than_the_replicas_there_are(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    one(cluster)
+    ask(min_isr=5)
+    assert asked(cluster, DescribeTopicPartitionsRequest) == 0
+
+
+def test_without_min_isr_every_partition_with_a_missing_replica_is_asked(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    one(cluster, isr=[1, 2], elr=[3])
+    assert ask(min_isr=-1).listing.marks.tolist() == [IN_ISR, IN_ISR, ELR]
+
+
+def test_with_the_feature_off_there_is_nothing_to_ask(cluster: FakeCluster, ask: Asker) -> None:
+    one(cluster, isr=[1])
+    assert ask(elr_enabled=0).elr_known.tolist() == [True]
+    assert asked(cluster, DescribeTopicPartitionsRequest) == 0
+
+
+def test_null_is_not_an_answer(cluster: FakeCluster, ask: Asker) -> None:
+    one(cluster, isr=[1], elr=None, last_elr=None)
+    told = ask()
+    assert told.elr_known.tolist() == [False]
+    assert told.listing.marks.tolist() == [IN_ISR, 0, 0]
+
+
+def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluster) -> None:
+    one(cluster, isr=[1])
+    for broker in cluster.brokers.values():
+        broker.highest[DescribeTopicPartitionsRequest.API_KEY] = None
+        broker.highest[ListPartitionReassignmentsRequest.API_KEY] = None
+    with Brokers(cluster.bootstrap, {}, 1_000) as older:
+        told = Asker(older)()
+    assert told.elr_known.tolist() == [False]
+    assert told.problems == ()
+
+
+def test_a_guide_that_does_not_answer_leaves_it_unknown_and_says_so(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    one(cluster, isr=[1])
+    for broker in cluster.brokers.values():
+        broker.silent = {DescribeTopicPartitionsRequest.API_KEY}
+    told = ask()
+    assert told.elr_known.tolist() == [False]
+    assert any("eligible leader replicas" in p for p in told.problems)
+
+
+def test_pages_are_read_to_the_end(
+    cluster: FakeCluster, ask: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "_PAGE", 2)
+    cluster.world.topics = {
+        name: Topic({n: Partition([1, 2], isr=[1], elr=[2]) for n in range(3)}) for name in "abc"
+    }
+    told = ask(min_isr=2)
+    assert told.elr_known.all()
+    assert told.listing.marks.tolist() == [IN_ISR, ELR] * 9
+    assert asked(cluster, DescribeTopicPartitionsRequest) == 5
+
+
+def test_a_newer_answer_brings_its_own_leader_and_isr(cluster: FakeCluster, ask: Asker) -> None:
+    one(cluster, isr=[1], elr=[2], epoch=3)
+    ask()
+    guide = cluster[ask.topics.guide]
+    real = guide._DescribeTopicPartitionsRequest
+
+    def moved_on(request: Any, version: int) -> Any:
+        response = real(request, version)
+        told = response.topics[0].partitions[0]
+        told.leader_id, told.leader_epoch = 2, 4
+        told.isr_nodes, told.eligible_leader_replicas = [2], [1]
+        return response
+
+    guide.answers[DescribeTopicPartitionsRequest.API_KEY] = moved_on
+    told = ask()
+    assert told.listing.leader.tolist() == [2]
+    assert told.listing.leader_epoch.tolist() == [4]
+    assert told.listing.marks.tolist() == [ELR, IN_ISR, 0]
+
+
+def test_an_older_answer_is_left_aside(cluster: FakeCluster, ask: Asker) -> None:
+    one(cluster, isr=[1], elr=[2], epoch=3)
+    ask()
+    guide = cluster[ask.topics.guide]
+    real = guide._DescribeTopicPartitionsRequest
+
+    def behind(request: Any, version: int) -> Any:
+        response = real(request, version)
+        response.topics[0].partitions[0].leader_epoch = 2
+        return response
+
+    guide.answers[DescribeTopicPartitionsRequest.API_KEY] = behind
+    told = ask()
+    assert told.elr_known.tolist() == [False]
+    assert told.listing.marks.tolist() == [IN_ISR, 0, 0]
+
+
+def test_replicas_that_come_and_go_are_marked(cluster: FakeCluster, ask: Asker) -> None:
+    one(cluster, isr=[2, 3], adding=[1], removing=[3])
+    told = ask(min_isr=1)
+    assert told.listing.marks.tolist() == [Slot.ADDING, IN_ISR, IN_ISR | Slot.REMOVING]
+
+
+def test_reassignments_are_asked_again_only_while_something_moves(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    one(cluster)
+    for _ in range(3):
+        ask()
+    assert asked(cluster, ListPartitionReassignmentsRequest) == 1
+    cluster.world.topics["a"].partitions[0] = Partition([3, 1, 2], adding=[3])
+    for _ in range(3):
+        ask()
+    assert asked(cluster, ListPartitionReassignmentsRequest) == 4
+    cluster.world.topics["a"].partitions[0].adding = []
+    for _ in range(3):
+        told = ask()
+    assert asked(cluster, ListPartitionReassignmentsRequest) == 5
+    assert told.listing.marks.tolist() == [IN_ISR] * 3
+
+
+def test_a_missing_right_to_see_reassignments_is_said(cluster: FakeCluster, ask: Asker) -> None:
+    one(cluster)
+    cluster.world.denied = {ListPartitionReassignmentsRequest.API_KEY}
+    assert ask().problems == ("reassignments: ClusterAuthorizationFailedError",)

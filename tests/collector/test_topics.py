@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from streaming.collector.brokers import Brokers
+from streaming.collector.topics import Topics, View
+from streaming.config import Collector, Config
+from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
+from tests.collector.test_listing import rows
+
+CONFIG = Config()
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    world = World(topics={"a": Topic({0: Partition([1, 2])})}, racks={1: "az-a", 2: "az-b"})
+    with fake_cluster(world) as three:
+        yield three
+
+
+@pytest.fixture
+def brokers(cluster: FakeCluster) -> Iterator[Brokers]:
+    with Brokers(cluster.bootstrap, {}, 1_000) as connected:
+        yield connected
+
+
+@pytest.fixture
+def topics() -> Topics:
+    return Topics(CONFIG, "test")
+
+
+def told(topics: Topics, brokers: Brokers, deadline_ms: int = 900) -> View:
+    view = topics.ask(brokers, deadline_ms)
+    assert view is not None
+    return view
+
+
+def listings_asked(cluster: FakeCluster) -> dict[int, int]:
+    """How often each broker was asked to list all topics."""
+    return {
+        b.node: sum(r.topics is None for r in b.asked_of(MetadataRequest))
+        for b in cluster.brokers.values()
+    }
+
+
+def test_the_view_has_all_brokers_with_racks(topics: Topics, brokers: Brokers) -> None:
+    view = told(topics, brokers)
+    assert [(r.address.broker, r.address.rack, r.fenced) for r in view.brokers] == [
+        (1, "az-a", 0),
+        (2, "az-b", 0),
+        (3, "", 0),
+    ]
+    assert [r[1:3] for r in rows(view.listing)] == [("a", 0)]
+
+
+def test_a_fenced_broker_is_listed_as_such(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    cluster.world.fenced = {3}
+    assert [r.fenced for r in told(topics, brokers).brokers] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("highest", [None, 0, 1])
+def test_an_older_cluster_does_not_tell_who_is_fenced(
+    highest: int | None, topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    for broker in cluster.brokers.values():
+        broker.highest[DescribeClusterRequest.API_KEY] = highest
+    with Brokers(cluster.bootstrap, {}, 1_000) as older:
+        assert [r.fenced for r in told(topics, older).brokers] == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("version", range(1, 14))
+def test_every_version_of_metadata_is_understood(
+    version: int, topics: Topics, cluster: FakeCluster
+) -> None:
+    for broker in cluster.brokers.values():
+        broker.highest[MetadataRequest.API_KEY] = version
+    with Brokers(cluster.bootstrap, {}, 1_000) as older:
+        view = told(topics, older)
+        again = told(topics, older)
+    assert [r[1:3] for r in rows(view.listing)] == [("a", 0)]
+    assert view.listing.placement is again.listing.placement
+    assert (view.listing.placement.topic_id[0] == bytes(16)) == (version < 10)
+
+
+def test_nothing_is_decoded_again_while_only_the_controller_id_differs(
+    topics: Topics, brokers: Brokers
+) -> None:
+    first = told(topics, brokers).listing
+    assert told(topics, brokers).listing is first
+    assert told(topics, brokers).listing is first
+
+
+def test_a_new_isr_keeps_the_placement(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    first = told(topics, brokers).listing
+    cluster.world.topics["a"].partitions[0].isr = [1]
+    second = told(topics, brokers).listing
+    assert second is not first
+    assert second.placement is first.placement
+    assert second.isr_size().tolist() == [1]
+
+
+def test_a_new_topic_makes_a_new_placement(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    first = told(topics, brokers).listing
+    cluster.world.topics["b"] = Topic({0: Partition([3])})
+    assert told(topics, brokers).listing.placement is not first.placement
+
+
+def test_one_broker_lists_as_long_as_it_answers(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    for _ in range(3):
+        told(topics, brokers)
+    assert sorted(listings_asked(cluster).values()) == [0, 0, 3]
+
+
+def test_another_broker_lists_when_the_guide_is_silent(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    told(topics, brokers)
+    silent = topics.guide
+    cluster[silent].silent = True
+    began = time.monotonic()
+    told(topics, brokers)
+    assert time.monotonic() - began < 0.6
+    assert topics.guide != silent
+    assert "deadline" in topics.problems[silent]
+    began = time.monotonic()
+    told(topics, brokers)
+    assert time.monotonic() - began < 0.2
+
+
+def test_nobody_answering_is_told_within_the_deadline(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    for broker in cluster.brokers.values():
+        broker.silent = True
+    began = time.monotonic()
+    assert topics.ask(brokers, 600) is None
+    assert time.monotonic() - began < 1.0
+    assert topics.problems
+
+
+def test_a_guide_that_tells_of_the_past_is_corrected_by_another(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    partition = cluster.world.topics["a"].partitions[0]
+    partition.epoch = 4
+    told(topics, brokers)
+    stale = cluster[topics.guide]
+    stale.answers[MetadataRequest.API_KEY] = in_the_past(stale, partition, leader=1, epoch=3)
+    partition.leader, partition.epoch = 2, 5
+    view = told(topics, brokers)
+    assert [r[3:5] for r in rows(view.listing)] == [(2, 5)]
+    assert view.listing.complete
+    assert topics.guide != stale.node
+
+
+def test_when_they_disagree_on_what_exists_nothing_is_said_to_be_gone(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    partition = cluster.world.topics["a"].partitions[0]
+    partition.epoch = 4
+    told(topics, brokers)
+    stale = cluster[topics.guide]
+    stale.answers[MetadataRequest.API_KEY] = in_the_past(stale, partition, leader=1, epoch=3,
+                                                         without="b")  # fmt: skip
+    cluster.world.topics["b"] = Topic({0: Partition([1])})
+    view = told(topics, brokers)
+    assert view.listing.placement.topic in {("a", "b"), ("b", "a")}
+    assert not view.listing.complete
+    stale.answers.clear()
+    assert told(topics, brokers).listing.complete
+
+
+def in_the_past(
+    broker: Any, partition: Partition, *, leader: int, epoch: int, without: str = ""
+) -> Any:
+    def answer(request: Any, version: int) -> Any:
+        response = broker._MetadataRequest(request, version)
+        response.topics = [t for t in response.topics if t.name != without]
+        for topic in response.topics:
+            for told in topic.partitions:
+                told.leader_id, told.leader_epoch = leader, epoch
+        return response
+
+    return answer
+
+
+def test_topics_are_chosen_by_their_whole_name(brokers: Brokers, cluster: FakeCluster) -> None:
+    for name in ("orders", "orders-2", "internal"):
+        cluster.world.topics[name] = Topic({0: Partition([1])})
+    chosen = msgspec.structs.replace(
+        CONFIG, collector=Collector(include_topics="orders.*", exclude_topics=".*-2")
+    )
+    view = told(Topics(chosen, "test"), brokers)
+    assert view.listing.placement.topic == ("orders",)
+    assert view.listing.complete

@@ -1,0 +1,278 @@
+"""The numpy readers against kafka-python's codec, which is the judge."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.admin import DescribeLogDirsResponse
+from kafka.protocol.consumer import ListOffsetsResponse
+from kafka.protocol.metadata import MetadataResponse
+
+from streaming.collector import listing, log_dirs, offsets
+from streaming.collector.listing import Held, Placement
+from streaming.collector.wire import Cursor, Irregular, Layout, places, values
+
+INT16 = st.integers(-(2**15), 2**15 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+PARTITION = st.integers(0, 300)
+NAME = st.text("abcxyz.-_0189", min_size=1, max_size=200)
+
+
+def placement(topics: dict[str, set[int]], broker: int = 1) -> Placement:
+    """One replica of each partition, all on one broker."""
+    kind = MetadataResponse.MetadataResponseTopic
+    return listing.listing(
+        [
+            kind(
+                error_code=0,
+                name=name,
+                topic_id=uuid.uuid5(uuid.NAMESPACE_DNS, name),
+                partitions=[
+                    kind.MetadataResponsePartition(
+                        error_code=0,
+                        partition_index=p,
+                        leader_id=broker,
+                        leader_epoch=0,
+                        replica_nodes=[broker],
+                        isr_nodes=[broker],
+                        offline_replicas=[],
+                    )
+                    for p in partitions
+                ],
+            )
+            for name, partitions in topics.items()
+        ],
+        shards=4,
+        wanted=lambda _: True,
+    ).placement
+
+
+@st.composite
+def asked_of(draw: st.DrawFn) -> dict[str, set[int]]:
+    return draw(st.dictionaries(NAME, st.sets(PARTITION, min_size=1, max_size=20), max_size=5))
+
+
+def list_offsets(draw: Any, topics: dict[str, set[int]], version: int) -> bytes:
+    """A random answer about these partitions, in a random order."""
+    kind = ListOffsetsResponse.ListOffsetsTopicResponse
+    answer = ListOffsetsResponse(
+        throttle_time_ms=draw(INT32),
+        topics=[
+            kind(
+                name=name,
+                partitions=[
+                    kind.ListOffsetsPartitionResponse(
+                        partition_index=p,
+                        error_code=draw(INT16),
+                        timestamp=draw(INT64),
+                        offset=draw(INT64),
+                        leader_epoch=draw(INT32),
+                    )
+                    for p in draw(st.permutations(sorted(topics[name])))
+                ],
+            )
+            for name in draw(st.permutations(sorted(topics)))
+        ],
+    )
+    return bytes(answer.encode(version=version))
+
+
+def by_row(read: tuple[Any, ...]) -> list[tuple[int, ...]]:
+    return sorted(zip(*(column.tolist() for column in read[:3]), strict=True))
+
+
+def kept(held_by: Placement, version: int) -> offsets._Kept:
+    return offsets._Kept(held_by, 1, version)
+
+
+@given(asked_of(), st.integers(6, 11), st.data())
+def test_offsets_read_by_numpy_are_the_codecs(
+    topics: dict[str, set[int]], version: int, data: st.DataObject
+) -> None:
+    held_by = placement(topics)
+    reader = kept(held_by, version)
+    for _ in range(3):
+        body = list_offsets(data.draw, topics, version)
+        expected = offsets.decoded(body, version, held_by.held_by(1))
+        assert by_row(reader.read(offsets.LATEST, body)) == by_row(expected)
+
+
+@given(asked_of(), st.data())
+def test_an_answer_about_other_partitions_leaves_them_out(
+    topics: dict[str, set[int]], data: st.DataObject
+) -> None:
+    held_by = placement({name: {p for p in ps if p % 2} for name, ps in topics.items()})
+    body = list_offsets(data.draw, topics, 11)
+    rows, _, _ = kept(held_by, 11).read(offsets.LATEST, body)
+    assert sorted(rows.tolist()) == list(range(len(held_by.broker)))
+
+
+@given(asked_of(), st.data())
+def test_a_truncated_or_longer_answer_is_irregular(
+    topics: dict[str, set[int]], data: st.DataObject
+) -> None:
+    body = list_offsets(data.draw, topics, 11)
+    held = placement(topics).held_by(1)
+    cut = data.draw(st.integers(0, len(body) - 1))
+    for wrong in (body[:cut], body + b"\0"):
+        with pytest.raises(Irregular):
+            offsets._Reader(wrong, held)
+
+
+def test_tagged_fields_are_left_to_the_codec() -> None:
+    held_by = placement({"a": {0, 1}})
+    tagged = with_tag(plain({0: 7, 1: 8}))
+    with pytest.raises(Irregular):
+        offsets._Reader(tagged, held_by.held_by(1))
+    assert by_row(kept(held_by, 11).read(offsets.LATEST, tagged)) == [(0, 0, 7), (1, 0, 8)]
+
+
+def plain(offset: dict[int, int]) -> bytes:
+    kind = ListOffsetsResponse.ListOffsetsTopicResponse
+    part = kind.ListOffsetsPartitionResponse
+    told = [part(partition_index=p, error_code=0, offset=o) for p, o in offset.items()]
+    return bytes(ListOffsetsResponse(topics=[kind(name="a", partitions=told)]).encode(version=11))
+
+
+def with_tag(body: bytes) -> bytes:
+    """The first partition says something of a later Kafka: tag 9, three bytes."""
+    start = 4 + 1 + 2 + 1  # throttle, topics, name "a", partitions
+    end = start + 26
+    return body[:end] + b"\x01\x09\x03xyz" + body[end + 1 :]
+
+
+def test_an_answer_of_the_same_shape_is_read_without_learning_it_again() -> None:
+    reader = kept(placement({"a": {0, 1}}), 11)
+    reader.read(offsets.LATEST, plain({0: 7, 1: 8}))
+    learnt = reader._readers[offsets.LATEST]
+    assert by_row(reader.read(offsets.LATEST, plain({0: 70, 1: 80}))) == [(0, 0, 70), (1, 0, 80)]
+    assert reader._readers[offsets.LATEST] is learnt
+    assert by_row(reader.read(offsets.LATEST, plain({1: 80, 0: 70}))) == [(0, 0, 70), (1, 0, 80)]
+    assert reader._readers[offsets.LATEST] is not learnt
+
+
+def test_all_kinds_share_what_was_learnt_of_one() -> None:
+    reader = kept(placement({"a": {0, 1}}), 11)
+    for kind in offsets.SINCE:
+        reader.read(kind, plain({0: 7, 1: 8}))
+    assert len({id(r) for r in reader._readers.values()}) == 1
+
+
+def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: int) -> bytes:
+    """A random answer: each partition current in one directory, perhaps future in another."""
+    directory = DescribeLogDirsResponse.DescribeLogDirsResult
+    kind = directory.DescribeLogDirsTopic
+    results = []
+    home = {(t, p): draw(st.integers(0, dirs - 1)) for t, ps in topics.items() for p in sorted(ps)}
+    moving = {key: draw(st.booleans()) and dirs > 1 for key in home}
+    for d in range(dirs):
+        told = []
+        for name in draw(st.permutations(sorted(topics))):
+            parts = [
+                kind.DescribeLogDirsPartition(
+                    partition_index=p,
+                    partition_size=draw(st.integers(0, 2**62)),
+                    offset_lag=draw(INT64),
+                    is_future_key=home[name, p] != d,
+                )
+                for p in sorted(topics[name])
+                if home[name, p] == d or (moving[name, p] and (home[name, p] + 1) % dirs == d)
+            ]
+            if parts:
+                told.append(kind(name=name, partitions=parts))
+        results.append(
+            directory(
+                error_code=0,
+                log_dir=f"/data/{d}",
+                topics=told,
+                total_bytes=draw(st.integers(-1, 2**60)),
+                usable_bytes=draw(st.integers(-1, 2**60)),
+            )
+        )
+    answer = DescribeLogDirsResponse(throttle_time_ms=draw(INT32), error_code=0, results=results)
+    return bytes(answer.encode(version=version))
+
+
+@given(asked_of(), st.integers(2, 5), st.integers(1, 3), st.data())
+def test_sizes_read_by_numpy_are_the_codecs(
+    topics: dict[str, set[int]], version: int, dirs: int, data: st.DataObject
+) -> None:
+    held = placement(topics).held_by(1)
+    body = log_dirs_answer(data.draw, topics, version, dirs)
+    reader = log_dirs._Reader(body, version, held)
+    raw = np.frombuffer(body, np.uint8)
+    rows, sizes, volumes, problem = log_dirs.decoded(body, version, held)
+    assert problem == ""
+    assert by_row((reader.rows, values(raw, reader.size_at))) == by_row((rows, sizes))
+    assert reader.volumes(raw) == (volumes if version >= 4 else log_dirs.Volumes())
+
+
+@given(asked_of(), st.data())
+def test_a_truncated_answer_about_disks_is_irregular(
+    topics: dict[str, set[int]], data: st.DataObject
+) -> None:
+    body = log_dirs_answer(data.draw, topics, 5, 2)
+    cut = data.draw(st.integers(0, len(body) - 1))
+    with pytest.raises(Irregular):
+        log_dirs._Reader(body[:cut], 5, placement(topics).held_by(1))
+
+
+@pytest.mark.parametrize("error", ["top", "directory"])
+def test_errors_about_disks_are_left_to_the_codec_and_told(error: str) -> None:
+    directory = DescribeLogDirsResponse.DescribeLogDirsResult
+    answer = DescribeLogDirsResponse(
+        error_code=31 if error == "top" else 0,
+        results=[] if error == "top" else [directory(error_code=56, log_dir="/d", topics=[])],
+    )
+    body = bytes(answer.encode(version=5))
+    held = placement({"a": {0}}).held_by(1)
+    with pytest.raises(Irregular):
+        log_dirs._Reader(body, 5, held)
+    rows, _, volumes, problem = log_dirs.decoded(body, 5, held)
+    assert len(rows) == 0
+    assert volumes == log_dirs.Volumes()
+    assert problem == (
+        "ClusterAuthorizationFailedError" if error == "top" else "/d: KafkaStorageError"
+    )
+
+
+@given(st.integers(0, 2**35 - 1))
+def test_a_number_of_up_to_five_bytes_is_read(value: int) -> None:
+    encoded, rest = b"", value
+    while rest >= 0x80:
+        encoded += bytes([rest & 0x7F | 0x80])
+        rest >>= 7
+    cursor = Cursor(encoded + bytes([rest]))
+    assert cursor.uvarint() == value
+    assert cursor.at == len(encoded) + 1
+
+
+def test_a_length_without_end_is_irregular() -> None:
+    with pytest.raises(Irregular):
+        Cursor(b"\xff" * 9).uvarint()
+
+
+@given(st.binary(min_size=1, max_size=60), st.data())
+def test_a_layout_fits_what_differs_in_values_only(body: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(body) - 1))
+    layout = Layout(body, [places([at], 0, 1)])
+    change = data.draw(st.integers(0, len(body) - 1))
+    other = bytearray(body)
+    other[change] ^= 0x41
+    assert layout.fits(np.frombuffer(bytes(other), np.uint8)) == (change == at)
+    assert not layout.fits(np.frombuffer(body + b"x", np.uint8))
+
+
+def test_who_is_not_held_is_not_found() -> None:
+    held: Held = placement({"a": {1, 3}}).held_by(1)
+    find: Callable[..., Any] = held.find
+    assert find("a", np.array([0, 1, 2, 3, 4])).tolist() == [-1, 0, -1, 1, -1]
+    assert find("b", np.array([1])).tolist() == [-1]
+    assert placement({"a": {1}}).held_by(9).find("a", np.array([1])).tolist() == [-1]
