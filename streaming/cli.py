@@ -19,7 +19,7 @@ from streaming.local.commands import cluster
 
 USER_ERRORS: Final = ("ConfigError", "BusError", "JarError", "QueryFailed", "ClusterError",
                       "CollectorError", "ExporterError", "UnsupportedSetting", "CheckFailed",
-                      "ClientError")  # fmt: skip
+                      "ClientError", "DemoFailed")  # fmt: skip
 """Exceptions whose message is meant for the person at the terminal."""
 
 

@@ -29,7 +29,7 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Unknown keys and wrong types are errors in every section."""
 
 
-class Cluster(_Section):
+class Cluster(_Section, frozen=True):
     """The cluster that is watched, and how to reach it."""
 
     name: str = "kafka"
@@ -37,7 +37,7 @@ class Cluster(_Section):
     client: dict[str, str | int | bool | float] = msgspec.field(default_factory=dict)
 
 
-class Bus(_Section):
+class Bus(_Section, frozen=True):
     """The topics between the programs; on the watched cluster unless ``bootstrap`` is set."""
 
     bootstrap: str = ""
@@ -49,7 +49,7 @@ class Bus(_Section):
     observations_retention_ms: int = 3_600_000
 
 
-class Collector(_Section):
+class Collector(_Section, frozen=True):
     """How often and how patiently the brokers are asked."""
 
     interval_ms: int = 5_000
@@ -60,7 +60,7 @@ class Collector(_Section):
     exclude_topics: str = ""
 
 
-class TopicThreshold(_Section):
+class TopicThreshold(_Section, frozen=True):
     """KIP-1303 thresholds of the topics whose whole name is ``name`` or matches ``pattern``."""
 
     name: str = ""
@@ -69,7 +69,7 @@ class TopicThreshold(_Section):
     local_log_bytes: int = -2
 
 
-class Eligibility(_Section):
+class Eligibility(_Section, frozen=True):
     """leader.election.eligible.local.log.ms/.bytes (KIP-1303), which no Kafka has yet; -1: off."""
 
     local_log_ms: int = -1
@@ -77,7 +77,7 @@ class Eligibility(_Section):
     topics: list[TopicThreshold] = msgspec.field(default_factory=list)
 
 
-class Query(_Section):
+class Query(_Section, frozen=True):
     """The Spark query."""
 
     checkpoint: str = ".kafka-twin/checkpoint"
@@ -88,7 +88,7 @@ class Query(_Section):
     max_offsets_per_trigger: int = 10_000
 
 
-class Exporter(_Section):
+class Exporter(_Section, frozen=True):
     """What is served over HTTP."""
 
     host: str = "127.0.0.1"
@@ -97,7 +97,7 @@ class Exporter(_Section):
     max_series: int = 500_000
 
 
-class Config(_Section):
+class Config(_Section, frozen=True):
     """All of it."""
 
     cluster: Cluster = Cluster()

@@ -6,13 +6,15 @@ doubles up to a limit and falls back once the child has lived; the others go on 
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -37,16 +39,19 @@ class Child:
     due_s: float = 0.0
     pause_s: float = FIRST_PAUSE_S
     restarts: int = 0
-    environment: Mapping[str, str] | None = field(default=None, repr=False)
+    log_file: Path | None = None  # what it says; this process's own output if None
 
     def start(self) -> None:
-        """Start it in this process group's session, so that Ctrl-C reaches only the supervisor."""
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            env=None if self.environment is None else dict(self.environment),
-        )
+        """Start it in a session of its own, so that Ctrl-C reaches only the supervisor."""
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(self.log_file.open("ab")) if self.log_file else None
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
         self.started_s = time.monotonic()
         log.info("started", program=self.name, pid=self.process.pid)
 
@@ -78,10 +83,14 @@ class Child:
             self.process.wait()
 
 
-def children(config_arguments: Sequence[str]) -> list[Child]:
-    """The three programs, as this interpreter runs them."""
+def children(config_arguments: Sequence[str], logs: Path | None = None) -> list[Child]:
+    """The three programs, as this interpreter runs them; each with a log of its own in ``logs``."""
     return [
-        Child(name, [sys.executable, "-m", "streaming", *config_arguments, command])
+        Child(
+            name,
+            [sys.executable, "-m", "streaming", *config_arguments, command],
+            log_file=logs / f"{name}.log" if logs else None,
+        )
         for name, command in (("collector", "collect"), ("query", "stream"), ("exporter", "export"))
     ]
 

@@ -1,0 +1,132 @@
+"""The demo's topics and their traffic: tiered and plain, wide and narrow, one replica of them thin.
+
+A thin replica is made as operators make them: a tiered partition with data is reassigned to a
+broker that has none, with KIP-1023 on: the newcomer starts at the first offset not yet uploaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from typing import Any, Final
+
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.admin import OffsetSpec
+from kafka.errors import KafkaError
+
+RECORD_BYTES: Final = 1_000
+RECORDS_PER_SECOND: Final = 40
+HISTORY_RECORDS: Final = 3_000
+"""What the partition whose replica becomes thin holds before: 3 MB, nearly all of it tiered."""
+
+FIRST_RECORDS: Final = 400
+"""What each partition of the other tiered topics starts with, so that its replicas are warm."""
+
+ENOUGH_BYTES: Final = 262_144
+"""The demo's threshold of KIP-1303: below FIRST_RECORDS, above what a newcomer has to copy."""
+
+THIN_TOPIC: Final = "ledger"
+THIN_ASSIGNMENT: Final = {"before": [1, 2], "after": [1, 3, 2]}
+
+_TIERED: Final = {
+    "remote.storage.enable": "true",
+    "internal.segment.bytes": "102400",  # the public segment.bytes has a floor of 1 MiB
+    "local.retention.bytes": "2097152",
+    "file.delete.delay.ms": "1000",
+    "min.insync.replicas": "2",
+}
+
+TOPICS: Final[dict[str, dict[str, Any]]] = {
+    "orders": {"num_partitions": 6, "replication_factor": 3, "configs": _TIERED},
+    "payments": {"num_partitions": 3, "replication_factor": 3, "configs": _TIERED},
+    THIN_TOPIC: {
+        "assignments": {0: THIN_ASSIGNMENT["before"]},
+        "configs": _TIERED | {"min.insync.replicas": "1"},
+    },
+    "clicks": {"num_partitions": 8, "replication_factor": 2, "configs": {}},
+    "audit": {
+        "num_partitions": 2,
+        "replication_factor": 3,
+        "configs": {"cleanup.policy": "compact", "min.insync.replicas": "2"},
+    },
+    "scratch": {"num_partitions": 1, "replication_factor": 1, "configs": {}},
+}
+
+STEADY: Final = tuple(name for name in TOPICS if name != THIN_TOPIC)
+"""Topics with traffic all the time. The thin one rests, so that its replica stays thin."""
+
+
+class Traffic:
+    """Makes the topics, then writes to them until stopped. Brokers may be lost meanwhile."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._steady, name="traffic", daemon=True)
+
+    def prepare(self) -> None:
+        """Create the topics, give one partition a history, and a replica that has little of it.
+
+        Raises:
+            KafkaError: the cluster did not do it.
+        """
+        admin = KafkaAdminClient(bootstrap_servers=self._bootstrap)
+        try:
+            admin.create_topics(TOPICS, timeout_ms=20_000, wait_for_metadata=True)
+            producer = self._producer()
+            record = os.urandom(RECORD_BYTES)
+            for _ in range(HISTORY_RECORDS):
+                producer.send(THIN_TOPIC, record, partition=0)
+            for topic in ("orders", "payments"):
+                for partition in range(TOPICS[topic]["num_partitions"]):
+                    for _ in range(FIRST_RECORDS):
+                        producer.send(topic, record, partition=partition)
+            producer.flush(timeout=60)
+            producer.close()
+            self._await_tiered(admin)
+            place = TopicPartition(THIN_TOPIC, 0)
+            admin.alter_partition_reassignments({place: THIN_ASSIGNMENT["after"]})
+        finally:
+            admin.close()
+
+    def start(self) -> None:
+        """Begin to write steadily."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End within a second or two."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def _await_tiered(self, admin: Any) -> None:
+        """Until all but the last segments are in remote storage and old ones gone from disk."""
+        place = TopicPartition(THIN_TOPIC, 0)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            local, tiered = (
+                admin.list_partition_offsets({place: spec})[place].offset
+                for spec in (OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST_TIERED)
+            )
+            if local > 0 and tiered > HISTORY_RECORDS * 0.95:
+                return
+            self._stop.wait(0.5)
+
+    def _producer(self) -> Any:
+        return KafkaProducer(bootstrap_servers=self._bootstrap, acks=1, linger_ms=20)
+
+    def _steady(self) -> None:
+        record = os.urandom(RECORD_BYTES)
+        producer = None
+        turn = 0
+        while not self._stop.wait(1 / RECORDS_PER_SECOND):
+            turn += 1
+            topic = STEADY[turn % len(STEADY)]
+            # Losing brokers is what the demo is for: what cannot be written is dropped.
+            with contextlib.suppress(KafkaError, OSError, AssertionError):
+                producer = producer or self._producer()
+                producer.send(topic, record, key=str(turn % 97).encode())
+        if producer is not None:
+            producer.close(timeout=2)
