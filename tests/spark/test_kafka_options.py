@@ -1,0 +1,48 @@
+"""kafka-python's security settings reach Spark's client in its own words."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from streaming.query.kafka_options import UnsupportedSetting, kafka_options
+
+
+def options(**client):
+    return kafka_options("b:1", client)
+
+
+def test_a_plain_cluster_needs_only_its_address():
+    assert options() == {"kafka.bootstrap.servers": "b:1"}
+
+
+def test_scram_becomes_a_jaas_line_with_its_quotes_escaped():
+    made = options(
+        security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512",
+        sasl_plain_username="twin", sasl_plain_password='p"\\w',
+    )  # fmt: skip
+    assert made["kafka.security.protocol"] == "SASL_SSL"
+    assert made["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
+    assert made["kafka.sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="twin" password="p\\"\\\\w";'
+    )
+
+
+def test_tls_files_are_given_as_pem(tmp_path):
+    (tmp_path / "cert.pem").write_text("CERT")
+    (tmp_path / "key.pem").write_text("KEY")
+    made = options(
+        ssl_cafile="ca.pem", ssl_certfile=str(tmp_path / "cert.pem"),
+        ssl_keyfile=str(tmp_path / "key.pem"), ssl_password="secret", ssl_check_hostname=False,
+    )  # fmt: skip
+    assert made["kafka.ssl.truststore.type"] == made["kafka.ssl.keystore.type"] == "PEM"
+    assert made["kafka.ssl.truststore.location"] == "ca.pem"
+    assert made["kafka.ssl.keystore.certificate.chain"] == "CERT"
+    assert made["kafka.ssl.keystore.key"] == "KEY"
+    assert made["kafka.ssl.key.password"] == "secret"
+    assert made["kafka.ssl.endpoint.identification.algorithm"] == ""
+
+
+def test_a_security_setting_without_a_counterpart_is_named_not_dropped():
+    with pytest.raises(UnsupportedSetting, match="sasl_oauth_token_provider"):
+        options(sasl_oauth_token_provider="x")

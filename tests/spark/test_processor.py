@@ -1,0 +1,117 @@
+"""The stateful step as Spark runs it, in Spark's own tester: no JVM, no broker."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import TwsTester
+
+from streaming.query.processor import TwinProcessor
+from tests.builders import (
+    NOW_MS,
+    Partition,
+    brokers_frame,
+    partitions_frame,
+    replicas_frame,
+)
+from twin import fleet as fleets
+from twin.frames import encode, join
+
+LATER_MS = NOW_MS + 5_000
+
+
+def a_tester(shards: int = 1) -> TwsTester:
+    return TwsTester(TwinProcessor(shards, "snapshots", "events"))
+
+
+def rows(*messages: bytes, first_offset: int = 0) -> list[Row]:
+    return [
+        Row(key="c/0", value=value, partition=3, offset=first_offset + i, timestamp_ms=NOW_MS)
+        for i, value in enumerate(messages)
+    ]
+
+
+def told(tester: TwsTester, *messages: bytes, key: str = "c/0", first_offset: int = 0):
+    """(snapshots, events) that a batch gives."""
+    # The tester makes a tuple of the key, as Spark does.
+    out = tester.test(key, rows(*messages, first_offset=first_offset))
+    snapshots = [fleets.decode(bytes(r.value)) for r in out if r.topic == "snapshots"]
+    return snapshots, [msgspec.json.decode(bytes(r.value)) for r in out if r.topic == "events"]
+
+
+def a_cycle(at_ms: int = NOW_MS, **partition) -> list[bytes]:
+    parts = [Partition(**partition)]
+    frames = (brokers_frame(at_ms=at_ms), partitions_frame(parts, at_ms))
+    return [encode(frame) for frame in (*frames, replicas_frame(parts, at_ms))]
+
+
+def test_a_batch_gives_one_snapshot_a_shard_and_no_news_at_first():
+    snapshots, events = told(a_tester(), *a_cycle())
+    assert [(f.observed_at_ms, len(f)) for f in snapshots] == [(NOW_MS, 1)]
+    assert events == []
+
+
+def test_several_cycles_of_one_batch_are_stepped_in_order_and_snapshot_once():
+    late_first = [*a_cycle(LATER_MS, leader=2, epoch=2), *a_cycle()]
+    snapshots, events = told(a_tester(), *late_first)
+    assert [f.observed_at_ms for f in snapshots] == [LATER_MS]
+    assert [e["text"] for e in events] == ["t-0 is led by 2, was 1"]
+
+
+def test_the_state_carries_over_to_the_next_batch():
+    tester = a_tester()
+    told(tester, *a_cycle())
+    _, events = told(tester, *a_cycle(LATER_MS, isr=(1, 2)))
+    assert [e["text"] for e in events] == ["t-0: replica 3 left the ISR, [1, 2] stay"]
+
+
+def test_a_batch_that_runs_again_says_the_same_again():
+    cycles = [*a_cycle(), *a_cycle(LATER_MS, leader=2, epoch=2)]
+    assert [e["id"] for e in told(a_tester(), *cycles)[1]] == [
+        e["id"] for e in told(a_tester(), *cycles)[1]
+    ]
+
+
+def test_garbage_is_told_with_its_place_and_the_rest_still_counts():
+    snapshots, events = told(a_tester(), b"garbage", *a_cycle(), first_offset=40)
+    assert [len(f) for f in snapshots] == [1]
+    assert [e["kind"] for e in events] == ["observation_refused"]
+    place = {k: events[0][k] for k in ("reason", "key", "partition", "offset")}
+    assert place == {"reason": "bytes", "key": "c/0", "partition": 3, "offset": 40}
+
+
+def test_one_bad_frame_of_a_cycle_does_not_take_the_others_along():
+    twice = encode(partitions_frame([Partition(), Partition()]))
+    snapshots, events = told(a_tester(), twice, encode(replicas_frame([Partition()])))
+    assert [len(f) for f in snapshots] == [1]
+    assert [(e["reason"], e["offset"]) for e in events] == [("rows", 0)]
+
+
+def test_frames_under_another_key_or_of_other_shards_are_refused():
+    for tester, key in ((a_tester(), "c/7"), (a_tester(shards=4), "c/0")):
+        snapshots, events = told(tester, *a_cycle(), key=key)
+        assert snapshots == []
+        assert {e["reason"] for e in events} == {"shard"}
+
+
+def test_garbage_alone_leaves_no_state():
+    tester = a_tester()
+    assert told(tester, b"garbage")[0] == []
+    snapshots, events = told(tester, *a_cycle())
+    assert len(snapshots) == 1
+    assert events == []
+
+
+def test_what_was_seen_before_gives_no_snapshot():
+    tester = a_tester()
+    told(tester, *a_cycle(LATER_MS))
+    assert told(tester, *a_cycle()) == ([], [])
+
+
+def test_a_message_may_hold_all_frames_of_a_cycle():
+    snapshots, _ = told(a_tester(), join(a_cycle()))
+    assert len(snapshots[0].brokers.broker) == 3

@@ -1,0 +1,100 @@
+"""A configuration is right, or one line says what is wrong, where."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from streaming.config import Config, ConfigError, load
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "config.toml"
+
+
+def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
+    path = tmp_path / "twin.toml"
+    path.write_text(text)
+    return load(path, environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[cluster]\nnmae = 'x'", "cluster: Object contains unknown field `nmae`"),
+        ("[colector]", "top level: Object contains unknown field `colector`"),
+        ("[collector]\ninterval_ms = 'fast'", "collector.interval_ms: Expected `int`, got `str`"),
+        ("[collector]\ninterval_ms = 5", "collector.interval_ms: must be at least 200"),
+        ("[cluster]\nbootstrap = 'nowhere'", "cluster.bootstrap: 'nowhere' is not host:port"),
+        ("[cluster]\nbootstrap = 'h:99999'", "cluster.bootstrap: 'h:99999' is not host:port"),
+        ("[cluster]\nname = 'a/b'", "cluster.name: must not contain '/'"),
+        ("[bus]\nshards = 0", "bus.shards: must be 1 to 4096"),
+        ("[exporter]\ngranularity = 'all'", "exporter.granularity: Invalid enum value 'all'"),
+        ("[collector]\ninclude_topics = '('", "'(' is not a regular expression"),
+        ("[[eligibility.topics]]\nlocal_log_ms = 1", "eligibility.topics[0]: needs either name or"),
+        ("[query]\ndriver_memory = 'lots'", "query.driver_memory: must look like 512m or 2g"),
+        ("x = = 1", "is not valid TOML"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_file_key_and_reason(tmp_path, text, says):
+    with pytest.raises(ConfigError) as refusal:
+        loaded(tmp_path, text)
+    assert says in str(refusal.value)
+    assert str(tmp_path) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_missing_file_is_said(tmp_path):
+    with pytest.raises(ConfigError, match="there is no such file"):
+        load(tmp_path / "none.toml", {})
+
+
+def test_every_key_can_come_from_the_environment_and_wins_over_the_file(tmp_path):
+    config = loaded(
+        tmp_path, "[collector]\ninterval_ms = 1000\n[bus]\nshards = 3",
+        KAFKA_TWIN_COLLECTOR_INTERVAL_MS="700", KAFKA_TWIN_CLUSTER_NAME="prod",
+        KAFKA_TWIN_EXPORTER_GRANULARITY="topic", KAFKA_TWIN_COLLECTOR_TIMESTAMPS="false",
+    )  # fmt: skip
+    assert (config.collector.interval_ms, config.bus.shards) == (700, 3)
+    assert (config.cluster.name, config.exporter.granularity) == ("prod", "topic")
+    assert config.collector.timestamps is False
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("KAFKA_TWIN_COLLECTOR_INTERVAL_MS", "soon", "KAFKA_TWIN_COLLECTOR_INTERVAL_MS"),
+        ("KAFKA_TWIN_COLLECTOR_INTERVALL_MS", "5", "is no setting"),
+        ("KAFKA_TWIN_EXPORTER_PORT", "70000", "exporter.port"),
+    ],
+)
+def test_a_wrong_variable_is_named(name, value, says):
+    with pytest.raises(ConfigError, match=says):
+        load(None, {name: value})
+
+
+def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path):
+    config = loaded(
+        tmp_path, "[cluster.client]\nsecurity_protocol = 'SASL_SSL'",
+        KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD="hunter2",
+    )  # fmt: skip
+    assert config.cluster.client["sasl_plain_password"] == "hunter2"
+    assert "hunter2" not in str(config.shown())
+    assert config.shown()["cluster"]["client"]["security_protocol"] == "SASL_SSL"
+
+
+def test_the_bus_is_on_the_watched_cluster_unless_it_has_an_address(tmp_path):
+    shared = loaded(tmp_path, "[cluster]\nbootstrap='a:1'\n[cluster.client]\nx='1'")
+    assert (shared.bus_bootstrap, shared.bus_client) == ("a:1", {"x": "1"})
+    apart = loaded(tmp_path, "[cluster]\nbootstrap='a:1'\n[bus]\nbootstrap='b:2'")
+    assert (apart.bus_bootstrap, apart.bus_client) == ("b:2", {})
+
+
+def test_the_documented_file_holds_every_key_at_its_default():
+    assert load(DOCUMENTED, {}) == Config()
+    documented = tomllib.loads(DOCUMENTED.read_text())
+    import msgspec
+
+    for section in msgspec.structs.fields(Config):
+        keys = {f.name for f in msgspec.structs.fields(section.type)} - {"client", "topics"}
+        assert keys == set(documented[section.name]) - {"client", "topics"}, section.name
