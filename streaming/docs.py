@@ -1,0 +1,95 @@
+"""``python -m streaming.docs``: the pages of docs/ that are made from the code.
+
+A test compares the committed pages with what this writes, so they cannot fall behind.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twin.metrics import METRICS
+from twin.rules.election import LossOutcome
+from twin.rules.risks import SENTENCE, Risk
+from twin.tables import ALL, Table
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+_WHEN = {
+    "always": "Always",
+    "topic": "Per topic (granularity topic or partition)",
+    "partition": "Per partition (granularity partition; at any granularity where a risk holds)",
+    "replica": "Per replica (as per partition)",
+}
+
+
+def metrics() -> str:
+    """docs/metrics.md."""
+    lines = [
+        "# Metrics",
+        "",
+        "Made by `make docs` from `twin/metrics.py`. Every series carries `cluster`. What is",
+        "unknown has no series: the one negative value is a leader of -1, which says there is none.",
+        "A series goes with its partition.",
+    ]
+    for level, title in _WHEN.items():
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| metric | type | labels | meaning |",
+            "|---|---|---|---|",
+        ]
+        for metric in METRICS:
+            if metric.level == level:
+                labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"
+                lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")
+    lines += ["", "## Values of labels", "", "`outcome`, best first: "]
+    lines[-1] += ", ".join(f"`{outcome.name.lower()}`" for outcome in LossOutcome) + "."
+    lines += [
+        "",
+        "`rule`: `kafka` (Kafka 4.x today), `kip1303` (KIP-1303, not in any Kafka yet).",
+        "",
+    ]
+    lines += ["| `risk` | meaning |", "|---|---|"]
+    lines += [f"| `{str(risk.name).lower()}` | {SENTENCE[risk]} |" for risk in Risk]
+    return "\n".join(lines) + "\n"
+
+
+def tables() -> str:
+    """docs/tables.md."""
+    lines = [
+        "# Tables",
+        "",
+        "Made by `make docs` from `twin/tables.py`. A message on the bus is one or more frames,",
+        "each an Arrow IPC stream of one of these tables; its metadata holds `kind`, `version`,",
+        "`cluster`, `shard`, `shards`, `observed_at_ms`, `cycle`, `part`, `parts` and `complete`.",
+        "Kinds that begin with `fleet.` are the twin's state and its snapshots; the others are",
+        'observations. -1 is "not known" in offset, time and size columns, and in yes/no columns.',
+    ]
+    for table in ALL.values():
+        lines += _table(table)
+    return "\n".join(lines) + "\n"
+
+
+def _table(table: Table) -> list[str]:
+    lines = ["", f"## {table.kind}", "", f"Version {table.version}. {table.meaning}", ""]
+    lines += ["| column | type | meaning | read from |", "|---|---|---|---|"]
+    for column in table.columns:
+        kind = str(column.dtype).replace("|", "\\|")
+        if kind.startswith("dictionary"):
+            kind = f"dictionary of {column.dtype.value_type}"
+        lines.append(f"| `{column.name}` | {kind} | {column.meaning} | {column.source or '-'} |")
+    return lines
+
+
+PAGES = {"metrics.md": metrics, "tables.md": tables}
+
+
+def main() -> None:
+    """Write the pages."""
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""What the documentation says is what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from streaming import docs
+from streaming.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", sorted(docs.PAGES))
+def test_a_generated_page_is_the_one_that_is_committed(name):
+    assert (docs.DOCS / name).read_text() == docs.PAGES[name](), "run: make docs"
+
+
+def test_every_link_between_the_pages_leads_somewhere():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_command_has_help_that_says_what_it_is_for():
+    runner = CliRunner()
+    top = runner.invoke(main, ["--help"])
+    assert top.exit_code == 0
+    for command in ("demo", "cluster", "collect", "stream", "export", "run", "tail", "check"):
+        assert command in top.output
+        shown = runner.invoke(main, [command, "--help"])
+        assert shown.exit_code == 0
+        assert len(shown.output.splitlines()) > 3
+
+
+def test_a_wrong_configuration_is_one_line_and_no_traceback(tmp_path):
+    path = tmp_path / "twin.toml"
+    path.write_text("[cluster]\nname = 5\n")
+    for command in ("collect", "stream", "export", "run", "check"):
+        ended = CliRunner().invoke(main, ["--config", str(path), command])
+        assert ended.exit_code == 1
+        assert ended.output == f"Error: {path}: cluster.name: Expected `str`, got `int`\n"
