@@ -28,7 +28,7 @@ def metrics() -> str:
         "# Metrics",
         "",
         "Made by `make docs` from `twin/metrics.py`. Every series carries `cluster`. What is",
-        "unknown has no series: the one negative value is a leader of -1, which says there is none.",
+        "unknown has no series: the one negative value is a leader of -1, which means no leader.",
         "A series goes with its partition.",
     ]
     for level, title in _WHEN.items():
