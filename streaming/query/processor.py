@@ -62,8 +62,11 @@ class TwinProcessor(StatefulProcessor):
                 yield self._event(*events.changed(change))
         if fleet is None or fleet is before:
             return
-        self._state.update((fleets.encode(fleet),))
-        for part, message in enumerate(fleets.encode_parts(fleet)):
+        state = fleets.encode(fleet)
+        self._state.update((state,))
+        # State and snapshot are the same bytes, unless a message may not be that large.
+        whole = len(state) <= frames.MAX_FRAME_BYTES
+        for part, message in enumerate([state] if whole else fleets.encode_parts(fleet)):
             yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
 
     def close(self) -> None:
