@@ -24,15 +24,13 @@ from twin.fleet import (
     Configs,
     Fleet,
     Listing,
-    Topics,
-    rearranged,
     to_numpy,
     widened,
 )
 from twin.frames import Frame, FrameRefused
+from twin.rows import refuse_duplicate_rows, refuse_duplicates, rows_of, without
 from twin.tables import CLUSTER_WIDE, CONFIGS, FLEET_REPLICAS, NO_BROKER, SAMPLE_COLUMNS, UNKNOWN
 
-_PARTITION_BITS = 32
 _BLANK: dict[str, Any] = {c.name: c.fill for c in FLEET_REPLICAS.columns}
 
 
@@ -66,7 +64,7 @@ def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
     """Set aside what the last cycle left: this cycle's findings derive from it, in any order."""
     return replace(
         fleet,
-        configs=_without_unused(fleet),
+        configs=_used_configs(fleet),
         observed_at_ms=at_ms,
         cycle=cycle,
         caught_up_before_ms=fleet.caught_up_at_ms,
@@ -81,7 +79,7 @@ def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
 def _merge_brokers(fleet: Fleet, frame: Frame) -> Fleet:
     at_ms = frame.stamp.observed_at_ms
     told = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
-    _refuse_duplicates(told["broker"], "broker")
+    refuse_duplicates(told["broker"], "broker")
     before = fleet.brokers
     if len(before.broker) and before.listed_at_ms.max() >= at_ms:
         return fleet
@@ -94,7 +92,7 @@ def _merge_brokers(fleet: Fleet, frame: Frame) -> Fleet:
     return replace(fleet, brokers=Brokers(**{name: v[order] for name, v in told.items()}))
 
 
-def _without_unused(fleet: Fleet) -> Configs:
+def _used_configs(fleet: Fleet) -> Configs:
     """The configs without names that no topic bears since a whole listing came after them."""
     configs = fleet.configs
     old = configs.configured_at_ms < fleet.listing.whole_at_ms
@@ -107,7 +105,7 @@ def _without_unused(fleet: Fleet) -> Configs:
 def _merge_configs(fleet: Fleet, frame: Frame) -> Fleet:
     at_ms = frame.stamp.observed_at_ms
     told = {name: to_numpy(frame.rows.column(name)) for name in CONFIGS.schema.names}
-    _refuse_duplicates(told["topic"], "topic")
+    refuse_duplicates(told["topic"], "topic")
     told["configured_at_ms"] = np.full(len(told["topic"]), at_ms)
     before = fleet.configs
     stays = ~np.isin(before.topic, told["topic"])
@@ -166,8 +164,8 @@ class _Described:
 def _merge_partitions(fleet: Fleet, frame: Frame) -> Fleet:
     at_ms = frame.stamp.observed_at_ms
     told = _Described.of(frame.rows)
-    _refuse_duplicate_rows(frame.rows)
-    fleet, row = _rows_of(fleet, frame.rows)
+    refuse_duplicate_rows(frame.rows)
+    fleet, row = rows_of(fleet, frame.rows)
     columns: dict[str, Any] = {"listed_at_ms": fleet.listed_at_ms.copy()}
     columns["listed_at_ms"][row] = at_ms
 
@@ -252,19 +250,7 @@ def _listed(fleet: Fleet, frame: Frame) -> Fleet:
     )
     fleet = replace(fleet, listing=listing)
     gone = fleet.listed_at_ms < stamp.observed_at_ms
-    return _without(fleet, gone) if whole and gone.any() else fleet
-
-
-def _without(fleet: Fleet, gone: Array) -> Fleet:
-    """The fleet without those rows, and without topics that have none left."""
-    fleet = replace(fleet, **rearranged(fleet, np.flatnonzero(~gone)))
-    used = np.isin(np.arange(len(fleet.topics.topic)), fleet.topic_index)
-    renumbered = np.cumsum(used) - 1
-    return replace(
-        fleet,
-        topics=Topics(fleet.topics.topic[used], fleet.topics.topic_id[used]),
-        topic_index=renumbered[fleet.topic_index].astype(np.int32),
-    )
+    return without(fleet, gone) if whole and gone.any() else fleet
 
 
 # ---------------------------------------------------------------- replicas
@@ -274,10 +260,10 @@ def _merge_replicas(fleet: Fleet, frame: Frame) -> Fleet:
     at_ms = frame.stamp.observed_at_ms
     rows = frame.rows
     broker = to_numpy(rows.column("broker"))
-    _refuse_duplicate_rows(rows, broker)
+    refuse_duplicate_rows(rows, broker)
     if (broker < 0).any():
         raise FrameRefused("rows", "a replica has a negative broker id")
-    fleet, row = _rows_of(fleet, rows, create=fleet.listing.whole_at_ms < at_ms)
+    fleet, row = rows_of(fleet, rows, create=fleet.listing.whole_at_ms < at_ms)
     heard = row >= 0
     told = {name: to_numpy(rows.column(name)) for name in SAMPLE_COLUMNS}
     if not heard.all():  # of partitions that this cycle's whole listing does not have
@@ -339,109 +325,6 @@ def _with_guests(fleet: Fleet, row: Array, broker: Array) -> Fleet:
     column = fleet.broker.copy()
     column[row, seat] = broker
     return replace(fleet, broker=column)
-
-
-# ---------------------------------------------------------------- rows and topics
-
-
-def _rows_of(fleet: Fleet, rows: pa.Table, create: bool = True) -> tuple[Fleet, Array]:
-    """The fleet with a row for every partition named, and [N] where each stands.
-
-    Without ``create`` unknown partitions get no row and stand at UNKNOWN.
-    """
-    topic, topic_id = (rows.column(n).combine_chunks() for n in ("topic", "topic_id"))
-    number = topic.indices.to_numpy()
-    if not np.array_equal(number, topic_id.indices.to_numpy()):
-        raise FrameRefused("rows", "topic and topic_id use different dictionary entries")
-    names = np.array([*topic.dictionary.to_pylist(), None], object)[:-1]
-    ids = np.array([*topic_id.dictionary.to_pylist(), None], object)[:-1]
-    if len(set(names)) != len(names) or len(ids) != len(names):
-        raise FrameRefused("rows", "one topic has two dictionary entries")
-    partition = to_numpy(rows.column("partition"))
-    if (partition < 0).any():
-        raise FrameRefused("rows", "a partition number is negative")
-
-    if create:
-        fleet = _with_topics(fleet, names, ids)
-    at = {
-        key: i for i, key in enumerate(zip(fleet.topics.topic, fleet.topics.topic_id, strict=True))
-    }
-    index = np.array([at.get(key, -1) for key in zip(names, ids, strict=True)] + [0], np.int64)
-    wanted = _key(index[number], partition)
-    present = _key(fleet.topic_index, fleet.partition)
-    found, row = _find(present, wanted)
-    if create and not found.all():
-        fleet = _with_rows(fleet, present, np.unique(wanted[~found]))
-        found, row = _find(_key(fleet.topic_index, fleet.partition), wanted)
-    return fleet, np.where(found, row, UNKNOWN)
-
-
-def _with_topics(fleet: Fleet, names: Array, ids: Array) -> Fleet:
-    """The fleet with those topics; a topic of the same name and another id is gone."""
-    before = list(zip(fleet.topics.topic, fleet.topics.topic_id, strict=True))
-    named = dict(zip(names, ids, strict=True))
-    old_ids = [topic in named and named[topic] != topic_id for topic, topic_id in before]
-    if any(old_ids):
-        fleet = _without(fleet, np.array(old_ids)[fleet.topic_index])
-        before = list(zip(fleet.topics.topic, fleet.topics.topic_id, strict=True))
-    after = sorted({*before, *named.items()})
-    if after == before:
-        return fleet
-    at = {key: i for i, key in enumerate(after)}
-    moved = np.array([at[key] for key in before] + [0], np.int32)
-    columns = np.array([*after, (None, None)], object)[:-1]
-    return replace(
-        fleet,
-        topics=Topics(columns[:, 0].copy(), columns[:, 1].copy()),
-        topic_index=moved[fleet.topic_index],
-    )
-
-
-def _with_rows(fleet: Fleet, present: Array, wanted: Array) -> Fleet:
-    """The fleet with blank rows for those keys, which it does not have."""
-    keys = np.concatenate([present, wanted])
-    order = np.argsort(keys, kind="stable")
-    rows = np.where(order < len(present), order, -1)
-    keys = keys[order]
-    columns = rearranged(fleet, rows)
-    columns["topic_index"] = (keys >> _PARTITION_BITS).astype(np.int32)
-    columns["partition"] = (keys & ((1 << _PARTITION_BITS) - 1)).astype(np.int32)
-    return replace(fleet, **columns)
-
-
-def _key(topic: Array, partition: Array) -> Array:
-    return (topic.astype(np.int64) << _PARTITION_BITS) | partition.astype(np.int64)
-
-
-def _find(present: Array, wanted: Array) -> tuple[Array, Array]:
-    """Which wanted keys are present (sorted), and where."""
-    if len(present) == len(wanted) and np.array_equal(present, wanted):
-        return np.ones(len(wanted), bool), np.arange(len(wanted))
-    row = np.minimum(np.searchsorted(present, wanted), max(len(present) - 1, 0))
-    if not len(present):
-        return np.zeros(len(wanted), bool), row
-    return present[row] == wanted, row
-
-
-def _refuse_duplicates(values: Array, what: str) -> None:
-    if len(set(values.tolist())) != len(values):
-        raise FrameRefused("rows", f"one {what} is listed twice")
-
-
-def _refuse_duplicate_rows(rows: pa.Table, broker: Array | None = None) -> None:
-    key = _key(
-        rows.column("topic").combine_chunks().indices.to_numpy(),
-        to_numpy(rows.column("partition")),
-    )
-    columns = (key,) if broker is None else (broker, key)
-    if broker is None and (len(key) < 2 or (np.diff(key) > 0).all()):
-        return
-    order = np.lexsort(columns)
-    same = np.ones(max(len(key) - 1, 0), bool)
-    for column in columns:
-        same &= np.diff(column[order]) == 0
-    if same.any():
-        raise FrameRefused("rows", "a row is listed twice")
 
 
 _MERGES = {
