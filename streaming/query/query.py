@@ -42,6 +42,7 @@ def session(config: Config) -> SparkSession:
     """A Spark session with what the query needs; offline once the jars are cached."""
     # Workers must be this interpreter: only it has the twin installed.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["JAVA_HOME"] = str(Path(jars.java()).resolve().parents[1])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
         "spark.jars": ",".join(map(str, jars.ensure("spark"))),
