@@ -1,0 +1,400 @@
+"""The collector against real brokers: its numbers are those an independent client reads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+
+from streaming import bus
+from streaming.bus import Reader
+from streaming.collector.brokers import Brokers
+from streaming.collector.cycle import Collector, run
+from streaming.collector.observation import Messages
+from streaming.config import Bus, Cluster, Config, Eligibility, TopicThreshold
+from streaming.config import Collector as CollectorSection
+from streaming.local.cluster import LocalCluster
+from tests.cluster.direct import TIERED, Direct, eventually, produce
+from twin import frames
+from twin.frames import Frame
+from twin.tables import PendingUpload, Slot
+
+pytestmark = pytest.mark.cluster
+
+FIRST_MS = int(time.time() * 1_000) - 3_600_000
+"""An hour ago: past the local retention of a topic, well within the retention of all."""
+
+DEADLINE_MS = 1_500
+
+
+@pytest.fixture(scope="module")
+def direct(cluster: LocalCluster) -> Direct:
+    return Direct(cluster)
+
+
+@pytest.fixture(scope="module")
+def topics(cluster: LocalCluster, direct: Direct) -> dict[str, str]:
+    """Topics in each state a replica can be in, by what is special about them."""
+    layouts: dict[str, tuple[list[list[int]], dict[str, str]]] = {
+        "c-tiered": ([[1, 2], [2, 3]], TIERED | {"local.retention.bytes": "32768"}),
+        "c-all-tiered": ([[1, 2]], TIERED | {"local.retention.ms": "2000"}),
+        "c-plain": ([[3], [1], [2]], {"min.insync.replicas": "1"}),
+        "c-compacted": ([[2, 1]], {"cleanup.policy": "compact", "min.insync.replicas": "2"}),
+        "c-empty": ([[1, 2, 3]], {}),
+    }
+    for name, (assignment, configs) in layouts.items():
+        direct.create(name, assignment, configs)
+    for name, (assignment, _) in layouts.items():
+        for partition in range(len(assignment) if name != "c-empty" else 0):
+            produce(cluster, name, 90 + partition, partition=partition, first_ms=FIRST_MS)
+
+    def settled() -> bool:
+        """Every replica knows what is tiered, and has let go of what it need not keep."""
+        tiered = [direct.offsets(n, "c-tiered", p) for n, p in ((1, 0), (2, 0), (3, 1))]
+        idle = [direct.offsets(n, "c-all-tiered", 0) for n in (1, 2)]
+        return all(o[-5] > 0 and o[-4] == tiered[0][-4] > 0 for o in tiered[:2]) and all(
+            o[-4] == o[-1] == o[-5] + 1 for o in idle
+        )
+
+    eventually(settled, 60)
+    return {name: configs.get("cleanup.policy", "") for name, (_, configs) in layouts.items()}
+
+
+def configured(cluster: LocalCluster, only: str = "c-.*", **collector: Any) -> Config:
+    return Config(
+        cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
+        bus=Bus(shards=4, replication_factor=3, prefix="twin-test"),
+        collector=CollectorSection(
+            interval_ms=500, deadline_ms=DEADLINE_MS, include_topics=only, **collector
+        ),
+        eligibility=Eligibility(
+            local_log_ms=60_000, topics=[TopicThreshold(pattern="c-t.*", local_log_bytes=9)]
+        ),
+    )
+
+
+class Asker:
+    """Observes; gives frames by shard and kind, and rows by kind."""
+
+    def __init__(self, config: Config) -> None:
+        self.brokers = Brokers(config.cluster.bootstrap, {}, DEADLINE_MS)
+        self.collector = Collector(config, self.brokers)
+        self.messages = Messages()
+        self._min_isr: dict[str, int] = {}
+
+    def min_isr(self, topic: str) -> int:
+        """What the newest configs frame said of a topic."""
+        return self._min_isr[topic]
+
+    def frames(self) -> dict[tuple[int, str], Frame]:
+        observation = self.collector.observe()
+        assert observation is not None
+        return {
+            (shard, frame.stamp.kind): frame
+            for shard, message in self.messages.of(observation)
+            for frame in frames.decode(message)
+        }
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        for (_, kind), frame in self.frames().items():
+            found.setdefault(kind, []).extend(frame.rows.to_pylist())
+        for row in found.get("configs", ()):
+            self._min_isr[row["topic"]] = row["min_insync_replicas"]
+        return found
+
+
+@pytest.fixture
+def ask(cluster: LocalCluster, topics: dict[str, str]) -> Iterator[Asker]:
+    asker = Asker(configured(cluster))
+    asker.rows()
+    yield asker
+    asker.brokers.close()
+
+
+@pytest.fixture
+def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
+    """The cluster, with every node running again after the test."""
+    yield cluster
+    for node in cluster.status():
+        if node.state == "paused":
+            cluster.resume(node.id)
+    cluster.start()
+
+
+def test_every_number_of_a_replica_is_what_the_replica_tells_an_independent_client(
+    ask: Asker, direct: Direct, topics: dict[str, str]
+) -> None:
+    rows = ask.rows()["replicas"]
+    assert len(rows) == 4 + 2 + 3 + 2 + 3
+    size = {node: direct.sizes(node) for node in (1, 2, 3)}
+    for row in rows:
+        topic, partition, broker = row["topic"], row["partition"], row["broker"]
+        told = direct.offsets(broker, topic, partition)
+        assert {
+            -1: row["log_end_offset"],
+            -2: row["log_start_offset"],
+            -4: row["local_log_start_offset"],
+            -5: row["last_tiered_offset"],
+            -6: row["pending_upload_offset"],
+        } == told, row
+        assert row["local_log_bytes"] == size[broker][topic, partition]
+        assert row["error_code"] == 0
+
+
+def test_the_states_of_tiering_are_told_apart(ask: Asker) -> None:
+    means: dict[str, set[int]] = {}
+    for row in ask.rows()["replicas"]:
+        means.setdefault(row["topic"], set()).add(row["pending_upload"])
+    assert means == {
+        "c-tiered": {PendingUpload.KNOWN},
+        "c-all-tiered": {PendingUpload.ALL_TIERED},
+        "c-plain": {PendingUpload.NOTHING_TIERED},
+        "c-compacted": {PendingUpload.NOTHING_TIERED},
+        "c-empty": {PendingUpload.NOTHING_TIERED},
+    }
+
+
+def test_the_earliest_local_timestamp_is_that_of_the_batch_at_the_local_start(
+    ask: Asker,
+) -> None:
+    rows = ask.rows()["replicas"]
+    assert {r["topic"] for r in rows if r["local_start_timestamp_ms"] > 0} == {
+        "c-tiered", "c-plain", "c-compacted"
+    }  # fmt: skip
+    for row in rows:
+        start_ms = row["local_start_timestamp_ms"] - FIRST_MS
+        if row["topic"] in ("c-plain", "c-compacted"):
+            assert start_ms == 0
+        elif row["topic"] == "c-tiered":
+            # Record i was written at FIRST_MS + i; the batch begins at the local start.
+            assert start_ms == row["local_log_start_offset"] > 0
+        else:
+            assert row["local_start_timestamp_ms"] == -1
+
+
+def test_every_partition_row_is_what_a_broker_describes(
+    ask: Asker, direct: Direct, topics: dict[str, str]
+) -> None:
+    rows = ask.rows()["partitions"]
+    described = direct.partitions(2, list(topics))
+    assert {(r["topic"], r["partition"]) for r in rows} == set(described)
+    for row in rows:
+        topic_id, told = described[row["topic"], row["partition"]]
+        assert row["topic_id"] == topic_id
+        assert row["leader"] == told.leader_id
+        assert row["leader_epoch"] == told.leader_epoch
+        assert row["replicas"] == told.replica_nodes
+        in_isr = [b in told.isr_nodes for b in told.replica_nodes]
+        assert [bool(s & Slot.IN_ISR) for s in row["slots"]] == in_isr
+        assert row["elr_known"]
+
+
+def test_broker_rows_are_the_cluster(ask: Asker, cluster: LocalCluster) -> None:
+    rows = ask.frames()[0, "brokers"].rows.to_pylist()
+    assert [(r["broker"], r["rack"], r["host"], r["fenced"], r["answered"]) for r in rows] == [
+        (n, f"az-{'abc'[n - 1]}", f"127.0.0.1:{cluster.layout.port(n)}", 0, True) for n in (1, 2, 3)
+    ]
+    assert all(r["log_dir_total_bytes"] > r["log_dir_usable_bytes"] > 0 for r in rows)
+
+
+def test_configs_are_the_topics_own_and_the_clusters(
+    cluster: LocalCluster, topics: dict[str, str]
+) -> None:
+    asker = Asker(configured(cluster))
+    rows = {r["topic"]: r for r in asker.rows()["configs"]}
+    asker.brokers.close()
+    assert set(rows) == {"", *topics}
+    tiered = rows["c-tiered"]
+    assert (tiered["remote_storage"], tiered["local_retention_bytes"]) == (1, 32_768)
+    assert tiered["local_retention_ms"] == 7 * 24 * 3_600_000  # derived from retention.ms
+    assert (tiered["eligible_local_log_ms"], tiered["eligible_local_log_bytes"]) == (-2, 9)
+    assert rows["c-all-tiered"]["local_retention_ms"] == 2_000
+    assert (rows["c-compacted"]["compacted"], rows["c-plain"]["compacted"]) == (1, 0)
+    assert rows["c-compacted"]["min_insync_replicas"] == 2
+    assert rows["c-plain"]["eligible_local_log_bytes"] == -2
+    whole_cluster = rows[""]
+    assert whole_cluster["replica_lag_time_max_ms"] == 30_000
+    assert whole_cluster["elr_enabled"] == 1
+    assert whole_cluster["last_tiered_fetch"] == 1
+    assert whole_cluster["eligible_local_log_ms"] == 60_000
+
+
+def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
+    cluster: LocalCluster, direct: Direct
+) -> None:
+    asker = Asker(configured(cluster, only="again"))
+    seen = []
+    for count in (30, 7):
+        direct.create("again", [[1, 2]], {"min.insync.replicas": str(count % 6 + 1)})
+        produce(cluster, "again", count, first_ms=FIRST_MS + count)
+
+        def readable() -> bool:
+            """A follower lets a record be read when it has heard of its high watermark."""
+            rows = asker.rows()["replicas"]
+            return len(rows) == 2 and all(r["local_start_timestamp_ms"] > 0 for r in rows)
+
+        eventually(readable)
+        found = asker.rows()
+        seen.append(
+            (
+                found["partitions"][0]["topic_id"],
+                {r["log_end_offset"] for r in found["replicas"]},
+                {r["local_start_timestamp_ms"] for r in found["replicas"]},
+                asker.min_isr("again"),
+            )
+        )
+        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
+            admin.delete_topics(["again"])
+
+        def gone() -> bool:
+            return not asker.rows()["partitions"]
+
+        eventually(gone)
+    asker.brokers.close()
+    (first_id, *first), (second_id, *second) = seen
+    assert first_id != second_id
+    assert first == [{30}, {FIRST_MS + 30}, 1]
+    assert second == [{7}, {FIRST_MS + 7}, 2]
+
+
+def test_no_topics_are_a_complete_listing(cluster: LocalCluster) -> None:
+    asker = Asker(configured(cluster, only="nothing-is-called-so"))
+    found = asker.frames()
+    asker.brokers.close()
+    assert {kind for _, kind in found} == {"brokers", "partitions", "configs"}
+    assert all(f.stamp.complete for f in found.values())
+    assert not any(f.rows.num_rows for (_, kind), f in found.items() if kind == "partitions")
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_paused_broker_costs_no_more_than_the_deadlines_and_did_not_answer(
+    node: int, whole: LocalCluster, ask: Asker
+) -> None:
+    whole.pause(node)
+    began = time.monotonic()
+    found = ask.frames()
+    took_s = time.monotonic() - began
+    # Listing by another broker, if this one was the guide, and one deadline for its answers.
+    assert DEADLINE_MS / 1_000 * 0.9 < took_s < DEADLINE_MS / 1_000 * 2
+    answered = {r["broker"]: r["answered"] for r in found[0, "brokers"].rows.to_pylist()}
+    assert answered == {b: b != node for b in (1, 2, 3)}
+    rows = [r for (_, k), f in found.items() if k == "replicas" for r in f.rows.to_pylist()]
+    assert {r["broker"] for r in rows} == {1, 2, 3} - {node}
+    assert all(f.stamp.complete for f in found.values())
+    whole.resume(node)
+
+    def answers_again() -> bool:
+        return all(r["answered"] for r in ask.frames()[0, "brokers"].rows.to_pylist())
+
+    eventually(answers_again)
+
+
+def test_a_killed_broker_is_fenced_and_its_replica_eligible_to_lead(
+    whole: LocalCluster, direct: Direct
+) -> None:
+    direct.create("elr", [[3, 1]], {"min.insync.replicas": "2"})
+    asker = Asker(configured(whole, only="elr"))
+    asker.rows()
+    whole.kill(3)
+
+    def fenced() -> bool:
+        return asker.frames()[0, "brokers"].rows.to_pylist()[2]["fenced"] == 1
+
+    eventually(fenced, 40)
+    found = asker.rows()
+    broker = found["brokers"][2]
+    assert (broker["broker"], broker["rack"], broker["answered"]) == (3, "az-c", False)
+    (row,) = found["partitions"]
+    assert (row["leader"], row["replicas"], row["elr_known"]) == (1, [3, 1], True)
+    assert row["slots"] == [Slot.IN_ELR | Slot.OFFLINE, Slot.IN_ISR]
+    asker.brokers.close()
+
+
+def test_a_replica_on_its_way_is_marked_until_it_has_arrived(
+    cluster: LocalCluster, direct: Direct
+) -> None:
+    direct.create("moving", [[1, 2]], {})
+    produce(cluster, "moving", 300, size=10_000)
+    direct.configure(2, "moving", follower_replication_throttled_replicas="*",
+                     leader_replication_throttled_replicas="*")  # fmt: skip
+    direct.configure(4, "", leader_replication_throttled_rate="100000",
+                     follower_replication_throttled_rate="100000")  # fmt: skip
+    asker = Asker(configured(cluster, only="moving"))
+    asker.rows()
+    direct.reassign("moving", 0, [3, 1])
+
+    def moves() -> bool:
+        return len(asker.rows()["partitions"][0]["replicas"]) == 3
+
+    eventually(moves)
+    row = asker.rows()["partitions"][0]
+    assert row["replicas"] == [3, 1, 2]
+    assert row["slots"] == [Slot.ADDING, Slot.IN_ISR, Slot.IN_ISR | Slot.REMOVING]
+    direct.configure(4, "", leader_replication_throttled_rate="1000000000",
+                     follower_replication_throttled_rate="1000000000")  # fmt: skip
+
+    def arrived() -> bool:
+        row = asker.rows()["partitions"][0]
+        return bool(row["replicas"] == [3, 1] and row["slots"] == [Slot.IN_ISR] * 2)
+
+    eventually(arrived, 60)
+    asker.brokers.close()
+
+
+def test_what_runs_arrives_on_the_bus_under_its_shards_key(
+    cluster: LocalCluster, topics: dict[str, str]
+) -> None:
+    config = configured(cluster)
+    bus.ensure_topics(config)
+    name = bus.topics(config).observations
+    with Reader(config, [name], "end") as reader:
+        run(config, cycles=3)
+        records = []
+
+        def all_there() -> bool:
+            records.extend(reader.poll(300))
+            return len(records) >= 3 * config.bus.shards
+
+        eventually(all_there)
+    cycles: dict[int, set[int]] = {}
+    for record in records:
+        for frame in frames.decode(record.value or b""):
+            assert record.key == bus.key("real", frame.stamp.shard)
+            cycles.setdefault(frame.stamp.cycle, set()).add(frame.stamp.shard)
+    assert cycles == {cycle: set(range(4)) for cycle in (1, 2, 3)}
+    assert bus.recorded_shards(config) == 4
+
+
+def test_a_program_told_to_stop_ends_its_cycle_and_leaves(
+    cluster: LocalCluster, topics: dict[str, str]
+) -> None:
+    environment = os.environ | {
+        "KAFKA_TWIN_CLUSTER_BOOTSTRAP": cluster.bootstrap,
+        "KAFKA_TWIN_CLUSTER_NAME": "real",
+        "KAFKA_TWIN_BUS_PREFIX": "twin-test",
+        "KAFKA_TWIN_BUS_SHARDS": "4",
+        "KAFKA_TWIN_COLLECTOR_INTERVAL_MS": "300",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "streaming", "collect"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stderr is not None
+        assert "running" in program.stderr.readline()
+        time.sleep(1)
+        program.send_signal(signal.SIGTERM)
+        said = program.stderr.read()
+        assert program.wait(10) == 0
+    assert "cycles=" in said
+    assert "stopped" in said
+    assert "Traceback" not in said
