@@ -1,0 +1,240 @@
+"""The bus on real brokers."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from streaming import bus
+from streaming.bus import BusError, Reader, Record, Sender
+from streaming.check import check
+from streaming.config import Bus, Cluster, Config
+from streaming.local.cluster import LocalCluster
+from streaming.tail import tail
+from tests.cluster.direct import eventually
+from twin import frames
+from twin.frames import Frame, Stamp
+from twin.tables import BROKERS
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
+    """A bus of its own for each test."""
+    return Config(
+        cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
+        bus=Bus(prefix=f"bus-{abs(hash(request.node.name))}", shards=4, replication_factor=3),
+    )
+
+
+@pytest.fixture
+def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
+    yield cluster
+    for node in cluster.status():
+        if node.state == "paused":
+            cluster.resume(node.id)
+    cluster.start()
+
+
+def frame(shard: int, shards: int = 4, at_ms: int = 1_000, cluster: str = "real") -> bytes:
+    stamp = Stamp("brokers", cluster, shard, shards, at_ms, 1)
+    return frames.encode(Frame(stamp, BROKERS.schema.empty_table()))
+
+
+def read_all(reader: Reader, count: int) -> list[Record]:
+    found: list[Record] = []
+
+    def all_there() -> bool:
+        found.extend(reader.poll(200))
+        return len(found) >= count
+
+    eventually(all_there)
+    return found
+
+
+def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
+    errors: list[BaseException] = []
+
+    def create() -> None:
+        try:
+            bus.ensure_topics(config)
+        except BusError as error:
+            errors.append(error)
+
+    creators = [threading.Thread(target=create) for _ in range(4)]
+    for creator in creators:
+        creator.start()
+    for creator in creators:
+        creator.join()
+    assert errors == []
+    bus.ensure_topics(config)
+    with KafkaAdminClient(bootstrap_servers=config.cluster.bootstrap) as admin:
+        described = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
+        assert [len(t["partitions"]) for t in described.values()] == [4, 4, 4]
+        snapshots = ConfigResource(ConfigResourceType.TOPIC, bus.topics(config).snapshots)
+        told = admin.describe_configs([snapshots])
+    assert "compact" in str(told)
+
+
+def test_a_topic_that_cannot_be_created_is_one_line(config: Config) -> None:
+    many = Config(cluster=config.cluster, bus=Bus(prefix="bus-rf", replication_factor=9))
+    with pytest.raises(BusError, match=r"^bus topic bus-rf\.\w+: cannot be created: ") as told:
+        bus.ensure_topics(many)
+    assert "\n" not in str(told.value)
+
+
+def test_messages_of_a_key_are_read_in_the_order_they_were_sent(config: Config) -> None:
+    bus.ensure_topics(config)
+    topic = bus.topics(config).observations
+    with Sender(config) as sender:
+        for i in range(200):
+            sender.send(topic, bus.key("real", i % 4), str(i).encode())
+        sender.flush(10_000)
+        assert sender.failures == 0
+    with Reader(config, [topic], "beginning") as reader:
+        records = read_all(reader, 200)
+        assert reader.caught_up()
+    assert len(records) == 200
+    for shard in range(4):
+        mine = [int(r.value or b"") for r in records if r.key == bus.key("real", shard)]
+        assert mine == list(range(shard, 200, 4))
+
+
+def test_a_reader_starts_at_the_end_or_a_number_of_records_before_it(config: Config) -> None:
+    bus.ensure_topics(config)
+    topic = bus.topics(config).events
+    with Sender(config) as sender:
+        for i in range(10):
+            sender.send(topic, b"one key", str(i).encode())
+        sender.flush(10_000)
+        with Reader(config, [topic], 3) as last, Reader(config, [topic], "end") as end:
+            assert end.caught_up()
+            sender.send(topic, b"one key", b"new")
+            sender.flush(10_000)
+            assert [r.value for r in read_all(last, 4)] == [b"7", b"8", b"9", b"new"]
+            assert [r.value for r in read_all(end, 1)] == [b"new"]
+
+
+def test_a_topic_that_is_not_there_is_said(config: Config) -> None:
+    with pytest.raises(BusError, match=r"there is no topic .*collect creates it") as told:
+        Reader(config, [bus.topics(config).events], "end")
+    assert told.value.topic_missing
+
+
+def test_another_number_of_shards_than_recorded_is_refused(config: Config) -> None:
+    assert bus.recorded_shards(config) is None
+    bus.check_shards(config)
+    bus.ensure_topics(config)
+    assert bus.recorded_shards(config) is None
+    topic = bus.topics(config).observations
+    with Sender(config) as sender:
+        sender.send(topic, bus.key("real", 0), frame(0, shards=8, at_ms=1_000))
+        sender.send(topic, bus.key("real", 1), frame(1, shards=4, at_ms=2_000))
+        sender.send(topic, bus.key("other", 1), frame(1, shards=9, at_ms=9_000, cluster="other"))
+        sender.send(topic, bus.key("real", 2), b"junk")
+        sender.flush(10_000)
+    assert bus.recorded_shards(config) == 4
+    bus.check_shards(config)
+    five = Config(cluster=config.cluster, bus=Bus(prefix=config.bus.prefix, shards=5))
+    with pytest.raises(BusError, match=r"bus.shards is 5, .* written with 4: set bus.shards = 4"):
+        bus.check_shards(five)
+
+
+def test_a_full_buffer_is_refused_and_counted(config: Config) -> None:
+    bus.ensure_topics(config)
+    topic = bus.topics(config).observations
+    with Sender(config, buffer_bytes=1_000) as sender:
+        with pytest.raises(BusError, match="nothing more is taken"):
+            sender.send(topic, b"k", bytes(2_000))
+        assert sender.failures == 1
+        sender.send(topic, b"k", b"small")
+        sender.flush(10_000)
+
+
+def test_a_message_too_large_is_one_line(config: Config) -> None:
+    bus.ensure_topics(config)
+    with Sender(config) as sender, pytest.raises(BusError, match=r"observations: .*larger") as told:
+        sender.send(bus.topics(config).observations, b"k", bytes(2_000_000))
+    assert "\n" not in str(told.value)
+
+
+def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
+    whole: LocalCluster, config: Config
+) -> None:
+    bus.ensure_topics(config)
+    topic = bus.topics(config).observations
+    with Sender(config) as sender, Reader(config, [topic], "end") as reader:
+        whole.kill(2)
+        sent = 0
+        deadline = time.monotonic() + 60
+        while sent < 40:
+            for shard in range(4):
+                sender.send(topic, bus.key("real", shard), str(sent).encode())
+                sent += 1
+            try:
+                sender.flush(20_000)
+            except BusError:
+                assert time.monotonic() < deadline
+        assert sender.failures == 0
+        records = read_all(reader, 40)
+        assert sorted(int(r.value or b"") for r in records) == list(range(40))
+        whole.start()
+        sender.send(topic, b"k", b"again")
+        sender.flush(20_000)
+        assert [r.value for r in read_all(reader, 1)] == [b"again"]
+
+
+def test_a_flush_that_takes_too_long_says_how_much_waits(
+    whole: LocalCluster, config: Config
+) -> None:
+    bus.ensure_topics(config)
+    topic = bus.topics(config).observations
+    with Sender(config) as sender:
+        sender.send(topic, b"k", b"first")
+        sender.flush(10_000)
+        whole.pause(1)
+        whole.pause(2)
+        for i in range(8):
+            sender.send(topic, str(i).encode(), bytes(1_000))
+        with pytest.raises(BusError, match=r"\d+ bytes wait after 500 ms"):
+            sender.flush(500)
+        whole.resume(1)
+        whole.resume(2)
+        sender.flush(30_000)
+
+
+def test_check_finds_everything_there(config: Config) -> None:
+    out = io.StringIO()
+    assert check(config, out)
+    told = out.getvalue().splitlines()
+    assert told[0].startswith(f"ok: cluster real at {config.cluster.bootstrap}: 3 brokers")
+    assert all(line.startswith("ok: ") for line in told), told
+    assert any("can be written to" in line for line in told)
+
+
+def test_check_without_a_cluster_says_so_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "BOOTSTRAP_MS", 500)
+    out = io.StringIO()
+    assert not check(Config(cluster=Cluster(bootstrap="127.0.0.1:1")), out)
+    assert out.getvalue().startswith("missing: cluster.bootstrap 127.0.0.1:1: cannot be reached")
+
+
+def test_tail_prints_frames_from_the_beginning(config: Config) -> None:
+    bus.ensure_topics(config)
+    topic = bus.topics(config).observations
+    with Sender(config) as sender:
+        for shard in range(4):
+            sender.send(topic, bus.key("real", shard), frame(shard))
+        sender.flush(10_000)
+    out = io.StringIO()
+    tail(config, "observations", "beginning", 4, out)
+    lines = out.getvalue().splitlines()
+    assert sorted(line.split()[2] for line in lines) == [f"real/{s}" for s in range(4)]
+    assert all(" brokers " in line and "0 rows" in line for line in lines)

@@ -1,0 +1,131 @@
+"""What the bus promises without a broker."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming import bus, clients
+from streaming.bus import shard_of
+from streaming.config import Bus, Cluster, Config, ConfigError
+
+
+@pytest.mark.parametrize(
+    ("name", "murmur2"),
+    [
+        ("21", -973932308),
+        ("foobar", -790332482),
+        ("a-little-bit-long-string", -985981536),
+        ("a-little-bit-longer-string", -1486304829),
+        ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        ("abc", 479470107),
+    ],
+)
+def test_shards_are_kafkas_own_hash(name: str, murmur2: int) -> None:
+    """The vectors are those of org.apache.kafka.common.utils.UtilsTest."""
+    for shards in (1, 3, 16, 4_096):
+        assert shard_of(name, shards) == (murmur2 & 0x7FFFFFFF) % shards
+
+
+@given(st.text(min_size=1), st.integers(1, 4_096))
+def test_every_topic_has_a_shard(name: str, shards: int) -> None:
+    assert 0 <= shard_of(name, shards) < shards
+
+
+def test_keys_name_cluster_and_shard() -> None:
+    assert bus.key("prod", 12) == b"prod/12"
+
+
+def test_topics_carry_the_prefix() -> None:
+    assert list(bus.topics(Config(bus=Bus(prefix="x")))) == [
+        "x.observations", "x.snapshots", "x.events"
+    ]  # fmt: skip
+
+
+def test_snapshots_are_compacted_and_the_rest_expires() -> None:
+    configs = bus.topic_configs(Config(bus=Bus(observations_retention_ms=600_000)))
+    policies = {name.partition(".")[2]: c["cleanup.policy"] for name, c in configs.items()}
+    assert policies == {"observations": "delete", "snapshots": "compact", "events": "delete"}
+    assert configs["kafka-twin.observations"]["retention.ms"] == "600000"
+    assert configs["kafka-twin.observations"]["segment.ms"] == "150000"
+    assert configs["kafka-twin.events"]["retention.ms"] == "604800000"
+
+
+CLUSTER = Cluster(bootstrap="a:1, b:2", client={"security_protocol": "SSL"})
+
+
+def test_the_bus_is_the_watched_cluster_unless_it_has_its_own_address() -> None:
+    same = bus.settings(Config(cluster=CLUSTER))
+    assert same["bootstrap_servers"] == ["a:1", "b:2"]
+    assert same["security_protocol"] == "SSL"
+    other = bus.settings(Config(cluster=CLUSTER, bus=Bus(bootstrap="c:3")))
+    assert other["bootstrap_servers"] == ["c:3"]
+    assert "security_protocol" not in other
+
+
+def test_settings_from_the_environment_get_the_type_the_client_wants() -> None:
+    told = clients.settings(
+        {
+            "ssl_check_hostname": "false",
+            "request_timeout_ms": "15000",
+            "api_version": "3.9.0",
+            "sasl_plain_password": "12345",
+            "security_protocol": "SASL_SSL",
+        },
+        "cluster",
+    )
+    assert told == {
+        "ssl_check_hostname": False,
+        "request_timeout_ms": 15_000,
+        "api_version": (3, 9, 0),
+        "sasl_plain_password": "12345",
+        "security_protocol": "SASL_SSL",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("sasl_pasword", "is no setting"),
+        ("ssl_check_hostname", "must be true or false"),
+        ("request_timeout_ms", "must be a number"),
+        ("api_version", "must be a number"),
+        ("bootstrap_servers", "set bootstrap"),
+        ("sasl_oauth_token_provider", "is a Python object"),
+        ("ssl_context", "is a Python object"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named_and_its_value_never_shown(key: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^bus\.client\.{key}: .*{says}") as told:
+        clients.settings({key: "hunter2"}, "bus")
+    assert "hunter2" not in str(told.value)
+
+
+def test_an_address_where_nobody_listens_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "BOOTSTRAP_MS", 300)
+    nowhere = Config(cluster=Cluster(bootstrap="127.0.0.1:1"))
+    for use in (bus.ensure_topics, bus.recorded_shards, bus.Sender):
+        with pytest.raises(bus.BusError, match=r"^bus 127.0.0.1:1: .*REFUSED$") as told:
+            use(nowhere)
+        assert "\n" not in str(told.value)
+
+
+def test_secrets_stay_out_of_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "BOOTSTRAP_MS", 300)
+    secret = msgspec.structs.replace(
+        Config(),
+        cluster=Cluster(
+            bootstrap="127.0.0.1:1",
+            client={
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": "me",
+                "sasl_plain_password": "hunter2",
+            },
+        ),
+    )
+    with pytest.raises(bus.BusError) as told:
+        bus.Sender(secret)
+    assert "hunter2" not in str(told.value)
