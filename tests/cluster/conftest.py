@@ -26,7 +26,9 @@ def five_brokers(
 ) -> Iterator[LocalCluster]:
     """Three nodes as above, and two that are broker only: 4 and 5 can both be lost."""
     home = tmp_path_factory.mktemp("five")
-    five = LocalCluster(home, brokers=2, base_port=free_base_port())
+    # Leaders move when a test makes them, and not five minutes after the start by themselves.
+    still = {"auto.leader.rebalance.enable": "false"}
+    five = LocalCluster(home, brokers=2, base_port=free_base_port(), settings=still)
     with running(five, request.session) as local:
         yield local
 

@@ -1,0 +1,174 @@
+"""Prediction against reality: who the twin says would lead, and whom Kafka then makes leader."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+
+from streaming.config import TopicThreshold
+from streaming.local.cluster import LocalCluster
+from tests.cluster import asking
+from tests.cluster.asking import Key, Said
+from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching
+from twin.rules.election import LossOutcome
+
+pytestmark = pytest.mark.cluster
+
+SEED = 1303
+PARTITIONS_A_TOPIC = 6
+THIN = "prediction-thin"
+ENOUGH_BYTES = 300_000
+"""Below what broker 2 keeps of the thin topic, above what broker 5 had to copy."""
+
+
+@pytest.fixture(scope="module")
+def watch(five_brokers: LocalCluster) -> Iterator[Watch]:
+    """A twin of the five brokers once they hold partitions of every replication factor."""
+    rng = random.Random(SEED)
+    topics = {
+        f"prediction-rf{factor}-min{least}": {
+            "assignments": {n: rng.sample(range(1, 6), factor) for n in range(PARTITIONS_A_TOPIC)}
+            | ({0: [4, 5], 1: [5, 4]} if factor == 2 else {}),  # those lose both of theirs
+            "configs": {
+                "min.insync.replicas": str(least),
+                "unclean.leader.election.enable": "true" if least == 3 else "false",
+            },
+        }
+        for factor in (1, 2, 3, 4)
+        for least in (1, 2, 3)
+    }
+    asking.whole(five_brokers)
+    admin = KafkaAdminClient(bootstrap_servers=five_brokers.bootstrap)
+    admin.create_topics(topics, timeout_ms=20_000, wait_for_metadata=True)
+    admin.close()
+    producer = KafkaProducer(
+        bootstrap_servers=five_brokers.bootstrap, acks=1, enable_idempotence=False
+    )
+    for topic in topics:
+        for turn in range(5 * PARTITIONS_A_TOPIC):
+            producer.send(topic, bytes(100), partition=turn % PARTITIONS_A_TOPIC)
+    producer.close(timeout=30)
+    with watching(
+        five_brokers.bootstrap, TopicThreshold(name=THIN, local_log_bytes=ENOUGH_BYTES)
+    ) as twin:
+        yield twin
+
+
+@pytest.fixture
+def five(five_brokers: LocalCluster) -> Iterator[LocalCluster]:
+    """All five brokers in sync before the test and after it."""
+    asking.whole(five_brokers)
+    yield five_brokers
+    five_brokers.start()
+    asking.whole(five_brokers)
+
+
+def lose(
+    cluster: LocalCluster, watch: Watch, broker: int, how: Callable[[int], None], *gone: int
+) -> Mapping[Key, Said]:
+    """Lose a broker: every partition's next leader must be the one that was predicted."""
+    before = watch.look()
+    is_led = before.leader == broker
+    assert is_led.sum() >= PARTITIONS_A_TOPIC, "too few partitions for a judgement"
+    predicted = by_partition(before, before.leader)
+    told = by_partition(before, before.next_leader_kafka)
+    predicted |= {key: told[key] for key, led in zip(keys(before), is_led, strict=True) if led}
+
+    how(broker)
+    after = asking.settled(cluster, lost=sorted({broker, *gone}))
+
+    assert {key: said.leader for key, said in after.items()} == predicted
+    assert_agrees(watch.look(), after)
+    return after
+
+
+def test_a_killed_broker_and_then_a_second_leave_the_predicted_leaders(
+    five: LocalCluster, watch: Watch
+) -> None:
+    assert sum(topic.startswith("prediction") for topic, _ in keys(watch.look())) >= 60
+    one = lose(five, watch, 4, five.kill)
+    assert any(said.leader == -1 for said in one.values()), "none went offline"
+    assert any(said.elr == {4} for said in one.values()), "none has an eligible leader"
+
+    both = lose(five, watch, 5, five.kill, 4)
+    assert any(said.leader == -1 and len(said.replicas) > 1 for said in both.values())
+    assert any(said.last_known_elr for said in both.values())
+
+
+def test_a_broker_killed_among_leaders_that_moved_leaves_the_predicted_ones(
+    five: LocalCluster, watch: Watch
+) -> None:
+    moved = watch.look()
+    assert (moved.leader != moved.broker[:, 0]).any(), "every leader is the preferred one"
+    # Leaders of earlier losses are not the preferred replicas, and broker 5 leads few of them.
+    admin = KafkaAdminClient(bootstrap_servers=five.bootstrap)
+    first: dict[str, list[int]] = {}
+    for (topic, number), preferred in by_partition(moved, moved.broker[:, 0]).items():
+        if preferred == 5:
+            first.setdefault(topic, []).append(number)
+    admin.elect_leaders(0, first)
+    admin.close()
+    asking.settled(five)
+    lose(five, watch, 5, five.kill)
+
+
+def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_thin_one(
+    five: LocalCluster, watch: Watch
+) -> None:
+    a_thin_replica(five)
+    asking.whole(five)
+    fleet = watch.look()
+    row = keys(fleet).index((THIN, 0))
+    size = dict(zip(fleet.broker[row].tolist(), fleet.local_log_bytes[row].tolist(), strict=True))
+    assert size[5] < ENOUGH_BYTES < size[2]
+    assert fleet.next_leader_kafka[row] == 5
+    assert fleet.next_outcome_kafka[row] == LossOutcome.CLEAN_THIN
+    assert fleet.next_leader_kip1303[row] == 2
+    assert fleet.next_outcome_kip1303[row] == LossOutcome.CLEAN_WARM
+
+    after = lose(five, watch, 4, five.term)
+    assert after[THIN, 0].leader == 5
+
+
+def a_thin_replica(five: LocalCluster) -> None:
+    """A tiered partition on 4 and 2, reassigned so that a broker with next to nothing is between.
+
+    With KIP-1023 the newcomer starts at the first offset that is not in remote storage yet.
+    """
+    tiered = {
+        "remote.storage.enable": "true",
+        "internal.segment.bytes": "51200",
+        "local.retention.bytes": "600000",
+        "min.insync.replicas": "1",
+    }
+    admin = KafkaAdminClient(bootstrap_servers=five.bootstrap)
+    admin.create_topics(
+        {THIN: {"assignments": {0: [4, 2]}, "configs": tiered}},
+        timeout_ms=20_000,
+        wait_for_metadata=True,
+    )
+    producer = KafkaProducer(
+        bootstrap_servers=five.bootstrap, acks=1, enable_idempotence=False, batch_size=8_000
+    )
+    for _ in range(1_500):
+        producer.send(THIN, bytes(1_000), partition=0)
+    producer.close(timeout=60)
+    leader = five.layout.port(4)
+
+    def is_tiered() -> bool:
+        local, pending, end = (
+            asking.offsets(leader, {THIN: [0]}, kind)[THIN, 0] for kind in (-4, -6, -1)
+        )
+        return local > 0 and end - pending < 100
+
+    asking.until(is_tiered, 60, "the log is not in remote storage")
+    admin.alter_partition_reassignments({TopicPartition(THIN, 0): [4, 5, 2]})
+    admin.close()
+    asking.until(
+        lambda: asking.partitions(leader, [THIN])[THIN, 0].isr == {2, 4, 5},
+        60,
+        "broker 5 is not in sync",
+    )
