@@ -50,9 +50,14 @@ def _home(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _open(home: Path) -> LocalCluster:
-    """The cluster of a home; the demo's home will do as well, its cluster is a folder below."""
-    below = home / "cluster"
-    return LocalCluster.open(below if load(home) is None and load(below) else home)
+    """The cluster of a home."""
+    return LocalCluster.open(_of_demo(home))
+
+
+def _of_demo(home: Path) -> Path:
+    """The home itself; the demo's home will do as well, its cluster is a folder below."""
+    below = home.resolve() / "cluster"
+    return below if load(home.resolve()) is None and load(below) else home
 
 
 @click.group()
@@ -113,6 +118,7 @@ def start(
     The cluster stays when this command ends. A cluster that was stopped comes back with its data,
     and with the options it was started with.
     """
+    home = _of_demo(home)
     saved = load(home.resolve()) or _DEFAULTS
     local = LocalCluster(
         home,

@@ -44,7 +44,7 @@ def draw(
         f"  page    {url}/         metrics  {url}/metrics",
         f"  kafka   {bootstrap}",
         f"  logs    {home}/twin/logs",
-        f"  try     kafka-twin cluster kill 3 --home {home}/cluster      (start it again: start)",
+        f"  try     kafka-twin cluster kill 3 --home {home}      (start it again: start)",
         "          Ctrl-C stops everything.",
     ]
     return "\n".join(lines) + "\n"
