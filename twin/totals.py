@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
 from twin.rules.coverage import held_bytes
@@ -50,7 +51,7 @@ def totals(fleet: Fleet) -> Totals:
     for name, where in {
         "partitions": np.ones(len(fleet), bool),
         "partitions_offline": described & ~has_leader,
-        "partitions_under_replicated": described & (isr < fleet.assigned),
+        "partitions_under_replicated": described & (isr < _settled(fleet)),
         "partitions_under_min_isr": described & (isr < least),
         "partitions_at_min_isr": described & (isr == least),
         "partitions_leader_not_preferred":
@@ -58,6 +59,7 @@ def totals(fleet: Fleet) -> Totals:
         "partitions_leader_thin": described & (thin & fleet.leads).any(axis=1),
         "replicas": present,
         "replicas_coverage_assumed": present & (fleet.coverage == Coverage.ASSUMED),
+        "replicas_local_log_unknown": present & (held_bytes(fleet) == UNKNOWN),
     }.items():  # fmt: skip
         told.cluster[name] = int(where.sum())
     for risk in Risk:
@@ -65,6 +67,15 @@ def totals(fleet: Fleet) -> Totals:
     _of_brokers(fleet, told, isr, least, thin)
     _of_topics(fleet, told)
     return told
+
+
+def _settled(fleet: Fleet) -> NDArray[np.int64]:
+    """[P] replicas that ought to be in sync: those a reassignment still adds need not be.
+
+    Source: Partition.isUnderReplicated and OngoingReassignmentState.replicationFactor.
+    """
+    settled: NDArray[np.int64] = (fleet.present & ~fleet.marked(Slot.ADDING)).sum(axis=1)
+    return settled
 
 
 def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Array) -> None:
@@ -94,11 +105,11 @@ def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Arra
     ):
         for broker, count in _summed(brokers, weights):
             told.broker[name, broker] = count
-    led = fleet.leader != NO_BROKER
     kinds = len(LossOutcome)
     for rule in RULES:
-        outcome = getattr(fleet, f"next_outcome_{rule}")[led].astype(np.int64)
-        for key, count in _summed(fleet.leader[led].astype(np.int64) * kinds + outcome, None):
+        outcome = getattr(fleet, f"next_outcome_{rule}").astype(np.int64)
+        led = (fleet.leader != NO_BROKER) & (outcome != UNKNOWN)
+        for key, count in _summed(fleet.leader[led].astype(np.int64) * kinds + outcome[led], None):
             broker, which = divmod(key, kinds)
             told.loss[broker, rule, LossOutcome(which).name.lower()] = count
 
