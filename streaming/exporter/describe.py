@@ -5,6 +5,7 @@ Unknown is null. Every object says when it was observed and how old that is.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -150,6 +151,7 @@ def _rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any]]:
         return []
     span, size, lag = span_ms(fleet, now_ms), held_bytes(fleet), lag_records(fleet)
     least = effective_min_isr(fleet)
+    described = fleet.described_at_ms != UNKNOWN
     names = fleet.topic_names()
     told = []
     for row in rows.tolist():
@@ -177,8 +179,10 @@ def _rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any]]:
         told.append(
             {
                 "topic": names[row],
+                "topic_id": _topic_id(fleet.topics.topic_id[fleet.topic_index[row]]),
                 "partition": int(fleet.partition[row]),
-                "leader": int(fleet.leader[row]),
+                # Nobody leads: -1. Nobody has told yet: null.
+                "leader": int(fleet.leader[row]) if described[row] else None,
                 "leader_epoch": _known(fleet.leader_epoch[row]),
                 "min_isr": int(least[row]),
                 "risks": [str(risk.name).lower() for risk in Risk if int(fleet.risks[row]) & risk],
@@ -194,6 +198,11 @@ def _rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any]]:
             }
         )
     return told
+
+
+def _topic_id(sixteen: bytes) -> str:
+    """As Kafka's own tools write it."""
+    return base64.urlsafe_b64encode(sixteen).rstrip(b"=").decode()
 
 
 def _marks(slot: int) -> dict[str, bool]:

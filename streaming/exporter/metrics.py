@@ -6,11 +6,13 @@ written at the scrape. Blocks of shards that did not change are kept.
 
 from __future__ import annotations
 
-import gzip
+import time
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from itertools import chain
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -41,14 +43,15 @@ class _Block:
     fleet: Fleet
     text: dict[str, bytes]
     labels: Labels
+    series: int
 
 
 @dataclass(frozen=True, slots=True)
 class Exposition:
-    """All but the clock's own metrics, as bytes."""
+    """All but the clock's own metrics, as bytes in order: blocks are shared, not copied."""
 
     picture: Picture = field(default_factory=Picture)
-    body: bytes = b""
+    blocks: tuple[bytes, ...] = ()
 
 
 class Renderer:
@@ -57,13 +60,17 @@ class Renderer:
     def __init__(self, cluster: str, config: Exporter) -> None:
         self._cluster = escaped(cluster)
         self._config = config
-        self._blocks: dict[tuple[int, int], _Block] = {}
+        self._blocks: dict[int, _Block] = {}
         self._dropped = 0
 
     def render(self, picture: Picture) -> Exposition:
         """The exposition of a picture."""
+        began = time.perf_counter()
         blocks = self._series(picture)
         samples = self._aggregates(picture)
+        own = f'cluster="{self._cluster}"'
+        samples["kafka_twin_exporter_series"] = [(own, sum(block.series for block in blocks))]
+        samples["kafka_twin_exporter_render_seconds"] = [(own, time.perf_counter() - began)]
         parts: list[bytes] = []
         for metric in METRICS:
             if metric.name in _AT_SCRAPE:
@@ -71,8 +78,8 @@ class Renderer:
             body = [block.text[metric.name] for block in blocks if metric.name in block.text]
             lines = _lines(metric, samples.get(metric.name, []))
             if lines or any(body):
-                parts += [header(metric), lines, *body]
-        return Exposition(picture, b"".join(parts))
+                parts += [header(metric) + lines, *body]
+        return Exposition(picture, tuple(parts))
 
     # ------------------------------------------------------------ series
 
@@ -87,10 +94,10 @@ class Renderer:
         left = self._config.max_series - sum(r * c for r, c in zip(risky, cost, strict=True))
         wanted = sum(n * c for n, c in zip(calm, cost, strict=True))
         share = 1.0 if wanted <= left else max(left, 0) / wanted
-        kept: dict[tuple[int, int], _Block] = {}
+        kept: dict[int, _Block] = {}
         for piece, n in zip(picture.pieces, calm, strict=True):
-            place = (piece.fleet.shard, piece.part)
-            kept[place] = self._block(piece, self._blocks.get(place), int(n * share), detailed)
+            shard = piece.fleet.shard
+            kept[shard] = self._block(piece, self._blocks.get(shard), int(n * share), detailed)
         self._blocks = kept
         return list(kept.values())
 
@@ -104,16 +111,16 @@ class Renderer:
             return old
         kept = old is not None and same_rows and same_labels(old.fleet, fleet)
         labels = old.labels if old is not None and kept else labels_of(fleet, rows)
-        text = {
-            name: "".join(lines).encode()
-            for name, lines in (
-                *partition_series(fleet, labels),
-                *replica_series(fleet, labels, fleet.observed_at_ms),
-            )
-        }
+        text: dict[str, bytes] = {}
+        series = 0
+        for name, lines in chain(
+            partition_series(fleet, labels), replica_series(fleet, labels, fleet.observed_at_ms)
+        ):
+            text[name] = "".join(lines).encode()
+            series += len(lines)
         if detailed:
             self._dropped += (len(others) - calm) * series_per_row(fleet)
-        return _Block(fleet, text, labels)
+        return _Block(fleet, text, labels, series)
 
     # ------------------------------------------------------------ aggregates
 
@@ -126,6 +133,7 @@ class Renderer:
         totals = picture.totals
         say("shards", picture.known_shards)
         say("series_dropped_total", self._dropped)
+        say("exporter_snapshots_read_total", picture.snapshots_read)
         for reason, count in sorted(picture.refused.items()):
             say("observations_refused_total", count, reason=reason)
         for reason, count in sorted(picture.snapshots_refused.items()):
@@ -196,13 +204,17 @@ def header(metric: Metric) -> bytes:
     return f"# HELP {metric.name} {text}\n# TYPE {metric.name} {metric.kind}\n".encode()
 
 
-def zipped(body: bytes) -> bytes:
+def zipped(parts: Iterable[bytes]) -> bytes:
     """For scrapers that ask: most of it is repetition, so the fastest level does."""
-    return gzip.compress(body, compresslevel=1, mtime=0)
+    packer = zlib.compressobj(1, wbits=zlib.MAX_WBITS | _GZIP)
+    return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
 def _lines(metric: Metric, samples: Iterable[tuple[str, float]]) -> bytes:
     return "".join(f"{metric.name}{{{labels}}} {value}\n" for labels, value in samples).encode()
 
 
-_AT_SCRAPE = {"kafka_twin_up", "kafka_twin_observation_age_seconds"}
+_GZIP: Final = 16
+"""Added to zlib's window bits it means gzip."""
+
+_AT_SCRAPE: Final = {"kafka_twin_up", "kafka_twin_observation_age_seconds"}

@@ -9,7 +9,7 @@ import contextlib
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
@@ -36,11 +36,13 @@ class ExporterError(RuntimeError):
 
 
 class Reading:
-    """The thread that keeps the exposition new."""
+    """The thread that keeps the exposition new. ``broken`` says what ended it, if something did."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, when_broken: Callable[[], None]) -> None:
         self._config = config
-        self._view = View(config.cluster.name, config.bus.shards)
+        self._when_broken = when_broken
+        self.broken = ""
+        self._view = View(config.cluster.name, config.bus.shards, config.collector.interval_ms)
         self._renderer = Renderer(config.cluster.name, config.exporter)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
@@ -56,6 +58,15 @@ class Reading:
         self._thread.join(timeout=10)
 
     def _run(self) -> None:
+        try:
+            self._keep_reading()
+        except Exception as error:
+            # Serving on would show an ever older picture; whoever started us can start us anew.
+            log.exception("the reading of snapshots broke")
+            self.broken = f"{type(error).__name__}: {error}"
+            self._when_broken()
+
+    def _keep_reading(self) -> None:
         told = ""
         while not self._stop.is_set():
             try:
@@ -78,7 +89,8 @@ class Reading:
             ready = False
             while not self._stop.is_set():
                 records = snapshots.poll(POLL_MS)
-                for record in records:
+                # A backlog has many of each shard: the last says all that the others say.
+                for record in {record.key: record for record in records}.values():
                     self._view.take_snapshot(record.key, record.value)
                 heard = events.poll(0)
                 for record in heard:
@@ -91,13 +103,14 @@ class Reading:
 class _Server(uvicorn.Server):  # type: ignore[misc]
     """Ends on SIGTERM and SIGINT without raising them again once it has ended."""
 
+    def end(self, _: int = 0, __: FrameType | None = None) -> None:
+        """Serve no more."""
+        self.should_exit = True
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        def end(_: int, __: FrameType | None) -> None:
-            self.should_exit = True
-
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, end)
+            signal.signal(number, self.end)
         yield
 
 
@@ -105,16 +118,16 @@ def run(config: Config) -> None:
     """Serve until told to stop.
 
     Raises:
-        ExporterError: the port cannot be had.
+        ExporterError: the port cannot be had, or reading broke.
     """
     listening = listen(config.exporter.host, config.exporter.port)
-    reading = Reading(config)
-    app = application(config.cluster.name, lambda: reading.exposition)
     server = _Server(
         uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3
+            application(config.cluster.name, lambda: reading.exposition),
+            log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3,
         )
-    )
+    )  # fmt: skip
+    reading = Reading(config, server.end)
     reading.start()
     host, port = listening.getsockname()[:2]
     log.info("serving", url=f"http://{host}:{port}/")
@@ -124,6 +137,8 @@ def run(config: Config) -> None:
         reading.stop()
         listening.close()
         log.info("stopped")
+    if reading.broken:
+        raise ExporterError(f"the reading of snapshots broke: {reading.broken}")
 
 
 def listen(host: str, port: int) -> socket.socket:

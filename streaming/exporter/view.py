@@ -6,13 +6,14 @@ a whole, never changed, so nobody waits for anybody.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final
 
 import msgspec
 
+from streaming.exporter.parts import Parts, parts_of
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.frames import FrameRefused
@@ -20,7 +21,9 @@ from twin.tables import UNKNOWN
 from twin.totals import Totals, totals
 
 STALE_AFTER_MS: Final = 60_000
-"""Knowledge older than this is no longer called up: twelve cycles of the default interval."""
+"""Knowledge older than this is no longer called up, unless cycles are that rare."""
+
+STALE_AFTER_CYCLES: Final = 3
 
 _IDS_KEPT: Final = 100_000
 """Events are told at least once; ids of so many are remembered to count each once."""
@@ -28,19 +31,20 @@ _IDS_KEPT: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part of a shard's snapshot and what was counted in it."""
+    """A shard and what was counted in it."""
 
     fleet: Fleet
-    part: int
     totals: Totals
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All that is known at one moment. ``pieces`` are in order of shard and part."""
+    """All that is known at one moment. ``pieces`` are in order of shard."""
 
     pieces: tuple[Piece, ...] = ()
     shards: int = 0  # how many there must be
+    stale_after_ms: int = STALE_AFTER_MS
+    snapshots_read: int = 0
     totals: Totals = field(default_factory=Totals)
     events: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -49,7 +53,7 @@ class Picture:
     @property
     def known_shards(self) -> int:
         """Shards that have told of themselves."""
-        return len({piece.fleet.shard for piece in self.pieces})
+        return len(self.pieces)
 
     @property
     def observed_at_ms(self) -> int:
@@ -69,7 +73,7 @@ class Picture:
         if self.known_shards < self.shards:
             return f"{self.known_shards} of {self.shards} shards have told of themselves"
         age_ms = now_ms - self.observed_at_ms
-        if age_ms > STALE_AFTER_MS:
+        if age_ms > self.stale_after_ms:
             return f"the newest observation is {age_ms // 1000} s old: is the collector running?"
         return ""
 
@@ -77,11 +81,15 @@ class Picture:
 class View:
     """Takes messages, gives pictures."""
 
-    def __init__(self, cluster: str, shards: int) -> None:
+    def __init__(self, cluster: str, shards: int, interval_ms: int = 0) -> None:
         self._cluster, self._shards = cluster, shards
-        self._pieces: dict[tuple[int, int], Piece] = {}
+        self._stale_after_ms = max(STALE_AFTER_MS, STALE_AFTER_CYCLES * interval_ms)
+        self._parts: defaultdict[int, Parts] = defaultdict(Parts)
+        self._fresh: dict[int, Fleet] = {}
+        self._pieces: dict[int, Piece] = {}
         self._events: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
+        self._snapshots_read = 0
         self._snapshots_refused: Counter[str] = Counter()
         self._seen: OrderedDict[str, None] = OrderedDict()
         self.picture = Picture(shards=shards)
@@ -91,28 +99,25 @@ class View:
         if key is None or value is None or not key.startswith(f"{self._cluster}/".encode()):
             return
         try:
-            part = int(key.split(b"/")[2]) if key.count(b"/") == 2 else 0
             fleet = fleets.decode(value)
             if fleet.shards != self._shards:
                 raise FrameRefused("shards", f"{fleet.shards}, configured are {self._shards}")
+            part, parts = parts_of(value)
+            _check_key(key, fleet, part)
         except FrameRefused as refusal:
             self._snapshots_refused[refusal.reason] += 1
             return
-        except ValueError:  # the part is no number
-            self._snapshots_refused["key"] += 1
-            return
-        place = (fleet.shard, part)
-        before = self._pieces.get(place)
-        if before is not None and before.fleet.observed_at_ms > fleet.observed_at_ms:
-            return
-        self._pieces[place] = Piece(fleet, part, totals(fleet))
+        self._snapshots_read += 1
+        whole = self._parts[fleet.shard].take(part, parts, fleet)
+        if whole is not None:
+            self._fresh[fleet.shard] = whole
 
     def take_event(self, value: bytes | None) -> None:
         """A message of the events topic, counted once however often it comes."""
         try:
             event = msgspec.json.decode(value or b"", type=_Event)
         except msgspec.MsgspecError:
-            self._refused["event"] += 1
+            self._snapshots_refused["event"] += 1
             return
         if event.cluster != self._cluster or event.id in self._seen:
             return
@@ -124,29 +129,28 @@ class View:
             self._refused[event.reason] += 1
 
     def publish(self) -> Picture:
-        """Make what was taken visible; parts that a shrunken shard left behind are dropped."""
-        newest = {shard: 0 for shard, _ in self._pieces}
-        for (shard, _), piece in self._pieces.items():
-            newest[shard] = max(newest[shard], piece.fleet.observed_at_ms)
-        first = {shard for (shard, part), piece in self._pieces.items()
-                 if part == 0 and piece.fleet.observed_at_ms == newest[shard]}  # fmt: skip
-        whole = {
-            place: piece
-            for place, piece in self._pieces.items()
-            # Parts of one snapshot come one by one: old ones go once the new first part is there.
-            if place[0] not in first or piece.fleet.observed_at_ms == newest[place[0]]
-        }
-        self._pieces = whole
-        pieces = tuple(piece for _, piece in sorted(whole.items(), key=lambda item: item[0]))
+        """Make what was taken visible. What a newer snapshot overtook is never counted through."""
+        self._pieces |= {shard: Piece(fleet, totals(fleet)) for shard, fleet in self._fresh.items()}
+        self._fresh = {}
+        pieces = tuple(self._pieces[shard] for shard in sorted(self._pieces))
         self.picture = Picture(
             pieces=pieces,
             shards=self._shards,
+            stale_after_ms=self._stale_after_ms,
+            snapshots_read=self._snapshots_read,
             totals=reduce(Totals.__add__, (piece.totals for piece in pieces), Totals()),
             events=Counter(self._events),
             refused=Counter(self._refused),
             snapshots_refused=Counter(self._snapshots_refused),
         )
         return self.picture
+
+
+def _check_key(key: bytes, fleet: Fleet, part: int) -> None:
+    """The key says where the message belongs; so does the message."""
+    wanted = f"{fleet.cluster}/{fleet.shard}" + (f"/{part}" if part else "")
+    if key != wanted.encode():
+        raise FrameRefused("key", f"{wanted} came under the key {key!r}")
 
 
 class _Event(msgspec.Struct):

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import time
 
-import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
@@ -23,7 +22,6 @@ from twin.fleet import Fleet
 from twin.metrics import BY_NAME, METRICS
 from twin.simulate import Shape, SimulatedShard
 from twin.step import step
-from twin.tables import UNKNOWN
 
 MIB = 1 << 20
 
@@ -38,8 +36,8 @@ def a_view(*shards: Fleet) -> View:
 
 def exposition(view: View, **config) -> str:
     picture = view.picture
-    body = Renderer("c", Exporter(**config)).render(picture).body
-    return (at_scrape("c", picture, NOW_MS + 1_000) + body).decode()
+    blocks = Renderer("c", Exporter(**config)).render(picture).blocks
+    return (at_scrape("c", picture, NOW_MS + 1_000) + b"".join(blocks)).decode()
 
 
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -204,20 +202,6 @@ def test_an_older_snapshot_never_replaces_a_newer_one():
     assert view.publish().observed_at_ms == NOW_MS + 1
 
 
-def test_a_shard_in_parts_is_served_whole_and_parts_it_no_longer_has_go():
-    shard = SimulatedShard(Shape(topics=3, partitions=30), cluster="c")
-    fleet, _ = step(fleets.empty("c", 0, 1), shard.observe(NOW_MS), NOW_MS)
-    view = View("c", 1)
-    for part, message in enumerate(fleets.encode_parts(fleet, 15_000)):
-        key = b"c/0" if part == 0 else f"c/0/{part}".encode()
-        view.take_snapshot(key, message)
-    assert len(view.publish().pieces) > 1
-    assert view.picture.totals.cluster["partitions"] == 90
-    later, _ = step(fleet, shard.observe(NOW_MS + 1), NOW_MS + 1)
-    view.take_snapshot(b"c/0", fleets.encode(later))
-    assert [len(p.fleet) for p in view.publish().pieces] == [90]
-
-
 # ---------------------------------------------------------------- over HTTP
 
 
@@ -290,16 +274,14 @@ def test_the_page_is_served():
     assert "If this broker went now" in page.text
 
 
-def test_a_scrape_of_twenty_thousand_partitions_is_ready_within_a_second():
+def test_a_scrape_of_twenty_thousand_partitions_takes_less_than_a_second_of_work():
     shard = SimulatedShard(Shape(topics=20, partitions=1_000, brokers=30), cluster="c")
     fleet, _ = step(fleets.empty("c", 0, 1), shard.observe(NOW_MS), NOW_MS)
-    client = TestClient(
-        application("c", lambda r=Renderer("c", Exporter(max_series=10**7)).render(
-            a_view(fleet).picture): r, lambda: NOW_MS)
-    )  # fmt: skip
-    began = time.perf_counter()
-    body = client.get("/metrics", headers={"accept-encoding": "identity"}).content
-    assert time.perf_counter() - began < 1.0
-    assert body.count(b"\n") > 20_000 * 35
-    assert np.unique(fleet.risks).size > 0
-    assert UNKNOWN == -1
+    rendered = Renderer("c", Exporter(max_series=10**7)).render(a_view(fleet).picture)
+    client = TestClient(application("c", lambda: rendered, lambda: NOW_MS))
+    for encoding in ("identity", "gzip"):
+        # CPU time: other work on the machine says nothing of ours. The bench prints seconds.
+        began = time.process_time()
+        body = client.get("/metrics", headers={"accept-encoding": encoding}).content
+        assert time.process_time() - began < 1.0
+        assert body.count(b"\n") > 20_000 * 35
