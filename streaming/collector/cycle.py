@@ -24,6 +24,7 @@ from streaming import bus
 from streaming.bus import BusError, Sender
 from streaming.collector import listing
 from streaming.collector.brokers import Brokers, CollectorError, Question, Versions
+from streaming.collector.columns import use_little_memory
 from streaming.collector.configs import Configs
 from streaming.collector.log_dirs import LogDirs
 from streaming.collector.marks import Marks
@@ -216,6 +217,7 @@ def run(config: Config, *, cycles: int | None = None) -> None:
     Raises:
         CollectorError, BusError, ConfigError: it cannot start; one line each.
     """
+    use_little_memory()
     with (
         _stopped_by_signal() as stop,
         Brokers(

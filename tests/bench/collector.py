@@ -1,0 +1,204 @@
+"""One cycle of the collector at 9 000 replicas of real brokers: seconds, CPU seconds, memory.
+
+The brokers run with their full compiler and background intervals near Kafka's defaults, and are
+warmed up first: a fresh JVM answers three times slower. Beside it the same questions the plain way,
+each request built and each answer decoded by kafka-python's codec in every cycle.
+
+A cycle is everything: asking, making the frames, sending them, and their arrival on the bus, which
+is on the same brokers. The collector runs in a process of its own, so that its memory is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from streaming import bus
+from streaming.bus import Sender
+from streaming.collector import log_dirs, offsets
+from streaming.collector.brokers import Brokers, Question, Versions
+from streaming.collector.columns import use_little_memory
+from streaming.collector.cycle import Collector, send
+from streaming.collector.listing import Placement
+from streaming.collector.observation import Messages, Observation
+from streaming.config import Bus, Cluster, Config
+from streaming.config import Collector as CollectorSection
+from streaming.local.cluster import LocalCluster, free_base_port
+from tests.bench import figure
+
+TOPICS, PARTITIONS, REPLICATION = 100, 30, 3
+WARM_UP_CYCLES = 80
+CYCLES = 15
+DEADLINE_MS = 10_000
+PAUSE_S = 0.2
+"""Between cycles, so that brokers finish what a cycle left them, as in real life."""
+
+VALUES_A_REPLICA = len(offsets.SINCE) + 1
+SETTINGS = {
+    "remote.log.manager.task.interval.ms": "30000",
+    "log.retention.check.interval.ms": "300000",
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Start the brokers, fill them, measure; or measure on brokers that are there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", help="filled brokers to use instead of a cluster of its own")
+    chosen = parser.parse_args([] if arguments is None else arguments)
+    if chosen.bootstrap:
+        measure(chosen.bootstrap)
+        return
+    with tempfile.TemporaryDirectory(prefix="kafka-twin-bench-") as home, _cluster(home) as brokers:
+        _fill(brokers.bootstrap)
+        command = [
+            sys.executable,
+            "-m",
+            __name__ if __name__ != "__main__" else "tests.bench.collector",
+        ]
+        subprocess.run([*command, "--bootstrap", brokers.bootstrap], check=True)
+
+
+@contextlib.contextmanager
+def _cluster(home: str) -> Iterator[LocalCluster]:
+    cluster = LocalCluster(
+        Path(home),
+        base_port=free_base_port(),
+        heap="1g",
+        java_opts=["-XX:TieredStopAtLevel=4"],
+        settings=SETTINGS,
+    )
+    with cluster:
+        yield cluster
+
+
+def _fill(bootstrap: str) -> None:
+    """Tiered topics with two records in every partition."""
+    names = [f"topic-{i:03d}" for i in range(TOPICS)]
+    spec = {
+        "num_partitions": PARTITIONS,
+        "replication_factor": REPLICATION,
+        "configs": {"remote.storage.enable": "true"},
+    }
+    with KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=60_000) as admin:
+        for start in range(0, TOPICS, 10):
+            some = dict.fromkeys(names[start : start + 10], spec)
+            admin.create_topics(some, timeout_ms=60_000)
+        admin.wait_for_topics(names, timeout_ms=60_000)
+    with KafkaProducer(
+        bootstrap_servers=bootstrap,
+        linger_ms=20,
+        batch_size=1_000,
+        delivery_timeout_ms=240_000,
+        metrics_enabled=False,
+    ) as producer:
+        for _ in range(2):
+            for name in names:
+                for partition in range(PARTITIONS):
+                    producer.send(name, bytes(100), partition=partition)
+            producer.flush(240)
+
+
+def measure(bootstrap: str) -> None:
+    """Warm up, then print the medians of the cycles after that."""
+    use_little_memory()  # as ``run`` does
+    config = Config(
+        cluster=Cluster(name="bench", bootstrap=bootstrap),
+        bus=Bus(replication_factor=REPLICATION),
+        collector=CollectorSection(deadline_ms=DEADLINE_MS),
+    )
+    bus.ensure_topics(config)
+    topic = bus.topics(config).observations
+    with Brokers(bootstrap, {}, DEADLINE_MS) as brokers, Sender(config) as sender:
+        collector, messages = Collector(config, brokers), Messages()
+
+        def ask() -> Observation:
+            observation = collector.observe()
+            assert observation is not None
+            return observation
+
+        for _ in range(WARM_UP_CYCLES):
+            send(config, sender, topic, messages, ask())
+        observation = ask()
+        assert collector.causes == {}, collector.causes
+        replicas = len(observation.listing.placement.broker)
+        assert replicas >= TOPICS * PARTITIONS * REPLICATION
+        assert (ask().local_start_timestamp_ms > 0).sum() >= TOPICS * PARTITIONS * REPLICATION
+        about = {"replicas": replicas, "cycles": CYCLES}
+
+        whole = _medians(lambda: send(config, sender, topic, messages, ask()))
+        figure("collector_cycle_seconds", whole[0], "s", **about)
+        figure("collector_cycle_cpu_seconds", whole[1], "s", **about)
+        asking = _medians(ask)
+        figure("collector_ask_seconds", asking[0], "s", **about)
+        figure("collector_ask_cpu_seconds", asking[1], "s", **about)
+        per_value = asking[1] / (replicas * VALUES_A_REPLICA)
+        figure("collector_ask_cpu_microseconds_per_value", per_value * 1e6, "us", **about)
+        # Before the plain way is tried, which takes memory of its own.
+        figure("collector_rss_megabytes", _rss_megabytes(), "MB", **about)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+        figure("collector_rss_peak_megabytes", peak, "MB", **about)
+
+        placement = observation.listing.placement
+        plain = _medians(lambda: _plainly(brokers, placement))
+        figure("collector_plain_kafka_python_cpu_seconds", plain[1], "s", **about)
+        figure("collector_cpu_ratio_to_plain_kafka_python", plain[1] / asking[1], "x", **about)
+
+
+def _medians(work: Callable[[], object]) -> tuple[float, float]:
+    """Wall and CPU seconds, of several."""
+    wall, cpu = [], []
+    for _ in range(CYCLES):
+        began, spent = time.perf_counter(), time.process_time()
+        work()
+        wall.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - spent)
+        time.sleep(PAUSE_S)
+    return statistics.median(wall), statistics.median(cpu)
+
+
+def _rss_megabytes() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / (1 << 20)
+
+
+def _plainly(brokers: Brokers, placement: Placement) -> np.ndarray:
+    """The same offsets and sizes with every request built and every answer decoded anew."""
+    asked = offsets.Offsets(DEADLINE_MS, brokers.client_id)
+
+    def make(broker: int, versions: Versions) -> Sequence[Question]:
+        kept = offsets._Kept(placement, broker, 11)
+        asked._kept[broker] = kept
+        kept.kinds = list(offsets.SINCE)
+        kept.questions = [
+            Question.of(kept._request(kind, DEADLINE_MS), versions[ListOffsetsRequest.API_KEY][1])
+            for kind in offsets.SINCE
+        ]
+        return [*kept.questions, Question.of(DescribeLogDirsRequest(topics=None), 5)]
+
+    values = np.full((VALUES_A_REPLICA, len(placement.broker)), -1, np.int64)
+    for broker, reply in brokers.ask(brokers.known(), make, DEADLINE_MS).items():
+        held = placement.held_by(broker)
+        *five, sizes = reply.bodies
+        for row, body in zip(values, five, strict=False):
+            rows, _, told = offsets.decoded(body or b"", 11, held)
+            row[rows] = told
+        rows, told, *_ = log_dirs.decoded(sizes or b"", 5, held)
+        values[-1][rows] = told
+    return values
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
