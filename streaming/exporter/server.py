@@ -118,8 +118,10 @@ def run(config: Config) -> None:
     """Serve until told to stop.
 
     Raises:
+        ConfigError: a client setting that no client knows.
         ExporterError: the port cannot be had, or reading broke.
     """
+    bus.settings(config)
     listening = listen(config.exporter.host, config.exporter.port)
     server = _Server(
         uvicorn.Config(
@@ -147,5 +149,6 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        reason = error.strerror or error
+        # Python adds the address to the reason; we have just said it.
+        reason = str(error.strerror or error).partition(" (while")[0]
         raise ExporterError(f"exporter.port: cannot listen on {host}:{port}: {reason}") from None
