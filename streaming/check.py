@@ -35,8 +35,9 @@ _WITHOUT: Final = {
     "(right: DESCRIBE_CONFIGS on topics)",
     "broker configs": "replica.lag.time.max.ms and what else the cluster sets "
     "(right: DESCRIBE_CONFIGS on the cluster)",
-    "topic": "when its oldest local record was written, so that thresholds in time are assumed "
-    "to be met (right: READ on the topic)",
+    "local start timestamps": "when a replica's oldest local record was written, so that "
+    "thresholds in time are assumed to be met (right: READ on the topic)",
+    "thresholds": "the thresholds of such topics",
 }
 """What the twin goes without, by the beginning of a collector's cause."""
 
@@ -88,7 +89,7 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     if section.timestamps:
         yield from _readable(config)
     else:
-        yield Finding("collector.timestamps is off", _WITHOUT["topic"])
+        yield Finding("collector.timestamps is off", _WITHOUT["local start timestamps"])
 
 
 def _connected(config: Config, observation: Observation) -> Finding:
@@ -123,7 +124,7 @@ def _readable(config: Config) -> Iterator[Finding]:
         return
     if denied:
         some = ", ".join(denied[:5]) + (", ..." if len(denied) > 5 else "")
-        yield Finding(f"READ on {len(denied)} topics ({some})", _WITHOUT["topic"])
+        yield Finding(f"READ on {len(denied)} topics ({some})", _WITHOUT["local start timestamps"])
     else:
         yield Finding("topics can be read, for the time of their oldest local record")
 

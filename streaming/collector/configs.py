@@ -119,7 +119,6 @@ class Configs:
         for topic in [t for t in self._topics if before[t] != self._ids.get(t)]:
             del self._topics[topic]
             self._read_at.pop(topic, None)
-            self.problems.pop(f"topic {topic}", None)
 
     def _from_thresholds(self, topic: str, *, strict: bool) -> dict[str, int]:
         try:
@@ -128,7 +127,7 @@ class Configs:
             if strict:
                 raise
             # A topic that somebody created must not stop the collector.
-            self.problems[f"topic {topic}"] = f"{error}; until then the cluster-wide values hold"
+            self.problems.setdefault("thresholds", f"{error}; the cluster-wide value holds")
             ms, size = NOT_SET, NOT_SET
         return {"eligible_local_log_ms": ms, "eligible_local_log_bytes": size}
 

@@ -129,7 +129,8 @@ class Collector:
         timestamps = np.full(len(placement.broker), UNKNOWN, np.int64)
         if self._timestamps is not None and len(placement):
             timestamps = self._timestamps.read(self._brokers, placement, samples, self._deadline_ms)
-            self.causes |= {f"topic {t}": p for t, p in self._timestamps.problems.items()}
+            if self._timestamps.problem:
+                self.causes["local start timestamps"] = self._timestamps.problem
         return Observation(
             cluster=self._config.cluster.name,
             shards=self._config.bus.shards,

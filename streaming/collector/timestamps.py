@@ -60,7 +60,7 @@ class Timestamps:
         self._version: dict[int, int] = {}
         self._encoded: dict[tuple[str, int], Question] = {}
         self._denied: dict[str, float] = {}  # topic: when to try again
-        self.problems: dict[str, str] = {}
+        self.problem = ""
 
     def read(
         self, brokers: Brokers, placement: Placement, samples: Samples, deadline_ms: int
@@ -114,6 +114,8 @@ class Timestamps:
         pending = np.flatnonzero(holds & (samples.local_start != self._read_at))
         now = time.monotonic()
         self._denied = {topic: at for topic, at in self._denied.items() if at > now}
+        if not self._denied:
+            self.problem = ""
         if self._denied and len(pending):
             number = [i for i, name in enumerate(placement.topic) if name in self._denied]
             topic_of = placement.topic_of[placement.partition_of[pending]]
@@ -178,7 +180,8 @@ class Timestamps:
             partition = answer.responses[0].partitions[0]
             if partition.error_code == _TOPIC_AUTHORIZATION_FAILED:
                 self._denied[topic] = time.monotonic() + _ASK_AGAIN_S
-                self.problems[topic] = "no READ right: local start timestamps stay unknown"
+                # One cause, however many topics; its words stay the same from cycle to cycle.
+                self.problem = self.problem or f"no READ right on topics such as {topic}"
             elif partition.error_code == 0 and partition.records:
                 self._read_at[row] = samples.local_start[row]
                 self._read_ms[row] = first_timestamp_ms(partition.records)

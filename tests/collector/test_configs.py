@@ -297,5 +297,5 @@ def test_contradicting_patterns_stop_the_start_but_not_a_running_collector(
     asker()
     cluster.world.topics = {"ab": Topic({0: Partition([1])})}
     assert asker()["ab"]["eligible_local_log_ms"] == -2
-    assert "cluster-wide values hold" in asker.configs.problems["topic ab"]
+    assert "the cluster-wide value holds" in asker.configs.problems["thresholds"]
     asker.brokers.close()

@@ -204,7 +204,7 @@ def test_missing_rights_are_said_and_their_values_unknown(cluster: FakeCluster, 
     assert rows["orders", 0, 1]["local_start_timestamp_ms"] == -1
     assert rows["plain", 0, 3]["local_start_timestamp_ms"] == 5_000
     assert set(ask.collector.causes) == {
-        *(f"log dirs of broker {b}" for b in (1, 2, 3)), "topic orders"
+        *(f"log dirs of broker {b}" for b in (1, 2, 3)), "local start timestamps"
     }  # fmt: skip
     brokers = ask()[0, "brokers"].rows
     assert set(brokers.column("log_dir_total_bytes").to_pylist()) == {-1}

@@ -130,7 +130,19 @@ def test_without_the_right_to_read_it_is_unknown_and_not_asked_again(
     assert ask() == {("a", 0, 1): -1, ("b", 0, 1): 5_001}
     ask()
     assert [f[1] for f in fetched(cluster)].count("a") == 1
-    assert list(ask.timestamps.problems) == ["a"]
+    assert ask.timestamps.problem == "no READ right on topics such as a"
+
+
+def test_a_right_that_was_given_is_noticed_after_a_while(
+    cluster: FakeCluster, ask: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timestamps, "_ASK_AGAIN_S", 0.0)
+    cluster.world.topics = {"a": Topic({0: Partition([1], logs=logs())})}
+    cluster.world.unreadable = {"a"}
+    assert ask() == {("a", 0, 1): -1}
+    cluster.world.unreadable = set()
+    assert ask() == {("a", 0, 1): 5_001}
+    assert ask.timestamps.problem == ""
 
 
 def test_a_replica_whose_record_may_not_be_seen_yet_is_asked_again(
