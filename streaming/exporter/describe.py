@@ -6,7 +6,7 @@ Unknown is null. Every object says when it was observed and how old that is.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from twin.totals import RULES
 
 MOST_ROWS: Final = 1_000
 _NUMBERS: Final = ("partition", "broker", "limit", "offset")
+_MOST_DIGITS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,6 @@ class Query:
     at_risk: bool = False
     limit: int = 100
     offset: int = 0
-    unknown: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(parameters: dict[str, str]) -> Query:
@@ -46,7 +46,7 @@ class Query:
         chosen: dict[str, Any] = {}
         for name, text in parameters.items():
             if name in _NUMBERS:
-                if not text.isdigit():
+                if not text.isdecimal() or len(text) > _MOST_DIGITS:
                     raise ValueError(f"{name}: {text!r} is not a number")
                 chosen[name] = int(text)
             elif name == "topic":
@@ -63,27 +63,42 @@ class Query:
 
 
 def partitions(picture: Picture, asked: Query, now_ms: int) -> dict[str, Any]:
-    """The partitions asked for, in order of shard, topic and number, and how many match in all."""
-    matching: list[tuple[Fleet, Array]] = []
-    for piece in picture.pieces:
-        fleet = piece.fleet
-        wanted = np.ones(len(fleet), bool)
-        if asked.topic:
-            wanted &= fleet.topic_names() == asked.topic
-        if asked.partition != UNKNOWN:
-            wanted &= fleet.partition == asked.partition
-        if asked.broker != UNKNOWN:
-            wanted &= ((fleet.broker == asked.broker) & fleet.present).any(axis=1)
-        if asked.at_risk:
-            wanted &= fleet.risks != 0
-        matching.append((fleet, np.flatnonzero(wanted)))
-    told: list[dict[str, Any]] = []
-    skip = asked.offset
-    for fleet, rows in matching:
-        chosen = rows[skip : skip + asked.limit - len(told)]
-        skip = max(skip - len(rows), 0)
-        told += _rows(fleet, chosen, now_ms)
-    return {"total": sum(len(rows) for _, rows in matching), "partitions": told}
+    """The partitions asked for, and how many match in all.
+
+    In order of shard, topic and number; those at risk with the worst risk first.
+    """
+    fleets = [piece.fleet for piece in picture.pieces]
+    matching = [_matching(fleet, asked) for fleet in fleets]
+    total = sum(map(len, matching))
+    if not total:
+        return {"total": 0, "partitions": []}
+    row = np.concatenate(matching)
+    of = np.repeat(np.arange(len(fleets)), [len(rows) for rows in matching])
+    first, last = asked.offset, asked.offset + asked.limit
+    chosen = np.arange(total)[first:last]
+    if asked.at_risk:
+        risks = np.concatenate([f.risks[rows] for f, rows in zip(fleets, matching, strict=True)])
+        # The lowest bit is the risk a person would act on first.
+        chosen = np.argsort(risks & -risks, kind="stable")[first:last]
+    told: dict[int, dict[str, Any]] = {}
+    for i in np.unique(of[chosen]).tolist():
+        here = chosen[of[chosen] == i]
+        told |= zip(here.tolist(), _rows(fleets[i], row[here], now_ms), strict=True)
+    return {"total": total, "partitions": [told[place] for place in chosen.tolist()]}
+
+
+def _matching(fleet: Fleet, asked: Query) -> Array:
+    """[N] the rows asked for."""
+    wanted = np.ones(len(fleet), bool)
+    if asked.topic:
+        wanted &= (fleet.topics.topic == asked.topic)[fleet.topic_index]
+    if asked.partition != UNKNOWN:
+        wanted &= fleet.partition == asked.partition
+    if asked.broker != UNKNOWN:
+        wanted &= ((fleet.broker == asked.broker) & fleet.present).any(axis=1)
+    if asked.at_risk:
+        wanted &= fleet.risks != 0
+    return np.flatnonzero(wanted)
 
 
 def brokers(picture: Picture, now_ms: int) -> dict[str, Any]:

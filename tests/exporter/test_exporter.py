@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,7 +17,7 @@ from streaming.config import Exporter
 from streaming.exporter.api import application
 from streaming.exporter.metrics import Renderer, at_scrape
 from streaming.exporter.view import STALE_AFTER_MS, View
-from tests.builders import NOW_MS, Log, Partition, a_fleet, partitions_frame
+from tests.builders import NOW_MS, Log, Partition, a_fleet, configs_frame, partitions_frame
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.metrics import BY_NAME, METRICS
@@ -241,12 +242,32 @@ def test_a_wrong_question_gets_one_clear_line():
     client = a_client(a_busy_view())
     for asked, why in (
         ({"broker": "x"}, "broker: 'x' is not a number"),
+        ({"offset": "²"}, "offset: '²' is not a number"),
+        ({"limit": "-1"}, "limit: '-1' is not a number"),
         ({"at_risk": "maybe"}, "at_risk: 'maybe' is neither true nor false"),
         ({"colour": "red"}, "colour: there is no such parameter"),
         ({"limit": "100000"}, "limit: at most 1000"),
     ):
         answer = client.get("/api/v1/partitions", params=asked)
         assert (answer.status_code, answer.json()) == (400, {"error": why})
+
+
+def test_the_worst_of_those_at_risk_come_first_on_every_page():
+    told = [Partition("t", n, isr=(1, 2)) for n in range(3)]  # at min ISR
+    lost = Partition("t", 3, leader=-1, isr=())
+    first = a_fleet(*told, min_insync_replicas=2)
+    frame = partitions_frame([replace(p, topic="u") for p in (*told, lost)], shard=1, shards=2)
+    config = configs_frame(min_insync_replicas=2)
+    config = replace(config, stamp=replace(config.stamp, shard=1, shards=2))
+    second, _ = step(fleets.empty("c", 1, 2), [config, frame], NOW_MS)
+    client = a_client(a_view(replace(first, shards=2), second))
+    pages = [
+        client.get("/api/v1/partitions", params={"at_risk": "true", "limit": 1, "offset": n}).json()
+        for n in range(8)
+    ]
+    assert {page["total"] for page in pages} == {7}
+    names = [f"{p['topic']}-{p['partition']}" for page in pages for p in page["partitions"]]
+    assert names == ["u-3", "t-0", "t-1", "t-2", "u-0", "u-1", "u-2"]
 
 
 def test_paging_reaches_every_partition_once():
