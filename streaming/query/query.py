@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,9 @@ from streaming.query.processor import TwinProcessor
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
 STOP_WITHIN_SECONDS: Final = 60
+REQUEST_TIMEOUT_MS: Final = 3_000
+"""Of the source's questions, unless the client settings say otherwise."""
+
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 log = structlog.get_logger("query")
@@ -95,7 +98,7 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
     options = kafka_options(config.bus_bootstrap, config.bus_client)
     observations = (
         spark.readStream.format("kafka")
-        .options(**options)
+        .options(**options, **impatience(config.bus_client))
         .option("subscribe", topics.observations)
         .option("startingOffsets", "earliest")  # a lost checkpoint is rebuilt from what is kept
         # Old observations are worth nothing once newer ones are there: losing some is no failure.
@@ -125,6 +128,22 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
         .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
         .start()
     )
+
+
+def impatience(client: Mapping[str, Any]) -> dict[str, str]:
+    """Options that keep the source from waiting for a broker that is gone.
+
+    Before each batch the driver asks the partitions' leaders for their ends. A question that is
+    with a leader when it is lost waits for that very broker, a minute by default, though another
+    leads by then (seen: the twin stood still for 50 s after a broker was killed).
+    """
+    request_ms = int(client.get("request_timeout_ms", REQUEST_TIMEOUT_MS))
+    return {
+        "kafka.request.timeout.ms": str(request_ms),
+        "kafka.default.api.timeout.ms": str(request_ms + 1_000),  # must not be the shorter one
+        "fetchOffset.numRetries": "20",
+        "fetchOffset.retryIntervalMs": "500",
+    }
 
 
 def run(config: Config) -> None:
