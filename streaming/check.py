@@ -80,8 +80,13 @@ def of_cluster(config: Config) -> Iterator[Finding]:
         return
     yield _connected(config, observation)
     if not len(observation.listing.placement):
-        yield Finding("topics to watch: none is visible", "everything (right: DESCRIBE on topics)")
+        yield Finding(
+            "topics to watch",
+            "anything to tell; if there are topics, the right is DESCRIBE on them",
+        )
     for cause, why in sorted(causes.items()):
+        if cause == "local start timestamps":
+            continue  # told below, with all topics
         yield Finding(f"{cause}: {why.removeprefix(f'{cause}: ')}", _without(cause))
     for topic in ("log dirs", "reassignments", "topic configs", "broker configs"):
         if not any(cause.startswith(topic) for cause in causes):

@@ -70,17 +70,35 @@ def _truth(text: str) -> bool:
 
 
 class _LastWord(logging.Handler):
-    """Keeps the client's last complaint, so that an error of ours can say the cause."""
+    """Keeps the client's most telling complaint, so that an error of ours can say the cause."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.text = ""
+        self._text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage().partition("\n")[0]
         _, found, cause = line.partition("onnection lost: ")  # the other lines give no cause
-        if found:
-            self.text = cause[:300]
+        if found and _telling(cause) >= _telling(self._text):
+            self._text = cause[:300]
+
+    def take(self) -> str:
+        """What was kept, once."""
+        text, self._text = self._text, ""
+        if text.endswith(_DISCONNECTED):
+            # The client often misses the broker's last words (it reads them with the end).
+            text += "; a refused login or a wrong security_protocol ends like this"
+        return text
+
+
+_DISCONNECTED: Final = "socket disconnected"
+
+
+def _telling(cause: str) -> int:
+    """How much a cause explains: time running out, an end of the connection, anything else."""
+    if not cause:
+        return -1
+    return 0 if "timed out" in cause else 1 if cause.endswith(_DISCONNECTED) else 2
 
 
 _last_word = _LastWord()
@@ -98,7 +116,7 @@ def one_line(error: BaseException) -> str:
     """The error as one line, with what the client said last where the error itself says little."""
     text = " ".join(str(error).split()) or type(error).__name__
     if "Unable to bootstrap" in text:
-        return f"cannot be reached: {_last_word.text or 'no broker answered'}"
+        return f"cannot be reached: {_last_word.take() or 'no broker answered'}"
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
     return text[:400]

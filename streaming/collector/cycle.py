@@ -7,6 +7,7 @@ missing, a bus that is away are told once per cause and tried again in the next 
 
 from __future__ import annotations
 
+import re
 import signal
 import statistics
 import threading
@@ -36,6 +37,8 @@ from streaming.config import Config
 from twin.tables import UNKNOWN
 
 _SUMMARY_S: Final = 60.0
+_BROKER: Final = re.compile(r"broker \d+")
+"""The cause of one that did not answer all it was asked."""
 
 log = structlog.get_logger("collector")
 
@@ -166,7 +169,7 @@ class Told:
         """Note a cycle; log causes that are new or over, and once a minute how it goes."""
         self.cycles += 1
         self.took_ms.append(took_ms)
-        self.silent.update(c for c in causes if c.startswith("broker "))
+        self.silent.update(c for c in causes if _BROKER.fullmatch(c))
         for what, why in causes.items():
             if self.causes.get(what) != why:
                 log.warning("missing", what=what, why=why)

@@ -1,0 +1,177 @@
+"""With a password and few rights: what may not be seen is unknown and said, the rest is there."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourceType,
+)
+
+from streaming import bus
+from streaming.check import check
+from streaming.collector.brokers import Brokers, CollectorError
+from streaming.collector.cycle import Collector, run
+from streaming.config import Bus, Cluster, Config
+from streaming.local.cluster import LocalCluster, free_base_port
+from tests.cluster.conftest import running
+from tests.cluster.direct import eventually
+
+pytestmark = pytest.mark.cluster
+
+SECRET = "hunter2-is-secret"
+USERS = {"admin": "top-secret", "watcher": SECRET}
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SETTINGS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        f'{LOGIN} username="admin" password="{USERS["admin"]}" '
+        + " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+        + ";"
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin;User:ANONYMOUS",
+    # Its own clients would need to log in as well.
+    "remote.log.storage.system.enable": "false",
+}
+
+
+def login(user: str, password: str | None = None) -> dict[str, Any]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": user,
+        "sasl_plain_password": USERS[user] if password is None else password,
+    }
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
+    """One broker that asks for a password, with a topic of two records, and a bus."""
+    home = tmp_path_factory.mktemp("guarded")
+    node = LocalCluster(home, nodes=1, base_port=free_base_port(), settings=SETTINGS)
+    with running(node, request.session) as cluster:
+        bus.ensure_topics(config(cluster, "admin"))
+        arguments = {"bootstrap_servers": cluster.bootstrap, **login("admin")}
+        with KafkaAdminClient(**arguments) as admin:
+            admin.create_topics({"data": {"num_partitions": 2}}, wait_for_metadata=True)
+            rights = [(ACLOperation.DESCRIBE, "*", ACLResourcePatternType.LITERAL)]
+            rights += [
+                (operation, "twin", ACLResourcePatternType.PREFIXED)
+                for operation in (ACLOperation.READ, ACLOperation.WRITE)
+            ]
+            admin.create_acls(
+                [
+                    ACL(
+                        principal="User:watcher",
+                        host="*",
+                        operation=operation,
+                        permission_type=ACLPermissionType.ALLOW,
+                        resource_pattern=ResourcePattern(ResourceType.TOPIC, name, pattern),
+                    )
+                    for operation, name, pattern in rights
+                ]
+            )
+        with KafkaProducer(**arguments) as producer:
+            for partition in (0, 1):
+                producer.send("data", b"x", partition=partition).get(10)
+        yield cluster
+
+
+def config(cluster: LocalCluster, user: str, password: str | None = None) -> Config:
+    return Config(
+        cluster=Cluster(name="guarded", bootstrap=cluster.bootstrap, client=login(user, password)),
+        bus=Bus(prefix="twin", shards=2, partitions=2),
+    )
+
+
+def observed(cluster: LocalCluster, user: str) -> tuple[Any, dict[str, str]]:
+    with Brokers(cluster.bootstrap, login(user), 3_000) as brokers:
+        collector = Collector(config(cluster, user), brokers)
+        observation = collector.observe()
+        return observation, collector.causes
+
+
+def test_with_all_rights_nothing_is_missing(guarded: LocalCluster) -> None:
+    observation, causes = observed(guarded, "admin")
+    assert causes == {}
+    assert (observation.local_log_bytes >= 0).all()
+
+
+def test_the_right_to_describe_topics_is_enough_for_every_offset(guarded: LocalCluster) -> None:
+    observation, _ = observed(guarded, "watcher")
+    placement, samples = observation.listing.placement, observation.samples
+    data = placement.topic_of[placement.partition_of] == placement.topic.index("data")
+    assert samples.answered.all()
+    assert samples.error_code.tolist() == [0] * len(placement.broker)
+    assert samples.log_end[data].tolist() == [1, 1]
+
+
+def test_what_needs_more_is_unknown_and_said(guarded: LocalCluster) -> None:
+    observation, causes = observed(guarded, "watcher")
+    assert set(causes) == {
+        "reassignments", "broker configs", "topic configs", "log dirs of broker 1",
+        "local start timestamps",
+    }  # fmt: skip
+    assert set(observation.local_log_bytes.tolist()) == {-1}
+    rows = observation.brokers.to_pylist()
+    assert [(r["answered"], r["log_dir_total_bytes"]) for r in rows] == [(True, -1)]
+
+
+def test_what_is_observed_arrives_on_the_bus(guarded: LocalCluster) -> None:
+    run(config(guarded, "watcher"), cycles=1)
+    assert bus.recorded_shards(config(guarded, "watcher")) == 2
+
+
+def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
+    out = io.StringIO()
+    assert check(config(guarded, "watcher"), out)
+    missing = [line for line in out.getvalue().splitlines() if line.startswith("missing: ")]
+    for right in (
+        "DESCRIBE on the cluster",
+        "DESCRIBE_CONFIGS on topics",
+        "DESCRIBE_CONFIGS on the cluster",
+        "READ on the topic",
+    ):
+        assert any(right in line for line in missing), (right, missing)
+    assert any(line.startswith("missing: READ on 1 topics (data)") for line in missing)
+
+
+def test_a_wrong_password_is_one_line_without_the_password(
+    guarded: LocalCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "BOOTSTRAP_MS", 1_500)
+    wrong = config(guarded, "watcher", SECRET + "?")
+    with pytest.raises(CollectorError, match=r"Authentication failed|a refused login") as told:
+        Brokers(guarded.bootstrap, wrong.cluster.client, 1_500)
+    with pytest.raises(bus.BusError, match=r"Authentication failed|a refused login") as told_too:
+        bus.ensure_topics(wrong)
+    for text in (str(told.value), str(told_too.value), caplog.text):
+        assert SECRET not in text
+    assert "\n" not in str(told.value)
+
+
+def test_a_password_that_becomes_right_is_tried_again(guarded: LocalCluster) -> None:
+    """The client itself gives a broker up for good after one refusal."""
+    with Brokers(guarded.bootstrap, login("admin"), 1_500) as brokers:
+        brokers._manager.config["sasl_plain_password"] = "wrong"
+
+        def ask() -> bool:
+            return brokers.ask([1], lambda *_: [], 1_500)[1].answered
+
+        assert not ask()
+        brokers._manager.config["sasl_plain_password"] = USERS["admin"]
+        eventually(ask, 10)
