@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.fleet import Array, Fleet
+from twin.fleet import Array, Fleet, empty
 from twin.rules.coverage import held_bytes
 from twin.rules.election import LossOutcome, effective_min_isr
 from twin.rules.risks import Risk, isr_size
@@ -135,3 +136,7 @@ def _summed(keys: Array, weights: Array | None) -> list[tuple[int, int]]:
     sums = np.zeros(len(distinct), np.int64)
     np.add.at(sums, at, 1 if weights is None else weights)
     return list(zip(distinct.tolist(), sums.tolist(), strict=True))
+
+
+COUNTS: Final = tuple(totals(empty("", 0, 1)).cluster)
+"""The names of a cluster's counts."""

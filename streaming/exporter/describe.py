@@ -18,7 +18,7 @@ from twin.rules.election import LossOutcome, effective_min_isr
 from twin.rules.replication import lag_records
 from twin.rules.risks import SENTENCE, Risk
 from twin.tables import SAMPLE_COLUMNS, UNKNOWN, Coverage, PendingUpload, Slot
-from twin.totals import RULES
+from twin.totals import COUNTS, RULES
 
 MOST_ROWS: Final = 1_000
 _NUMBERS: Final = ("partition", "broker", "limit", "offset")
@@ -139,23 +139,24 @@ def brokers(picture: Picture, now_ms: int) -> dict[str, Any]:
 
 
 def summary(cluster: str, picture: Picture, now_ms: int) -> dict[str, Any]:
-    """The cluster at a glance."""
+    """The cluster at a glance; counts are null before anything is known."""
+    counts, known = picture.totals.cluster, bool(picture.pieces)
+    at_risk = sum(int((p.fleet.risks != 0).sum()) for p in picture.pieces)
+    thin = sum(n for (name, _), n in picture.totals.broker.items() if name == "thin_replicas")
     return {
         "cluster": cluster,
         "up": not picture.why_not_up(now_ms),
         "why_not_up": picture.why_not_up(now_ms) or None,
-        **{name: int(count) for name, count in picture.totals.cluster.items()},
-        "at_risk": sum(int((p.fleet.risks != 0).sum()) for p in picture.pieces),
+        **{name: counts[name] if known else None for name in COUNTS},
+        "at_risk": at_risk if known else None,
         "risks": {
             str(risk.name).lower(): {
-                "partitions": picture.totals.risk[str(risk.name).lower()],
+                "partitions": picture.totals.risk[str(risk.name).lower()] if known else None,
                 "meaning": SENTENCE[risk],
             }
             for risk in Risk
         },
-        "thin_replicas": sum(
-            n for (name, _), n in picture.totals.broker.items() if name == "thin_replicas"
-        ),
+        "thin_replicas": thin if known else None,
         "observations_refused": sum(picture.refused.values()),
         **_observed(picture.observed_at_ms, now_ms),
     }

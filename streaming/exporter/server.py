@@ -89,9 +89,13 @@ class Reading:
             ready = False
             while not self._stop.is_set():
                 records = snapshots.poll(POLL_MS)
-                # A backlog has many of each shard: the last says all that the others say.
-                for record in {record.key: record for record in records}.values():
-                    self._view.take_snapshot(record.key, record.value)
+                # A backlog has many of each key: the last that can be read says it all.
+                taken: set[bytes | None] = set()
+                for record in reversed(records):
+                    if record.key not in taken and self._view.take_snapshot(
+                        record.key, record.value
+                    ):
+                        taken.add(record.key)
                 heard = events.poll(0)
                 for record in heard:
                     self._view.take_event(record.value)

@@ -94,10 +94,10 @@ class View:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self.picture = Picture(shards=shards)
 
-    def take_snapshot(self, key: bytes | None, value: bytes | None) -> None:
-        """A message of the snapshots topic; other clusters' are passed over."""
+    def take_snapshot(self, key: bytes | None, value: bytes | None) -> bool:
+        """A message of the snapshots topic; true if it could be used. Other clusters' cannot."""
         if key is None or value is None or not key.startswith(f"{self._cluster}/".encode()):
-            return
+            return False
         try:
             fleet = fleets.decode(value)
             if fleet.shards != self._shards:
@@ -106,11 +106,12 @@ class View:
             _check_key(key, fleet, part)
         except FrameRefused as refusal:
             self._snapshots_refused[refusal.reason] += 1
-            return
+            return False
         self._snapshots_read += 1
         whole = self._parts[fleet.shard].take(part, parts, fleet)
         if whole is not None:
             self._fresh[fleet.shard] = whole
+        return True
 
     def take_event(self, value: bytes | None) -> None:
         """A message of the events topic, counted once however often it comes."""

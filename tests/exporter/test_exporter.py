@@ -290,6 +290,15 @@ def test_brokers_tell_what_losing_them_would_do():
     assert four["loss"]["kafka"]["clean_thin"] == four["loss"]["kip1303"]["clean_warm"] == 1
 
 
+def test_before_the_first_snapshot_the_api_knows_nothing_and_says_so():
+    client = a_client(View("c", 2))
+    told = client.get("/api/v1/summary").json()
+    assert (told["up"], told["partitions"], told["observed_at_ms"]) == (False, None, None)
+    assert client.get("/api/v1/partitions").json() == {"total": 0, "partitions": []}
+    assert client.get("/api/v1/brokers").json() == {"brokers": []}
+    assert "kafka_twin_partitions" not in client.get("/metrics").text
+
+
 def test_the_page_is_served():
     page = a_client(a_busy_view()).get("/")
     assert "If this broker went now" in page.text
