@@ -7,6 +7,7 @@ that nothing is told twice on the next start.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -29,6 +30,7 @@ from streaming.query.processor import TwinProcessor
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
 STOP_WITHIN_SECONDS: Final = 60
+TASK_TRIES: Final = 12
 REQUEST_TIMEOUT_MS: Final = 3_000
 """Of the source's questions, unless the client settings say otherwise."""
 
@@ -57,6 +59,7 @@ def session(config: Config) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(config.query.state_partitions),
         "spark.shuffle.compress": "false",  # frames are compressed already
+        "spark.task.maxFailures": str(TASK_TRIES),
         "spark.sql.streaming.stateStore.providerClass":
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -66,13 +69,21 @@ def session(config: Config) -> SparkSession:
         "spark.sql.streaming.stopTimeout": f"{STOP_WITHIN_SECONDS}s",
         "spark.sql.streaming.metricsEnabled": "false",
     }  # fmt: skip
-    builder = SparkSession.builder.appName("kafka-twin").master(config.query.master)
+    builder = SparkSession.builder.appName("kafka-twin").master(_persistent(config.query.master))
     for name, value in settings.items():
         builder = builder.config(name, value)
     log_file = Path(config.query.checkpoint).resolve().parent / "spark.log"
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with _output_to(log_file):
         return builder.getOrCreate()
+
+
+def _persistent(master: str) -> str:
+    """A local master that tries a task again as a cluster would; Spark's own default is once.
+
+    A task that reads from a broker which was just lost fails until another leads.
+    """
+    return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{TASK_TRIES}]", master)
 
 
 @contextmanager
@@ -140,7 +151,7 @@ def impatience(client: Mapping[str, Any]) -> dict[str, str]:
     request_ms = int(client.get("request_timeout_ms", REQUEST_TIMEOUT_MS))
     return {
         "kafka.request.timeout.ms": str(request_ms),
-        "kafka.default.api.timeout.ms": str(request_ms + 1_000),  # must not be the shorter one
+        "kafka.default.api.timeout.ms": str(request_ms + 2_000),  # must not be the shorter one
         "fetchOffset.numRetries": "20",
         "fetchOffset.retryIntervalMs": "500",
     }
@@ -180,10 +191,24 @@ def _watch(query: StreamingQuery, stop: threading.Event) -> None:
 
 
 def _stop(query: StreamingQuery) -> None:
-    """Let the running batch end: stopping inside it would make the next start repeat it."""
-    _until(lambda: not query.status["isTriggerActive"], STOP_WITHIN_SECONDS)
+    """Let the running batch end: stopping inside it would make the next start repeat it.
+
+    Where batches take longer than the trigger's interval the next one begins at once; stopped then,
+    it has told nothing yet.
+    """
+    running = _batch(query)
+    _until(
+        lambda: not query.status["isTriggerActive"] or _batch(query) != running,
+        STOP_WITHIN_SECONDS,
+    )
     query.stop()
     log.info("stopped")
+
+
+def _batch(query: StreamingQuery) -> Any:
+    """The number of the batch that ended last."""
+    progress = query.lastProgress
+    return _data(progress).get("batchId") if progress else None
 
 
 def _until(condition: Callable[[], bool], seconds: float) -> None:
@@ -195,7 +220,7 @@ def _until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 def _told(progress: Any) -> dict[str, Any]:
-    data = progress if isinstance(progress, dict) else progress.jsonValue()
+    data = _data(progress)
     state = (data.get("stateOperators") or [{}])[0]
     return {
         "batch": data.get("batchId"),
@@ -204,6 +229,11 @@ def _told(progress: Any) -> dict[str, Any]:
         "shards": state.get("numRowsTotal"),
         "state_bytes": state.get("memoryUsedBytes"),
     }
+
+
+def _data(progress: Any) -> dict[str, Any]:
+    data: dict[str, Any] = progress if isinstance(progress, dict) else progress.jsonValue()
+    return data
 
 
 def _cause(query: StreamingQuery) -> str:

@@ -1,0 +1,28 @@
+"""Settings that decide whether the query survives what happens to brokers."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from streaming.query.query import TASK_TRIES, _persistent, impatience
+
+
+@pytest.mark.parametrize(
+    ("master", "made"),
+    [
+        ("local[2]", f"local[2,{TASK_TRIES}]"),
+        ("local[*]", f"local[*,{TASK_TRIES}]"),
+        ("local[2,3]", "local[2,3]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_a_local_master_tries_a_task_again_as_a_cluster_would(master, made):
+    assert _persistent(master) == made
+
+
+def test_the_source_never_waits_long_for_one_broker_and_its_limits_fit_each_other():
+    for client in ({}, {"request_timeout_ms": 20_000}):
+        made = impatience(client)
+        request, api = (int(made[f"kafka.{n}.timeout.ms"]) for n in ("request", "default.api"))
+        assert api > request
+    assert int(impatience({})["kafka.default.api.timeout.ms"]) <= 5_000
