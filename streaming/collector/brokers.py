@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, NodeNotReadyError
 from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.metadata import MetadataResponse
@@ -189,6 +189,7 @@ class Brokers:
         }
         self.bootstrap = bootstrap
         self.client_id: str = arguments["client_id"]
+        self._unreached: dict[int, str] = {}
         self._net = NetworkSelector(client_id=self.client_id)
         self._manager = KafkaConnectionManager(self._net, **arguments)
         self._net.start()
@@ -260,7 +261,10 @@ class Brokers:
         except (KafkaError, OSError) as error:
             # The client would never try again after a refused password.
             self._manager._auth_failures.pop(broker, None)
-            return Reply((), _problem(error), -1)
+            if not isinstance(error, NodeNotReadyError):  # that only says: not tried again yet
+                self._unreached[broker] = _problem(error)
+            return Reply((), self._unreached.get(broker, _problem(error)), -1)
+        self._unreached.pop(broker, None)
         questions = make(broker, versions)
         pending = [
             self._manager.send(_Sent(q), node_id=broker, request_timeout_ms=left_ms())
