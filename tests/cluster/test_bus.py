@@ -210,6 +210,46 @@ def test_a_flush_that_takes_too_long_says_how_much_waits(
         sender.flush(30_000)
 
 
+def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
+    whole: LocalCluster, config: Config
+) -> None:
+    bus.ensure_topics(config)
+    topic = bus.topics(config).observations
+    with Sender(config, give_up_ms=3_000) as sender, Reader(config, [topic], "end") as reader:
+        sender.send(topic, b"k", b"before")
+        sender.flush(10_000)
+        for node in (1, 2, 3):
+            whole.pause(node)
+        sender.send(topic, b"k", b"lost")
+        said: list[str] = []
+
+        def given_up() -> bool:
+            try:
+                sender.flush(500)
+            except BusError as error:
+                said.append(str(error))
+            return sender.failures == 1
+
+        eventually(given_up)
+        assert said[-1].startswith("1 messages were not sent: bus topic")
+        for node in (1, 2, 3):
+            whole.resume(node)
+        sender.send(topic, b"k", b"after")
+
+        def taken() -> bool:
+            try:
+                sender.flush(2_000)
+            except BusError:
+                sender.send(topic, b"k", b"after")
+                return False
+            return True
+
+        eventually(taken)
+        found = read_all(reader, 2)
+        assert found[0].value == b"before"
+        assert found[-1].value == b"after"
+
+
 def test_check_finds_everything_there(config: Config) -> None:
     out = io.StringIO()
     assert check(config, out)
