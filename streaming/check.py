@@ -150,7 +150,7 @@ def of_bus(config: Config) -> Iterator[Finding]:
         yield Finding(f"bus.shards = {config.bus.shards}")
         with Sender(config) as sender:
             sender.send(name.snapshots, _PROBE_KEY, None)
-            sender.flush(bus.BOOTSTRAP_MS)
+            sender.flush(config.collector.deadline_ms)
         yield Finding("bus topics can be written to")
         for topic in name:
             with Reader(config, [topic], 1) as reader:

@@ -11,7 +11,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streaming import bus
+from streaming import bus, bus_clients
 from streaming.bus import BusError, Reader, Record, Sender
 from streaming.check import check
 from streaming.config import Bus, Cluster, Config
@@ -260,7 +260,7 @@ def test_check_finds_everything_there(config: Config) -> None:
 
 
 def test_check_without_a_cluster_says_so_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus, "BOOTSTRAP_MS", 500)
+    monkeypatch.setattr(bus_clients, "BOOTSTRAP_MS", 500)
     out = io.StringIO()
     assert not check(Config(cluster=Cluster(bootstrap="127.0.0.1:1")), out)
     assert out.getvalue().startswith("missing: cluster.bootstrap 127.0.0.1:1: cannot be reached")

@@ -17,7 +17,7 @@ from kafka.admin import (
     ResourceType,
 )
 
-from streaming import bus
+from streaming import bus, bus_clients
 from streaming.check import check
 from streaming.collector.brokers import Brokers, CollectorError
 from streaming.collector.cycle import Collector, run
@@ -153,7 +153,7 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
 def test_a_wrong_password_is_one_line_without_the_password(
     guarded: LocalCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bus, "BOOTSTRAP_MS", 1_500)
+    monkeypatch.setattr(bus_clients, "BOOTSTRAP_MS", 1_500)
     wrong = config(guarded, "watcher", SECRET + "?")
     with pytest.raises(CollectorError, match=r"Authentication failed|a refused login") as told:
         Brokers(guarded.bootstrap, wrong.cluster.client, 1_500)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming import bus, clients
+from streaming import bus, bus_clients, clients
 from streaming.bus import shard_of
 from streaming.config import Bus, Cluster, Config, ConfigError
 
@@ -104,7 +104,7 @@ def test_a_setting_that_cannot_be_is_named_and_its_value_never_shown(key: str, s
 
 
 def test_an_address_where_nobody_listens_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus, "BOOTSTRAP_MS", 300)
+    monkeypatch.setattr(bus_clients, "BOOTSTRAP_MS", 300)
     nowhere = Config(cluster=Cluster(bootstrap="127.0.0.1:1"))
     for use in (bus.ensure_topics, bus.recorded_shards, bus.Sender):
         with pytest.raises(bus.BusError, match=r"^bus 127.0.0.1:1: .*REFUSED$") as told:
@@ -113,7 +113,7 @@ def test_an_address_where_nobody_listens_is_one_line(monkeypatch: pytest.MonkeyP
 
 
 def test_secrets_stay_out_of_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus, "BOOTSTRAP_MS", 300)
+    monkeypatch.setattr(bus_clients, "BOOTSTRAP_MS", 300)
     secret = msgspec.structs.replace(
         Config(),
         cluster=Cluster(
