@@ -1,0 +1,219 @@
+"""The three programs as processes of their own, watching a real cluster; and what they serve."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from kafka import KafkaAdminClient
+
+from streaming import bus
+from streaming.config import Config, load
+from streaming.local.cluster import LocalCluster, free_base_port
+from streaming.supervise import Child, children
+from tests.cluster.asking import Key
+
+INTERVAL_MS: Final = 1_000
+DEADLINE_MS: Final = 1_000
+TELLS_WITHIN_S: Final = 2 * INTERVAL_MS / 1_000 + 3
+"""Two cycles, and a batch of the query: how long a change may take from Kafka to /metrics."""
+
+LIVE_S: Final = 10
+"""An observation no older than this is live, also on a machine that is busy."""
+
+STARTS_WITHIN_S: Final = 180
+STOPS_WITHIN_S: Final = {"collector": 10, "query": 60, "exporter": 10}
+_SERIES = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+Labels = frozenset[tuple[str, str]]
+
+
+class Pipeline:
+    """Collector, query and exporter of one configuration, each started and ended alone."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.port = free_base_port(span=1)
+        path = folder / "twin.toml"
+        path.write_text(
+            f"""
+            [cluster]
+            name = "real"
+            bootstrap = "{cluster.bootstrap}"
+            [bus]
+            prefix = "pipeline-bus"
+            shards = 4
+            [collector]
+            interval_ms = {INTERVAL_MS}
+            deadline_ms = {DEADLINE_MS}
+            config_interval_ms = 5000
+            [query]
+            checkpoint = "{folder / "state" / "checkpoint"}"
+            trigger_ms = 300
+            [exporter]
+            port = {self.port}
+            """
+        )
+        self.config: Config = load(path, {})
+        programs = children(["--config", str(path)], folder)
+        self.programs: dict[str, Child] = {program.name: program for program in programs}
+        self.groups: list[int] = []
+
+    def create_bus(self) -> None:
+        """The bus topics on brokers 1 and 2: while 3 is away it is as a bus of its own."""
+        admin = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap)
+        topics = {
+            name: {"assignments": {n: [1 + n % 2, 2 - n % 2] for n in range(4)}, "configs": configs}
+            for name, configs in bus.topic_configs(self.config).items()
+        }
+        admin.create_topics(topics, timeout_ms=20_000, wait_for_metadata=True)
+        admin.close()
+
+    # Programs
+
+    def start(self, *names: str) -> None:
+        """Start programs; whoever needs them asks what they serve until it is there."""
+        for name in names:
+            self.programs[name].start()
+            self.groups.append(self.process(name).pid)
+
+    def process(self, name: str) -> subprocess.Popen[bytes]:
+        """The process of a program that has been started."""
+        process = self.programs[name].process
+        assert process is not None
+        return process
+
+    def alive(self, name: str) -> bool:
+        """It runs."""
+        process = self.programs[name].process
+        return process is not None and process.poll() is None
+
+    def kill(self, name: str) -> None:
+        """End a program as a crash would; what it had started has to notice by itself."""
+        self.process(name).kill()
+        self.process(name).wait(10)
+
+    def term(self, name: str) -> int:
+        """Ask a program to end; its exit code."""
+        self.process(name).send_signal(signal.SIGTERM)
+        return self.process(name).wait(STOPS_WITHIN_S[name])
+
+    def log(self, name: str) -> str:
+        """All a program has said, over all its starts."""
+        path = self.programs[name].log_file
+        assert path is not None
+        return path.read_text()
+
+    def lose_checkpoint(self) -> None:
+        """Remove what the query keeps on disk."""
+        shutil.rmtree(self.config.query.checkpoint)
+
+    def end(self) -> None:
+        """Leave no process: what is alive is asked to end, then everything is killed."""
+        for name in self.programs:
+            if self.alive(name):
+                with suppress(subprocess.TimeoutExpired):
+                    self.term(name)
+        for group in self.groups:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        for name in self.programs:
+            if self.programs[name].process is not None:
+                self.process(name).wait(10)
+
+    def tells_of(self, at_s: float) -> bool:
+        """What is served was observed since, in every shard."""
+        metrics = self.metrics()
+        return metrics.value("up") == 1 and time.time() - metrics.age_s > at_s
+
+    # What they serve
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body; 0 while nothing answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metrics(self) -> Metrics:
+        """Everything on /metrics; empty while nothing answers."""
+        return Metrics(self.get("/metrics")[1])
+
+    def partition(self, topic: str, number: int) -> Mapping[str, Any]:
+        """One partition as the API tells it; empty where it is not known."""
+        status, body = self.get(f"/api/v1/partitions/{topic}/{number}")
+        return json.loads(body) if status == 200 else {}
+
+    def events(self) -> list[dict[str, Any]]:
+        """Every event on the bus, in order within each partition, repeats included."""
+        told = []
+        with bus.Reader(self.config, [bus.topics(self.config).events], "beginning") as reader:
+            deadline = time.monotonic() + 30
+            while True:
+                told += [json.loads(record.value or b"") for record in reader.poll(200)]
+                if reader.caught_up():
+                    return told
+                assert time.monotonic() < deadline
+
+
+class Metrics:
+    """One exposition: values by name and labels; the label ``cluster`` is left out."""
+
+    def __init__(self, text: str) -> None:
+        self._values: dict[str, dict[Labels, float]] = {}
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                found = _SERIES.fullmatch(line)
+                assert found, line
+                name, labels, value = found.groups()
+                pairs = frozenset(p for p in _LABEL.findall(labels or "") if p[0] != "cluster")
+                self._values.setdefault(f"{name}", {})[pairs] = float(value)
+
+    def value(self, name: str, **labels: Any) -> float | None:
+        """The only series of that name that has these labels, None if there is none."""
+        wanted = {(key, str(value)) for key, value in labels.items()}
+        found = [
+            v for has, v in self._values.get(f"kafka_twin_{name}", {}).items() if wanted <= has
+        ]
+        assert len(found) <= 1, (name, labels)
+        return found[0] if found else None
+
+    def by_partition(self, name: str) -> dict[Key, int]:
+        """Values of a family with one series a partition."""
+        told = {}
+        for labels, value in self._values.get(f"kafka_twin_partition_{name}", {}).items():
+            label = dict(labels)
+            told[label["topic"], int(label["partition"])] = int(value)
+        return told
+
+    def total(self, name: str) -> float:
+        """The sum over all series of a family."""
+        return sum(self._values.get(f"kafka_twin_{name}", {}).values())
+
+    @property
+    def is_live(self) -> bool:
+        """Complete, and observed within the last few cycles."""
+        return self.value("up") == 1 and self.age_s < LIVE_S
+
+    @property
+    def age_s(self) -> float:
+        """The age of the stalest shard, endless while there is none."""
+        age = self.value("observation_age_seconds")
+        return float("inf") if age is None else age
