@@ -54,6 +54,7 @@ class Partition:
     elr: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
     leader: int | None = None
     epoch: int = 1
     topic_id: bytes = b""
@@ -72,6 +73,7 @@ class Partition:
             (Slot.IN_ELR, self.elr),
             (Slot.LAST_KNOWN_ELR, self.last_known),
             (Slot.OFFLINE, self.offline),
+            (Slot.ADDING, self.adding),
         )
         return [sum(int(mark) for mark, who in marks if b in who) for b in self.replicas]
 

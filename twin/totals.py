@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet, empty
 from twin.rules.coverage import held_bytes
 from twin.rules.election import LossOutcome, effective_min_isr
-from twin.rules.risks import Risk, isr_size
+from twin.rules.risks import Risk, isr_size, settled
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
 
 RULES = ("kafka", "kip1303")
@@ -52,7 +51,7 @@ def totals(fleet: Fleet) -> Totals:
     for name, where in {
         "partitions": np.ones(len(fleet), bool),
         "partitions_offline": described & ~has_leader,
-        "partitions_under_replicated": described & (isr < _settled(fleet)),
+        "partitions_under_replicated": described & (isr < settled(fleet)),
         "partitions_under_min_isr": described & (isr < least),
         "partitions_at_min_isr": described & (isr == least),
         "partitions_leader_not_preferred":
@@ -68,15 +67,6 @@ def totals(fleet: Fleet) -> Totals:
     _of_brokers(fleet, told, isr, least, thin)
     _of_topics(fleet, told)
     return told
-
-
-def _settled(fleet: Fleet) -> NDArray[np.int64]:
-    """[P] replicas that ought to be in sync: those a reassignment still adds need not be.
-
-    Source: Partition.isUnderReplicated and OngoingReassignmentState.replicationFactor.
-    """
-    settled: NDArray[np.int64] = (fleet.present & ~fleet.marked(Slot.ADDING)).sum(axis=1)
-    return settled
 
 
 def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Array) -> None:

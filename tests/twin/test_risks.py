@@ -47,6 +47,11 @@ def test_being_at_min_isr_by_design_is_no_risk():
     assert risks(Partition(replicas=(1, 2)), min_insync_replicas=2) == Risk(0)
 
 
+def test_a_replica_that_a_reassignment_adds_is_not_missing():
+    joining = Partition(replicas=(3, 1, 2), leader=1, isr=(1, 2), adding=(3,))
+    assert risks(joining, min_insync_replicas=2) == Risk(0)
+
+
 def test_a_thin_leader_and_a_thin_next_leader_are_two_risks():
     thin_leader = Partition(logs={1: THIN}, log=WARM)
     thin_next = Partition(logs={2: THIN}, log=WARM)

@@ -44,6 +44,15 @@ def isr_size(fleet: Fleet) -> NDArray[np.int64]:
     return size
 
 
+def settled(fleet: Fleet) -> NDArray[np.int64]:
+    """[P] replicas that ought to be in sync: those a reassignment still adds need not be.
+
+    Source: Partition.isUnderReplicated and OngoingReassignmentState.replicationFactor.
+    """
+    settled: NDArray[np.int64] = (fleet.present & ~fleet.marked(Slot.ADDING)).sum(axis=1)
+    return settled
+
+
 def risks(fleet: Fleet) -> NDArray[np.int32]:
     """[P] the bits of the risks that hold. Partitions no listing described yet have none."""
     described = fleet.described_at_ms != UNKNOWN
@@ -54,7 +63,7 @@ def risks(fleet: Fleet) -> NDArray[np.int32]:
         Risk.OFFLINE: ~has_leader,
         Risk.NO_CLEAN_SUCCESSOR: has_leader & (outcome >= LossOutcome.LAST_KNOWN),
         Risk.UNDER_MIN_ISR: isr < least,
-        Risk.AT_MIN_ISR: (isr == least) & (isr < fleet.assigned),
+        Risk.AT_MIN_ISR: (isr == least) & (isr < settled(fleet)),
         Risk.LEADER_THIN: has_leader & (fleet.of_leader(fleet.coverage) == Coverage.THIN),
         Risk.NEXT_LEADER_THIN: has_leader & (outcome == LossOutcome.CLEAN_THIN),
     }
