@@ -90,6 +90,14 @@ def test_a_large_frame_is_split_and_each_part_names_only_its_own_topics():
     assert len(back[0].rows.column("topic").chunk(0).dictionary) < 300
 
 
+def test_topics_without_ids_of_their_own_stay_apart_when_a_frame_is_split():
+    frame = replicas_frame([Partition(f"topic-{i:03}", topic_id=b"\0") for i in range(300)])
+    for part in encode_parts(frame, 6_000):
+        (back,) = decode(part)
+        topic, topic_id = (back.rows.column(n).chunk(0) for n in ("topic", "topic_id"))
+        assert topic.indices.equals(topic_id.indices)
+
+
 def test_every_table_declares_each_column_once_and_says_what_it_means():
     for table in tables.ALL.values():
         names = [column.name for column in table.columns]
