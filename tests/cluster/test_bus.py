@@ -258,9 +258,16 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
             return True
 
         eventually(taken)
-        found = read_all(reader, 2)
-        assert found[0].value == b"before"
-        assert found[-1].value == b"after"
+        # A paused broker may take what waited in its socket: "lost" is allowed, in its place.
+        found: list[bytes | None] = []
+
+        def arrived() -> bool:
+            found.extend(record.value for record in reader.poll(200))
+            return b"after" in found
+
+        eventually(arrived)
+        assert found[0] == b"before"
+        assert found.index(b"after") >= found.count(b"lost") + 1
 
 
 def test_check_finds_everything_there(config: Config) -> None:
