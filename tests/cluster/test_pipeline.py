@@ -161,7 +161,9 @@ def test_a_killed_broker_is_told_soon_after_kafka_knows(pipeline: Pipeline) -> N
     assert metrics.by_partition("leader")[LED_BY_3, 0] == 1
     assert metrics.by_partition("leader")[LED_BY_3, 1] == 2
     assert metrics.by_partition("leader")[ONLY_ON_3, 0] == -1
-    assert metrics.value("partitions_offline") == 1
+    # Topics of other tests may have lived on that broker alone.
+    offline = [key for key, leader in leaders(pipeline.cluster).items() if leader == -1]
+    assert metrics.value("partitions_offline") == len(offline) >= 1
     # Batches take as long as the machine is busy with other things.
     assert took_s <= max(TELLS_WITHIN_S, INTERVAL_MS / 1_000 + 2 * usual_s)
 

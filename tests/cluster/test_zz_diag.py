@@ -1,0 +1,359 @@
+"""From Kafka to /metrics through three real programs, while brokers and programs are lost."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+
+from streaming import bus
+from streaming.local import processes
+from streaming.local.cluster import LocalCluster
+from tests.cluster import asking
+from tests.cluster.asking import until
+from tests.cluster.pipeline import (
+    DEADLINE_MS,
+    INTERVAL_MS,
+    LIVE_S,
+    STARTS_WITHIN_S,
+    TELLS_WITHIN_S,
+    Pipeline,
+)
+from twin import frames
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+STEADY = "pipeline-steady"
+LED_BY_3 = "pipeline-led-by-3"
+ONLY_ON_3 = "pipeline-only-on-3"
+
+
+@pytest.fixture(scope="module")
+def programs(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """The three programs on three brokers."""
+    asking.whole(cluster)
+    pipeline = Pipeline(cluster, tmp_path_factory.mktemp("pipeline"))
+    pipeline.create_bus()
+    create(
+        cluster,
+        **{STEADY: [[1, 2, 3], [2, 3, 1], [3, 1, 2]], LED_BY_3: [[3, 1], [3, 2]], ONLY_ON_3: [[3]]},
+    )
+    try:
+        pipeline.start("collector", "query", "exporter")
+        yield pipeline
+    finally:
+        pipeline.end()
+
+
+@pytest.fixture
+def pipeline(programs: Pipeline) -> Iterator[Pipeline]:
+    """All programs and brokers as they should be, before the test and after it."""
+    until(lambda: programs.metrics().is_live, STARTS_WITHIN_S, "the pipeline is not live")
+    yield programs
+    for node in programs.cluster.status():
+        if node.state == "paused":
+            programs.cluster.resume(node.id)
+    programs.cluster.start()
+    programs.start(*(name for name in programs.programs if not programs.alive(name)))
+    asking.whole(programs.cluster)
+
+
+def create(cluster: LocalCluster, **topics: list[list[int]]) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    admin.create_topics(
+        {name: {"assignments": dict(enumerate(places))} for name, places in topics.items()},
+        timeout_ms=20_000,
+        wait_for_metadata=True,
+    )
+    admin.close()
+
+
+def delete(cluster: LocalCluster, *topics: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    admin.delete_topics(list(topics), timeout_ms=20_000)
+    admin.close()
+    until(lambda: not {*topics} & {*asking.names(cluster.layout.port(1))}, 20, "it is still there")
+
+
+def leaders(cluster: LocalCluster) -> dict[asking.Key, int]:
+    return {key: s.leader for key, s in asking.partitions(cluster.layout.port(1)).items()}
+
+
+def cycles(pipeline: Pipeline, since_ms: int) -> list[int]:
+    """When the cycles since then were observed."""
+    topic = bus.topics(pipeline.config).observations
+    seen: set[int] = set()
+    with bus.Reader(pipeline.config, [topic], 400) as reader:
+        while not reader.caught_up():
+            for record in reader.poll(200):
+                seen.add(frames.decode(record.value or b"")[0].stamp.observed_at_ms)
+    return sorted(at_ms for at_ms in seen if at_ms >= since_ms)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def test_every_partition_appears_with_its_leader(pipeline: Pipeline) -> None:
+    until(
+        lambda: pipeline.metrics().by_partition("leader") == leaders(pipeline.cluster),
+        30,
+        "metrics and Kafka name different leaders",
+    )
+    metrics = pipeline.metrics()
+    assert metrics.value("partitions") == len(metrics.by_partition("leader"))
+    assert metrics.value("partitions_offline") == 0
+    assert pipeline.get("/healthz")[0] == 200
+
+
+def test_a_paused_broker_did_not_answer_its_rows_age_and_the_others_stay_new(
+    pipeline: Pipeline,
+) -> None:
+    since_ms = now_ms()
+    pipeline.cluster.pause(3)
+    until(lambda: pipeline.metrics().value("broker_answered", broker=3) == 0, 15, "it answers")
+
+    def ages() -> dict[int, float]:
+        replicas = pipeline.partition(STEADY, 0)["replicas"]
+        return {replica["broker"]: replica["age_seconds"] for replica in replicas}
+
+    until(lambda: ages()[3] > 3 + ages()[1], 15, "the row does not age")
+    assert ages()[1] < LIVE_S
+    assert ages()[2] < LIVE_S
+    until_ms = now_ms()
+
+    pipeline.cluster.resume(3)
+    paused = [at_ms for at_ms in cycles(pipeline, since_ms) if at_ms <= until_ms]
+    gaps = [after - before for before, after in pairwise(paused)]
+    # Listing and sampling have a deadline each.
+    assert max(gaps) <= 2 * DEADLINE_MS + INTERVAL_MS + 500, gaps
+    until(lambda: pipeline.metrics().value("broker_answered", broker=3) == 1, 15, "still silent")
+    until(lambda: ages()[3] < 2 + ages()[1], 15, "the row stays old")
+
+
+def test_a_killed_broker_is_told_soon_after_kafka_knows(pipeline: Pipeline) -> None:
+    port = pipeline.cluster.layout.port(1)
+    pipeline.cluster.kill(3)
+    usual_s = 0.0
+
+    def is_fenced() -> bool:
+        nonlocal usual_s
+        usual_s = max(usual_s, pipeline.metrics().age_s)
+        return asking.fenced(port)[3]
+
+    until(is_fenced, 60, "Kafka has not fenced it")
+    fenced_at = time.monotonic()
+    until(
+        lambda: (
+            pipeline.metrics().by_partition("leader") == leaders(pipeline.cluster)
+            and pipeline.metrics().value("broker_fenced", broker=3) == 1
+        ),
+        60,
+        "metrics do not tell",
+    )
+    took_s = time.monotonic() - fenced_at
+    metrics = pipeline.metrics()
+    assert metrics.by_partition("leader")[LED_BY_3, 0] == 1
+    assert metrics.by_partition("leader")[LED_BY_3, 1] == 2
+    assert metrics.by_partition("leader")[ONLY_ON_3, 0] == -1
+    assert metrics.value("partitions_offline") == 1
+    # Batches take as long as the machine is busy with other things.
+    assert took_s <= max(TELLS_WITHIN_S, INTERVAL_MS / 1_000 + 2 * usual_s)
+
+    pipeline.cluster.start()
+    asking.whole(pipeline.cluster)
+    until(
+        lambda: (
+            pipeline.metrics().value("partitions_under_replicated") == 0
+            and pipeline.metrics().value("broker_fenced", broker=3) == 0
+        ),
+        30,
+        "metrics do not tell that it is back",
+    )
+
+
+def test_a_killed_collector_is_seen_by_age_and_goes_on_when_restarted(pipeline: Pipeline) -> None:
+    before = pipeline.metrics()
+    pipeline.kill("collector")
+    until(lambda: pipeline.metrics().age_s > LIVE_S, 2 * LIVE_S, "the observations do not age")
+    assert pipeline.metrics().by_partition("leader") == before.by_partition("leader")
+    back_s = time.time()
+    pipeline.start("collector")
+    until(lambda: pipeline.tells_of(back_s), 30, "no new observations")
+    assert pipeline.metrics().by_partition("leader") == before.by_partition("leader")
+
+
+def test_a_killed_exporter_serves_the_same_again(pipeline: Pipeline) -> None:
+    create(pipeline.cluster, **{"pipeline-told": [[1]]})
+    time.sleep(15)
+    print("EVENTS", pipeline.events())
+    print("API", pipeline.partition("pipeline-told", 0))
+    print(
+        "MET",
+        [l for l in pipeline.get("/metrics")[1].splitlines() if "events_total" in l or "told" in l][
+            :8
+        ],
+    )
+    raise SystemError
+    until(
+        lambda: pipeline.metrics().value("events_total", kind="partition_created"),
+        30,
+        "nothing is told of a new topic",
+    )
+    before = pipeline.metrics()
+    pipeline.kill("exporter")
+    assert pipeline.get("/metrics") == (0, "")
+    pipeline.start("exporter")
+    until(lambda: pipeline.metrics().is_live, 30, "the exporter does not serve")
+    until(
+        lambda: pipeline.metrics().total("events_total") >= before.total("events_total"),
+        10,
+        "counters have gone back",
+    )
+    assert pipeline.metrics().by_partition("leader") == before.by_partition("leader")
+
+
+def test_a_killed_query_goes_on_from_its_checkpoint_and_tells_nothing_twice_differently(
+    pipeline: Pipeline,
+) -> None:
+    jvm = helpers(pipeline.process("query").pid)
+    assert jvm, "Spark has no process of its own"
+    pipeline.kill("query")
+    until(lambda: are_gone(jvm), 30, "Spark goes on")
+    create(pipeline.cluster, **{"pipeline-meanwhile": [[1], [2]]})
+    time_ms = now_ms()
+    until(lambda: len(cycles(pipeline, time_ms)) >= 3, 20, "the collector has stopped")
+    delete(pipeline.cluster, "pipeline-meanwhile")  # over before the query is back
+    back_s = time.time()
+    pipeline.start("query")
+    until(lambda: pipeline.tells_of(back_s), STARTS_WITHIN_S, "the query does not go on")
+    told = unique_events(pipeline)
+    about = [(e["kind"], e["partition"]) for e in told if e.get("topic") == "pipeline-meanwhile"]
+    for number in (0, 1):
+        assert about.count(("partition_created", number)) == 1
+        assert about.count(("partition_deleted", number)) == 1
+
+
+def test_a_query_that_lost_its_checkpoint_is_rebuilt_from_the_observations(
+    pipeline: Pipeline,
+) -> None:
+    before = {event["id"] for event in unique_events(pipeline)}
+    assert pipeline.term("query") == 0
+    pipeline.lose_checkpoint()
+    lost_at_ms = now_ms()
+    pipeline.start("query")
+    until(lambda: pipeline.tells_of(lost_at_ms / 1_000), STARTS_WITHIN_S, "it is not rebuilt")
+    assert pipeline.metrics().by_partition("leader") == leaders(pipeline.cluster)
+    after = [e for e in unique_events(pipeline) if e["at_ms"] < lost_at_ms - LIVE_S * 1_000]
+    assert {event["id"] for event in after} <= before, "the past is told differently"
+
+
+def helpers(pid: int) -> list[int]:
+    """Processes that a process has started, and those they have."""
+    listed = subprocess.run(
+        ["ps", "-axo", "pid=,ppid="], capture_output=True, check=True, text=True
+    )
+    parent = dict(map(int, line.split()) for line in listed.stdout.splitlines())
+    found = [pid]
+    for one in found:  # grows as it is gone through
+        found += [child for child, of in parent.items() if of == one]
+    return found[1:]
+
+
+def are_gone(pids: list[int]) -> bool:
+    return all(processes.state(pid, ()) == "stopped" for pid in pids)
+
+
+def unique_events(pipeline: Pipeline) -> list[dict]:
+    """Every event once; those told again under one id must say the same."""
+    told: dict[str, dict] = {}
+    for event in pipeline.events():
+        assert told.setdefault(event["id"], event) == event
+    return list(told.values())
+
+
+def test_garbage_among_the_observations_is_counted_and_nothing_else_happens(
+    pipeline: Pipeline,
+) -> None:
+    query = pipeline.process("query").pid
+    producer = KafkaProducer(bootstrap_servers=pipeline.cluster.bootstrap)
+    topic = bus.topics(pipeline.config).observations
+    sent = producer.send(topic, b"no frame at all", key=bus.key("real", 0)).get(10)
+    producer.close()
+    until(
+        lambda: pipeline.metrics().value("observations_refused_total", reason="bytes") == 1,
+        20,
+        "it is not counted",
+    )
+    refused = [e for e in unique_events(pipeline) if e["kind"] == "observation_refused"]
+    assert [(e["key"], e["partition"], e["offset"], e["reason"]) for e in refused] == [
+        ("real/0", sent.partition, sent.offset, "bytes")
+    ]
+    counted_s = time.time()
+    until(lambda: pipeline.tells_of(counted_s), 30, "the query has stopped")
+    assert pipeline.alive("query")
+    assert pipeline.process("query").pid == query
+
+
+def test_a_recreated_topic_is_a_new_one_and_nothing_of_the_old_is_left(pipeline: Pipeline) -> None:
+    topic = "pipeline-again"
+
+    def served() -> dict[int, int]:
+        told = pipeline.metrics().by_partition("log_end_offset")
+        return {number: end for (name, number), end in told.items() if name == topic}
+
+    def topic_id() -> str:
+        said = asking.partitions(pipeline.cluster.layout.port(1), [topic])[topic, 0]
+        return base64.urlsafe_b64encode(said.topic_id).rstrip(b"=").decode()
+
+    create(pipeline.cluster, **{topic: [[1, 2], [2, 3], [3, 1]]})
+    producer = KafkaProducer(bootstrap_servers=pipeline.cluster.bootstrap)
+    for number in (0, 1, 2):
+        producer.send(topic, b"old", partition=number).get(10)
+    producer.close()
+    until(lambda: served() == {0: 1, 1: 1, 2: 1}, 20, "the topic does not appear")
+    old = topic_id()
+    assert pipeline.partition(topic, 0)["topic_id"] == old
+
+    delete(pipeline.cluster, topic)
+    create(pipeline.cluster, **{topic: [[3, 1]]})
+    until(lambda: served() == {0: 0}, 20, "the old topic stays")
+    assert topic_id() != old
+    until(lambda: pipeline.partition(topic, 0)["topic_id"] == topic_id(), 10, "the old id stays")
+    assert pipeline.partition(topic, 0)["leader"] == 3
+
+
+def test_losing_a_broker_that_holds_the_bus_delays_the_news_and_loses_nothing(
+    pipeline: Pipeline,
+) -> None:
+    port = pipeline.cluster.layout.port(1)
+    pipeline.cluster.kill(2)
+    until(lambda: asking.fenced(port).get(2), 60, "Kafka has not fenced it")
+    until(
+        lambda: (
+            pipeline.metrics().is_live
+            and pipeline.metrics().by_partition("leader") == leaders(pipeline.cluster)
+            and pipeline.metrics().value("broker_fenced", broker=2) == 1
+        ),
+        60,
+        "metrics do not tell",
+    )
+    assert all(pipeline.alive(name) for name in pipeline.programs)
+    unique_events(pipeline)
+
+
+def test_each_program_ends_when_asked_without_a_word_too_much(programs: Pipeline) -> None:
+    until(lambda: programs.metrics().is_live, STARTS_WITHIN_S, "the pipeline is not live")
+    main = [programs.process(name).pid for name in programs.programs]
+    started = [pid for parent in main for pid in (parent, *helpers(parent))]
+    codes = {name: programs.term(name) for name in programs.programs}
+    assert codes == dict.fromkeys(programs.programs, 0)
+    for name in programs.programs:
+        assert "Traceback" not in programs.log(name), programs.log(name)
+        assert "stopped" in programs.log(name).splitlines()[-1]
+    until(lambda: are_gone(started), 10, "something is left")
