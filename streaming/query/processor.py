@@ -53,7 +53,9 @@ class TwinProcessor(StatefulProcessor):
         fleet = before = fleets.decode(bytes(held[0])) if held is not None else None
         for at_ms in sorted(cycles):
             stamp = cycles[at_ms][0][0].stamp
-            known = fleet or fleets.empty(stamp.cluster, stamp.shard, self._shards)
+            known = fleet
+            if known is None:  # a shard without partitions is known, and falsy
+                known = fleets.empty(stamp.cluster, stamp.shard, self._shards)
             after, changes, refusals = _stepped(shard_key, known, cycles[at_ms])
             fleet = fleet if after is known else after
             for row, why in refusals:

@@ -69,6 +69,19 @@ def test_the_state_carries_over_to_the_next_batch():
     assert [e["text"] for e in events] == ["t-0: replica 3 left the ISR, [1, 2] stay"]
 
 
+def test_a_shard_without_partitions_is_remembered_and_tells_what_changes():
+    def empty(at_ms: int, **brokers) -> list[bytes]:
+        frames = brokers_frame(at_ms=at_ms, **brokers), partitions_frame([], at_ms)
+        return [encode(frame) for frame in frames]
+
+    tester = a_tester()
+    told(tester, *empty(NOW_MS))
+    _, events = told(tester, *empty(NOW_MS + 1_000, fenced=[2]))
+    assert [e["kind"] for e in events] == ["broker_fenced"]
+    _, events = told(tester, *a_cycle(LATER_MS))
+    assert "t-0 was created" in [e["text"] for e in events]
+
+
 def test_a_batch_that_runs_again_says_the_same_again():
     cycles = [*a_cycle(), *a_cycle(LATER_MS, leader=2, epoch=2)]
     assert [e["id"] for e in told(a_tester(), *cycles)[1]] == [
@@ -115,3 +128,11 @@ def test_what_was_seen_before_gives_no_snapshot():
 def test_a_message_may_hold_all_frames_of_a_cycle():
     snapshots, _ = told(a_tester(), join(a_cycle()))
     assert len(snapshots[0].brokers.broker) == 3
+
+
+def test_a_shard_without_partitions_is_known_and_its_first_topic_is_news():
+    tester = a_tester()
+    told(tester, encode(brokers_frame()), encode(partitions_frame([])))
+    _, events = told(tester, *a_cycle(LATER_MS))
+    assert [e["kind"] for e in events] == ["partition_created"]
+    assert told(tester, encode(partitions_frame([]))) == ([], [])  # a late one
