@@ -157,7 +157,8 @@ def a_fleet(
         partitions_frame(told, at_ms),
         replicas_frame(told, at_ms),
     ]
-    return step(since or fleets.empty("c", 0, 1), frames, at_ms)[0]
+    before = fleets.empty("c", 0, 1) if since is None else since  # one without rows is falsy
+    return step(before, frames, at_ms)[0]
 
 
 def _frame(table: Table, at_ms: int, stamp: Mapping[str, Any], **columns: Any) -> Frame:
