@@ -176,7 +176,7 @@ class _Teller:
                 )
 
     def _say(self, row: int, kind: str, text: str, of: Fleet | None = None, **more: Any) -> None:
-        fleet = of or self.after
+        fleet = self.after if of is None else of
         topic, partition = (
             str(fleet.topics.topic[fleet.topic_index[row]]),
             int(fleet.partition[row]),
