@@ -10,7 +10,7 @@ def main() -> None:
     """Run the parts; each prints its figures as it has them."""
     import_module("tests.bench.step").main()
     import_module("tests.bench.exporter").main()
-    import_module("tests.bench.collector").main()
+    import_module("tests.bench.collector").main([])
     import_module("tests.bench.end_to_end").main(sys.argv[1:])
 
 
