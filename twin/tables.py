@@ -278,5 +278,3 @@ STATE: Final = {
 ALL: Final = OBSERVATIONS | STATE
 
 SAMPLE_COLUMNS: Final = tuple(c.name for c in _SAMPLE)
-TOPIC_CONFIG_COLUMNS: Final = tuple(c.name for c in _TOPIC_CONFIG)
-CLUSTER_CONFIG_COLUMNS: Final = tuple(c.name for c in _CLUSTER_CONFIG)
