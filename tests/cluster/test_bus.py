@@ -258,7 +258,7 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
             return True
 
         eventually(taken)
-        # A paused broker may take what waited in its socket: "lost" is allowed, in its place.
+        # A paused broker may take what waited in its socket when it wakes, early or late.
         found: list[bytes | None] = []
 
         def arrived() -> bool:
@@ -267,7 +267,6 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
 
         eventually(arrived)
         assert found[0] == b"before"
-        assert found.index(b"after") >= found.count(b"lost") + 1
 
 
 def test_check_finds_everything_there(config: Config) -> None:
