@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from twin import frames, tables
 from twin.frames import Frame, FrameRefused, Stamp
+from twin.sparse import SPARSE, Fetches, Joins, Shrinks, Sparse
 from twin.tables import CLUSTER_WIDE, NO_BROKER, NOT_SET, UNKNOWN, Slot
 
 Array = NDArray[Any]
@@ -90,6 +91,9 @@ class Fleet:
     topics: Topics
     configs: Configs
     brokers: Brokers
+    joins: Joins
+    shrinks: Shrinks
+    fetches: Fetches
     # [P]
     topic_index: Array
     partition: Array
@@ -184,6 +188,9 @@ class Fleet:
 
 def empty(cluster: str, shard: int, shards: int) -> Fleet:
     """A shard nobody has told anything about."""
+    rows: dict[str, Any] = {name: kind.none() for name, kind in SPARSE.items()}
+    rows |= {name: blank(_PARTITION[name], 0) for name in PARTITION_COLUMNS}
+    rows |= {name: blank(_REPLICA[name], (0, 1)) for name in REPLICA_COLUMNS}
     return Fleet(
         cluster=cluster,
         shard=shard,
@@ -194,15 +201,16 @@ def empty(cluster: str, shard: int, shards: int) -> Fleet:
         topics=Topics(np.zeros(0, object), np.zeros(0, object)),
         configs=Configs(*(blank(c, 0) for c in tables.FLEET_CONFIGS.columns)),
         brokers=Brokers(*(blank(c, 0) for c in tables.FLEET_BROKERS.columns)),
-        **{name: blank(_PARTITION[name], 0) for name in PARTITION_COLUMNS},
-        **{name: blank(_REPLICA[name], (0, 1)) for name in REPLICA_COLUMNS},
+        **rows,
     )
 
 
 def rearranged(fleet: Fleet, rows: Array) -> dict[str, Any]:
-    """The [P] and [P, R] columns with their rows picked by index; -1 makes a blank row."""
+    """Everything of partitions with their rows picked by index; -1 makes a blank row."""
     made = rows < 0
-    columns: dict[str, Any] = {}
+    to = np.full(len(fleet), UNKNOWN, np.intp)
+    to[rows[~made]] = np.flatnonzero(~made)
+    columns: dict[str, Any] = {name: getattr(fleet, name).moved(to) for name in SPARSE}
     for name in (*PARTITION_COLUMNS, *REPLICA_COLUMNS):
         old = getattr(fleet, name)
         if made.any():
@@ -228,7 +236,7 @@ def widened(fleet: Fleet, slots: int) -> Fleet:
 
 
 def encode(fleet: Fleet) -> bytes:
-    """The fleet as one message: six frames back to back."""
+    """The fleet as one message: a frame for each of its tables, back to back."""
     return frames.join(frames.encode(frame) for frame in _frames(fleet, 0, 1))
 
 
@@ -272,6 +280,11 @@ def decode(message: bytes) -> Fleet:
         or len(cluster["listed_at_ms"]) != 1
     ):
         raise FrameRefused("rows", f"{int(used.sum())} replicas announced, not the ones sent")
+    rows: dict[str, Any] = {k: kind(**columns[f"fleet.{k}"]) for k, kind in SPARSE.items()}
+    if any((sparse.row < 0).any() or (sparse.row >= len(used)).any() for sparse in rows.values()):
+        raise FrameRefused("rows", "a row speaks of a partition that is not there")
+    rows |= partitions
+    rows |= {name: _matrix(replicas[name], used, _REPLICA[name]) for name in REPLICA_COLUMNS}
     bits = int.from_bytes(cluster["listed_parts"][0], "little")
     return Fleet(
         cluster=stamp.cluster,
@@ -287,8 +300,7 @@ def decode(message: bytes) -> Fleet:
         topics=Topics(**columns["fleet.topics"]),
         configs=Configs(**columns["fleet.configs"]),
         brokers=Brokers(**columns["fleet.brokers"]),
-        **partitions,
-        **{name: _matrix(replicas[name], used, _REPLICA[name]) for name in REPLICA_COLUMNS},
+        **rows,
     )
 
 
@@ -344,6 +356,7 @@ def _frames(fleet: Fleet, part: int, parts: int) -> list[Frame]:
             )
             for name in REPLICA_COLUMNS
         },
+        **{f"fleet.{name}": _plain(getattr(fleet, name)) for name in SPARSE},
     }  # fmt: skip
     return [
         Frame(
@@ -365,7 +378,7 @@ def _frames(fleet: Fleet, part: int, parts: int) -> list[Frame]:
     ]
 
 
-def _plain(table: Topics | Configs | Brokers) -> dict[str, Array]:
+def _plain(table: Topics | Configs | Brokers | Sparse) -> dict[str, Array]:
     return {field.name: getattr(table, field.name) for field in fields(table)}
 
 

@@ -88,6 +88,7 @@ class Table:
 
 
 _I8, _U8, _I16, _I32, _I64 = pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.int64()
+_F64 = pa.float64()
 _TEXT, _UUID = pa.dictionary(_I32, pa.string()), pa.dictionary(_I32, pa.binary(16))
 
 _PARTITION_KEY = (
@@ -188,6 +189,29 @@ CONFIGS = Table(
     ),
 )
 
+FETCHES = Table(
+    "fetches",
+    1,
+    "One row a completed fetch of a follower, of one partition: an event, not a sample.",
+    (
+        *_PARTITION_KEY,
+        Column("leader", _I32, "broker id that answered"),
+        Column("broker", _I32, "broker id of the follower"),
+        Column("broker_epoch", _I64, "the follower's broker epoch, -1 if it told none"),
+        Column("leader_epoch", _I32, "leader epoch the follower named"),
+        Column("arrived_at_ms", _I64, "when the request arrived"),
+        Column("completed_at_ms", _I64, "when it left the purgatory"),
+        Column("queue_ms", _I32, "time it waited for a request handler"),
+        Column("local_ms", _I32, "time the leader worked on it"),
+        Column("remote_ms", _I32, "time it was parked until there was something to send"),
+        Column("fetch_offset", _I64, "the follower's log end"),
+        Column("log_start_offset", _I64, "the follower's log start"),
+        Column("leader_end_offset", _I64, "the leader's log end at the arrival, -1 if unknown"),
+        Column("high_watermark", _I64, "the answer's high watermark, -1 if it told none"),
+        Column("error_code", _I16, "Kafka error code of the answer, 0 if none", fill=0),
+    ),
+)
+
 FLEET_CLUSTER = Table(
     "fleet.cluster",
     1,
@@ -263,7 +287,65 @@ FLEET_REPLICAS = Table(
     ),
 )
 
-OBSERVATIONS: Final = {t.kind: t for t in (BROKERS, PARTITIONS, REPLICAS, CONFIGS)}
+_ROW = Column("row", _I32, "row in fleet.partitions")
+
+FLEET_JOINS = Table(
+    "fleet.joins",
+    1,
+    "State and findings: one row a replica that is joining, with the road it has come.",
+    (
+        _ROW,
+        Column("broker", _I32, "broker id"),
+        Column("since_ms", _I64, "when it was first seen joining"),
+        Column("path", _I8, "the path it took (Path), -1 while nobody can tell"),
+        Column("start_offset", _I64, "the first offset it copied"),
+        Column("end_offset", _I64, "its log end"),
+        Column("sampled_at_ms", _I64, "when that was sampled"),
+        Column("moved_at_ms", _I64, "when its log end was last seen to move"),
+        Column("records_per_s", _F64, "rate it copies at, a moving average"),
+        Column("end_before_offset", _I64, "its log end as the last cycle left it"),
+        Column("sampled_before_ms", _I64, "when that was sampled"),
+        Column("moved_before_ms", _I64, "moved_at_ms as the last cycle left it"),
+        Column("records_per_s_before", _F64, "records_per_s as the last cycle left it"),
+    ),
+)
+
+FLEET_SHRINKS = Table(
+    "fleet.shrinks",
+    1,
+    "Findings: one row a replica that left the ISR lately, and why.",
+    (
+        _ROW,
+        Column("leader", _I32, "who led when it left"),
+        Column("broker", _I32, "who left"),
+        Column("at_ms", _I64, "when that was seen"),
+        Column("back_at_ms", _I64, "when it was seen in the ISR again"),
+        Column("verdict", _I8, "who was to blame (Verdict)"),
+        Column("evidence", _I32, "what speaks for it (Evidence bits)", fill=0),
+        Column("kept_by_solution_1", _I8, "KIP-501's solution 1 would have kept it (tri-state)"),
+        Column("handover_to", _I32, "who would lead by its second solution, -1 for nobody"),
+        Column("handover_thin", _I8, "that leader has too little local log (tri-state)"),
+    ),
+)
+
+FLEET_FETCHES = Table(
+    "fleet.fetches",
+    1,
+    "State: one row a follower whose fetches are known, as its leader keeps books on it.",
+    (
+        _ROW,
+        Column("broker", _I32, "broker id of the follower"),
+        Column("leader", _I32, "broker id of the leader that keeps the books"),
+        Column("leader_epoch", _I32, "leader epoch they hold for"),
+        Column("log_start_offset", _I64, "the follower's log start"),
+        Column("log_end_offset", _I64, "the follower's log end"),
+        Column("leader_end_offset", _I64, "the leader's log end at the last fetch"),
+        Column("fetched_at_ms", _I64, "when the last fetch arrived"),
+        Column("caught_up_at_ms", _I64, "when it was last caught up, by the leader's books"),
+    ),
+)
+
+OBSERVATIONS: Final = {t.kind: t for t in (BROKERS, PARTITIONS, REPLICAS, CONFIGS, FETCHES)}
 STATE: Final = {
     t.kind: t
     for t in (
@@ -273,6 +355,9 @@ STATE: Final = {
         FLEET_BROKERS,
         FLEET_PARTITIONS,
         FLEET_REPLICAS,
+        FLEET_JOINS,
+        FLEET_SHRINKS,
+        FLEET_FETCHES,
     )
 }
 ALL: Final = OBSERVATIONS | STATE

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from twin.fleet import PARTITION_COLUMNS, REPLICA_COLUMNS, Array, Fleet, widened
+from twin.sparse import SPARSE
 from twin.tables import UNKNOWN
 
 SETS_KEPT: Final = 4
@@ -67,7 +69,16 @@ def joined(parts: Sequence[Fleet]) -> Fleet | None:
         name: np.concatenate([getattr(part, name) for part in wide])
         for name in (*PARTITION_COLUMNS, *REPLICA_COLUMNS)
     }
-    return replace(first, **columns) if _in_order(columns) else None
+    if not _in_order(columns):
+        return None
+    begins = np.cumsum([0, *map(len, parts)])
+    for name in SPARSE:
+        tables = [
+            getattr(part, name).moved(np.arange(len(part)) + begin)
+            for part, begin in zip(parts, begins, strict=False)
+        ]
+        columns[name] = reduce(lambda one, other: one.with_rows(other), tables)
+    return replace(first, **columns)
 
 
 def _in_order(columns: dict[str, Array]) -> bool:
