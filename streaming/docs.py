@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twin.metrics import METRICS
 from twin.rules.election import LossOutcome
-from twin.rules.risks import SENTENCE, Risk
+from twin.rules.risks import RULES
 from twin.tables import ALL, Table
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -50,8 +50,18 @@ def metrics() -> str:
         "`rule`: `kafka` (Kafka 4.x today), `kip1303` (KIP-1303, not in any Kafka yet).",
         "",
     ]
-    lines += ["| `risk` | meaning |", "|---|---|"]
-    lines += [f"| `{str(risk.name).lower()}` | {SENTENCE[risk]} |" for risk in Risk]
+    lines += [
+        "A `risk` opens when its condition has held for so long, and closes when it has been gone",
+        "for so long; both in seconds.",
+        "",
+        "| `risk` | `severity` | meaning | opens after | closes after | source |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{rule.name}` | {rule.severity} | {rule.sentence} | {rule.open_after_ms / 1000:g}"
+        f" | {rule.close_after_ms / 1000:g} | {rule.source} |"
+        for rule in RULES
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from twin.fleet import Array, Fleet
-from twin.rules.risks import SENTENCE, Risk
+from twin.rules.risks import RULES
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
 
 BROKER_EVENTS_SHARD: Final = 0
@@ -143,12 +143,12 @@ class _Teller:
     def _risks(self, old: Array, new: Array) -> None:
         was, now = self.before.risks[old], self.after.risks[new]
         for i in np.flatnonzero(was != now):
-            for risk in Risk:
-                word = str(risk.name).lower()
-                if now[i] & ~was[i] & risk:
-                    self._say(new[i], "risk_opened", f"{{p}}: {SENTENCE[risk]}", detail=word)
-                elif was[i] & ~now[i] & risk:
-                    self._say(new[i], "risk_closed", f"{{p}}: no longer {word}", detail=word)
+            for rule in RULES:
+                if now[i] & ~was[i] & rule.risk:
+                    self._say(new[i], "risk_opened", f"{{p}}: {rule.sentence}", detail=rule.name)
+                elif was[i] & ~now[i] & rule.risk:
+                    text = f"{{p}}: no longer {rule.name}"
+                    self._say(new[i], "risk_closed", text, detail=rule.name)
 
     def brokers(self) -> None:
         """Brokers that came, went, were fenced, or stopped answering."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from twin import frames, tables
 from twin.frames import Frame, FrameRefused, Stamp
-from twin.sparse import SPARSE, Fetches, Joins, Shrinks, Sparse
+from twin.sparse import SPARSE, Fetches, Joins, Pending, Shrinks, Sparse
 from twin.tables import CLUSTER_WIDE, NO_BROKER, NOT_SET, UNKNOWN, Slot
 
 Array = NDArray[Any]
@@ -87,10 +87,12 @@ class Fleet:
     shards: int
     observed_at_ms: int  # newest cycle seen, UNKNOWN before the first
     cycle: int
+    before_at_ms: int  # the cycle before it
     listing: Listing
     topics: Topics
     configs: Configs
     brokers: Brokers
+    pending: Pending
     joins: Joins
     shrinks: Shrinks
     fetches: Fetches
@@ -109,7 +111,15 @@ class Fleet:
     next_leader_kip1303: Array
     next_outcome_kafka: Array
     next_outcome_kip1303: Array
+    appended_per_s: Array
+    appended_before_per_s: Array
+    anchor_offset: Array
+    anchor_at_ms: Array
+    election: Array
+    cold_read_records: Array
     risks: Array
+    risks_seen: Array
+    risks_before: Array
     # [P, R]
     broker: Array
     slot: Array
@@ -127,6 +137,7 @@ class Fleet:
     caught_up_before_ms: Array
     in_sync: Array
     coverage: Array
+    out_of_range: Array
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -197,6 +208,7 @@ def empty(cluster: str, shard: int, shards: int) -> Fleet:
         shards=shards,
         observed_at_ms=UNKNOWN,
         cycle=UNKNOWN,
+        before_at_ms=UNKNOWN,
         listing=Listing(),
         topics=Topics(np.zeros(0, object), np.zeros(0, object)),
         configs=Configs(*(blank(c, 0) for c in tables.FLEET_CONFIGS.columns)),
@@ -292,6 +304,7 @@ def decode(message: bytes) -> Fleet:
         shards=stamp.shards,
         observed_at_ms=stamp.observed_at_ms,
         cycle=stamp.cycle,
+        before_at_ms=int(cluster["before_at_ms"][0]),
         listing=Listing(
             at_ms=int(cluster["listed_at_ms"][0]),
             parts_seen=frozenset(i for i in range(bits.bit_length()) if bits >> i & 1),
@@ -342,6 +355,7 @@ def _frames(fleet: Fleet, part: int, parts: int) -> list[Frame]:
             "listed_parts": np.array([bits.to_bytes((bits.bit_length() + 7) // 8, "little"), None],
                                      object)[:-1],
             "listing_whole_at_ms": np.array([fleet.listing.whole_at_ms], np.int64),
+            "before_at_ms": np.array([fleet.before_at_ms], np.int64),
         },
         "fleet.topics": _plain(fleet.topics),
         "fleet.configs": _plain(fleet.configs),

@@ -28,6 +28,7 @@ from twin.fleet import (
     widened,
 )
 from twin.frames import Frame, FrameRefused
+from twin.hysteresis import still_pending
 from twin.rows import refuse_duplicate_rows, refuse_duplicates, rows_of, without
 from twin.tables import CLUSTER_WIDE, CONFIGS, FLEET_REPLICAS, NO_BROKER, SAMPLE_COLUMNS, UNKNOWN
 
@@ -62,14 +63,23 @@ def merge(fleet: Fleet, frame: Frame) -> Fleet:
 
 def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
     """Set aside what the last cycle left: this cycle's findings derive from it, in any order."""
+    end = fleet.of_leader(fleet.log_end_offset)
+    end_at_ms = fleet.of_leader(fleet.sampled_at_ms)
+    anchored = fleet.anchor_offset != UNKNOWN
     return replace(
         fleet,
         configs=_used_configs(fleet),
         observed_at_ms=at_ms,
+        before_at_ms=fleet.observed_at_ms,
         cycle=cycle,
         caught_up_before_ms=fleet.caught_up_at_ms,
-        leader_end_before_offset=fleet.of_leader(fleet.log_end_offset),
-        leader_end_before_at_ms=fleet.of_leader(fleet.sampled_at_ms),
+        leader_end_before_offset=end,
+        leader_end_before_at_ms=end_at_ms,
+        anchor_offset=np.where(anchored, fleet.anchor_offset, end),
+        anchor_at_ms=np.where(anchored, fleet.anchor_at_ms, end_at_ms),
+        appended_before_per_s=fleet.appended_per_s,
+        risks_before=fleet.risks,
+        pending=still_pending(fleet),
     )
 
 

@@ -59,6 +59,14 @@ class Sparse:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Pending(Sparse):
+    """Risks that wait to be opened or closed."""
+
+    risk: Array
+    since_ms: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Joins(Sparse):
     """Replicas that are joining."""
 
@@ -106,6 +114,7 @@ class Fetches(Sparse):
 
 
 TABLE_OF: Final[dict[type[Sparse], Table]] = {
+    Pending: tables.FLEET_PENDING,
     Joins: tables.FLEET_JOINS,
     Shrinks: tables.FLEET_SHRINKS,
     Fetches: tables.FLEET_FETCHES,

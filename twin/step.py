@@ -11,11 +11,14 @@ from dataclasses import replace
 from twin.changes import Change, changes
 from twin.fleet import Fleet
 from twin.frames import Frame
+from twin.hysteresis import settle
 from twin.merge import merge
+from twin.rules.balance import election
 from twin.rules.coverage import coverage
 from twin.rules.election import next_leaders
+from twin.rules.growth import appended_per_s
 from twin.rules.replication import caught_up_at_ms, in_sync
-from twin.rules.risks import risks
+from twin.rules.risks import seen
 
 
 def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet, list[Change]]:
@@ -50,4 +53,7 @@ def assess(fleet: Fleet, now_ms: int) -> Fleet:
         next_leader_kip1303=leaders.kip1303,
         next_outcome_kip1303=leaders.kip1303_outcome,
     )
-    return replace(fleet, risks=risks(fleet))
+    fleet = replace(fleet, appended_per_s=appended_per_s(fleet), election=election(fleet))
+    fleet = replace(fleet, risks_seen=seen(fleet, now_ms))
+    open_now, pending = settle(fleet, now_ms)
+    return replace(fleet, risks=open_now, pending=pending)

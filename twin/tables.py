@@ -61,6 +61,13 @@ class Coverage(IntEnum):
     ASSUMED = 2  # a number it depends on is unknown: eligible by the KIP's rule
 
 
+class Election(IntFlag):
+    """What the order of KIP-1303 does to a partition's leadership as it stands."""
+
+    THIN_LEADER_KEPT = 1  # the first in its order cannot lead, so a thin leader stays
+    BALANCER_NOOP = 2  # each round of leader balancing finds it and moves nothing
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: ``dtype`` is its Arrow type, ``fill`` what a row holds before anyone told."""
@@ -220,6 +227,7 @@ FLEET_CLUSTER = Table(
         Column("listed_at_ms", _I64, "cycle whose partitions are being listed"),
         Column("listed_parts", pa.binary(), "a bit for each part of the listing seen", fill=b""),
         Column("listing_whole_at_ms", _I64, "newest cycle whose listing was complete"),
+        Column("before_at_ms", _I64, "the cycle before the newest"),
     ),
 )
 
@@ -267,7 +275,17 @@ FLEET_PARTITIONS = Table(
         Column("next_leader_kip1303", _I32, "the same under KIP-1303"),
         Column("next_outcome_kafka", _I8, "how safe that leader is (LossOutcome)"),
         Column("next_outcome_kip1303", _I8, "the same under KIP-1303"),
-        Column("risks", _I32, "bits of the risks that hold (Risk)", fill=0),
+        Column("appended_per_s", _F64, "records written a second, a moving average"),
+        Column("appended_before_per_s", _F64, "the same as the last cycle left it"),
+        Column("anchor_offset", _I64, "leader's log end when the twin first saw it"),
+        Column("anchor_at_ms", _I64, "when that was"),
+        Column("election", _U8, "what KIP-1303 does to its leadership now (Election)", fill=0),
+        Column("cold_read_records", _I64,
+               "offsets consumers read from remote storage though a replica has them on disk",
+               fill=0),
+        Column("risks", _I32, "bits of the risks that are open (Risk)", fill=0),
+        Column("risks_seen", _I32, "bits of the risks whose condition holds now", fill=0),
+        Column("risks_before", _I32, "risks as the last cycle left it", fill=0),
     ),
 )  # fmt: skip
 
@@ -284,10 +302,24 @@ FLEET_REPLICAS = Table(
         Column("caught_up_before_ms", _I64, "the same as the last cycle left it"),
         Column("in_sync", _I8, "caught up by Kafka's rule (tri-state)"),
         Column("coverage", _I8, "enough local log to lead (Coverage)", fill=Coverage.ASSUMED),
+        Column(
+            "out_of_range", _U8, "cases in which it would answer out of range (OutOfRange)", fill=0
+        ),
     ),
 )
 
 _ROW = Column("row", _I32, "row in fleet.partitions")
+
+FLEET_PENDING = Table(
+    "fleet.pending",
+    1,
+    "State: one row a risk that has begun or ceased to hold, and waits to be opened or closed.",
+    (
+        _ROW,
+        Column("risk", _I32, "the bit (Risk)", fill=0),
+        Column("since_ms", _I64, "since when it holds, or no longer holds"),
+    ),
+)
 
 FLEET_JOINS = Table(
     "fleet.joins",
@@ -355,6 +387,7 @@ STATE: Final = {
         FLEET_BROKERS,
         FLEET_PARTITIONS,
         FLEET_REPLICAS,
+        FLEET_PENDING,
         FLEET_JOINS,
         FLEET_SHRINKS,
         FLEET_FETCHES,

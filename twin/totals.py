@@ -7,37 +7,53 @@ and say of how many replicas the coverage is assumed.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
-from typing import Final
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
 
 import numpy as np
 
 from twin.fleet import Array, Fleet, empty
-from twin.rules.coverage import held_bytes
+from twin.rules.balance import (
+    NEVER,
+    balanced,
+    rack_names,
+    racks_of,
+    report_traffic,
+    seconds_to_eligible,
+)
+from twin.rules.coverage import held_bytes, timestamp_suspect
 from twin.rules.election import LossOutcome, effective_min_isr
-from twin.rules.risks import Risk, isr_size, settled
-from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
+from twin.rules.risks import RULES as RISKS
+from twin.rules.risks import expected_isr, isr_size
+from twin.tables import NO_BROKER, UNKNOWN, Coverage, Election, Slot
 
 RULES = ("kafka", "kip1303")
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counters by name; those of brokers and topics by (name, broker) or (name, topic)."""
+    """Counters by name; those of brokers, racks and topics by (name, broker) and so on."""
 
     cluster: Counter[str] = field(default_factory=Counter)
     risk: Counter[str] = field(default_factory=Counter)
     broker: Counter[tuple[str, int]] = field(default_factory=Counter)
     loss: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    rack: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reports_per_hour: Counter[str] = field(default_factory=Counter)
+    seconds_to_balance: dict[str, float] = field(default_factory=dict)  # of racks: the longest
     topic: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __add__(self, other: Totals) -> Totals:
-        joined = {}
+        joined: dict[str, Any] = {}
         for part in fields(Totals):
-            counts: Counter[object] = Counter(getattr(self, part.name))
-            counts.update(getattr(other, part.name))
-            joined[part.name] = counts
-        return Totals(**joined)  # type: ignore[arg-type]
+            ours, theirs = getattr(self, part.name), getattr(other, part.name)
+            if isinstance(ours, Counter):
+                joined[part.name] = Counter(ours)
+                joined[part.name].update(theirs)
+            else:
+                racks = ours.keys() | theirs.keys()
+                joined[part.name] = {r: max(ours.get(r, 0.0), theirs.get(r, 0.0)) for r in racks}
+        return Totals(**joined)
 
 
 def totals(fleet: Fleet) -> Totals:
@@ -51,20 +67,27 @@ def totals(fleet: Fleet) -> Totals:
     for name, where in {
         "partitions": np.ones(len(fleet), bool),
         "partitions_offline": described & ~has_leader,
-        "partitions_under_replicated": described & (isr < settled(fleet)),
+        "partitions_under_replicated": described & (isr < expected_isr(fleet)),
         "partitions_under_min_isr": described & (isr < least),
         "partitions_at_min_isr": described & (isr == least),
         "partitions_leader_not_preferred":
             described & has_leader & (fleet.leader != fleet.broker[:, 0]),
         "partitions_leader_thin": described & (thin & fleet.leads).any(axis=1),
+        "partitions_thin_leader_kept": (fleet.election & Election.THIN_LEADER_KEPT) != 0,
+        "partitions_balancer_noop": (fleet.election & Election.BALANCER_NOOP) != 0,
         "replicas": present,
         "replicas_coverage_assumed": present & (fleet.coverage == Coverage.ASSUMED),
         "replicas_local_log_unknown": present & (held_bytes(fleet) == UNKNOWN),
+        "replicas_timestamp_suspect":
+            present & timestamp_suspect(fleet, fleet.observed_at_ms),
     }.items():  # fmt: skip
         told.cluster[name] = int(where.sum())
-    for risk in Risk:
-        told.risk[str(risk.name).lower()] = int(((fleet.risks & risk) != 0).sum())
+    for rule in RISKS:
+        told.risk[rule.name] = int(((fleet.risks & rule.risk) != 0).sum())
     _of_brokers(fleet, told, isr, least, thin)
+    _of_racks(fleet, told)
+    for name, reports in asdict(report_traffic(fleet, fleet.observed_at_ms)).items():
+        told.reports_per_hour[name] = int(reports.sum())
     _of_topics(fleet, told)
     return told
 
@@ -103,6 +126,31 @@ def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Arra
         for key, count in _summed(fleet.leader[led].astype(np.int64) * kinds + outcome[led], None):
             broker, which = divmod(key, kinds)
             told.loss[broker, rule, LossOutcome(which).name.lower()] = count
+
+
+def _of_racks(fleet: Fleet, told: Totals) -> None:
+    """Leaders by rack, now and once leaders are balanced under either rule; thin replicas 0."""
+    names = rack_names(fleet)
+    then = balanced(fleet)
+    thin = (fleet.coverage[:, 0] == Coverage.THIN) & fleet.present[:, 0]
+    heals_in = seconds_to_eligible(fleet, fleet.observed_at_ms)[:, 0]
+    for name, brokers in (
+        ("leaders_now", fleet.leader),
+        ("leaders_kafka", then.kafka),
+        ("leaders_kip1303", then.kip1303),
+        ("preferred_thin", fleet.broker[thin, 0]),
+        ("preferred_never_eligible", fleet.broker[thin & (heals_in == NEVER), 0]),
+        ("preferred_eligible_unknown", fleet.broker[thin & np.isnan(heals_in), 0]),
+    ):
+        rack = racks_of(fleet, brokers)
+        counts = np.bincount(rack[rack != UNKNOWN], minlength=len(names))
+        for rack_name, count in zip(names, counts.tolist(), strict=True):
+            told.rack[name, rack_name] = count
+    preferred = racks_of(fleet, fleet.broker[:, 0])
+    waits = thin & np.isfinite(heals_in)
+    for i, rack_name in enumerate(names):
+        here = heals_in[waits & (preferred == i)]
+        told.seconds_to_balance[rack_name] = float(here.max(initial=0.0))
 
 
 def _of_topics(fleet: Fleet, told: Totals) -> None:

@@ -16,7 +16,7 @@ from twin.fleet import Array, Fleet
 from twin.rules.coverage import held_bytes, span_ms
 from twin.rules.election import LossOutcome, effective_min_isr
 from twin.rules.replication import lag_records
-from twin.rules.risks import SENTENCE, Risk
+from twin.rules.risks import RULES as RISKS
 from twin.tables import SAMPLE_COLUMNS, UNKNOWN, Coverage, PendingUpload, Slot
 from twin.totals import COUNTS, RULES
 
@@ -150,11 +150,12 @@ def summary(cluster: str, picture: Picture, now_ms: int) -> dict[str, Any]:
         **{name: counts[name] if known else None for name in COUNTS},
         "at_risk": at_risk if known else None,
         "risks": {
-            str(risk.name).lower(): {
-                "partitions": picture.totals.risk[str(risk.name).lower()] if known else None,
-                "meaning": SENTENCE[risk],
+            rule.name: {
+                "partitions": picture.totals.risk[rule.name] if known else None,
+                "severity": rule.severity,
+                "meaning": rule.sentence,
             }
-            for risk in Risk
+            for rule in RISKS
         },
         "thin_replicas": thin if known else None,
         "observations_refused": sum(picture.refused.values()),
@@ -201,7 +202,7 @@ def _rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any]]:
                 "leader": int(fleet.leader[row]) if described[row] else None,
                 "leader_epoch": _known(fleet.leader_epoch[row]),
                 "min_isr": int(least[row]),
-                "risks": [str(risk.name).lower() for risk in Risk if int(fleet.risks[row]) & risk],
+                "risks": [rule.name for rule in RISKS if int(fleet.risks[row]) & rule.risk],
                 "if_leader_lost": {
                     rule: {
                         "leader": int(getattr(fleet, f"next_leader_{rule}")[row]),

@@ -29,7 +29,9 @@ from streaming.exporter.series import (
 from streaming.exporter.view import Picture, Piece
 from twin.fleet import Fleet
 from twin.metrics import METRICS, Metric
+from twin.rules.risks import BY_NAME
 from twin.tables import UNKNOWN
+from twin.totals import Totals
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -143,7 +145,10 @@ class Renderer:
         for name, count in totals.cluster.items():
             say(name, count)
         for risk, count in totals.risk.items():
-            say("partitions_at_risk", count, risk=risk)
+            say("partitions_at_risk", count, risk=risk, severity=BY_NAME[risk].severity)
+        for report, count in totals.reports_per_hour.items():
+            say("kip1303_reports_per_second", count / 3600, report=report)
+        _racks(totals, say)
         if self._config.granularity != "cluster":
             for (name, topic), count in totals.topic.items():
                 say(f"topic_{name}", count, topic=topic)
@@ -174,6 +179,22 @@ class Renderer:
     def _labels(self, **labels: object) -> str:
         more = "".join(f',{name}="{escaped(str(value))}"' for name, value in labels.items())
         return f'cluster="{self._cluster}"{more}'
+
+
+def _racks(totals: Totals, say: _Say) -> None:
+    leaders: defaultdict[str, list[int]] = defaultdict(list)
+    for (name, rack), count in sorted(totals.rack.items()):
+        if name.startswith("leaders_"):
+            rule = name.removeprefix("leaders_")
+            leaders[rule].append(count)
+            say("rack_leaders", count, rack=rack, rule=rule)
+        else:
+            say(f"rack_{name}", count, rack=rack)
+    for rule, counts in leaders.items():
+        if sum(counts):
+            say("rack_leader_skew", max(counts) * len(counts) / sum(counts), rule=rule)
+    for rack, seconds in totals.seconds_to_balance.items():
+        say("rack_seconds_to_balance", seconds, rack=rack)
 
 
 class _Say(Protocol):

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from twin.fleet import Array, Fleet
-from twin.rules.coverage import held_bytes, span_ms
+from twin.rules import upload
+from twin.rules.balance import seconds_to_eligible
+from twin.rules.coverage import held_bytes, span_ms, timestamp_suspect
 from twin.rules.replication import lag_records
-from twin.rules.risks import Risk, isr_size
+from twin.rules.risks import RULES, isr_size
 from twin.tables import UNKNOWN, Coverage, Slot
 
 LEADER_OFFSETS = (
@@ -87,12 +89,16 @@ def partition_series(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list[s
         "elr_size": _or_unknown(elr, described & fleet.elr_known[rows]),
         "replicas": _or_unknown(fleet.assigned[rows], described),
     }
+    values["upload_lag_records"] = upload.lag_records(fleet)[rows]
     for name in LEADER_OFFSETS:
         values[name] = fleet.of_leader(getattr(fleet, name))[rows]
     # A missing leader is a value: that there is none is known.
     yield _family("partition_leader", text, fleet.leader[rows], described)
     for name, value in values.items():
         yield _family(f"partition_{name}", text, value, value != UNKNOWN)
+    rate, lag_bytes = fleet.appended_per_s[rows], upload.lag_bytes(fleet)[rows]
+    yield _family("partition_appended_records_per_second", text, rate, rate != UNKNOWN)
+    yield _family("partition_upload_lag_bytes", text, lag_bytes, ~np.isnan(lag_bytes))
     lines = []
     for rule in ("kafka", "kip1303"):
         tail = [f'{label},rule="{rule}"' for label in text]
@@ -100,10 +106,10 @@ def partition_series(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list[s
         lines += _family("partition_next_leader", tail, value, described)[1]
     yield "kafka_twin_partition_next_leader", lines
     lines = []
-    for risk in Risk:
-        holds = (fleet.risks[rows] & risk) != 0
+    for risk in RULES:
+        holds = (fleet.risks[rows] & risk.risk) != 0
         if holds.any():
-            tail = [f'{label},risk="{str(risk.name).lower()}"' for label in text]
+            tail = [f'{label},risk="{risk.name}",severity="{risk.severity}"' for label in text]
             lines += _family("partition_at_risk", tail, holds.astype(np.int8), holds)[1]
     yield "kafka_twin_partition_at_risk", lines
 
@@ -131,6 +137,10 @@ def replica_series(fleet: Fleet, labels: Labels, now_ms: int) -> Iterator[tuple[
     }
     for name, value in values.items():
         yield _family(f"replica_{name}", text, value, value != UNKNOWN)
+    suspect = of(timestamp_suspect(fleet, now_ms))
+    yield _family("replica_timestamp_suspect", text, suspect.astype(np.int8), suspect)
+    eligible_in = of(seconds_to_eligible(fleet, now_ms))
+    yield _family("replica_eligible_in_seconds", text, eligible_in, ~np.isnan(eligible_in))
     yield _family("replica_local_log_span_seconds", text, span / 1000, span != UNKNOWN)
     age = np.maximum(now_ms - caught_up, 0)
     yield _family("replica_caught_up_age_seconds", text, age / 1000, caught_up != UNKNOWN)
@@ -138,7 +148,7 @@ def replica_series(fleet: Fleet, labels: Labels, now_ms: int) -> Iterator[tuple[
 
 def series_per_row(fleet: Fleet) -> int:
     """How many series a partition of this fleet has at the most."""
-    return 12 + 10 * fleet.slots
+    return 15 + 12 * fleet.slots
 
 
 def _or_unknown(value: Array, known: Array) -> Array:
@@ -148,6 +158,8 @@ def _or_unknown(value: Array, known: Array) -> Array:
 def _family(name: str, labels: Iterable[str], values: Array, known: Array) -> tuple[str, list[str]]:
     metric = f"kafka_twin_{name}"
     numbers: list[Any] = values.tolist()
+    if values.dtype.kind == "f" and np.isposinf(values).any():
+        numbers = ["+Inf" if number == np.inf else number for number in numbers]
     if known.all():
         pairs: Iterable[tuple[str, Any]] = zip(labels, numbers, strict=True)
     else:

@@ -55,13 +55,15 @@ def value(text: str, name: str, **labels: object) -> float | None:
 
 
 def a_busy_view() -> View:
-    """A fleet that has a bit of everything."""
+    """A fleet that has a bit of everything, after two cycles."""
+    before = a_fleet(Partition("warm", log=Log(end=10)), at_ms=NOW_MS - 5_000)
+    old = Log(size_bytes=2 * MIB, local_start=20, last_tiered=25, pending_upload=26)
     fleet = a_fleet(
-        Partition("warm", log=Log(size_bytes=2 * MIB, last_tiered=5, pending_upload=6)),
+        Partition("warm", log=old),  # begins beyond what the twin saw, and claims to be old
         Partition("thin", replicas=(4, 5, 2), logs={5: Log(size_bytes=10)},
                   log=Log(size_bytes=2 * MIB)),
         Partition("lost", leader=-1, isr=(), elr=(2,)),
-        eligible_local_log_bytes=MIB, min_insync_replicas=2, elr_enabled=1,
+        since=before, eligible_local_log_bytes=MIB, min_insync_replicas=2, elr_enabled=1,
     )  # fmt: skip
     view = a_view(fleet)
     view.take_event(b'{"id":"1","kind":"leader_moved","cluster":"c"}')
@@ -121,7 +123,7 @@ def test_no_leader_is_a_value_and_what_is_unknown_is_left_out():
     at = {"topic": "lost", "partition": 0}
     assert value(text, "partition_leader", **at) == -1
     assert value(text, "partition_log_end_offset", **at) is None
-    assert value(text, "partition_last_tiered_offset", topic="warm", partition=0) == 5
+    assert value(text, "partition_last_tiered_offset", topic="warm", partition=0) == 25
     assert value(text, "partition_last_tiered_offset", topic="thin", partition=0) is None
     assert not [line for line in text.splitlines() if line.endswith(" -1") and "leader" not in line]
 
@@ -163,9 +165,10 @@ def test_a_partition_at_risk_is_served_at_any_granularity(granularity):
 
 def test_a_partition_at_risk_is_served_beyond_the_cap_and_what_is_left_out_is_counted():
     text = exposition(a_busy_view(), max_series=0)
-    assert value(text, "partition_at_risk", topic="lost", partition=0, risk="offline") == 1
+    assert value(text, "partition_at_risk", topic="lost", partition=0, risk="offline",
+                 severity="page") == 1
     assert value(text, "partition_leader", topic="warm", partition=0) is None
-    assert value(text, "series_dropped_total") == 12 + 10 * 3
+    assert value(text, "series_dropped_total") == 15 + 12 * 3
 
 
 def test_the_cap_holds():

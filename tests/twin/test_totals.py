@@ -161,3 +161,38 @@ def test_an_empty_fleet_counts_nothing():
     told = totals(fleets.empty("c", 0, 1))
     assert set(told.cluster.values()) == {0}
     assert not told.broker
+
+
+def test_leaders_are_counted_by_rack_now_and_after_balancing_under_both_rules():
+    """Replica 0 of both is broker 1 in az-a; it is thin in the first, which 2 in az-b leads."""
+    mib = 1 << 20
+    warm = Log(size_bytes=2 * mib)
+    thin_first = Partition("a", leader=2, logs={1: Log(size_bytes=1)}, log=warm)
+    fleet = a_fleet(thin_first, Partition("b", log=warm), eligible_local_log_bytes=mib)
+    told = totals(fleet)
+    by_rack = {
+        name: [told.rack[name, rack] for rack in ("az-a", "az-b", "az-c")]
+        for name in ("leaders_now", "leaders_kafka", "leaders_kip1303", "preferred_thin")
+    }
+    assert by_rack == {
+        "leaders_now": [1, 1, 0],
+        "leaders_kafka": [2, 0, 0],
+        "leaders_kip1303": [1, 1, 0],
+        "preferred_thin": [1, 0, 0],
+    }
+    assert told.rack["preferred_eligible_unknown", "az-a"] == 1  # no rate is known yet
+    assert told.cluster["partitions_balancer_noop"] == 1
+
+
+def test_a_rack_is_balanced_when_its_last_thin_preferred_replica_is_eligible():
+    def young(age_ms: int) -> Log:
+        return Log(started_ms=NOW_MS - age_ms)
+
+    parts = [
+        Partition("a", logs={1: young(30_000)}),
+        Partition("b", logs={1: young(10_000)}),
+        Partition("c", replicas=(2, 1), logs={2: young(45_000)}),
+    ]
+    one = totals(a_fleet(*parts[:2], eligible_local_log_ms=60_000))
+    other = totals(a_fleet(*parts[1:], eligible_local_log_ms=60_000))
+    assert (one + other).seconds_to_balance == {"az-a": 50.0, "az-b": 15.0, "az-c": 0.0}

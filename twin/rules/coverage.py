@@ -8,11 +8,16 @@ known to hold nothing; a timestamp in the future spans nothing.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
 from twin.tables import UNKNOWN, Coverage
+
+CLOCK_SKEW_MS: Final = 60_000
+"""Clocks of producers and brokers may differ by so much before anyone is suspected."""
 
 
 def span_ms(fleet: Fleet, now_ms: int) -> NDArray[np.int64]:
@@ -33,6 +38,21 @@ def is_empty(fleet: Fleet) -> NDArray[np.bool_]:
         fleet.local_log_start_offset == fleet.log_end_offset
     )
     return empty
+
+
+def timestamp_suspect(fleet: Fleet, now_ms: int) -> NDArray[np.bool_]:
+    """[P, R] the span is longer than the local log can have existed, so it proves nothing.
+
+    A log that begins at or beyond the log end the twin saw first was written since then. A span
+    that reaches back further comes from producers' clocks (CreateTime), for example a back-fill.
+    """
+    anchor, anchor_at = fleet.anchor_offset[:, None], fleet.anchor_at_ms[:, None]
+    younger = (anchor != UNKNOWN) & (fleet.local_log_start_offset >= anchor)
+    span = span_ms(fleet, now_ms)
+    suspect: NDArray[np.bool_] = (
+        younger & ~is_empty(fleet) & (span > now_ms - anchor_at + CLOCK_SKEW_MS)
+    )
+    return suspect
 
 
 def coverage(fleet: Fleet, now_ms: int) -> Array:

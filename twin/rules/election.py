@@ -64,6 +64,10 @@ class Ballot:
     leader: NDArray[np.int32]  # [partitions] current leader, or NO_BROKER
     last_known_leader: NDArray[np.int32]  # [partitions] sole member of lastKnownElr, or NO_BROKER
 
+    def rows(self, row: Array) -> Ballot:
+        """The ballot of those partitions."""
+        return Ballot(*(getattr(self, field.name)[row] for field in fields(Ballot)))
+
 
 @dataclass(frozen=True, slots=True)
 class NextLeaders:
@@ -155,7 +159,7 @@ def next_leaders(fleet: Fleet) -> NextLeaders:
     row = np.flatnonzero((thin & fleet.present).any(axis=1))
     if len(row):
         kip1303[row], kip1303_outcome[row] = _elect(
-            _rows(ballot, row), unclean[row], thin[row], warm_first(~thin[row])
+            ballot.rows(row), unclean[row], thin[row], warm_first(~thin[row])
         )
     return NextLeaders(kafka, kafka_outcome, kip1303, kip1303_outcome)
 
@@ -183,6 +187,18 @@ def effective_min_isr(fleet: Fleet) -> NDArray[np.int64]:
     return np.minimum(told, np.maximum(fleet.assigned[first], 1))
 
 
+def as_it_stands(fleet: Fleet) -> Ballot:
+    """The ballot with nobody lost: what leader balancing looks at."""
+    return Ballot(
+        broker=np.where(fleet.present, fleet.broker, NO_BROKER),
+        acceptable=acceptable(fleet),
+        in_isr=fleet.marked(Slot.IN_ISR) & fleet.present,
+        in_elr=fleet.marked(Slot.IN_ELR) & fleet.present,
+        leader=fleet.leader,
+        last_known_leader=_last_known_leader(fleet),
+    )
+
+
 def _without_leader(fleet: Fleet) -> Ballot:
     """The ballot once the leader's broker is fenced: out of the ISR, perhaps in the ELR."""
     leads = fleet.leads
@@ -193,16 +209,20 @@ def _without_leader(fleet: Fleet) -> Ballot:
         # maybePopulateTargetElr: below min ISR, who leaves the ISR stays eligible.
         short = left.sum(axis=1) < effective_min_isr(fleet)
         elr = short[:, None] & (in_isr | (fleet.marked(Slot.IN_ELR) & fleet.present)) & ~left
-    last = fleet.marked(Slot.LAST_KNOWN_ELR) & fleet.present
-    sole = last.sum(axis=1) == 1
     return Ballot(
         broker=np.where(fleet.present, fleet.broker, NO_BROKER),
         acceptable=acceptable(fleet) & ~leads,
         in_isr=left,
         in_elr=elr,
         leader=np.full(len(fleet), NO_BROKER, np.int32),
-        last_known_leader=np.where(sole, _pick(fleet.broker, last.argmax(axis=1)), NO_BROKER),
+        last_known_leader=_last_known_leader(fleet),
     )
+
+
+def _last_known_leader(fleet: Fleet) -> Array:
+    last = fleet.marked(Slot.LAST_KNOWN_ELR) & fleet.present
+    sole = last.sum(axis=1) == 1
+    return np.where(sole, _pick(fleet.broker, last.argmax(axis=1)), NO_BROKER)
 
 
 def _elect(
@@ -213,7 +233,7 @@ def _elect(
     row = np.flatnonzero(unclean & (outcome == Outcome.NONE))
     if len(row):
         leader[row], outcome[row] = elect(
-            _rows(ballot, row), Kind.UNCLEAN, None if preference is None else preference[row]
+            ballot.rows(row), Kind.UNCLEAN, None if preference is None else preference[row]
         )
     elected = ballot.broker == leader[:, None]
     is_thin = (elected & thin).any(axis=1) & (outcome == Outcome.CLEAN)
@@ -226,10 +246,6 @@ _LOSS_OUTCOME[Outcome.ELR] = LossOutcome.ELR
 _LOSS_OUTCOME[Outcome.LAST_KNOWN] = LossOutcome.LAST_KNOWN
 _LOSS_OUTCOME[Outcome.UNCLEAN] = LossOutcome.UNCLEAN
 _LOSS_OUTCOME[Outcome.NONE] = LossOutcome.NONE
-
-
-def _rows(ballot: Ballot, row: Array) -> Ballot:
-    return Ballot(*(getattr(ballot, field.name)[row] for field in fields(Ballot)))
 
 
 def _reordered(ballot: Ballot, preference: NDArray[np.int16]) -> Ballot:

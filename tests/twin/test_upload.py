@@ -1,0 +1,45 @@
+"""Uploads against local retention."""
+
+import numpy as np
+import pytest
+
+from tests.builders import NOW_MS, Log, Partition, a_fleet, replicas_frame
+from twin.rules.upload import lag_bytes, lag_records, lags_retention
+from twin.step import step
+from twin.tables import UNKNOWN
+
+
+def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
+    parts = [
+        Partition(number=0, log=Log(end=100, last_tiered=89, size_bytes=1_000)),
+        Partition(number=1, log=Log(end=100, last_tiered=99)),
+        Partition(number=2, log=Log(end=100, last_tiered=UNKNOWN)),
+    ]
+    fleet = a_fleet(*parts)
+    assert lag_records(fleet).tolist() == [10, 0, UNKNOWN]
+    assert lag_bytes(fleet)[0] == 100
+    assert np.isnan(lag_bytes(fleet)[2])
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"local_retention_bytes": 1_000}, True),  # 90 records of 10 B: exactly 0.9 of it
+        ({"local_retention_bytes": 1_001}, False),
+        ({"local_retention_ms": 5_000}, True),  # 20 records a second: 90 are 4.5 s
+        ({"local_retention_ms": 5_001}, False),
+        ({"local_retention_bytes": 1_000, "remote_storage": 0}, False),
+        ({}, False),
+    ],
+)
+def test_what_waits_for_upload_is_held_against_local_retention(config, expected):
+    def log(end: int) -> Partition:
+        return Partition(log=Log(end=end, last_tiered=109, size_bytes=end * 10))
+
+    topics = {"t": {"remote_storage": 1} | config}
+    fleet, _ = step(
+        a_fleet(log(100), topics=topics),
+        [replicas_frame([log(200)], NOW_MS + 5_000)],
+        NOW_MS + 5_000,
+    )
+    assert lags_retention(fleet).tolist() == [expected]
