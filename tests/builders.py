@@ -40,6 +40,7 @@ class Log:
     started_ms: int = NOW_MS - 3_600_000
     last_tiered: int = UNKNOWN
     pending_upload: int = UNKNOWN
+    reason: PendingUpload = PendingUpload.ABSENT
     error: int = 0
 
 
@@ -101,7 +102,7 @@ def replicas_frame(told: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any)
         log_end_offset=_ints([log.end for *_, log in answers]),
         last_tiered_offset=_ints([log.last_tiered for *_, log in answers]),
         pending_upload_offset=_ints([log.pending_upload for *_, log in answers]),
-        pending_upload=_ints([int(PendingUpload.ABSENT) for _ in answers]),
+        pending_upload=_ints([int(log.reason) for *_, log in answers]),
         local_log_bytes=_ints([log.size_bytes for *_, log in answers]),
         local_start_timestamp_ms=_ints([log.started_ms for *_, log in answers]),
         error_code=_ints([log.error for *_, log in answers]),

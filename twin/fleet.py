@@ -248,7 +248,7 @@ def widened(fleet: Fleet, slots: int) -> Fleet:
 
 
 def encode(fleet: Fleet) -> bytes:
-    """The fleet as one message: a frame for each of its tables, back to back."""
+    """The fleet as one message: a frame a table, back to back; empty sparse tables are left out."""
     return frames.join(frames.encode(frame) for frame in _frames(fleet, 0, 1))
 
 
@@ -277,8 +277,9 @@ def decode(message: bytes) -> Fleet:
         FrameRefused: as ``frames.decode``, or ``rows`` when the tables do not fit each other.
     """
     by_kind = {frame.stamp.kind: frame for frame in frames.decode(message)}
-    if by_kind.keys() != tables.STATE.keys():
-        raise FrameRefused("kind", f"a fleet has {sorted(tables.STATE)}, got {sorted(by_kind)}")
+    needed = tables.STATE.keys() - {f"fleet.{name}" for name in SPARSE}
+    if not needed <= by_kind.keys() <= tables.STATE.keys():
+        raise FrameRefused("kind", f"a fleet has {sorted(needed)}, got {sorted(by_kind)}")
     stamp = by_kind["fleet.partitions"].stamp
     columns = {
         kind: {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
@@ -292,7 +293,10 @@ def decode(message: bytes) -> Fleet:
         or len(cluster["listed_at_ms"]) != 1
     ):
         raise FrameRefused("rows", f"{int(used.sum())} replicas announced, not the ones sent")
-    rows: dict[str, Any] = {k: kind(**columns[f"fleet.{k}"]) for k, kind in SPARSE.items()}
+    rows: dict[str, Any] = {
+        name: kind(**columns[f"fleet.{name}"]) if f"fleet.{name}" in columns else kind.none()
+        for name, kind in SPARSE.items()
+    }
     if any((sparse.row < 0).any() or (sparse.row >= len(used)).any() for sparse in rows.values()):
         raise FrameRefused("rows", "a row speaks of a partition that is not there")
     rows |= partitions
@@ -370,7 +374,11 @@ def _frames(fleet: Fleet, part: int, parts: int) -> list[Frame]:
             )
             for name in REPLICA_COLUMNS
         },
-        **{f"fleet.{name}": _plain(getattr(fleet, name)) for name in SPARSE},
+        **{
+            f"fleet.{name}": _plain(getattr(fleet, name))
+            for name in SPARSE
+            if len(getattr(fleet, name))
+        },
     }  # fmt: skip
     return [
         Frame(
@@ -389,6 +397,7 @@ def _frames(fleet: Fleet, part: int, parts: int) -> list[Frame]:
             ),
         )
         for kind, table in tables.STATE.items()
+        if kind in of_kind
     ]
 
 

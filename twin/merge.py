@@ -30,6 +30,7 @@ from twin.fleet import (
 from twin.frames import Frame, FrameRefused
 from twin.hysteresis import still_pending
 from twin.rows import refuse_duplicate_rows, refuse_duplicates, rows_of, without
+from twin.rules.joining import as_left
 from twin.tables import CLUSTER_WIDE, CONFIGS, FLEET_REPLICAS, NO_BROKER, SAMPLE_COLUMNS, UNKNOWN
 
 _BLANK: dict[str, Any] = {c.name: c.fill for c in FLEET_REPLICAS.columns}
@@ -78,6 +79,7 @@ def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
         anchor_offset=np.where(anchored, fleet.anchor_offset, end),
         anchor_at_ms=np.where(anchored, fleet.anchor_at_ms, end_at_ms),
         appended_before_per_s=fleet.appended_per_s,
+        joins=as_left(fleet.joins),
         risks_before=fleet.risks,
         pending=still_pending(fleet),
     )

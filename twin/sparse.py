@@ -71,6 +71,7 @@ class Joins(Sparse):
     """Replicas that are joining."""
 
     broker: Array
+    joining: Array
     since_ms: Array
     path: Array
     start_offset: Array
@@ -78,6 +79,9 @@ class Joins(Sparse):
     sampled_at_ms: Array
     moved_at_ms: Array
     records_per_s: Array
+    stuck: Array
+    path_before: Array
+    start_before_offset: Array
     end_before_offset: Array
     sampled_before_ms: Array
     moved_before_ms: Array

@@ -17,6 +17,7 @@ from twin.rules.balance import election
 from twin.rules.coverage import coverage
 from twin.rules.election import next_leaders
 from twin.rules.growth import appended_per_s
+from twin.rules.joining import joins
 from twin.rules.replication import caught_up_at_ms, in_sync
 from twin.rules.risks import seen
 
@@ -45,6 +46,8 @@ def assess(fleet: Fleet, now_ms: int) -> Fleet:
     """The fleet with every finding made anew. To add a rule, add its line here."""
     fleet = replace(fleet, caught_up_at_ms=caught_up_at_ms(fleet))
     fleet = replace(fleet, in_sync=in_sync(fleet, now_ms), coverage=coverage(fleet, now_ms))
+    fleet = replace(fleet, appended_per_s=appended_per_s(fleet))
+    fleet = replace(fleet, joins=joins(fleet, now_ms))
     leaders = next_leaders(fleet)
     fleet = replace(
         fleet,
@@ -53,7 +56,7 @@ def assess(fleet: Fleet, now_ms: int) -> Fleet:
         next_leader_kip1303=leaders.kip1303,
         next_outcome_kip1303=leaders.kip1303_outcome,
     )
-    fleet = replace(fleet, appended_per_s=appended_per_s(fleet), election=election(fleet))
+    fleet = replace(fleet, election=election(fleet))
     fleet = replace(fleet, risks_seen=seen(fleet, now_ms))
     open_now, pending = settle(fleet, now_ms)
     return replace(fleet, risks=open_now, pending=pending)

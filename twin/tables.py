@@ -61,6 +61,31 @@ class Coverage(IntEnum):
     ASSUMED = 2  # a number it depends on is unknown: eligible by the KIP's rule
 
 
+class JoinPath(IntEnum):
+    """Where an empty follower starts to copy (KIP-1023). The values are stored."""
+
+    FROM_ZERO = 0  # the leader still has offset 0: a full copy, with the feature as without
+    FROM_LOCAL_START = 1  # the leader's local log start
+    FROM_PENDING_UPLOAD = 2  # what is not in remote storage yet: the feature at work
+    # These fail and are tried again each second, until what they wait for happens:
+    NOTHING_TIERED_YET = 3  # the first upload of a log that does not begin at 0
+    LEADER_LEARNING = 4  # the leader has not learnt yet what is tiered
+    STUCK_IDLE = 5  # everything is tiered: until somebody writes a record
+    BELOW_LOG_START = 6  # the tier ends below the log start: until the next upload
+
+
+class StuckReason(IntEnum):
+    """Why a joining replica does not move. The values are stored."""
+
+    STUCK_IDLE = 0  # everything is tiered and nobody writes: one record would free it
+    NOTHING_TIERED_YET = 1  # it waits for the first upload
+    BELOW_LOG_START = 2  # it waits for an upload beyond the log start
+    LEADER_LEARNING = 3  # the leader has not learnt what is tiered
+    LEADER_SILENT = 4  # the leader does not answer the twin either
+    BROKER_SILENT = 5  # its own broker does not answer the twin
+    UNEXPLAINED = 6  # its broker's log says more
+
+
 class Election(IntFlag):
     """What the order of KIP-1303 does to a partition's leadership as it stands."""
 
@@ -328,13 +353,17 @@ FLEET_JOINS = Table(
     (
         _ROW,
         Column("broker", _I32, "broker id"),
+        Column("joining", _I8, "0 once it is not joining any more; the row goes with the cycle"),
         Column("since_ms", _I64, "when it was first seen joining"),
-        Column("path", _I8, "the path it took (Path), -1 while nobody can tell"),
+        Column("path", _I8, "the path it took (JoinPath), -1 while nobody can tell"),
         Column("start_offset", _I64, "the first offset it copied"),
         Column("end_offset", _I64, "its log end"),
         Column("sampled_at_ms", _I64, "when that was sampled"),
         Column("moved_at_ms", _I64, "when its log end was last seen to move"),
         Column("records_per_s", _F64, "rate it copies at, a moving average"),
+        Column("stuck", _I8, "why it does not move (StuckReason), -1 while it does"),
+        Column("path_before", _I8, "path as the last cycle left it"),
+        Column("start_before_offset", _I64, "start_offset as the last cycle left it"),
         Column("end_before_offset", _I64, "its log end as the last cycle left it"),
         Column("sampled_before_ms", _I64, "when that was sampled"),
         Column("moved_before_ms", _I64, "moved_at_ms as the last cycle left it"),

@@ -101,6 +101,13 @@ def judge(row: Any, before: list[int] | None, settings: Settings) -> tuple[Answe
     return Answer(caught, in_sync, coverage, kafka, kip1303, risks), state
 
 
+RISKS = int(
+    Risk.OFFLINE | Risk.NO_CLEAN_SUCCESSOR | Risk.UNDER_MIN_ISR | Risk.AT_MIN_ISR
+    | Risk.LEADER_THIN | Risk.NEXT_LEADER_THIN
+)  # fmt: skip
+"""What it judges: a share of what the twin does, so the comparison flatters this form."""
+
+
 def _risks(
     leader: int, isr: int, replicas: int, outcome: int, seat: int | None, coverage: list[int],
     settings: Settings,

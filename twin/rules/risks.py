@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
-from twin.rules import balance, upload
+from twin.rules import balance, joining, upload
 from twin.rules.election import LossOutcome, effective_min_isr
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
 
@@ -36,7 +36,7 @@ class Risk(IntFlag):
     NEXT_LEADER_THIN = 1 << 7
     SLOW_LEADER = 1 << 8
     ISR_THRASH = 1 << 9
-    UPLOAD_LAG = 1 << 10
+    UPLOAD_LAG_VS_LOCAL_RETENTION = 1 << 10
     COLD_READ_REPLICA = 1 << 11
     OUT_OF_RANGE_WINDOW = 1 << 12
     BOOTSTRAP_LATE = 1 << 13
@@ -93,7 +93,7 @@ RULES: Final = (
          "followers left its ISR because the leader was slow", "KIP-501"),
     Rule(Risk.ISR_THRASH, "warn", 0, 60 * _S,
          "replicas leave its ISR and come back, again and again", "KIP-501"),
-    Rule(Risk.UPLOAD_LAG, "warn", 60 * _S, 30 * _S,
+    Rule(Risk.UPLOAD_LAG_VS_LOCAL_RETENTION, "warn", 60 * _S, 30 * _S,
          "local retention is about to wait for uploads: the disk fills",
          "UnifiedLog.deletableSegments, Kafka 4.3"),
     Rule(Risk.COLD_READ_REPLICA, "info", 30 * _S, 30 * _S,
@@ -156,9 +156,11 @@ def _conditions(fleet: Fleet, now_ms: int) -> dict[Risk, Array]:
         Risk.NO_CLEAN_SUCCESSOR: has_leader & (outcome >= LossOutcome.LAST_KNOWN),
         Risk.UNDER_MIN_ISR: isr < least,
         Risk.AT_MIN_ISR: (isr == least) & (isr < expected_isr(fleet)),
+        Risk.BOOTSTRAP_STUCK: joining.stuck(fleet),
+        Risk.BOOTSTRAP_LATE: joining.late(fleet, now_ms),
         Risk.LEADER_THIN: has_leader & (fleet.of_leader(fleet.coverage) == Coverage.THIN),
         Risk.NEXT_LEADER_THIN: has_leader & (outcome == LossOutcome.CLEAN_THIN),
-        Risk.UPLOAD_LAG: upload.lags_retention(fleet),
+        Risk.UPLOAD_LAG_VS_LOCAL_RETENTION: upload.lags_retention(fleet),
         Risk.COLD_READ_REPLICA: fleet.cold_read_records > 0,
         Risk.OUT_OF_RANGE_WINDOW: (fleet.out_of_range != 0).any(axis=1),
         Risk.ELIGIBILITY_UNREACHABLE: any_thin & balance.unreachable(fleet),

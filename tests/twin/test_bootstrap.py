@@ -1,0 +1,169 @@
+"""Where an empty follower starts (KIP-1023).
+
+``SCENARIOS`` are the facts of those tests of Kafka's AbstractFetcherThreadTest whose names begin
+with testEmptyFollowerFetch and testLastTieredOffset: the leader's offsets and where its follower
+ends up. Their leader is a stand-in that answers otherwise than a broker does, so each row also says
+what a broker of Kafka 4.3.1 does, as measured: it never answers with its log end, and a follower
+cannot start at the log start unless remote storage holds the offset before it.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import Log, Partition, a_fleet
+from twin.fleet import Fleet
+from twin.rules.bootstrap import (
+    bootstrap,
+    follower_start_offset,
+    join_seconds,
+    saved_share,
+)
+from twin.tables import UNKNOWN, JoinPath, PendingUpload
+
+ZERO, LOCAL, PENDING = JoinPath.FROM_ZERO, JoinPath.FROM_LOCAL_START, JoinPath.FROM_PENDING_UPLOAD
+NOTHING, LEARNING = JoinPath.NOTHING_TIERED_YET, JoinPath.LEADER_LEARNING
+IDLE, BELOW = JoinPath.STUCK_IDLE, JoinPath.BELOW_LOG_START
+NO = UNKNOWN
+RETRY = UNKNOWN
+
+# name, tiered, feature, log start, local start, pending upload, log end -> start offset in Kafka's
+# test (RETRY: it fails and tries again), path and start offset on a real broker
+SCENARIOS = [
+    ("DisabledLogStartZero", 0, 0, 0, 0, NO, 200, 0, ZERO, 0),
+    ("DisabledLogStartNonZero", 0, 0, 10, 10, NO, 200, 10, LOCAL, 10),
+    ("EnabledLogStartZeroNoLocalDeletions", 1, 0, 0, 0, NO, 200, 0, ZERO, 0),
+    ("EnabledLogStartZeroLocalDeletions", 1, 0, 0, 100, NO, 200, 100, LOCAL, 100),
+    ("EnabledLogStartNonZeroNoLocalDeletions", 1, 0, 10, 10, NO, 200, 10, LOCAL, 10),
+    ("EnabledLogStartNonZeroLocalDeletions", 1, 0, 10, 100, NO, 200, 100, LOCAL, 100),
+    ("EnabledLogStartZeroAllLocalDeleted", 1, 0, 0, 151, NO, 151, 151, LOCAL, 151),
+    ("EnabledLogStartNonZeroAllLocalDeleted", 1, 0, 10, 151, NO, 151, 151, LOCAL, 151),
+    ("EmptyLeaderLog", 1, 1, 0, 0, NO, 0, 0, ZERO, 0),
+    ("NoSegmentsUploaded", 1, 1, 0, 0, NO, 200, 0, ZERO, 0),
+    ("PartialUploadOnNewLeader", 1, 1, 0, 10, NO, 200, RETRY, LEARNING, NO),
+    ("SlowPartialUpload", 1, 1, 0, 10, 10, 200, 10, PENDING, 10),
+    ("FastPartialUpload", 1, 1, 0, 10, 150, 200, 150, PENDING, 150),
+    ("FullUploadCompleted", 1, 1, 0, 10, 200, 200, 200, IDLE, NO),
+    ("InactiveLeaderFullUploadOnNewLeader", 1, 1, 0, 200, NO, 200, RETRY, LEARNING, NO),
+    ("InactiveLeaderFullUpload", 1, 1, 0, 200, 200, 200, 200, IDLE, NO),
+    ("EmptyLeaderLogNonZeroLSOOnNewLeader", 1, 1, 10, 10, NO, 10, 10, NOTHING, NO),
+    ("EmptyLeaderLogStaleUploadOffset", 1, 1, 10, 10, 5, 10, 10, BELOW, NO),
+    ("NonZeroLSOOnNewLeader", 1, 1, 10, 10, NO, 200, 10, NOTHING, NO),
+    ("NonZeroLSOStaleUploadOffset", 1, 1, 10, 10, 5, 200, 10, BELOW, NO),
+    ("SlowUploadNoLocalDeletion", 1, 1, 10, 10, 10, 200, 10, BELOW, NO),
+    ("FastUploadNoLocalDeletion", 1, 1, 10, 10, 150, 200, 150, PENDING, 150),
+    # All is tiered and all is local: where the remote segments end decides, and nobody tells.
+    ("FullUploadNoLocalDeletion", 1, 1, 10, 10, 200, 200, 200, UNKNOWN, NO),
+    ("PartialUploadOnNewLeaderNonZeroLSO", 1, 1, 10, 100, NO, 200, RETRY, LEARNING, NO),
+    ("PartialUploadAndStaleUploadOffset", 1, 1, 10, 100, 5, 200, 100, BELOW, NO),
+    ("SlowUploadNonZeroLSO", 1, 1, 10, 100, 100, 200, 100, PENDING, 100),
+    ("FastUploadNonZeroLSO", 1, 1, 10, 100, 150, 200, 150, PENDING, 150),
+    ("FullUploadNonZeroLSO", 1, 1, 10, 100, 200, 200, 200, IDLE, NO),
+    ("InactiveLeaderFullUploadNonZeroLSOOnNewLeader", 1, 1, 10, 200, NO, 200, RETRY, LEARNING, NO),
+    ("InactiveLeaderStaleUploadNonZeroLSO", 1, 1, 10, 200, 5, 200, 200, BELOW, NO),
+    ("InactiveLeaderFullUploadNonZeroLSO", 1, 1, 10, 200, 200, 200, 200, IDLE, NO),
+    # A local start below the log start: no broker tells one, so there is nothing to predict.
+    ("StaleLocalLogOffsetNewLeader", 1, 1, 10, 5, NO, 200, RETRY, None, None),
+    ("StaleLocalLogOffsetSlowUpload", 1, 1, 10, 5, 10, 200, 10, None, None),
+    ("StaleLocalLogOffsetFastUpload", 1, 1, 10, 5, 150, 200, 150, None, None),
+    ("StaleLocalLogOffsetFullUpload", 1, 1, 10, 5, 200, 200, 200, None, None),
+    # As FastUploadNoLocalDeletion, and remote storage fails: it tries again, and then succeeds.
+    ("RetryableRemoteStorageException", 1, 1, 10, 10, 150, 200, 150, PENDING, 150),
+]
+
+
+def a_leader(start: int, local: int, pending: int, end: int, tiered: int = 1, **more: int) -> Fleet:
+    """A partition whose leader answers as a broker does."""
+    answered = max(pending, start)  # UnifiedLog does not answer below its log start
+    known = pending != UNKNOWN
+    if known and answered >= end:
+        answer, reason = UNKNOWN, PendingUpload.ALL_TIERED  # ReplicaManager suppresses its log end
+    elif known:
+        answer, reason = answered, PendingUpload.KNOWN
+    elif local == start and start < end:
+        answer, reason = start, PendingUpload.KNOWN
+    else:
+        answer = UNKNOWN
+        reason = PendingUpload.LEARNING if local > start else PendingUpload.NOTHING_TIERED
+    last_tiered = pending - 1 if known else UNKNOWN
+    log = Log(end, local, start, 10 * (end - local), last_tiered=last_tiered, pending_upload=answer,
+              reason=reason)  # fmt: skip
+    return a_fleet(Partition(log=log), topics={"t": {"remote_storage": tiered} | more})
+
+
+@pytest.mark.parametrize(
+    ("tiered", "feature", "start", "local", "pending", "end", "kafka", "path", "begins"),
+    [row[1:] for row in SCENARIOS], ids=[row[0] for row in SCENARIOS],
+)  # fmt: skip
+class TestScenarios:
+    def test_the_follower_decides_as_in_kafkas_own_test(
+        self, tiered, feature, start, local, pending, end, kafka, path, begins
+    ):
+        if not (tiered and feature and end) or local == 0:
+            # Without the feature it goes to the local start.
+            fleet = a_leader(start, local, pending, end, tiered)
+            assert bootstrap(fleet, bool(feature)).start_offset.tolist() == [kafka]
+            return
+        # Their leader answers no lower than its local start.
+        answer = UNKNOWN if pending == UNKNOWN else max(pending, start, local)
+        decided = follower_start_offset(*(np.array([v]) for v in (answer, start, local)))
+        assert decided.tolist() == [kafka]
+
+    def test_a_real_broker_is_predicted(
+        self, tiered, feature, start, local, pending, end, kafka, path, begins
+    ):
+        if path is None:
+            assert local < start
+            return
+        found = bootstrap(a_leader(start, local, pending, end, tiered), bool(feature))
+        assert (found.path[0], found.start_offset[0]) == (path, begins)
+
+
+def test_there_are_as_many_scenarios_as_in_kafkas_test():
+    assert len(SCENARIOS) == len({row[0] for row in SCENARIOS}) == 36
+
+
+def test_a_compacted_topic_and_one_that_is_not_tiered_never_use_the_feature():
+    for fleet in (a_leader(0, 10, 150, 200, compacted=1), a_leader(0, 10, 150, 200, tiered=0)):
+        assert bootstrap(fleet, True).path.tolist() == [LOCAL]
+
+
+def test_what_it_costs_and_what_the_feature_spares():
+    fleet = a_leader(0, 100, 180, 200)
+    on, off = bootstrap(fleet, True), bootstrap(fleet, False)
+    assert (on.records[0], off.records[0]) == (20, 100)
+    assert (on.bytes[0], off.bytes[0]) == (200, 1_000)
+    assert saved_share(on, off)[0] == 0.8
+    assert join_seconds(on, 50).tolist() == [4]
+    with pytest.raises(ValueError, match="bytes_per_second is 0"):
+        join_seconds(on, 0)
+
+
+def test_what_nobody_told_stays_unknown():
+    silent = a_fleet(Partition(silent=(1,)))
+    found = bootstrap(silent, True)
+    assert [found.path[0], found.start_offset[0], found.records[0]] == [UNKNOWN] * 3
+    assert math.isnan(found.bytes[0])
+    old_broker = Partition(log=Log(end=200, local_start=10, reason=PendingUpload.ABSENT))
+    fleet = a_fleet(old_broker, topics={"t": {"remote_storage": 1}})
+    assert bootstrap(fleet, True).path.tolist() == [UNKNOWN]
+
+
+@given(
+    start=st.integers(0, 50), local=st.integers(0, 50), tiered=st.integers(-1, 120),
+    end=st.integers(0, 60), on=st.booleans(),
+)  # fmt: skip
+def test_it_starts_within_the_log_and_the_feature_never_copies_more(start, local, tiered, end, on):
+    local = max(start, local)
+    end = max(end, local)
+    pending = UNKNOWN if tiered < 0 else min(tiered, end)
+    fleet = a_leader(start, local, pending, end)
+    found, off = bootstrap(fleet, on), bootstrap(fleet, False)
+    if found.start_offset[0] != UNKNOWN:
+        assert start <= found.start_offset[0] <= end
+        # A tier that ends below the local start is a gap that no log has.
+        if pending == UNKNOWN or pending >= local:
+            assert found.records[0] <= off.records[0]
