@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from twin.changes import Change, changes
 from twin.fleet import Fleet
 from twin.frames import Frame
@@ -20,6 +22,7 @@ from twin.rules.growth import appended_per_s
 from twin.rules.joining import joins
 from twin.rules.replication import caught_up_at_ms, in_sync
 from twin.rules.risks import seen
+from twin.rules.selection import cold_reads, out_of_range
 
 
 def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet, list[Change]]:
@@ -56,7 +59,12 @@ def assess(fleet: Fleet, now_ms: int) -> Fleet:
         next_leader_kip1303=leaders.kip1303,
         next_outcome_kip1303=leaders.kip1303_outcome,
     )
-    fleet = replace(fleet, election=election(fleet))
+    fleet = replace(
+        fleet,
+        election=election(fleet),
+        cold_read_records=np.maximum(cold_reads(fleet, now_ms).records, 0),
+        out_of_range=out_of_range(fleet),
+    )
     fleet = replace(fleet, risks_seen=seen(fleet, now_ms))
     open_now, pending = settle(fleet, now_ms)
     return replace(fleet, risks=open_now, pending=pending)

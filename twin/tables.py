@@ -86,6 +86,15 @@ class StuckReason(IntEnum):
     UNEXPLAINED = 6  # its broker's log says more
 
 
+class OutOfRange(IntFlag):
+    """Windows of offsets in which a follower cannot serve a consumer (KIP-392's four cases)."""
+
+    UNCOMMITTED = 1  # it has the records, and they are not committed yet
+    UNAVAILABLE = 2  # committed, and it does not have them yet
+    TOO_SMALL = 4  # below its log start, and the leader still has them
+    TOO_LARGE = 8  # beyond its log end, and not committed
+
+
 class Election(IntFlag):
     """What the order of KIP-1303 does to a partition's leadership as it stands."""
 

@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 from twin.fleet import Array, Fleet
 from twin.rules import balance, joining, upload
 from twin.rules.election import LossOutcome, effective_min_isr
-from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
+from twin.tables import NO_BROKER, UNKNOWN, Coverage, OutOfRange, Slot
 
 STALE_MS: Final = 60_000
 """Twelve cycles of the default interval, and as long as a session of a broker may last."""
+
+
+_REFUSING: Final = np.uint8(OutOfRange.UNAVAILABLE | OutOfRange.TOO_SMALL)
+"""A consumer in these windows asks for what is committed. In the others it waits for a moment."""
 
 
 class Risk(IntFlag):
@@ -162,7 +166,7 @@ def _conditions(fleet: Fleet, now_ms: int) -> dict[Risk, Array]:
         Risk.NEXT_LEADER_THIN: has_leader & (outcome == LossOutcome.CLEAN_THIN),
         Risk.UPLOAD_LAG_VS_LOCAL_RETENTION: upload.lags_retention(fleet),
         Risk.COLD_READ_REPLICA: fleet.cold_read_records > 0,
-        Risk.OUT_OF_RANGE_WINDOW: (fleet.out_of_range != 0).any(axis=1),
+        Risk.OUT_OF_RANGE_WINDOW: ((fleet.out_of_range & _REFUSING) != 0).any(axis=1),
         Risk.ELIGIBILITY_UNREACHABLE: any_thin & balance.unreachable(fleet),
         Risk.RACK_SKEW: has_leader & balance.out_of_rack(fleet),
         Risk.STALE_ROW: _stale(fleet, now_ms),

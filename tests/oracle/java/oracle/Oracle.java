@@ -25,7 +25,8 @@ public final class Oracle {
         Elections elections = new Elections();
         return Map.of(
             "election", elections::kafka,
-            "election_kip1303", elections::kip1303);
+            "election_kip1303", elections::kip1303,
+            "selector", Selectors::rackAware);
     }
 
     public static void main(String[] arguments) throws IOException {
