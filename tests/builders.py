@@ -17,6 +17,7 @@ from twin.tables import (
     BROKERS,
     CLUSTER_WIDE,
     CONFIGS,
+    FETCHES,
     NOT_SET,
     PARTITIONS,
     REPLICAS,
@@ -109,9 +110,45 @@ def replicas_frame(told: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any)
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Fetch:
+    """One completed fetch of a follower; by default it asked for all there was, at once."""
+
+    arrived_ms: int
+    offset: int = 100
+    leader_end: int = 100
+    took_ms: int = 1
+    broker: int = 2
+    leader: int = 1
+    epoch: int = 1
+    start: int = 0
+    error: int = 0
+    part: Partition = Partition()
+
+
+def fetches_frame(told: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
+    same = {"broker_epoch": 1, "queue_ms": 0, "high_watermark": UNKNOWN}
+    return _frame(
+        FETCHES, at_ms, stamp,
+        **_keys([(f.part.topic, f.part.id, f.part.number) for f in told]),
+        leader=_ints([f.leader for f in told]),
+        broker=_ints([f.broker for f in told]),
+        leader_epoch=_ints([f.epoch for f in told]),
+        arrived_at_ms=_ints([f.arrived_ms for f in told]),
+        completed_at_ms=_ints([f.arrived_ms + f.took_ms for f in told]),
+        local_ms=_ints([0 for _ in told]),
+        remote_ms=_ints([f.took_ms for f in told]),
+        fetch_offset=_ints([f.offset for f in told]),
+        log_start_offset=_ints([f.start for f in told]),
+        leader_end_offset=_ints([f.leader_end for f in told]),
+        error_code=_ints([f.error for f in told]),
+        **{name: _ints([value] * len(told)) for name, value in same.items()},
+    )  # fmt: skip
+
+
 def brokers_frame(
     ids: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, *, fenced: Sequence[int] = (),
-    silent: Sequence[int] = (), **stamp: Any,
+    silent: Sequence[int] = (), slow: Sequence[int] = (), **stamp: Any,
 ) -> Frame:  # fmt: skip
     n = len(ids)
     return _frame(
@@ -121,7 +158,7 @@ def brokers_frame(
         host=[f"127.0.0.1:{19_090 + i}" for i in ids],
         fenced=_ints([int(i in fenced) for i in ids]),
         answered=np.array([i not in silent for i in ids], bool),
-        answered_in_ms=_ints([5] * n),
+        answered_in_ms=_ints([2_000 if i in slow else 5 for i in ids]),
         log_dir_total_bytes=_ints([10**9] * n),
         log_dir_usable_bytes=_ints([10**8] * n),
     )  # fmt: skip

@@ -13,7 +13,8 @@ import numpy as np
 
 from twin.fleet import Array, Fleet
 from twin.rules.risks import RULES
-from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
+from twin.rules.shrinks import SENTENCE
+from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot, Verdict
 
 BROKER_EVENTS_SHARD: Final = 0
 """Every shard hears of every broker; one speaks of them."""
@@ -126,7 +127,7 @@ class _Teller:
             left, joined = sorted(set(held) - set(isr)), sorted(set(isr) - set(held))
             if left:
                 text = f"{{p}}: {_names(left)} left the ISR, {list(isr)} stay"
-                self._say(new[i], "isr_shrank", text, before=held, after=isr)
+                self._say(new[i], "isr_shrank", text + self._why(new[i]), before=held, after=isr)
             if joined:
                 text = f"{{p}}: {_names(joined)} joined the ISR {list(isr)}"
                 self._say(new[i], "isr_expanded", text, before=held, after=isr)
@@ -139,6 +140,16 @@ class _Teller:
                 else ("replica_eligible", "holds enough local log to lead")
             )
             self._say(new[i], kind, f"{{p}}: replica {broker} {word}", broker=broker)
+
+    def _why(self, row: int) -> str:
+        """What the twin makes of the shrinks that this cycle showed in that row."""
+        of = self.after.shrinks
+        here = (of.row == row) & (of.at_ms == self.after.observed_at_ms)
+        verdicts = {Verdict(v) for v in of.verdict[here].tolist()} - {Verdict.UNEXPLAINED}
+        why = "; ".join(SENTENCE[verdict] for verdict in sorted(verdicts))
+        if (of.kept_by_solution_1[here] == 1).any():
+            why += "; KIP-501 would have kept it"
+        return f" ({why})" if why else ""
 
     def _risks(self, old: Array, new: Array) -> None:
         was, now = self.before.risks[old], self.after.risks[new]

@@ -67,6 +67,7 @@ class Brokers:
     log_dir_usable_bytes: Array
     listed_at_ms: Array
     answered_at_ms: Array
+    answered_before_ms: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Fleet:
     leader_epoch: Array
     elr_known: Array
     assigned: Array
+    leader_before: Array
     leader_end_before_offset: Array
     leader_end_before_at_ms: Array
     next_leader_kafka: Array
@@ -123,6 +125,7 @@ class Fleet:
     # [P, R]
     broker: Array
     slot: Array
+    slot_before: Array
     sampled_at_ms: Array
     log_start_offset: Array
     local_log_start_offset: Array
@@ -158,6 +161,12 @@ class Fleet:
         """[P, R] the slot of the leader; no slot where there is none."""
         leads: Array = (self.broker == self.leader[:, None]) & (self.broker != NO_BROKER)
         return leads
+
+    def among(self, rows: Array) -> Array:
+        """[P] the row is one of those."""
+        among = np.zeros(len(self), bool)
+        among[rows] = True
+        return among
 
     def marked(self, mark: Slot) -> Array:
         """[P, R] the controller marks the replica so."""

@@ -13,11 +13,12 @@ The rules, each a property test:
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from twin.fetching import merge_fetches
 from twin.fleet import (
     Array,
     Brokers,
@@ -52,6 +53,8 @@ def merge(fleet: Fleet, frame: Frame) -> Fleet:
         )
     if stamp.observed_at_ms < 0:
         raise FrameRefused("stamp", f"observed_at_ms is {stamp.observed_at_ms}")
+    if stamp.kind in EVENTS:
+        return EVENTS[stamp.kind](fleet, frame)
     if stamp.kind not in _MERGES:
         raise FrameRefused("kind", f"{stamp.kind} is not an observation")
     if stamp.observed_at_ms < fleet.observed_at_ms:
@@ -74,6 +77,8 @@ def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
         before_at_ms=fleet.observed_at_ms,
         cycle=cycle,
         caught_up_before_ms=fleet.caught_up_at_ms,
+        slot_before=fleet.slot,
+        leader_before=fleet.leader,
         leader_end_before_offset=end,
         leader_end_before_at_ms=end_at_ms,
         anchor_offset=np.where(anchored, fleet.anchor_offset, end),
@@ -99,6 +104,7 @@ def _merge_brokers(fleet: Fleet, frame: Frame) -> Fleet:
     last = np.full(len(known), UNKNOWN, np.int64)
     last[known] = before.answered_at_ms[np.searchsorted(before.broker, told["broker"][known])]
     told["answered_at_ms"] = np.where(told["answered"], at_ms, last)
+    told["answered_before_ms"] = last
     told["listed_at_ms"] = np.full(len(known), at_ms)
     order = np.argsort(told["broker"])
     return replace(fleet, brokers=Brokers(**{name: v[order] for name, v in told.items()}))
@@ -338,6 +344,9 @@ def _with_guests(fleet: Fleet, row: Array, broker: Array) -> Fleet:
     column[row, seat] = broker
     return replace(fleet, broker=column)
 
+
+EVENTS: Final = {"fetches": merge_fetches}
+"""What belongs to no cycle: it comes when it happens, and its own times say what is news."""
 
 _MERGES = {
     "brokers": _merge_brokers,

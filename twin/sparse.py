@@ -95,6 +95,7 @@ class Shrinks(Sparse):
     leader: Array
     broker: Array
     at_ms: Array
+    seen_before_ms: Array
     back_at_ms: Array
     verdict: Array
     evidence: Array
@@ -115,6 +116,9 @@ class Fetches(Sparse):
     leader_end_offset: Array
     fetched_at_ms: Array
     caught_up_at_ms: Array
+    slow_arrived_at_ms: Array
+    slow_completed_at_ms: Array
+    slow_kept: Array
 
 
 TABLE_OF: Final[dict[type[Sparse], Table]] = {

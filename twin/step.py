@@ -14,7 +14,7 @@ from twin.changes import Change, changes
 from twin.fleet import Fleet
 from twin.frames import Frame
 from twin.hysteresis import settle
-from twin.merge import merge
+from twin.merge import EVENTS, merge
 from twin.rules.balance import election
 from twin.rules.coverage import coverage
 from twin.rules.election import next_leaders
@@ -23,6 +23,7 @@ from twin.rules.joining import joins
 from twin.rules.replication import caught_up_at_ms, in_sync
 from twin.rules.risks import seen
 from twin.rules.selection import cold_reads, out_of_range
+from twin.rules.shrinks import shrinks
 
 
 def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet, list[Change]]:
@@ -41,6 +42,8 @@ def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet
         merged = merge(merged, frame)
     if merged is fleet:
         return fleet, []
+    if all(frame.stamp.kind in EVENTS for frame in observation):
+        now_ms = merged.observed_at_ms  # events bring no new time: samples are not older for them
     after = assess(merged, now_ms)
     return after, changes(fleet, after)
 
@@ -51,6 +54,7 @@ def assess(fleet: Fleet, now_ms: int) -> Fleet:
     fleet = replace(fleet, in_sync=in_sync(fleet, now_ms), coverage=coverage(fleet, now_ms))
     fleet = replace(fleet, appended_per_s=appended_per_s(fleet))
     fleet = replace(fleet, joins=joins(fleet, now_ms))
+    fleet = replace(fleet, shrinks=shrinks(fleet))
     leaders = next_leaders(fleet)
     fleet = replace(
         fleet,

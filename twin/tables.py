@@ -95,6 +95,29 @@ class OutOfRange(IntFlag):
     TOO_LARGE = 8  # beyond its log end, and not committed
 
 
+class Verdict(IntEnum):
+    """Why a replica left the ISR. The values are stored."""
+
+    UNEXPLAINED = 0
+    SLOW_LEADER = 1  # its leader worked too slowly on the fetches of healthy followers
+    FROZEN_LEADER = 2  # its leader stood still, and found everybody late when it went on
+    SLOW_FOLLOWER = 3  # it is alive, alone, and behind
+    DEAD_FOLLOWER = 4  # its broker is gone
+
+
+class Evidence(IntFlag):
+    """What a verdict rests on."""
+
+    FOLLOWER_OFFLINE = 1
+    FOLLOWER_SILENT = 2
+    FOLLOWER_BEHIND = 4
+    LEADER_SILENT = 8
+    LEADER_ANSWERS_SLOWLY = 16
+    SEVERAL_FOLLOWERS_LEFT = 32
+    FETCH_WAS_PENDING = 64  # it had asked for all there was, and waited for the leader
+    WAS_LEADER = 128
+
+
 class Election(IntFlag):
     """What the order of KIP-1303 does to a partition's leadership as it stands."""
 
@@ -285,6 +308,7 @@ FLEET_BROKERS = Table(
         *BROKERS.columns,
         Column("listed_at_ms", _I64, "when the cluster last listed it"),
         Column("answered_at_ms", _I64, "when it last answered"),
+        Column("answered_before_ms", _I64, "when it had last answered before this cycle"),
     ),
 )
 
@@ -303,6 +327,7 @@ FLEET_PARTITIONS = Table(
         Column("slots_used", _U8, "rows it has in fleet.replicas", fill=0),
         Column("assigned", _U8, "how many of them are assigned; the rest is ahead of the listing",
                fill=0),
+        Column("leader_before", _I32, "leader as the last cycle left it"),
         Column("leader_end_before_offset", _I64, "leader's log end as the last cycle left it"),
         Column("leader_end_before_at_ms", _I64, "when that was sampled"),
         Column("next_leader_kafka", _I32, "who leads if the leader is lost, Kafka's rule"),
@@ -330,6 +355,7 @@ FLEET_REPLICAS = Table(
     (
         Column("broker", _I32, "broker id", fill=NO_BROKER),
         Column("slot", _U8, "marks (Slot)", fill=0),
+        Column("slot_before", _U8, "marks as the last cycle left them", fill=0),
         Column("sampled_at_ms", _I64, "when the replica last answered"),
         *_SAMPLE,
         Column("caught_up_at_ms", _I64, "when it was last known to be caught up"),
@@ -389,11 +415,12 @@ FLEET_SHRINKS = Table(
         Column("leader", _I32, "who led when it left"),
         Column("broker", _I32, "who left"),
         Column("at_ms", _I64, "when that was seen"),
+        Column("seen_before_ms", _I64, "when it was last seen in the ISR"),
         Column("back_at_ms", _I64, "when it was seen in the ISR again"),
         Column("verdict", _I8, "who was to blame (Verdict)"),
         Column("evidence", _I32, "what speaks for it (Evidence bits)", fill=0),
         Column("kept_by_solution_1", _I8, "KIP-501's solution 1 would have kept it (tri-state)"),
-        Column("handover_to", _I32, "who would lead by its second solution, -1 for nobody"),
+        Column("handover_to", _I32, "who would lead by its solution 2, -1 for nobody"),
         Column("handover_thin", _I8, "that leader has too little local log (tri-state)"),
     ),
 )
@@ -410,10 +437,14 @@ FLEET_FETCHES = Table(
         Column("log_start_offset", _I64, "the follower's log start"),
         Column("log_end_offset", _I64, "the follower's log end"),
         Column("leader_end_offset", _I64, "the leader's log end at the last fetch"),
-        Column("fetched_at_ms", _I64, "when the last fetch arrived"),
-        Column("caught_up_at_ms", _I64, "when it was last caught up, by the leader's books"),
+        Column("fetched_at_ms", _I64, "when the last fetch arrived", fill=0),
+        Column("caught_up_at_ms", _I64, "when it was last caught up, by the leader's books",
+               fill=0),
+        Column("slow_arrived_at_ms", _I64, "when its slowest fetch of late arrived"),
+        Column("slow_completed_at_ms", _I64, "when that was answered"),
+        Column("slow_kept", _I8, "it asked for the leader end of the fetch before (tri-state)"),
     ),
-)
+)  # fmt: skip
 
 OBSERVATIONS: Final = {t.kind: t for t in (BROKERS, PARTITIONS, REPLICAS, CONFIGS, FETCHES)}
 STATE: Final = {

@@ -142,14 +142,14 @@ def seconds_left(fleet: Fleet, of: Joins) -> NDArray[np.float64]:
 def stuck(fleet: Fleet) -> NDArray[np.bool_]:
     """[P] a replica of the partition is joining and does not move."""
     of = active(fleet)
-    return _any(fleet, of.row[of.stuck != UNKNOWN])
+    return fleet.among(of.row[of.stuck != UNKNOWN])
 
 
 def late(fleet: Fleet, now_ms: int) -> NDArray[np.bool_]:
     """[P] a replica of the partition moves, and will not be there for LATE_LEFT_S, if ever."""
     of = active(fleet)
     slow = (now_ms - of.since_ms >= LATE_AFTER_MS) & (seconds_left(fleet, of) > LATE_LEFT_S)
-    return _any(fleet, of.row[slow & (of.stuck == UNKNOWN)])
+    return fleet.among(of.row[slow & (of.stuck == UNKNOWN)])
 
 
 def _outside(fleet: Fleet) -> Array:
@@ -228,10 +228,3 @@ def _stuck(fleet: Fleet, of: Joins, now_ms: int) -> NDArray[np.int8]:
 
 def _key(row: Array, broker: Array) -> Array:
     return row.astype(np.int64) << 32 | broker
-
-
-def _any(fleet: Fleet, rows: Array) -> NDArray[np.bool_]:
-    """[P] the row is among those."""
-    among = np.zeros(len(fleet), bool)
-    among[rows] = True
-    return among

@@ -1,9 +1,8 @@
 """When was each replica caught up with its leader, and does that make it in sync.
 
-Kafka's leader keeps two numbers for each follower and moves one of them at every fetch
-(Replica.updateFetchStateOrThrow): a fetch at or beyond the leader's log end means caught up now;
-one at or beyond the log end of the fetch before means caught up then. No API tells them. Here the
-samples of a cycle stand for the fetches, so an estimate is late by at most one interval.
+Kafka's leader keeps books on each follower (``books``). No API tells them, so here the samples of a
+cycle stand for the fetches, and an estimate is late by at most one interval. Where the followers'
+fetches are known, the leader's own numbers are used.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
+from twin.sparse import Fetches
 from twin.tables import UNKNOWN, Slot
 
 
@@ -32,7 +32,41 @@ def caught_up_at_ms(fleet: Fleet) -> NDArray[np.int64]:
     now = (end != UNKNOWN) & (leader_end != UNKNOWN) & (end >= leader_end)
     at = np.maximum(fleet.caught_up_before_ms, np.where(then, before_at, UNKNOWN))
     at = np.maximum(at, np.where(now, leader_at, UNKNOWN))
+    row, slot, books = _exact(fleet)
+    at[row, slot] = np.where(books.caught_up_at_ms > 0, books.caught_up_at_ms, UNKNOWN)
     return np.where(fleet.leads, fleet.sampled_at_ms, at)
+
+
+def caught_up_uncertainty_ms(fleet: Fleet) -> NDArray[np.int64]:
+    """[P, R] by how much ``caught_up_at_ms`` may be too early; 0 where it is the leader's own.
+
+    UNKNOWN before two cycles.
+    """
+    known = UNKNOWN not in (fleet.observed_at_ms, fleet.before_at_ms)
+    interval_ms = fleet.observed_at_ms - fleet.before_at_ms if known else UNKNOWN
+    uncertainty = np.full(fleet.broker.shape, interval_ms, np.int64)
+    row, slot, _ = _exact(fleet)
+    uncertainty[row, slot] = 0
+    return uncertainty
+
+
+def _exact(fleet: Fleet) -> tuple[Array, Array, Fetches]:
+    """Row and slot of the followers whose leader's books are known and current, and the books.
+
+    Current are those of the leader that leads, with a fetch since the last cycle began: where
+    nobody tells of fetches any more, samples take over.
+    """
+    books = fleet.fetches
+    if not len(books):
+        return books.row, books.row, books
+    current = (
+        (books.leader == fleet.leader[books.row])
+        & (books.leader_epoch == fleet.leader_epoch[books.row])
+        & (books.fetched_at_ms >= fleet.before_at_ms)
+    )
+    seat = (fleet.broker[books.row] == books.broker[:, None]) & fleet.present[books.row]
+    current &= seat.any(axis=1)
+    return books.row[current], seat.argmax(axis=1)[current], books.picked(current)
 
 
 def in_sync(fleet: Fleet, now_ms: int) -> Array:

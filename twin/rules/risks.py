@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
-from twin.rules import balance, joining, upload
+from twin.rules import balance, joining, shrinks, upload
 from twin.rules.election import LossOutcome, effective_min_isr
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, OutOfRange, Slot
 
@@ -165,6 +165,8 @@ def _conditions(fleet: Fleet, now_ms: int) -> dict[Risk, Array]:
         Risk.LEADER_THIN: has_leader & (fleet.of_leader(fleet.coverage) == Coverage.THIN),
         Risk.NEXT_LEADER_THIN: has_leader & (outcome == LossOutcome.CLEAN_THIN),
         Risk.UPLOAD_LAG_VS_LOCAL_RETENTION: upload.lags_retention(fleet),
+        Risk.SLOW_LEADER: shrinks.blamed(fleet),
+        Risk.ISR_THRASH: shrinks.thrashing(fleet),
         Risk.COLD_READ_REPLICA: fleet.cold_read_records > 0,
         Risk.OUT_OF_RANGE_WINDOW: ((fleet.out_of_range & _REFUSING) != 0).any(axis=1),
         Risk.ELIGIBILITY_UNREACHABLE: any_thin & balance.unreachable(fleet),

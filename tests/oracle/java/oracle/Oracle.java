@@ -26,7 +26,8 @@ public final class Oracle {
         return Map.of(
             "election", elections::kafka,
             "election_kip1303", elections::kip1303,
-            "selector", Selectors::rackAware);
+            "selector", Selectors::rackAware,
+            "books", Replicas::books);
     }
 
     public static void main(String[] arguments) throws IOException {

@@ -1,0 +1,113 @@
+"""How the fetches of followers change what is known of them.
+
+Fetches are events, not samples: they belong to no cycle, and the time at which they were sent does
+not matter. A fetch that did not arrive after the last one known of its follower is a repeat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from twin.fleet import Array, Fleet, to_numpy
+from twin.frames import Frame
+from twin.rows import rows_of
+from twin.rules.books import Books, asks_for_earlier_end, fetched
+from twin.sparse import Fetches
+from twin.tables import UNKNOWN
+
+SLOW_KEPT_MS: Final = 60_000
+"""The slowest fetch of a follower is remembered this long: an ISR that shrank is seen later."""
+
+_BOOKS: Final = tuple(field.name for field in fields(Books))
+
+
+def merge_fetches(fleet: Fleet, frame: Frame) -> Fleet:
+    """The fleet with the frame's fetches in its books; the same object if all of them were known.
+
+    Fetches that failed and partitions that nobody listed yet are left out.
+    """
+    fleet, row = rows_of(fleet, frame.rows, create=False)
+    told = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
+    good = (row >= 0) & (told["error_code"] == 0)
+    if not good.any():
+        return fleet
+    told = {name: values[good] for name, values in told.items()}
+    key = row[good].astype(np.int64) << 32 | told["broker"]
+    order = np.lexsort((told["arrived_at_ms"], key))
+    key, told = key[order], {name: values[order] for name, values in told.items()}
+
+    follower, at = np.unique(key, return_inverse=True)
+    table = _table(fleet.fetches, follower)
+    rank = np.arange(len(key)) - np.searchsorted(key, key)
+    news = False
+    for turn in range(int(rank.max()) + 1):  # the n-th fetch of every follower at once
+        chosen = rank == turn
+        fetch = {name: values[chosen] for name, values in told.items()}
+        table, any_new = _applied(table, at[chosen], fetch)
+        news |= any_new
+    if not news:
+        return fleet
+    others = ~np.isin(_key(fleet.fetches), follower)
+    return replace(fleet, fetches=fleet.fetches.picked(others).with_rows(table))
+
+
+def _key(table: Fetches) -> Array:
+    return table.row.astype(np.int64) << 32 | table.broker
+
+
+def _table(known: Fetches, follower: Array) -> Fetches:
+    """The rows of those followers, blank where they have none."""
+    columns: dict[str, Any] = {
+        field.name: np.full(len(follower), UNKNOWN, getattr(known, field.name).dtype)
+        for field in fields(Fetches)
+    }
+    for name in ("fetched_at_ms", "caught_up_at_ms"):
+        columns[name][:] = 0
+    _, here, there = np.intersect1d(follower, _key(known), return_indices=True)
+    for name in columns:
+        columns[name][here] = getattr(known, name)[there]
+    columns["row"] = (follower >> 32).astype(np.int32)
+    columns["broker"] = (follower & 0xFFFFFFFF).astype(np.int32)
+    return Fetches(**columns)
+
+
+def _applied(table: Fetches, at: Array, fetch: dict[str, Array]) -> tuple[Fetches, bool]:
+    """The table after one fetch of each follower at ``at``, and whether any was news."""
+    before = {field.name: getattr(table, field.name)[at] for field in fields(Fetches)}
+    epoch = fetch["leader_epoch"]
+    new_leader = (epoch > before["leader_epoch"]) | (
+        (epoch == before["leader_epoch"]) & (fetch["leader"] != before["leader"])
+    )
+    is_new = new_leader | (
+        (epoch == before["leader_epoch"]) & (fetch["arrived_at_ms"] > before["fetched_at_ms"])
+    )
+    # Another leader opens new books.
+    books = Books.blank(len(at)).where(new_leader, Books(*(before[name] for name in _BOOKS)))
+    kept = asks_for_earlier_end(books, fetch["fetch_offset"])
+    known = books.leader_end_offset != UNKNOWN
+    after = fetched(
+        books,
+        fetch["fetch_offset"],
+        fetch["log_start_offset"],
+        fetch["arrived_at_ms"],
+        fetch["leader_end_offset"],
+    )
+    took = fetch["completed_at_ms"] - fetch["arrived_at_ms"]
+    slow_took = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
+    forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > SLOW_KEPT_MS
+    slower = new_leader | forgotten | (took >= slow_took)
+    slowest = {
+        "slow_arrived_at_ms": fetch["arrived_at_ms"],
+        "slow_completed_at_ms": fetch["completed_at_ms"],
+        "slow_kept": np.where(known, kept, UNKNOWN),
+    }
+    values = {name: getattr(after, name) for name in _BOOKS}
+    values |= {"leader": fetch["leader"], "leader_epoch": epoch}
+    values |= {name: np.where(slower, new, before[name]) for name, new in slowest.items()}
+    columns = {field.name: getattr(table, field.name).copy() for field in fields(Fetches)}
+    for name, value in values.items():
+        columns[name][at[is_new]] = value[is_new]
+    return Fetches(**columns), bool(is_new.any())

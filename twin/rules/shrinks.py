@@ -1,0 +1,214 @@
+"""Why replicas leave the ISR, and what KIP-501 would have done about it.
+
+Kafka's leader throws out who it has not seen caught up for replica.lag.time.max.ms; when the leader
+itself stood still, that is everybody (KIP-501). From outside, the blame shows in who left together
+with whom, who answers, who is behind, and, where the fetches of followers are known, in a fetch
+that asked for all there was and waited for its leader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.fleet import Array, Fleet
+from twin.rules.election import acceptable
+from twin.sparse import Shrinks
+from twin.tables import NO_BROKER, UNKNOWN, Coverage, Evidence, Slot, Verdict
+
+WINDOW_MS: Final = 600_000
+"""How long a shrink is remembered: two rounds of leader balancing."""
+
+BLAMED_MS: Final = 300_000
+"""How long after a shrink its leader is called slow."""
+
+THRASH_SHRINKS: Final = 3
+"""A rolling restart takes a replica out once, and perhaps once more when it is repeated."""
+
+SLOW_ANSWER_MS: Final = 1_000
+"""Small requests are answered in a few milliseconds; followers wait half a second at the most."""
+
+SENTENCE: Final = {
+    Verdict.UNEXPLAINED: "nothing the twin sees explains it",
+    Verdict.SLOW_LEADER: "its leader was too slow for healthy followers",
+    Verdict.FROZEN_LEADER: "its leader stood still and found everybody late",
+    Verdict.SLOW_FOLLOWER: "it could not keep up, the others could",
+    Verdict.DEAD_FOLLOWER: "its broker is gone",
+}
+
+
+def shrinks(fleet: Fleet) -> Shrinks:
+    """The shrinks of the window: those seen before, and those of this cycle.
+
+    This cycle's are made anew each time, so the order of its frames does not matter.
+    """
+    now_ms = fleet.observed_at_ms
+    known = fleet.shrinks
+    earlier = known.picked((known.at_ms < now_ms) & (now_ms - known.at_ms <= WINDOW_MS))
+    table = _with_return(fleet, earlier).with_rows(_of_this_cycle(fleet))
+    return _with_pending_fetches(fleet, table)
+
+
+def blamed(fleet: Fleet) -> NDArray[np.bool_]:
+    """[P] followers left the ISR lately, and its leader was to blame."""
+    of = fleet.shrinks
+    leaders_fault = np.isin(of.verdict, (Verdict.SLOW_LEADER, Verdict.FROZEN_LEADER))
+    return fleet.among(of.row[leaders_fault & (fleet.observed_at_ms - of.at_ms <= BLAMED_MS)])
+
+
+def thrashing(fleet: Fleet) -> NDArray[np.bool_]:
+    """[P] replicas left the ISR THRASH_SHRINKS times or more in the window, and some came back."""
+    of = fleet.shrinks
+    left = np.bincount(of.row, minlength=len(fleet))
+    came_back = fleet.among(of.row[of.back_at_ms != UNKNOWN])
+    thrashing: NDArray[np.bool_] = (left >= THRASH_SHRINKS) & came_back
+    return thrashing
+
+
+def period_ms(of: Shrinks) -> float:
+    """Mean time between the shrinks of one partition, NaN with fewer than two."""
+    if len(of) < 2:
+        return float("nan")
+    return float(of.at_ms.max() - of.at_ms.min()) / (len(of) - 1)
+
+
+def culprit(of: Shrinks) -> int:
+    """The broker most of those shrinks are put down to: a leader at fault, else who left."""
+    if not len(of):
+        return NO_BROKER
+    at_fault = np.isin(of.verdict, (Verdict.SLOW_LEADER, Verdict.FROZEN_LEADER))
+    brokers, count = np.unique(np.where(at_fault, of.leader, of.broker), return_counts=True)
+    return int(brokers[count.argmax()])
+
+
+def _of_this_cycle(fleet: Fleet) -> Shrinks:
+    was_in = (fleet.slot_before & np.uint8(Slot.IN_ISR)) != 0
+    row, slot = np.nonzero(was_in & ~fleet.marked(Slot.IN_ISR) & fleet.present)
+    leader = np.where(fleet.leader == NO_BROKER, fleet.leader_before, fleet.leader)[row]
+    broker = fleet.broker[row, slot]
+    evidence = _evidence(fleet, row, slot, leader)
+    handover_to, handover_thin = _handover(fleet, row)
+    return Shrinks(
+        row=row.astype(np.int32),
+        leader=leader.astype(np.int32),
+        broker=broker,
+        at_ms=np.full(len(row), fleet.observed_at_ms),
+        seen_before_ms=np.full(len(row), fleet.before_at_ms),
+        back_at_ms=np.full(len(row), UNKNOWN, np.int64),
+        verdict=_verdict(evidence),
+        evidence=evidence,
+        kept_by_solution_1=np.full(len(row), UNKNOWN, np.int8),
+        handover_to=handover_to,
+        handover_thin=handover_thin,
+    )
+
+
+def _evidence(fleet: Fleet, row: Array, slot: Array, leader: Array) -> NDArray[np.int32]:
+    """[N] what the polls say of each replica that left."""
+    broker = fleet.broker[row, slot]
+    brokers = fleet.brokers
+    silent = brokers.broker[~brokers.answered]
+    slow = brokers.broker[brokers.answered & (brokers.answered_in_ms >= SLOW_ANSWER_MS)]
+    # A leader that was silent a cycle ago, and is back, has been silent.
+    before_ms = brokers.answered_before_ms
+    paused = brokers.broker[(before_ms != UNKNOWN) & (before_ms < fleet.before_at_ms)]
+    end = fleet.log_end_offset[row, slot]
+    goal = fleet.of_leader(fleet.log_end_offset)[row]
+    of_leader, left = np.unique(leader, return_inverse=True)
+    several = np.array([len(np.unique(broker[leader == one])) for one in of_leader.tolist()] + [0])
+    holds = {
+        Evidence.FOLLOWER_OFFLINE: fleet.marked(Slot.OFFLINE)[row, slot],
+        Evidence.FOLLOWER_SILENT: np.isin(broker, silent),
+        Evidence.FOLLOWER_BEHIND: (end != UNKNOWN) & (goal != UNKNOWN) & (end < goal),
+        Evidence.LEADER_SILENT: np.isin(leader, silent) | np.isin(leader, paused),
+        Evidence.LEADER_ANSWERS_SLOWLY: np.isin(leader, slow),
+        Evidence.SEVERAL_FOLLOWERS_LEFT: several[left] > 1,
+        Evidence.WAS_LEADER: fleet.leader_before[row] == broker,
+    }
+    bits = np.zeros(len(row), np.int32)
+    for one, where in holds.items():
+        bits |= np.where(where, np.int32(one), np.int32(0))
+    return bits
+
+
+def _verdict(evidence: NDArray[np.int32]) -> NDArray[np.int8]:
+    """[N] the first that fits: a dead follower explains more than a slow leader does."""
+
+    def has(*which: Evidence) -> Array:
+        any_of: Array = (evidence & np.int32(sum(which))) != 0
+        return any_of
+
+    return np.select(
+        [
+            has(Evidence.FOLLOWER_OFFLINE, Evidence.FOLLOWER_SILENT),
+            has(Evidence.WAS_LEADER),  # it handed over, or was taken from
+            has(Evidence.LEADER_SILENT),
+            has(Evidence.FETCH_WAS_PENDING, Evidence.LEADER_ANSWERS_SLOWLY,
+                Evidence.SEVERAL_FOLLOWERS_LEFT),
+            has(Evidence.FOLLOWER_BEHIND),
+        ],
+        [
+            Verdict.DEAD_FOLLOWER,
+            Verdict.UNEXPLAINED,
+            Verdict.FROZEN_LEADER,
+            Verdict.SLOW_LEADER,
+            Verdict.SLOW_FOLLOWER,
+        ],
+        Verdict.UNEXPLAINED,
+    ).astype(np.int8)  # fmt: skip
+
+
+def _handover(fleet: Fleet, row: Array) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """[N] who would lead had the leader handed over before the shrink, and is that one thin.
+
+    KIP-501's solution 2 moves the leader to the end of the ISR, so the next live member leads.
+    """
+    was_in = ((fleet.slot_before & np.uint8(Slot.IN_ISR)) != 0)[row]
+    led = fleet.broker[row] == fleet.leader_before[row][:, None]
+    able = was_in & ~led & acceptable(fleet)[row]
+    seat = able.argmax(axis=1) if fleet.slots else np.zeros(len(row), np.intp)
+    at = np.arange(len(row))
+    any_able = able.any(axis=1)
+    to = np.where(any_able, fleet.broker[row][at, seat], NO_BROKER)
+    coverage = fleet.coverage[row][at, seat]
+    thin = np.where(any_able & (coverage != Coverage.ASSUMED), coverage == Coverage.THIN, UNKNOWN)
+    return to.astype(np.int32), thin.astype(np.int8)
+
+
+def _with_return(fleet: Fleet, of: Shrinks) -> Shrinks:
+    """Earlier shrinks, with the time at which a replica was first seen back in the ISR."""
+    if not len(of):
+        return of
+    in_isr = fleet.marked(Slot.IN_ISR)[of.row] & (fleet.broker[of.row] == of.broker[:, None])
+    returned = (of.back_at_ms != UNKNOWN) & (of.back_at_ms < fleet.observed_at_ms)
+    back_now = np.where(in_isr.any(axis=1), fleet.observed_at_ms, UNKNOWN)
+    return replace(of, back_at_ms=np.where(returned, of.back_at_ms, back_now))
+
+
+def _with_pending_fetches(fleet: Fleet, of: Shrinks) -> Shrinks:
+    """The shrinks in the light of the followers' fetches, which may become known later.
+
+    Solution 1 would have kept a replica whose fetch was pending when it was thrown out, if that
+    asked for the leader end of the fetch before.
+    """
+    books = fleet.fetches
+    if not len(of) or not len(books):
+        return of
+    key = of.row.astype(np.int64) << 32 | of.broker
+    book_key = books.row.astype(np.int64) << 32 | books.broker
+    order = np.argsort(book_key)
+    at = order[np.minimum(np.searchsorted(book_key, key, sorter=order), len(order) - 1)]
+    has_books = (book_key[at] == key) & (books.leader[at] == of.leader)
+    spans = (books.slow_arrived_at_ms[at] < of.at_ms) & (
+        books.slow_completed_at_ms[at] > of.seen_before_ms
+    )
+    waited = has_books & spans & (books.slow_kept[at] == 1)
+    later = has_books & (books.fetched_at_ms[at] >= of.at_ms)
+    kept = np.where(waited, 1, np.where(later, 0, UNKNOWN))
+    kept = np.maximum(of.kept_by_solution_1, kept).astype(np.int8)
+    pending = np.where(kept == 1, np.int32(Evidence.FETCH_WAS_PENDING), np.int32(0))
+    evidence = np.bitwise_or(of.evidence, pending).astype(np.int32)
+    return replace(of, kept_by_solution_1=kept, evidence=evidence, verdict=_verdict(evidence))
