@@ -21,13 +21,28 @@ from twin.rules.balance import (
     report_traffic,
     seconds_to_eligible,
 )
+from twin.rules.bootstrap import bootstrap
 from twin.rules.coverage import held_bytes, timestamp_suspect
 from twin.rules.election import LossOutcome, effective_min_isr
+from twin.rules.joining import active
 from twin.rules.risks import RULES as RISKS
 from twin.rules.risks import expected_isr, isr_size
-from twin.tables import NO_BROKER, UNKNOWN, Coverage, Election, Slot
+from twin.rules.selection import cold_reads
+from twin.tables import (
+    NO_BROKER,
+    UNKNOWN,
+    Coverage,
+    Election,
+    JoinPath,
+    OutOfRange,
+    Slot,
+    StuckReason,
+    Verdict,
+)
 
 RULES = ("kafka", "kip1303")
+FEATURE = ("on", "off")
+"""follower.fetch.last.tiered.offset.enable (KIP-1023)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,13 @@ class Totals:
     loss: Counter[tuple[int, str, str]] = field(default_factory=Counter)
     rack: Counter[tuple[str, str]] = field(default_factory=Counter)
     reports_per_hour: Counter[str] = field(default_factory=Counter)
+    join_paths: Counter[tuple[str, str]] = field(default_factory=Counter)  # (feature, path)
+    join_bytes: Counter[str] = field(default_factory=Counter)
+    joining: Counter[str] = field(default_factory=Counter)  # by path
+    stuck: Counter[str] = field(default_factory=Counter)  # by reason
+    out_of_range: Counter[str] = field(default_factory=Counter)  # by case
+    shrinks: Counter[str] = field(default_factory=Counter)  # by verdict
+    shrinks_kept: Counter[str] = field(default_factory=Counter)  # by KIP-501's solution 1
     seconds_to_balance: dict[str, float] = field(default_factory=dict)  # of racks: the longest
     topic: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -86,6 +108,9 @@ def totals(fleet: Fleet) -> Totals:
         told.risk[rule.name] = int(((fleet.risks & rule.risk) != 0).sum())
     _of_brokers(fleet, told, isr, least, thin)
     _of_racks(fleet, told)
+    _of_joins(fleet, told)
+    _of_consumers(fleet, told)
+    _of_shrinks(fleet, told)
     for name, reports in asdict(report_traffic(fleet, fleet.observed_at_ms)).items():
         told.reports_per_hour[name] = int(reports.sum())
     _of_topics(fleet, told)
@@ -105,7 +130,8 @@ def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Arra
     )
     for broker in fleet.brokers.broker.tolist():
         for name in ("leaders", "replicas", "thin_replicas", "local_log_bytes",
-                     "loss_under_min_isr_partitions"):  # fmt: skip
+                     "loss_under_min_isr_partitions", "cold_read_partitions",
+                     "isr_shrinks_recent"):  # fmt: skip
             told.broker[name, broker] = 0
         for rule in RULES:
             for outcome in LossOutcome:
@@ -153,6 +179,43 @@ def _of_racks(fleet: Fleet, told: Totals) -> None:
         told.seconds_to_balance[rack_name] = float(here.max(initial=0.0))
 
 
+def _of_joins(fleet: Fleet, told: Totals) -> None:
+    """What empty followers would do with the feature on and off, and who is joining."""
+    for feature in FEATURE:
+        found = bootstrap(fleet, feature == "on")
+        for path in JoinPath:
+            told.join_paths[feature, path.name.lower()] = int((found.path == path).sum())
+        # Whole bytes, so shards add up; partitions of unknown size are left out.
+        told.join_bytes[feature] = int(np.rint(np.nan_to_num(found.bytes)).sum())
+    of = active(fleet)
+    told.joining["unknown"] = int((of.path == UNKNOWN).sum())
+    for path in (JoinPath.FROM_ZERO, JoinPath.FROM_LOCAL_START, JoinPath.FROM_PENDING_UPLOAD):
+        told.joining[path.name.lower()] = int((of.path == path).sum())
+    for reason in StuckReason:
+        told.stuck[reason.name.lower()] = int((of.stuck == reason).sum())
+
+
+def _of_consumers(fleet: Fleet, told: Totals) -> None:
+    """Who would read from remote storage for no need, and who would be told out of range."""
+    for case in OutOfRange:
+        told.out_of_range[str(case.name).lower()] = int(((fleet.out_of_range & case) != 0).sum())
+    found = cold_reads(fleet, fleet.observed_at_ms)
+    for broker, count in _summed(found.broker[found.broker != NO_BROKER], None):
+        told.broker["cold_read_partitions", broker] = count
+
+
+def _of_shrinks(fleet: Fleet, told: Totals) -> None:
+    """Shrinks of the window, by verdict and by what KIP-501 would have done."""
+    of = fleet.shrinks
+    for verdict in Verdict:
+        told.shrinks[verdict.name.lower()] = int((of.verdict == verdict).sum())
+    for name, value in (("yes", 1), ("no", 0), ("unknown", UNKNOWN)):
+        told.shrinks_kept[name] = int((of.kept_by_solution_1 == value).sum())
+    told.cluster["isr_flaps"] = int((of.back_at_ms != UNKNOWN).sum())
+    for leader, count in _summed(of.leader[of.leader != NO_BROKER], None):
+        told.broker["isr_shrinks_recent", leader] = count
+
+
 def _of_topics(fleet: Fleet, told: Totals) -> None:
     size = held_bytes(fleet)
     known = np.where(fleet.present & (size != UNKNOWN), size, 0).sum(axis=1)
@@ -161,6 +224,7 @@ def _of_topics(fleet: Fleet, told: Totals) -> None:
         ("partitions", np.ones(len(fleet))),
         ("partitions_at_risk", fleet.risks != 0),
         ("local_log_bytes", known),
+        ("cold_read_records", fleet.cold_read_records),
     ):
         counts = np.zeros(topics, np.int64)
         np.add.at(counts, fleet.topic_index, np.asarray(weights).astype(np.int64))

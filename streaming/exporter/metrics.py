@@ -95,7 +95,7 @@ class Renderer:
         cost = [series_per_row(p.fleet) for p in picture.pieces]
         left = self._config.max_series - sum(r * c for r, c in zip(risky, cost, strict=True))
         wanted = sum(n * c for n, c in zip(calm, cost, strict=True))
-        share = 1.0 if wanted <= left else max(left, 0) / wanted
+        share = 1.0 if wanted <= max(left, 0) else max(left, 0) / wanted
         kept: dict[int, _Block] = {}
         for piece, n in zip(picture.pieces, calm, strict=True):
             shard = piece.fleet.shard
@@ -149,6 +149,7 @@ class Renderer:
         for report, count in totals.reports_per_hour.items():
             say("kip1303_reports_per_second", count / 3600, report=report)
         _racks(totals, say)
+        _domain(totals, say)
         if self._config.granularity != "cluster":
             for (name, topic), count in totals.topic.items():
                 say(f"topic_{name}", count, topic=topic)
@@ -195,6 +196,22 @@ def _racks(totals: Totals, say: _Say) -> None:
             say("rack_leader_skew", max(counts) * len(counts) / sum(counts), rule=rule)
     for rack, seconds in totals.seconds_to_balance.items():
         say("rack_seconds_to_balance", seconds, rack=rack)
+
+
+def _domain(totals: Totals, say: _Say) -> None:
+    for (feature, path), count in totals.join_paths.items():
+        say("partitions_by_join_path", count, feature=feature, path=path)
+    for feature, size in totals.join_bytes.items():
+        say("join_bytes", size, feature=feature)
+    for name, label, counts in (
+        ("replicas_joining", "path", totals.joining),
+        ("replicas_joining_stuck", "reason", totals.stuck),
+        ("replicas_out_of_range_window", "case", totals.out_of_range),
+        ("isr_shrinks_recent", "verdict", totals.shrinks),
+        ("isr_shrinks_preventable", "kept", totals.shrinks_kept),
+    ):
+        for value, count in counts.items():
+            say(name, count, **{label: value})
 
 
 class _Say(Protocol):

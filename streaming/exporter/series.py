@@ -16,10 +16,13 @@ import numpy as np
 from twin.fleet import Array, Fleet
 from twin.rules import upload
 from twin.rules.balance import seconds_to_eligible
+from twin.rules.bootstrap import bootstrap
 from twin.rules.coverage import held_bytes, span_ms, timestamp_suspect
+from twin.rules.joining import active, progress, seconds_left
 from twin.rules.replication import lag_records
 from twin.rules.risks import RULES, isr_size
 from twin.tables import UNKNOWN, Coverage, Slot
+from twin.totals import FEATURE
 
 LEADER_OFFSETS = (
     "log_start_offset", "local_log_start_offset", "log_end_offset", "last_tiered_offset",
@@ -99,6 +102,11 @@ def partition_series(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list[s
     rate, lag_bytes = fleet.appended_per_s[rows], upload.lag_bytes(fleet)[rows]
     yield _family("partition_appended_records_per_second", text, rate, rate != UNKNOWN)
     yield _family("partition_upload_lag_bytes", text, lag_bytes, ~np.isnan(lag_bytes))
+    cold = fleet.cold_read_records[rows]
+    yield _family("partition_cold_read_records", text, cold, cold > 0)
+    left = np.bincount(fleet.shrinks.row, minlength=len(fleet))[rows]
+    yield _family("partition_isr_shrinks_recent", text, left, left > 0)
+    yield from _joins_of_partitions(fleet, labels)
     lines = []
     for rule in ("kafka", "kip1303"):
         tail = [f'{label},rule="{rule}"' for label in text]
@@ -112,6 +120,19 @@ def partition_series(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list[s
             tail = [f'{label},risk="{risk.name}",severity="{risk.severity}"' for label in text]
             lines += _family("partition_at_risk", tail, holds.astype(np.int8), holds)[1]
     yield "kafka_twin_partition_at_risk", lines
+
+
+def _joins_of_partitions(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list[str]]]:
+    starts: list[str] = []
+    records: list[str] = []
+    for feature in FEATURE:
+        found = bootstrap(fleet, feature == "on")
+        tail = [f'{label},feature="{feature}"' for label in labels.partition]
+        start, copied = found.start_offset[labels.rows], found.records[labels.rows]
+        starts += _family("partition_join_start_offset", tail, start, start != UNKNOWN)[1]
+        records += _family("partition_join_records", tail, copied, copied != UNKNOWN)[1]
+    yield "kafka_twin_partition_join_start_offset", starts
+    yield "kafka_twin_partition_join_records", records
 
 
 def replica_series(fleet: Fleet, labels: Labels, now_ms: int) -> Iterator[tuple[str, list[str]]]:
@@ -141,14 +162,34 @@ def replica_series(fleet: Fleet, labels: Labels, now_ms: int) -> Iterator[tuple[
     yield _family("replica_timestamp_suspect", text, suspect.astype(np.int8), suspect)
     eligible_in = of(seconds_to_eligible(fleet, now_ms))
     yield _family("replica_eligible_in_seconds", text, eligible_in, ~np.isnan(eligible_in))
+    yield from _joins_of_replicas(fleet, labels)
     yield _family("replica_local_log_span_seconds", text, span / 1000, span != UNKNOWN)
     age = np.maximum(now_ms - caught_up, 0)
     yield _family("replica_caught_up_age_seconds", text, age / 1000, caught_up != UNKNOWN)
 
 
+def _joins_of_replicas(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list[str]]]:
+    """Few replicas are joining: their labels are looked up one by one."""
+    of = active(fleet)
+    seat = (fleet.broker[of.row] == of.broker[:, None]).argmax(axis=1)
+    place = of.row.astype(np.int64) * fleet.slots + seat
+    at = np.searchsorted(labels.place, place)
+    shown = np.flatnonzero(np.isin(place, labels.place))
+    text = [labels.replica[i] for i in at[shown].tolist()]
+    values = {
+        "join_progress_ratio": progress(fleet, of),
+        "join_seconds_left": seconds_left(fleet, of),
+        "join_records_per_second": np.where(of.records_per_s < 0, np.nan, of.records_per_s),
+    }
+    for name, value in values.items():
+        yield _family(f"replica_{name}", text, value[shown], ~np.isnan(value[shown]))
+    stuck = (of.stuck != UNKNOWN)[shown]
+    yield _family("replica_join_stuck", text, stuck.astype(np.int8), stuck)
+
+
 def series_per_row(fleet: Fleet) -> int:
     """How many series a partition of this fleet has at the most."""
-    return 15 + 12 * fleet.slots
+    return 21 + 12 * fleet.slots
 
 
 def _or_unknown(value: Array, known: Array) -> Array:

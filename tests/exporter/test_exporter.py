@@ -23,6 +23,7 @@ from twin.fleet import Fleet
 from twin.metrics import BY_NAME, METRICS
 from twin.simulate import Shape, SimulatedShard
 from twin.step import step
+from twin.tables import PendingUpload
 
 MIB = 1 << 20
 
@@ -54,17 +55,49 @@ def value(text: str, name: str, **labels: object) -> float | None:
     return samples(text).get((f"kafka_twin_{name}", wanted))
 
 
+def joining(topic: str, log: Log, leader: Log = Log()) -> Partition:
+    return Partition(topic, replicas=(3, 1), leader=1, isr=(1,), adding=(3,),
+                     logs={1: leader, 3: log})  # fmt: skip
+
+
 def a_busy_view() -> View:
+    """Three partitions: one in order, one whose next leader is thin, one that is offline."""
+    fleet = a_fleet(
+        Partition("warm", log=Log(size_bytes=2 * MIB, last_tiered=5, pending_upload=6)),
+        Partition("thin", replicas=(4, 5, 2), logs={5: Log(size_bytes=10)},
+                  log=Log(size_bytes=2 * MIB)),
+        Partition("lost", leader=-1, isr=(), elr=(2,)),
+        eligible_local_log_bytes=MIB, min_insync_replicas=2, elr_enabled=1,
+    )  # fmt: skip
+    return told_of(fleet)
+
+
+def a_full_view() -> View:
     """A fleet that has a bit of everything, after two cycles."""
-    before = a_fleet(Partition("warm", log=Log(end=10)), at_ms=NOW_MS - 5_000)
+    tiered = {"remote_storage": 1}
+    config = {"eligible_local_log_bytes": MIB, "min_insync_replicas": 2, "elr_enabled": 1,
+              "last_tiered_fetch": 1, "topics": {"idle": tiered, "cold": tiered}}  # fmt: skip
+    idle = Log(end=50, local_start=50, last_tiered=49, reason=PendingUpload.ALL_TIERED)
+    stuck = joining("idle", Log(end=0), idle)
+    cold = Partition("cold", logs={2: Log(local_start=90)})
+    first = a_fleet(
+        Partition("warm", log=Log(end=10, size_bytes=2 * MIB)), joining("moves", Log(end=40)),
+        stuck, cold, at_ms=NOW_MS - 5_000, **config,
+    )  # fmt: skip
     old = Log(size_bytes=2 * MIB, local_start=20, last_tiered=25, pending_upload=26)
     fleet = a_fleet(
         Partition("warm", log=old),  # begins beyond what the twin saw, and claims to be old
         Partition("thin", replicas=(4, 5, 2), logs={5: Log(size_bytes=10)},
                   log=Log(size_bytes=2 * MIB)),
         Partition("lost", leader=-1, isr=(), elr=(2,)),
-        since=before, eligible_local_log_bytes=MIB, min_insync_replicas=2, elr_enabled=1,
+        joining("moves", Log(end=60)), stuck, replace(cold, isr=(1, 2)),
+        since=first, **config,
     )  # fmt: skip
+    return told_of(fleet)
+
+
+def told_of(fleet: Fleet) -> View:
+    """A view of the fleet that has heard of events, and refused a snapshot."""
     view = a_view(fleet)
     view.take_event(b'{"id":"1","kind":"leader_moved","cluster":"c"}')
     refused = b'{"id":"2","kind":"observation_refused","cluster":"c","reason":"bytes"}'
@@ -76,12 +109,12 @@ def a_busy_view() -> View:
 
 
 def test_every_family_of_the_table_is_served_and_no_other():
-    families = {f.name for f in text_string_to_metric_families(exposition(a_busy_view()))}
+    families = {f.name for f in text_string_to_metric_families(exposition(a_full_view()))}
     assert families == {m.name.removesuffix("_total") for m in METRICS}
 
 
 def test_every_series_has_exactly_the_labels_of_the_table():
-    for family in text_string_to_metric_families(exposition(a_busy_view())):
+    for family in text_string_to_metric_families(exposition(a_full_view())):
         for sample in family.samples:
             assert set(sample.labels) == {"cluster", *BY_NAME[sample.name].labels}, sample.name
 
@@ -123,7 +156,7 @@ def test_no_leader_is_a_value_and_what_is_unknown_is_left_out():
     at = {"topic": "lost", "partition": 0}
     assert value(text, "partition_leader", **at) == -1
     assert value(text, "partition_log_end_offset", **at) is None
-    assert value(text, "partition_last_tiered_offset", topic="warm", partition=0) == 25
+    assert value(text, "partition_last_tiered_offset", topic="warm", partition=0) == 5
     assert value(text, "partition_last_tiered_offset", topic="thin", partition=0) is None
     assert not [line for line in text.splitlines() if line.endswith(" -1") and "leader" not in line]
 
@@ -165,10 +198,12 @@ def test_a_partition_at_risk_is_served_at_any_granularity(granularity):
 
 def test_a_partition_at_risk_is_served_beyond_the_cap_and_what_is_left_out_is_counted():
     text = exposition(a_busy_view(), max_series=0)
-    assert value(text, "partition_at_risk", topic="lost", partition=0, risk="offline",
-                 severity="page") == 1
+    assert (
+        value(text, "partition_at_risk", topic="lost", partition=0, risk="offline", severity="page")
+        == 1
+    )
     assert value(text, "partition_leader", topic="warm", partition=0) is None
-    assert value(text, "series_dropped_total") == 15 + 12 * 3
+    assert value(text, "series_dropped_total") == 21 + 12 * 3
 
 
 def test_the_cap_holds():

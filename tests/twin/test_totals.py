@@ -86,7 +86,8 @@ def test_a_brokers_counts_are_what_counting_by_hand_gives(seed):
             hand["loss_under_min_isr_partitions", broker] += len(isr) - 1 < least[p]
     told = totals(fleet).broker
     del hand["leaders", NO_BROKER]
-    assert +told == +hand
+    counted = {name for name, _ in hand}
+    assert +Counter({k: n for k, n in told.items() if k[0] in counted}) == +hand
 
 
 @pytest.mark.parametrize("seed", range(6))
