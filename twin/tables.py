@@ -118,6 +118,15 @@ class Evidence(IntFlag):
     WAS_LEADER = 128
 
 
+class SegmentState(IntEnum):
+    """How far the copy or the deletion of a remote segment is, as Kafka writes it."""
+
+    COPY_STARTED = 0
+    COPY_FINISHED = 1
+    DELETE_STARTED = 2
+    DELETE_FINISHED = 3
+
+
 class Election(IntFlag):
     """What the order of KIP-1303 does to a partition's leadership as it stands."""
 

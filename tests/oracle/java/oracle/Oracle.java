@@ -21,13 +21,17 @@ public final class Oracle {
 
     private Oracle() { }
 
-    private static Map<String, Evaluator> evaluators() {
+    private static Map<String, Evaluator> evaluators() throws IOException {
         Elections elections = new Elections();
+        Lineages lineages = new Lineages();
         return Map.of(
             "election", elections::kafka,
             "election_kip1303", elections::kip1303,
             "selector", Selectors::rackAware,
-            "books", Replicas::books);
+            "books", Replicas::books,
+            "epochs", lineages::epochs,
+            "epochs_filtered", lineages::filtered,
+            "lineage", lineages::lineage);
     }
 
     public static void main(String[] arguments) throws IOException {

@@ -1,0 +1,139 @@
+"""The twin knows of epochs and remote segments what Kafka's own classes know."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.oracle import lineage_cases
+from tests.oracle.oracle import Case, Oracle
+from twin.rules import lineage
+from twin.rules.lineage import Epochs, References, Segment
+from twin.tables import UNKNOWN, SegmentState
+
+COUNT = 2_500
+SEED = 405
+
+
+def pairs(told: list[list[int]]) -> Epochs:
+    return tuple((epoch, offset) for epoch, offset in told)
+
+
+@pytest.fixture(scope="module")
+def histories(oracle: Oracle) -> list[tuple[Case, Case]]:
+    return answered(oracle, [lineage_cases.epoch_history(n, SEED) for n in range(COUNT)])
+
+
+@pytest.fixture(scope="module")
+def tiers(oracle: Oracle) -> list[tuple[Case, Case]]:
+    return answered(oracle, [lineage_cases.tier(n, SEED) for n in range(COUNT)])
+
+
+def answered(oracle: Oracle, questions: list[Case]) -> list[tuple[Case, Case]]:
+    answers = oracle.ask(questions)
+    assert [a["error"] for a in answers if "error" in a] == []
+    return list(zip(questions, answers, strict=True))
+
+
+class TestEpochs:
+    def test_every_step_leaves_the_history_that_kafka_keeps(
+        self, histories: list[tuple[Case, Case]]
+    ) -> None:
+        cut = 0
+        for question, answer in histories:
+            epochs: Epochs = ()
+            for step, told in zip(question["steps"], answer["steps"], strict=True):
+                before = len(epochs)
+                epochs = after(epochs, step)
+                assert epochs == pairs(told), question
+                cut += len(epochs) < before
+        assert cut > COUNT / 10
+
+    def test_ends_and_epochs_of_offsets(self, histories: list[tuple[Case, Case]]) -> None:
+        for question, answer in histories:
+            epochs = pairs(answer["steps"][-1])
+            ends = [list(lineage.end_offset_for(epochs, *ask)) for ask in question["ends"]]
+            assert ends == answer["ends"], (epochs, question["ends"])
+            of = [lineage.epoch_for_offset(epochs, offset) for offset in question["of"]]
+            assert of == answer["of"]
+
+    def test_epochs_without_records_are_dropped(self, oracle: Oracle) -> None:
+        rng = random.Random(SEED)
+        questions = []
+        for number in range(COUNT):
+            starts = sorted(rng.randint(0, 5) for _ in range(rng.randint(1, 6)))
+            epochs = [[2 * i + rng.randint(0, 1), start] for i, start in enumerate(starts)]
+            questions.append({"id": number, "kind": "epochs_filtered", "epochs": epochs})
+        for question, answer in zip(questions, oracle.ask(questions), strict=True):
+            kept = lineage.without_empty_epochs(pairs(question["epochs"]))
+            assert kept == pairs(answer["epochs"]), question
+
+
+def after(epochs: Epochs, step: list[int | str]) -> Epochs:
+    match step:
+        case ["assign", int(epoch), int(offset)]:
+            return lineage.assigned(epochs, epoch, offset)
+        case ["end", int(offset)]:
+            return lineage.truncated_from_end(epochs, offset)
+        case ["start", int(offset)]:
+            return lineage.truncated_from_start(epochs, offset)
+    raise AssertionError(step)
+
+
+class TestSegments:
+    def test_the_cache_holds_and_finds_what_kafkas_does(
+        self, tiers: list[tuple[Case, Case]]
+    ) -> None:
+        refused = 0
+        for question, answer in tiers:
+            references, _ = replayed(question)
+            states = {str(number_of(s)): int(s.state) for s in references.segments.values()}
+            assert states == answer["states"], question
+            found = [references.segment_at(*ask) for ask in question["at"]]
+            assert [number_of(s) if s else UNKNOWN for s in found] == answer["at"], question
+            epochs = question["ofEpochs"]
+            assert [references.highest_offset(e) for e in epochs] == answer["highest"], question
+            listed = [sorted(number_of(s) for s in references.listed(e)) for e in epochs]
+            assert listed == [sorted(numbers) for numbers in answer["listed"]], question
+            refused += references.refused_transitions
+        assert refused > COUNT / 20
+
+    def test_segments_belong_to_the_log_as_kafka_says(self, tiers: list[tuple[Case, Case]]) -> None:
+        outside = 0
+        for question, answer in tiers:
+            references, segments = replayed(question)
+            epochs, log_end = pairs(question["epochs"]), question["logEnd"]
+            history = lineage.without_empty_epochs(epochs)
+            within = {
+                str(number): lineage.within_lineage(segment, log_end, history)
+                for number, segment in segments.items()
+            }
+            assert within == answer["within"], question
+            outside += sum(not ours for ours in within.values())
+            remote = lineage.highest_remote_offset(references, epochs, log_end)
+            assert list(remote) == answer["remoteEnd"], question
+            start = lineage.remote_log_start(references, epochs, question["localStart"])
+            assert start == answer["logStart"], question
+        assert outside > COUNT
+
+
+def replayed(question: Case) -> tuple[References, dict[int, Segment]]:
+    """The events of a case, told to the twin."""
+    segments = {
+        told["segment"]: Segment(
+            told["segment"].to_bytes(16, "big"), told["start"], told["end"], pairs(told["epochs"])
+        )
+        for told in question["segments"]
+    }
+    references = References()
+    for number, state in question["events"]:
+        if state == SegmentState.COPY_STARTED:
+            references.add(segments[number])
+        else:
+            references.update(number.to_bytes(16, "big"), SegmentState(state))
+    return references, segments
+
+
+def number_of(segment: Segment) -> int:
+    return int.from_bytes(segment.id, "big")

@@ -1,0 +1,367 @@
+"""Which remote segments belong to a log, and which were left behind.
+
+A log's lineage is its history of leader epochs. Uploads of a leader that was deposed uncleanly, or
+that never finished, stay in remote storage beside those of the lineage; Kafka neither reads nor
+counts nor deletes them until much later. The rules here are those of one partition, and sequential
+as Kafka's own are: what a segment is depends on those told of before it. They run only over
+partitions whose segments or epochs changed.
+
+Source: the tiered lineage document; LeaderEpochFileCache, RemoteLogMetadataCache,
+RemoteLogLeaderEpochState, RemoteLogManager, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Final
+
+from twin.tables import UNKNOWN, SegmentState
+
+Epochs = tuple[tuple[int, int], ...]
+"""(leader epoch, first offset), both ascending."""
+
+_ALLOWED: Final = {
+    SegmentState.COPY_STARTED: {SegmentState.COPY_FINISHED, SegmentState.DELETE_STARTED},
+    SegmentState.COPY_FINISHED: {SegmentState.DELETE_STARTED},
+    SegmentState.DELETE_STARTED: {SegmentState.DELETE_FINISHED},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A remote segment: offsets ``start`` to ``end``, both inclusive, and the epochs in it."""
+
+    id: bytes
+    start_offset: int
+    end_offset: int
+    epochs: Epochs
+    log_bytes: int = 0
+    state: SegmentState = SegmentState.COPY_STARTED
+    event_at_ms: int = UNKNOWN
+
+
+# ---------------------------------------------------------------- epochs
+
+
+def assigned(epochs: Epochs, epoch: int, start_offset: int) -> Epochs:
+    """The history once an epoch begins at an offset; nothing changes unless it is a later epoch.
+
+    Entries at or after it are dropped: they belong to what was truncated. Source:
+    LeaderEpochFileCache.assign and maybeTruncateNonMonotonicEntries.
+    """
+    if epochs and (epoch, start_offset) == epochs[-1]:
+        return epochs
+    if epoch < 0 or start_offset < 0:
+        raise ValueError(f"epoch {epoch} at offset {start_offset}")
+    if epochs and epoch == epochs[-1][0] and start_offset >= epochs[-1][1]:
+        return epochs
+    kept = tuple(e for e in epochs if e[0] < epoch and e[1] < start_offset)
+    return (*kept, (epoch, start_offset))
+
+
+def truncated_from_end(epochs: Epochs, end_offset: int) -> Epochs:
+    """The history of a log cut at ``end_offset``, which is no longer part of it."""
+    return tuple(e for e in epochs if e[1] < end_offset)
+
+
+def truncated_from_start(epochs: Epochs, start_offset: int) -> Epochs:
+    """The history of a log that now begins at ``start_offset``."""
+    older = [e for e in epochs if e[1] <= start_offset]
+    if not older:
+        return epochs
+    return ((older[-1][0], start_offset), *(e for e in epochs if e[1] > start_offset))
+
+
+def end_offset_for(epochs: Epochs, epoch: int, log_end: int) -> tuple[int, int]:
+    """(epoch, end offset) of the largest epoch not above the one asked for; UNKNOWN for neither.
+
+    Source: LeaderEpochFileCache.endOffsetFor.
+    """
+    if epoch == UNKNOWN or not epochs:
+        return UNKNOWN, UNKNOWN
+    if epoch == epochs[-1][0]:
+        return epoch, log_end
+    at = bisect_right([e[0] for e in epochs], epoch)
+    if at == len(epochs):
+        return UNKNOWN, UNKNOWN  # a later epoch than the log has
+    if at == 0:
+        return epoch, epochs[0][1]
+    return epochs[at - 1][0], epochs[at][1]
+
+
+def epoch_for_offset(epochs: Epochs, offset: int) -> int:
+    """The epoch an offset was written in, UNKNOWN before the first."""
+    at = bisect_right([e[1] for e in epochs], offset)
+    return epochs[at - 1][0] if at else UNKNOWN
+
+
+def without_empty_epochs(epochs: Epochs) -> Epochs:
+    """The history less the epochs in which nothing was written.
+
+    Source: RemoteLogManager.buildFilteredLeaderEpochMap.
+    """
+    following = [e[1] for e in epochs[1:]] + [None]
+    return tuple(e for e, after in zip(epochs, following, strict=True) if e[1] != after)
+
+
+# ---------------------------------------------------------------- what an epoch refers to
+
+
+@dataclass(slots=True)
+class _EpochState:
+    """The segments one epoch refers to, by the offset at which it begins in them."""
+
+    by_offset: dict[int, bytes] = field(default_factory=dict)
+    unreferenced: set[bytes] = field(default_factory=set)
+    highest_offset: int = UNKNOWN
+
+
+class References:
+    """The segments of a partition and which of them each epoch refers to.
+
+    It is a replay: told the events in their order, it answers as Kafka's cache does.
+    """
+
+    def __init__(self) -> None:
+        self.segments: dict[bytes, Segment] = {}
+        self.refused_transitions = 0
+        self._epochs: dict[int, _EpochState] = {}
+
+    def add(self, segment: Segment) -> bool:
+        """A copy was started; False if it is no news or not allowed."""
+        known = self.segments.get(segment.id)
+        if segment.state is not SegmentState.COPY_STARTED:
+            self.refused_transitions += 1
+            return False
+        if known is not None:
+            # Told again: only an identical state may follow itself.
+            self.refused_transitions += known.state is not segment.state
+            return False
+        self.segments[segment.id] = segment
+        for epoch, _ in segment.epochs:
+            self._epochs.setdefault(epoch, _EpochState()).unreferenced.add(segment.id)
+        return True
+
+    def update(self, segment_id: bytes, state: SegmentState, event_at_ms: int = UNKNOWN) -> bool:
+        """A segment changed its state; False if it is no news, not known or not allowed.
+
+        As in Kafka, a state told again is referred to again.
+        """
+        known = self.segments.get(segment_id)
+        if known is None or state is SegmentState.COPY_STARTED:
+            self.refused_transitions += known is None or known.state is not state
+            return False
+        news = state is not known.state
+        if news and state not in _ALLOWED.get(known.state, set()):
+            self.refused_transitions += 1
+            return False
+        segment = replace(known, state=state, event_at_ms=event_at_ms)
+        self.segments[segment_id] = segment
+        for epoch, start, end in _spans(segment):
+            self._refer(self._epochs.setdefault(epoch, _EpochState()), segment, start, end)
+        if state is SegmentState.DELETE_FINISHED:
+            del self.segments[segment_id]
+        return news
+
+    def segment_at(self, epoch: int, offset: int) -> Segment | None:
+        """The segment that holds an offset of an epoch, if one does."""
+        refers = self._epochs.get(epoch)
+        below = [start for start in refers.by_offset if start <= offset] if refers else []
+        if refers is None or not below:
+            return None
+        segment = self.segments[refers.by_offset[max(below)]]
+        end = next(end for number, _, end in _spans(segment) if number == epoch)
+        return segment if offset <= end else None
+
+    def highest_offset(self, epoch: int) -> int:
+        """The highest offset of the epoch that was ever copied, UNKNOWN for none."""
+        refers = self._epochs.get(epoch)
+        return refers.highest_offset if refers else UNKNOWN
+
+    def listed(self, epoch: int) -> list[Segment]:
+        """All segments that have records of the epoch, referenced or not.
+
+        In Kafka's order: by where the epoch begins in them, and by their own start as soon as one
+        of them is unreferenced.
+        """
+        refers = self._epochs.get(epoch)
+        if refers is None:
+            return []
+        listed = [self.segments[refers.by_offset[start]] for start in sorted(refers.by_offset)]
+        if refers.unreferenced:
+            listed += [self.segments[i] for i in sorted(refers.unreferenced)]
+            listed.sort(key=lambda segment: segment.start_offset)
+        return listed
+
+    def _refer(self, refers: _EpochState, segment: Segment, start: int, end: int) -> None:
+        match segment.state:
+            case SegmentState.COPY_FINISHED:
+                # Whatever the new segment covers to its end is no longer needed.
+                while refers.by_offset and max(refers.by_offset) >= start:
+                    if refers.highest_offset > end:
+                        break
+                    refers.unreferenced.add(refers.by_offset.pop(max(refers.by_offset)))
+                refers.by_offset[start] = segment.id
+                refers.unreferenced.discard(segment.id)
+                refers.highest_offset = max(refers.highest_offset, end)
+            case SegmentState.DELETE_STARTED:
+                if refers.by_offset.get(start) == segment.id:
+                    del refers.by_offset[start]
+                refers.unreferenced.add(segment.id)
+            case SegmentState.DELETE_FINISHED:
+                refers.unreferenced.discard(segment.id)
+            case SegmentState.COPY_STARTED:
+                raise AssertionError("a copy is started by add")
+
+
+def _spans(segment: Segment) -> Iterable[tuple[int, int, int]]:
+    """(epoch, first offset, last offset) of each epoch in the segment."""
+    ends = [start - 1 for _, start in segment.epochs[1:]] + [segment.end_offset]
+    for (epoch, start), end in zip(segment.epochs, ends, strict=True):
+        yield epoch, start, end
+
+
+# ---------------------------------------------------------------- what belongs to the log
+
+
+def within_lineage(segment: Segment, log_end: int, epochs: Epochs) -> bool:
+    """Whether all of the segment is part of the log with this history.
+
+    ``epochs`` has no empty epochs (``without_empty_epochs``) and is not empty itself. Source:
+    RemoteLogManager.isRemoteSegmentWithinLeaderEpochs.
+    """
+    lineage = dict(epochs)
+    numbers = [e[0] for e in epochs]
+    last = segment.epochs[-1][0]
+    if segment.end_offset >= log_end or not numbers[0] <= last <= numbers[-1]:
+        return False
+    inside = [e for e in segment.epochs if e[0] >= numbers[0]]
+    for place, (epoch, offset) in enumerate(inside):
+        if epoch not in lineage:
+            return False
+        at = numbers.index(epoch)
+        if place == 0 and at > 0 and offset < lineage[epoch]:
+            return False
+        following = epochs[at + 1] if at + 1 < len(epochs) else None
+        if epoch == last:
+            if following is not None and segment.end_offset > following[1] - 1:
+                return False
+        elif following != inside[place + 1]:
+            return False
+    return True
+
+
+def highest_remote_offset(references: References, epochs: Epochs, log_end: int) -> tuple[int, int]:
+    """(offset, epoch) up to which this lineage is in remote storage, UNKNOWN for nothing.
+
+    Not the largest end offset of all segments: copies of another lineage may reach further. Source:
+    RemoteLogManager.findHighestRemoteOffset.
+    """
+    for epoch, _ in reversed(epochs):
+        highest = references.highest_offset(epoch)
+        if highest == UNKNOWN:
+            continue
+        found, end = end_offset_for(epochs, epoch, log_end)
+        return (end - 1, found) if highest >= end else (highest, epoch)
+    return UNKNOWN, UNKNOWN
+
+
+def remote_log_start(references: References, epochs: Epochs, local_log_start: int) -> int:
+    """First offset of the log by its remote segments; its local start if it has none.
+
+    Source: RemoteLogManager.findLogStartOffset.
+    """
+    for epoch, _ in epochs:
+        listed = references.listed(epoch)
+        if listed:
+            return listed[0].start_offset
+    return local_log_start
+
+
+def next_uploads(
+    boundaries: Sequence[int], highest_remote: int, last_stable_offset: int
+) -> list[tuple[int, int]]:
+    """(first, last) offsets of the local segments a new leader would copy next, oldest first.
+
+    Args:
+        boundaries: first offsets of its local segments, ascending; the last one is active.
+        highest_remote: ``highest_remote_offset`` of its lineage.
+        last_stable_offset: what lies beyond is not copied.
+
+    Source: RemoteLogManager.candidateLogSegments.
+    """
+    return [
+        (first, following - 1)
+        for first, following in pairwise(boundaries)
+        if following - 1 > highest_remote and following <= last_stable_offset
+    ]
+
+
+# ---------------------------------------------------------------- findings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is to be said of one partition's remote segments. UNKNOWN: there is none."""
+
+    remote_bytes: int  # of all finished copies, those being deleted included
+    lineage_bytes: int
+    orphan_segments: int
+    orphan_bytes: int
+    orphan_since_ms: int
+    dangling_segments: int
+    dangling_since_ms: int
+    gap_start_offset: int
+    gap_end_offset: int  # not part of the gap
+    overlaps: int
+    highest_remote_offset: int
+    remote_log_start_offset: int
+    refused_transitions: int
+
+
+def finding(references: References, epochs: Epochs, log_end: int, local_start: int) -> Finding:
+    """Orphans, dangling copies, the first gap, and overlaps.
+
+    A finished copy off the lineage is an orphan; a gap is the first range that no copy of the
+    lineage holds, between two that do. Without a history nothing can be called an orphan.
+    """
+    history = without_empty_epochs(epochs)
+    held = [s for s in references.segments.values() if s.state is not SegmentState.COPY_STARTED]
+    finished = [s for s in held if s.state is SegmentState.COPY_FINISHED]
+    started = [s for s in references.segments.values() if s.state is SegmentState.COPY_STARTED]
+    known = bool(history)
+    ours = [s for s in finished if not known or within_lineage(s, log_end, history)]
+    earliest = history[0][0] if known else UNKNOWN
+    # What is older than the whole history is deleted by the leader on its own.
+    orphans = [s for s in finished if s not in ours and s.epochs[-1][0] >= earliest]
+    gap, overlaps = _holes(ours)
+    return Finding(
+        remote_bytes=sum(s.log_bytes for s in held),
+        lineage_bytes=sum(s.log_bytes for s in ours),
+        orphan_segments=len(orphans),
+        orphan_bytes=sum(s.log_bytes for s in orphans),
+        orphan_since_ms=min((s.event_at_ms for s in orphans), default=UNKNOWN),
+        dangling_segments=len(started),
+        dangling_since_ms=min((s.event_at_ms for s in started), default=UNKNOWN),
+        gap_start_offset=gap[0],
+        gap_end_offset=gap[1],
+        overlaps=overlaps,
+        highest_remote_offset=highest_remote_offset(references, epochs, log_end)[0],
+        remote_log_start_offset=remote_log_start(references, history, local_start),
+        refused_transitions=references.refused_transitions,
+    )
+
+
+def _holes(segments: Iterable[Segment]) -> tuple[tuple[int, int], int]:
+    """The first range that no segment holds, and how many segments begin inside another."""
+    gap, overlaps, reached = (UNKNOWN, UNKNOWN), 0, UNKNOWN
+    for segment in sorted(segments, key=lambda s: (s.start_offset, s.end_offset)):
+        if reached != UNKNOWN:
+            overlaps += segment.start_offset <= reached
+            if segment.start_offset > reached + 1 and gap[0] == UNKNOWN:
+                gap = reached + 1, segment.start_offset
+        reached = max(reached, segment.end_offset)
+    return gap, overlaps
