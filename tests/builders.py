@@ -17,10 +17,12 @@ from twin.tables import (
     BROKERS,
     CLUSTER_WIDE,
     CONFIGS,
+    EPOCHS,
     FETCHES,
     NOT_SET,
     PARTITIONS,
     REPLICAS,
+    SEGMENTS,
     UNKNOWN,
     PendingUpload,
     Slot,
@@ -143,6 +145,42 @@ def fetches_frame(told: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> F
         leader_end_offset=_ints([f.leader_end for f in told]),
         error_code=_ints([f.error for f in told]),
         **{name: _ints([value] * len(told)) for name, value in same.items()},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event of a remote segment; only the start of a copy tells its offsets."""
+
+    state: int
+    name: str
+    start: int = UNKNOWN
+    end: int = UNKNOWN
+    epochs: tuple[tuple[int, int], ...] = ()
+    at_ms: int = NOW_MS
+
+
+def segments_frame(part: Partition, told: Sequence[Told], at_ms: int = NOW_MS) -> Frame:
+    return _frame(
+        SEGMENTS, at_ms, {},
+        **_keys([(part.topic, part.id, part.number)] * len(told)),
+        segment_id=[event.name.encode().ljust(16) for event in told],
+        state=_ints([event.state for event in told]),
+        event_at_ms=_ints([event.at_ms for event in told]),
+        start_offset=_ints([event.start for event in told]),
+        end_offset=_ints([event.end for event in told]),
+        log_bytes=_ints([event.end - event.start + 1 for event in told]),
+        leader_epochs=[[epoch for epoch, _ in event.epochs] for event in told],
+        epoch_start_offsets=[[offset for _, offset in event.epochs] for event in told],
+    )  # fmt: skip
+
+
+def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int = NOW_MS) -> Frame:
+    return _frame(
+        EPOCHS, at_ms, {},
+        **_keys([(part.topic, part.id, part.number)] * len(epochs)),
+        leader_epoch=_ints([epoch for epoch, _ in epochs]),
+        start_offset=_ints([offset for _, offset in epochs]),
     )  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot, Verdict
 BROKER_EVENTS_SHARD: Final = 0
 """Every shard hears of every broker; one speaks of them."""
 
+_RULE_OF_BIT: Final = [(int(rule.risk), rule) for rule in RULES]
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -144,20 +146,22 @@ class _Teller:
     def _why(self, row: int) -> str:
         """What the twin makes of the shrinks that this cycle showed in that row."""
         of = self.after.shrinks
-        here = (of.row == row) & (of.at_ms == self.after.observed_at_ms)
+        first, last = np.searchsorted(of.row, (row, row + 1))
+        here = np.arange(first, last)[of.at_ms[first:last] == self.after.observed_at_ms]
         verdicts = {Verdict(v) for v in of.verdict[here].tolist()} - {Verdict.UNEXPLAINED}
-        why = "; ".join(SENTENCE[verdict] for verdict in sorted(verdicts))
+        reasons = [SENTENCE[verdict] for verdict in sorted(verdicts)]
         if (of.kept_by_solution_1[here] == 1).any():
-            why += "; KIP-501 would have kept it"
-        return f" ({why})" if why else ""
+            reasons.append("KIP-501 would have kept it")
+        return f" ({'; '.join(reasons)})" if reasons else ""
 
     def _risks(self, old: Array, new: Array) -> None:
         was, now = self.before.risks[old], self.after.risks[new]
         for i in np.flatnonzero(was != now):
-            for rule in RULES:
-                if now[i] & ~was[i] & rule.risk:
+            opened, closed = int(now[i] & ~was[i]), int(was[i] & ~now[i])
+            for bit, rule in _RULE_OF_BIT:
+                if opened & bit:
                     self._say(new[i], "risk_opened", f"{{p}}: {rule.sentence}", detail=rule.name)
-                elif was[i] & ~now[i] & rule.risk:
+                elif closed & bit:
                     text = f"{{p}}: no longer {rule.name}"
                     self._say(new[i], "risk_closed", text, detail=rule.name)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from twin.fleet import Array, Fleet, to_numpy
-from twin.frames import Frame
+from twin.frames import Frame, FrameRefused
 from twin.rows import rows_of
 from twin.rules.books import Books, asks_for_earlier_end, fetched
 from twin.sparse import Fetches
@@ -28,7 +28,12 @@ def merge_fetches(fleet: Fleet, frame: Frame) -> Fleet:
     """The fleet with the frame's fetches in its books; the same object if all of them were known.
 
     Fetches that failed and partitions that nobody listed yet are left out.
+
+    Raises:
+        FrameRefused: ``rows``, a follower has a negative broker id.
     """
+    if (to_numpy(frame.rows.column("broker")) < 0).any():
+        raise FrameRefused("rows", "a follower has a negative broker id")
     fleet, row = rows_of(fleet, frame.rows, create=False)
     told = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     good = (row >= 0) & (told["error_code"] == 0)
@@ -36,7 +41,7 @@ def merge_fetches(fleet: Fleet, frame: Frame) -> Fleet:
         return fleet
     told = {name: values[good] for name, values in told.items()}
     key = row[good].astype(np.int64) << 32 | told["broker"]
-    order = np.lexsort((told["arrived_at_ms"], key))
+    order = np.lexsort((told["fetch_offset"], told["arrived_at_ms"], key))
     key, told = key[order], {name: values[order] for name, values in told.items()}
 
     follower, at = np.unique(key, return_inverse=True)
@@ -51,7 +56,16 @@ def merge_fetches(fleet: Fleet, frame: Frame) -> Fleet:
     if not news:
         return fleet
     others = ~np.isin(_key(fleet.fetches), follower)
-    return replace(fleet, fetches=fleet.fetches.picked(others).with_rows(table))
+    joined = fleet.fetches.picked(others).with_rows(table)
+    # The same followers are the same table, whoever was heard of first.
+    return replace(fleet, fetches=joined.picked(np.argsort(_key(joined))))
+
+
+def of_replicas(fleet: Fleet) -> Fetches:
+    """The books on followers that still have a slot."""
+    books = fleet.fetches
+    seated = (fleet.broker[books.row] == books.broker[:, None]).any(axis=1)
+    return books if seated.all() else books.picked(seated)
 
 
 def _key(table: Fetches) -> Array:
@@ -81,9 +95,12 @@ def _applied(table: Fetches, at: Array, fetch: dict[str, Array]) -> tuple[Fetche
     new_leader = (epoch > before["leader_epoch"]) | (
         (epoch == before["leader_epoch"]) & (fetch["leader"] != before["leader"])
     )
-    is_new = new_leader | (
-        (epoch == before["leader_epoch"]) & (fetch["arrived_at_ms"] > before["fetched_at_ms"])
+    # A busy follower fetches more than once in a millisecond; its offset tells which came later.
+    arrived = fetch["arrived_at_ms"]
+    later = (arrived > before["fetched_at_ms"]) | (
+        (arrived == before["fetched_at_ms"]) & (fetch["fetch_offset"] > before["log_end_offset"])
     )
+    is_new = new_leader | ((epoch == before["leader_epoch"]) & later)
     # Another leader opens new books.
     books = Books.blank(len(at)).where(new_leader, Books(*(before[name] for name in _BOOKS)))
     kept = asks_for_earlier_end(books, fetch["fetch_offset"])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from twin import frames, tables
 from twin.frames import Frame, FrameRefused, Stamp
-from twin.sparse import SPARSE, Fetches, Joins, Pending, Shrinks, Sparse
+from twin.sparse import SPARSE, Fetches, Joins, Lineage, Pending, Shrinks, Sparse
 from twin.tables import CLUSTER_WIDE, NO_BROKER, NOT_SET, UNKNOWN, Slot
 
 Array = NDArray[Any]
@@ -97,6 +97,7 @@ class Fleet:
     joins: Joins
     shrinks: Shrinks
     fetches: Fetches
+    lineage: Lineage
     # [P]
     topic_index: Array
     partition: Array

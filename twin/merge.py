@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from twin.fetching import merge_fetches
+from twin.fetching import merge_fetches, of_replicas
 from twin.fleet import (
     Array,
     Brokers,
@@ -32,6 +32,7 @@ from twin.frames import Frame, FrameRefused
 from twin.hysteresis import still_pending
 from twin.rows import refuse_duplicate_rows, refuse_duplicates, rows_of, without
 from twin.rules.joining import as_left
+from twin.rules.replication import sampled_caught_up_at_ms
 from twin.tables import CLUSTER_WIDE, CONFIGS, FLEET_REPLICAS, NO_BROKER, SAMPLE_COLUMNS, UNKNOWN
 
 _BLANK: dict[str, Any] = {c.name: c.fill for c in FLEET_REPLICAS.columns}
@@ -76,7 +77,8 @@ def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
         observed_at_ms=at_ms,
         before_at_ms=fleet.observed_at_ms,
         cycle=cycle,
-        caught_up_before_ms=fleet.caught_up_at_ms,
+        # By samples alone: a fetch may become known just before a cycle begins, or just after.
+        caught_up_before_ms=sampled_caught_up_at_ms(fleet),
         slot_before=fleet.slot,
         leader_before=fleet.leader,
         leader_end_before_offset=end,
@@ -85,6 +87,7 @@ def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
         anchor_at_ms=np.where(anchored, fleet.anchor_at_ms, end_at_ms),
         appended_before_per_s=fleet.appended_per_s,
         joins=as_left(fleet.joins),
+        fetches=of_replicas(fleet),
         risks_before=fleet.risks,
         pending=still_pending(fleet),
     )

@@ -6,6 +6,7 @@ table, in whatever order they became known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -60,6 +61,15 @@ def rows_of(fleet: Fleet, rows: pa.Table, create: bool = True) -> tuple[Fleet, A
         fleet = _with_rows(fleet, present, np.unique(wanted[~found]))
         found, row = _find(_key(fleet.topic_index, fleet.partition), wanted)
     return fleet, np.where(found, row, UNKNOWN)
+
+
+def rows_at(fleet: Fleet, keys: Sequence[tuple[bytes, int]]) -> Array:
+    """[N] the row of each partition by topic id and number, UNKNOWN where there is none."""
+    at = {topic_id: i for i, topic_id in enumerate(fleet.topics.topic_id)}
+    topic = np.array([at.get(topic_id, UNKNOWN) for topic_id, _ in keys], np.int64)
+    wanted = _key(topic, np.array([number for _, number in keys], np.int64))
+    found, row = _find(_key(fleet.topic_index, fleet.partition), wanted)
+    return np.where(found, row, UNKNOWN)
 
 
 def _with_topics(fleet: Fleet, names: Array, ids: Array) -> Fleet:

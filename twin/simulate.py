@@ -19,6 +19,7 @@ from twin.tables import (
     BROKERS,
     CLUSTER_WIDE,
     CONFIGS,
+    FETCHES,
     NO_BROKER,
     NOT_SET,
     OBSERVATIONS,
@@ -33,6 +34,7 @@ from twin.tables import (
 RECORD_BYTES: Final = 1_000
 MS_PER_RECORD: Final = 10
 CONFIG_EVERY_CYCLES: Final = 12
+FETCH_WAIT_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Shape:
     min_isr: int = 2
     eligible_ms: int = 600_000
     thin_share: float = 0.05  # replicas that joined lately and hold little
+    fetches: bool = False  # tell of the last fetch of each follower in each cycle
 
 
 class SimulatedShard:
@@ -154,6 +157,8 @@ class SimulatedShard:
         told = [self._brokers(), self._partitions(), self._replicas(at_ms)]
         if self.cycle % CONFIG_EVERY_CYCLES == 1:
             told.append(self._configs())
+        if self.shape.fetches:
+            told.append(self._fetches(at_ms))
         return [
             Frame(Stamp(table.kind, self.cluster, self.shard, self.shards, at_ms, self.cycle), rows)
             for table, rows in told
@@ -247,6 +252,32 @@ class SimulatedShard:
             local_log_bytes=(end - local) * RECORD_BYTES,
             local_start_timestamp_ms=at_ms - (end - local) * MS_PER_RECORD,
             error_code=np.zeros(len(end), np.int16),
+        )
+
+    def _fetches(self, at_ms: int) -> tuple[Table, pa.Table]:
+        """Each live follower asked for its log end, waited, and has its answer by now."""
+        follows = self.alive[self._broker] & (self._broker != self._leader[:, None])
+        follows &= (self._leader != NO_BROKER)[:, None]
+        row, slot = np.nonzero(follows)
+        leads = (self._broker == self._leader[:, None]).argmax(axis=1)
+        count = len(row)
+        return FETCHES, rows(
+            FETCHES,
+            **self._keys(self._topic[row], self._partition[row]),
+            leader=self._leader[row],
+            broker=self._broker[row, slot],
+            broker_epoch=np.ones(count, np.int64),
+            leader_epoch=self._epoch[row],
+            arrived_at_ms=np.full(count, at_ms - FETCH_WAIT_MS),
+            completed_at_ms=np.full(count, at_ms),
+            queue_ms=np.zeros(count, np.int64),
+            local_ms=np.zeros(count, np.int64),
+            remote_ms=np.full(count, FETCH_WAIT_MS),
+            fetch_offset=self._end[row, slot],
+            log_start_offset=np.zeros(count, np.int64),
+            leader_end_offset=self._end[row, leads[row]],
+            high_watermark=np.full(count, UNKNOWN),
+            error_code=np.zeros(count, np.int16),
         )
 
     def _configs(self) -> tuple[Table, pa.Table]:

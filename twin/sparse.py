@@ -121,11 +121,31 @@ class Fetches(Sparse):
     slow_kept: Array
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lineage(Sparse):
+    """What is to be said of the remote segments of a partition."""
+
+    remote_bytes: Array
+    lineage_bytes: Array
+    orphan_segments: Array
+    orphan_bytes: Array
+    orphan_since_ms: Array
+    dangling_segments: Array
+    dangling_since_ms: Array
+    gap_start_offset: Array
+    gap_end_offset: Array
+    overlaps: Array
+    highest_remote_offset: Array
+    remote_log_start_offset: Array
+    refused_transitions: Array
+
+
 TABLE_OF: Final[dict[type[Sparse], Table]] = {
     Pending: tables.FLEET_PENDING,
     Joins: tables.FLEET_JOINS,
     Shrinks: tables.FLEET_SHRINKS,
     Fetches: tables.FLEET_FETCHES,
+    Lineage: tables.FLEET_LINEAGE,
 }
 
 SPARSE: Final[dict[str, type[Sparse]]] = {

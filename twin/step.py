@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from twin.archive import Archive, told, with_findings
 from twin.changes import Change, changes
 from twin.fleet import Fleet
 from twin.frames import Frame
@@ -46,6 +47,30 @@ def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet
         now_ms = merged.observed_at_ms  # events bring no new time: samples are not older for them
     after = assess(merged, now_ms)
     return after, changes(fleet, after)
+
+
+def step_archive(
+    fleet: Fleet, archive: Archive, observation: Sequence[Frame], newcomers: bool = False
+) -> tuple[Fleet, Archive, list[Change]]:
+    """The fleet and the archive after events of remote segments and leader epochs.
+
+    Apart from ``step``, since most cycles bring none and need not have the archive at hand.
+
+    Args:
+        fleet: the shard as it is.
+        archive: its remote segments.
+        observation: frames of the kinds ``archive.KINDS``, in the order they were sent.
+        newcomers: the fleet got partitions since, whose segments may be known already.
+    """
+    before, changed = fleet, set(archive) if newcomers else set()
+    for frame in observation:
+        archive, keys = told(archive, frame)
+        changed |= keys
+    fleet = with_findings(fleet, archive, changed)
+    if fleet is before:
+        return fleet, archive, []
+    after = assess(fleet, fleet.observed_at_ms)
+    return after, archive, changes(before, after)
 
 
 def assess(fleet: Fleet, now_ms: int) -> Fleet:

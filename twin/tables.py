@@ -127,6 +127,14 @@ class SegmentState(IntEnum):
     DELETE_FINISHED = 3
 
 
+class Referred(IntEnum):
+    """Whether a leader epoch refers to a remote segment that has records of it."""
+
+    NOT = 0
+    BY_OFFSET = 1  # reads of the epoch find it
+    UNREFERENCED = 2  # it is listed only, until it is deleted
+
+
 class Election(IntFlag):
     """What the order of KIP-1303 does to a partition's leadership as it stands."""
 
@@ -282,6 +290,76 @@ FETCHES = Table(
         Column("leader_end_offset", _I64, "the leader's log end at the arrival, -1 if unknown"),
         Column("high_watermark", _I64, "the answer's high watermark, -1 if it told none"),
         Column("error_code", _I16, "Kafka error code of the answer, 0 if none", fill=0),
+    ),
+)
+
+_LIST_I32 = pa.list_(pa.field("item", _I32, nullable=False))
+_LIST_I64 = pa.list_(pa.field("item", _I64, nullable=False))
+_LIST_U8 = pa.list_(pa.field("item", _U8, nullable=False))
+
+SEGMENTS = Table(
+    "segments",
+    1,
+    "One row an event of a remote segment, in the order of the remote log metadata.",
+    (
+        *_PARTITION_KEY,
+        Column("segment_id", pa.binary(16), "remote log segment id", "__remote_log_metadata"),
+        Column("state", _I8, "what it has come to (SegmentState)", "__remote_log_metadata"),
+        Column("event_at_ms", _I64, "when, by the broker's clock", "__remote_log_metadata"),
+        Column("start_offset", _I64, "first offset; only told as a copy starts, as all below"),
+        Column("end_offset", _I64, "last offset"),
+        Column("log_bytes", _I64, "size of its records"),
+        Column("leader_epochs", _LIST_I32, "the leader epochs in it"),
+        Column("epoch_start_offsets", _LIST_I64, "the first offset of each"),
+    ),
+)
+
+EPOCHS = Table(
+    "epochs",
+    1,
+    "One row a leader epoch; a frame has the whole history of each partition that it names.",
+    (
+        *_PARTITION_KEY,
+        Column("leader_epoch", _I32, "leader epoch", "OffsetForLeaderEpoch"),
+        Column("start_offset", _I64, "its first offset", "OffsetForLeaderEpoch"),
+    ),
+)
+
+_ARCHIVE_KEY = (
+    Column("topic_id", _UUID, "topic id, 16 bytes"),
+    Column("partition", _I32, "partition number"),
+)
+
+ARCHIVE_PARTITIONS = Table(
+    "archive.partitions",
+    1,
+    "State of remote segments: one row a partition that has some, or a known history.",
+    (
+        *_ARCHIVE_KEY,
+        Column("epochs_at_ms", _I64, "when its history was observed"),
+        Column("refused_transitions", _I64, "events that no segment can go through", fill=0),
+        Column("epochs", _LIST_I32, "its leader epochs"),
+        Column("epoch_start_offsets", _LIST_I64, "the first offset of each"),
+        Column("tiered_epochs", _LIST_I32, "epochs of which something was copied"),
+        Column("tiered_highest_offsets", _LIST_I64, "the highest offset of each that was"),
+    ),
+)
+
+ARCHIVE_SEGMENTS = Table(
+    "archive.segments",
+    1,
+    "State of remote segments: one row a segment.",
+    (
+        *_ARCHIVE_KEY,
+        Column("segment_id", pa.binary(16), "remote log segment id"),
+        Column("state", _I8, "SegmentState"),
+        Column("event_at_ms", _I64, "when it came to that"),
+        Column("start_offset", _I64, "first offset"),
+        Column("end_offset", _I64, "last offset"),
+        Column("log_bytes", _I64, "size of its records"),
+        Column("leader_epochs", _LIST_I32, "the leader epochs in it"),
+        Column("epoch_start_offsets", _LIST_I64, "the first offset of each"),
+        Column("referred", _LIST_U8, "whether each refers to it (Referred)"),
     ),
 )
 
@@ -455,7 +533,32 @@ FLEET_FETCHES = Table(
     ),
 )  # fmt: skip
 
-OBSERVATIONS: Final = {t.kind: t for t in (BROKERS, PARTITIONS, REPLICAS, CONFIGS, FETCHES)}
+FLEET_LINEAGE = Table(
+    "fleet.lineage",
+    1,
+    "Findings: one row a partition whose remote segments are known.",
+    (
+        _ROW,
+        Column("remote_bytes", _I64, "finished copies, those being deleted included"),
+        Column("lineage_bytes", _I64, "of these, what belongs to the log"),
+        Column("orphan_segments", _I64, "finished copies that do not"),
+        Column("orphan_bytes", _I64, "their size"),
+        Column("orphan_since_ms", _I64, "when the oldest of them was copied"),
+        Column("dangling_segments", _I64, "copies that were started and not finished"),
+        Column("dangling_since_ms", _I64, "when the oldest of them was started"),
+        Column("gap_start_offset", _I64, "first offset no copy holds, between two that exist"),
+        Column("gap_end_offset", _I64, "first offset after it that one holds"),
+        Column("overlaps", _I64, "copies that begin inside another"),
+        Column("highest_remote_offset", _I64, "last offset of this lineage in remote storage"),
+        Column("remote_log_start_offset", _I64, "first offset by its remote segments"),
+        Column("refused_transitions", _I64, "events that no segment can go through"),
+    ),
+)
+
+OBSERVATIONS: Final = {
+    t.kind: t for t in (BROKERS, PARTITIONS, REPLICAS, CONFIGS, FETCHES, SEGMENTS, EPOCHS)
+}
+ARCHIVE: Final = {t.kind: t for t in (ARCHIVE_PARTITIONS, ARCHIVE_SEGMENTS)}
 STATE: Final = {
     t.kind: t
     for t in (
@@ -469,8 +572,9 @@ STATE: Final = {
         FLEET_JOINS,
         FLEET_SHRINKS,
         FLEET_FETCHES,
+        FLEET_LINEAGE,
     )
 }
-ALL: Final = OBSERVATIONS | STATE
+ALL: Final = OBSERVATIONS | STATE | ARCHIVE
 
 SAMPLE_COLUMNS: Final = tuple(c.name for c in _SAMPLE)

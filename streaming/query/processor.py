@@ -15,19 +15,21 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from streaming.query import events
+from twin import archive as archives
 from twin import fleet as fleets
 from twin import frames
 from twin.changes import Change
 from twin.fleet import Fleet
 from twin.frames import Frame, FrameRefused
 from twin.merge import merge
-from twin.step import step
+from twin.step import step, step_archive
 
 _STATE = StructType([StructField("fleet", BinaryType(), nullable=False)])
+_ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
 
 
 class TwinProcessor(StatefulProcessor):
-    """One shard a key, ``cluster/shard``; its state is the fleet as one message."""
+    """One shard a key, ``cluster/shard``; its states are the fleet, and its remote segments."""
 
     def __init__(self, shards: int, snapshots: str, events_topic: str) -> None:
         self._shards, self._snapshots, self._events = shards, snapshots, events_topic
@@ -35,6 +37,7 @@ class TwinProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Spark calls it once a task."""
         self._state = handle.getValueState("fleet", _STATE)
+        self._archive = handle.getValueState("archive", _ARCHIVE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self, key: Any, rows: Iterator[Row], timerValues: Any  # noqa: ARG002, N803
@@ -52,16 +55,18 @@ class TwinProcessor(StatefulProcessor):
         held = self._state.get()
         fleet = before = fleets.decode(bytes(held[0])) if held is not None else None
         for at_ms in sorted(cycles):
-            stamp = cycles[at_ms][0][0].stamp
+            hot = [entry for entry in cycles[at_ms] if entry[0].stamp.kind not in archives.KINDS]
+            if not hot:
+                continue
+            stamp = hot[0][0].stamp
             known = fleet
             if known is None:  # a shard without partitions is known, and falsy
                 known = fleets.empty(stamp.cluster, stamp.shard, self._shards)
-            after, changes, refusals = _stepped(shard_key, known, cycles[at_ms])
+            after, changes, refusals = _stepped(shard_key, known, hot)
             fleet = fleet if after is known else after
-            for row, why in refusals:
-                yield self._event(*events.refused(shard_key, row, why))
-            for change in changes:
-                yield self._event(*events.changed(change))
+            yield from self._told(shard_key, changes, refusals)
+        fleet, changes, refusals = self._with_archive(shard_key, before, fleet, cycles)
+        yield from self._told(shard_key, changes, refusals)
         if fleet is None or fleet is before:
             return
         state = fleets.encode(fleet)
@@ -70,6 +75,51 @@ class TwinProcessor(StatefulProcessor):
         whole = len(state) <= frames.MAX_FRAME_BYTES
         for part, message in enumerate([state] if whole else fleets.encode_parts(fleet)):
             yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
+
+    def _with_archive(
+        self, shard_key: str, before: Fleet | None, fleet: Fleet | None,
+        cycles: dict[int, list[tuple[Frame, Row]]],
+    ) -> tuple[Fleet | None, list[Change], list[tuple[Row, FrameRefused]]]:  # fmt: skip
+        """The fleet after events of remote segments, whose state is only touched when it must be.
+
+        That is when such events came, or when the fleet got partitions whose segments may have been
+        told of before.
+        """
+        entries = [
+            entry
+            for at_ms in sorted(cycles)
+            for entry in cycles[at_ms]
+            if entry[0].stamp.kind in archives.KINDS
+        ]
+        newcomers = fleet is not None and (before is None or len(fleet) > len(before))
+        if not entries and not newcomers:
+            return fleet, [], []
+        held = self._archive.get()
+        archive = kept = archives.decode(bytes(held[0])) if held is not None else {}
+        usable, refusals = [], []
+        for frame, row in entries:
+            try:
+                archives.told({}, _belongs(frame, shard_key))
+                usable.append(frame)
+            except FrameRefused as refusal:
+                refusals.append((row, refusal))
+        changes: list[Change] = []
+        if fleet is None:
+            for frame in usable:
+                archive, _ = archives.told(archive, frame)
+        else:
+            fleet, archive, changes = step_archive(fleet, archive, usable, newcomers)
+        if archive is not kept:
+            self._archive.update((archives.encode(archive),))
+        return fleet, changes, refusals
+
+    def _told(
+        self, shard_key: str, changes: list[Change], refusals: list[tuple[Row, FrameRefused]]
+    ) -> Iterator[Row]:
+        for row, why in refusals:
+            yield self._event(*events.refused(shard_key, row, why))
+        for change in changes:
+            yield self._event(*events.changed(change))
 
     def close(self) -> None:
         """Nothing to give back."""

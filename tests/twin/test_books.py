@@ -1,8 +1,10 @@
 """What a leader notes of a follower: KIP-501's own example, and fetches that come as events."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +20,7 @@ from tests.builders import (
 )
 from twin import fleet as fleets
 from twin.fleet import Fleet
+from twin.frames import FrameRefused
 from twin.rules.books import (
     Books,
     fetched,
@@ -26,6 +29,7 @@ from twin.rules.books import (
     is_caught_up_pending,
 )
 from twin.rules.replication import caught_up_uncertainty_ms
+from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 from twin.tables import UNKNOWN
 
@@ -121,9 +125,69 @@ def test_a_failed_fetch_and_a_partition_nobody_listed_are_left_out():
     assert told(Fetch(NOW_MS, part=Partition("unknown")), fleet=fleet) is fleet
 
 
-def test_an_unknown_leader_end_is_not_noted_and_the_one_before_still_serves():
-    fleet = told(Fetch(NOW_MS, 90, 100), Fetch(NOW_MS + 50, 100, UNKNOWN))
-    assert books_of(fleet) == (100, 100, NOW_MS + 50, NOW_MS)
+def test_an_unknown_leader_end_proves_nothing_of_its_fetch_nor_of_the_next():
+    first, unknown = Fetch(NOW_MS, 90, 100), Fetch(NOW_MS + 50, 95, UNKNOWN)
+    # The leader may have stood at 500 by then, so 100 does not say "caught up 50 ms ago".
+    assert books_of(told(first, unknown, Fetch(NOW_MS + 90, 100, 600)))[3] == 0
+    at_earlier_end = replace(unknown, offset=100)
+    assert books_of(told(first, at_earlier_end)) == (100, UNKNOWN, NOW_MS + 50, NOW_MS)
+    solution = fetched_by_solution_1(
+        Books.blank(1), one(95), one(0), one(TX), one(TY), one(UNKNOWN)
+    )
+    assert solution.caught_up_at_ms.tolist() == [0]
+
+
+def test_two_fetches_of_one_millisecond_are_told_apart_by_their_offset():
+    first, second = Fetch(NOW_MS, 50, 100), Fetch(NOW_MS, 80, 500)
+    for order in ((first, second), (second, first)):
+        assert books_of(told(*order, Fetch(NOW_MS + 9, 100, 900))) == (100, 900, NOW_MS + 9, 0)
+    known = told(first, second)
+    assert told(first, second, fleet=known) is known
+
+
+def test_a_negative_follower_is_refused():
+    with pytest.raises(FrameRefused) as refusal:
+        told(Fetch(NOW_MS, broker=-1))
+    assert refusal.value.reason == "rows"
+
+
+def test_followers_give_the_same_state_whoever_is_heard_first():
+    two, three = Fetch(NOW_MS, broker=2), Fetch(NOW_MS, broker=3)
+    one_way, other_way = told(three, fleet=told(two)), told(two, fleet=told(three))
+    assert fleets.encode(one_way) == fleets.encode(other_way)
+
+
+def test_books_of_a_follower_that_is_no_replica_any_more_go_with_the_next_cycle():
+    fleet = told(Fetch(NOW_MS, broker=3))
+    for cycle in (1, 2):
+        moved = Partition(replicas=(1, 2, 4), epoch=2)
+        fleet = a_fleet(moved, at_ms=NOW_MS + cycle * 5_000, since=fleet)
+    assert len(fleet.fetches) == 0
+
+
+def test_samples_stand_until_the_books_have_seen_the_follower_caught_up():
+    """The leader noted more than the twin heard: before the first fetch, and at an election."""
+    fleet = told(Fetch(NOW_MS + 1, 100, 130))
+    behind = Partition(logs={1: Log(end=200), 2: Log(end=150), 3: Log(end=150)})
+    fleet = a_fleet(behind, at_ms=NOW_MS + 5_000, since=fleet)
+    assert fleet.caught_up_at_ms[0, 1] == NOW_MS
+    assert fleet.in_sync[0, 1] == 1
+    assert caught_up_uncertainty_ms(fleet)[0, 1] == 5_000
+
+
+def test_books_without_the_leaders_end_are_a_lower_bound_and_no_more():
+    fleet = told(Fetch(NOW_MS + 10), Fetch(NOW_MS + 20, 100, UNKNOWN))
+    assert fleet.caught_up_at_ms[0, 1] == NOW_MS + 10
+    fleet = a_fleet(at_ms=NOW_MS + 5_000, since=fleet)
+    assert fleet.caught_up_at_ms[0, 1] == NOW_MS + 5_000
+    assert caught_up_uncertainty_ms(fleet)[0, 1] == 5_000
+
+
+def test_the_estimate_is_as_uncertain_as_the_leader_was_silent():
+    fleet = a_fleet(Partition())
+    for cycle in (1, 2, 3):
+        fleet = a_fleet(Partition(silent=(1,)), at_ms=NOW_MS + cycle * 5_000, since=fleet)
+    assert caught_up_uncertainty_ms(fleet)[0].tolist() == [15_000] * 3
 
 
 def test_where_the_books_are_known_they_are_the_time_of_being_caught_up():
@@ -155,3 +219,31 @@ def test_frames_cut_anywhere_say_the_same_and_more_fetches_are_never_caught_up_e
     assert books_of(whole) == books_of(told(*made[cut:], fleet=told(*made[:cut])) if cut else whole)
     if cut:
         assert books_of(whole)[3] >= books_of(told(*made[:cut]))[3]
+
+
+@given(seed=st.integers(0, 10**6))
+def test_frames_of_a_cycle_with_fetches_give_the_same_fleet_in_any_order_and_repeated(seed):
+    """After the first cycle: fetches of partitions that nobody listed are left out."""
+    rng = random.Random(seed)
+    shard = SimulatedShard(Shape(topics=1, partitions=4, fetches=True), seed)
+    at_ms = NOW_MS
+    whole, _ = step(fleets.empty("sim", 0, 1), shard.observe(at_ms), at_ms)
+    one_by_one = whole
+    for frames in shard.run(3, NOW_MS + 5_000):
+        at_ms = frames[0].stamp.observed_at_ms
+        whole, _ = step(whole, frames, at_ms)
+        shuffled = [*frames, rng.choice(frames)]
+        rng.shuffle(shuffled)
+        for frame in shuffled:
+            one_by_one, _ = step(one_by_one, [frame], at_ms)
+        assert fleets.encode(one_by_one) == fleets.encode(whole)
+
+
+def test_the_simulator_tells_of_fetches_only_when_asked_and_the_rest_is_the_same():
+    plain, more = (
+        SimulatedShard(Shape(fetches=fetches), 7).observe(NOW_MS) for fetches in (False, True)
+    )
+    assert [f.stamp.kind for f in more] == [*(f.stamp.kind for f in plain), "fetches"]
+    assert all(a.rows.equals(b.rows) for a, b in zip(plain, more, strict=False))
+    fleet, _ = step(fleets.empty("sim", 0, 1), more, NOW_MS)
+    assert len(fleet.fetches) == 2 * len(fleet)

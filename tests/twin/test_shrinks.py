@@ -88,13 +88,17 @@ def test_a_leader_that_hands_over_is_no_slow_follower():
 
 
 class TestSolution1:
-    """The leader stood still from -6 s on; replica 2 had asked for all there was, and waited."""
+    """The leader worked 20 s on a fetch of replica 2, which had asked for all there was.
 
-    waiting = Fetch(NOW_MS - 1_000, 100, 100, took_ms=6_000)
+    The lag limit is 30 s: half of it is the least that can have cost the replica the ISR.
+    """
+
+    earlier = Fetch(NOW_MS - 15_500)
+    waiting = Fetch(NOW_MS - 15_000, 100, 100, took_ms=20_000)
     thrown_out = Partition(isr=(1, 3))
 
     def test_a_fetch_that_waited_through_the_shrink_would_have_kept_the_replica(self):
-        known = step(a_fleet(Partition()), [fetches_frame([Fetch(NOW_MS - 1_500), self.waiting])],
+        known = step(a_fleet(Partition()), [fetches_frame([self.earlier, self.waiting])],
                      NOW_MS)[0]  # fmt: skip
         found = cycle(known, self.thrown_out)
         assert found.shrinks.kept_by_solution_1.tolist() == [1]
@@ -104,18 +108,42 @@ class TestSolution1:
     def test_the_fetch_may_become_known_after_the_shrink(self):
         found = cycle(a_fleet(Partition()), self.thrown_out)
         assert found.shrinks.kept_by_solution_1.tolist() == [UNKNOWN]
-        frame = fetches_frame([Fetch(NOW_MS - 1_500), self.waiting])
+        frame = fetches_frame([self.earlier, self.waiting])
         found = step(found, [frame], NOW_MS)[0]
         assert found.shrinks.kept_by_solution_1.tolist() == [1]
 
     def test_a_fetch_below_the_earlier_end_would_not_have(self):
-        frame = fetches_frame([Fetch(NOW_MS - 1_500), replace(self.waiting, offset=99),
+        frame = fetches_frame([self.earlier, replace(self.waiting, offset=99),
                                Fetch(NOW_MS + 6_000, 99)])  # fmt: skip
         found = step(left(self.thrown_out), [frame], NOW_MS)[0]
         assert found.shrinks.kept_by_solution_1.tolist() == [0]
 
+    def test_a_fetch_that_waited_just_less_than_half_the_limit_is_not_the_reason(self):
+        for took_ms, kept in ((14_999, 0), (15_000, 1)):
+            slow = Fetch(NOW_MS - 10_000, 100, 100, took_ms=took_ms)
+            frame = fetches_frame([self.earlier, slow, Fetch(NOW_MS + 6_000)])
+            found = step(left(self.thrown_out), [frame], NOW_MS)[0]
+            assert found.shrinks.kept_by_solution_1.tolist() == [kept]
+
+    def test_fetches_heard_only_after_the_shrink_tell_nothing_of_it(self):
+        frame = fetches_frame([Fetch(NOW_MS + 6_000), Fetch(NOW_MS + 7_000)])
+        found = step(left(self.thrown_out), [frame], NOW_MS)[0]
+        assert found.shrinks.kept_by_solution_1.tolist() == [UNKNOWN]
+
+    def test_what_was_found_stays_when_a_slower_fetch_follows_in_the_same_cycle(self):
+        slower = Fetch(NOW_MS + 6_000, took_ms=25_000)
+        found = left(self.thrown_out)
+        for frame in (fetches_frame([self.earlier, self.waiting]), fetches_frame([slower])):
+            found = step(found, [frame], NOW_MS)[0]
+        assert found.shrinks.kept_by_solution_1.tolist() == [1]
+
+    def test_without_a_lag_limit_nothing_is_said(self):
+        fleet = cycle(a_fleet(Partition(), replica_lag_time_max_ms=UNKNOWN), self.thrown_out)
+        found = step(fleet, [fetches_frame([self.earlier, self.waiting])], NOW_MS)[0]
+        assert found.shrinks.kept_by_solution_1.tolist() == [UNKNOWN]
+
     def test_it_is_told_with_the_event(self):
-        known = step(a_fleet(Partition()), [fetches_frame([Fetch(NOW_MS - 1_500), self.waiting])],
+        known = step(a_fleet(Partition()), [fetches_frame([self.earlier, self.waiting])],
                      NOW_MS)[0]  # fmt: skip
         at_ms = NOW_MS + INTERVAL_MS
         _, told = step(known, [partitions_frame([self.thrown_out], at_ms)], at_ms)
@@ -157,6 +185,41 @@ def test_three_shrinks_and_a_return_are_thrash_with_a_period_and_a_culprit():
     none = fleet.shrinks.none()
     assert math.isnan(period_ms(none))
     assert culprit(none) == NO_BROKER
+
+
+def test_followers_that_leave_together_are_one_shrink_of_the_thrash():
+    whole = Partition(replicas=(1, 2, 3, 4))
+    alone = replace(whole, isr=(1,))
+    fleet = a_fleet(whole)
+    for part in (alone, whole, alone, whole):
+        fleet = cycle(fleet, part)
+    assert len(fleet.shrinks) == 6
+    assert period_ms(fleet.shrinks) == 2 * INTERVAL_MS
+    assert not fleet.risks[0] & Risk.ISR_THRASH
+
+
+def test_a_dead_follower_does_not_speak_against_the_leader_of_another_that_left():
+    found = left(Partition(isr=(1,), logs={2: Log(end=60)}), silent=(3,))
+    assert dict(zip(found.shrinks.broker.tolist(), verdicts(found), strict=True)) == {
+        2: Verdict.SLOW_FOLLOWER,
+        3: Verdict.DEAD_FOLLOWER,
+    }
+
+
+def test_an_event_without_a_verdict_may_still_say_what_kip_501_would_have_done():
+    known = step(
+        a_fleet(Partition()),
+        [fetches_frame([
+            Fetch(NOW_MS - 15_500, broker=1, leader=2, epoch=2),
+            Fetch(NOW_MS - 15_000, broker=1, leader=2, epoch=2, took_ms=20_000),
+        ])],
+        NOW_MS,
+    )[0]  # fmt: skip
+    at_ms = NOW_MS + INTERVAL_MS
+    part = Partition(leader=2, epoch=2, isr=(2, 3))
+    _, told = step(known, [partitions_frame([part], at_ms)], at_ms)
+    shrank = next(change for change in told if change.kind == "isr_shrank")
+    assert shrank.text == "t-0: replica 1 left the ISR, [2, 3] stay (KIP-501 would have kept it)"
 
 
 def test_a_shrink_is_forgotten_after_the_window():

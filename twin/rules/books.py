@@ -48,19 +48,19 @@ def fetched(
 ) -> Books:
     """After one fetch of each follower.
 
-    A leader end that nobody could tell (UNKNOWN) proves nothing and is not noted; the one noted
-    before still serves.
+    A leader end that nobody could tell (UNKNOWN) proves nothing, and the one noted before is
+    forgotten: the leader may have stood further at this fetch, so the next one could not be said to
+    have had everything by now.
     """
     told = leader_end != UNKNOWN
     now = told & (fetch_offset >= leader_end)
     then = ~now & asks_for_earlier_end(books, fetch_offset)
     caught_up = np.where(now, np.maximum(books.caught_up_at_ms, at_ms), books.caught_up_at_ms)
     caught_up = np.where(then, np.maximum(caught_up, books.fetched_at_ms), caught_up)
-    noted = np.maximum(leader_end, books.leader_end_offset)
     return Books(
         log_start_offset=log_start,
         log_end_offset=fetch_offset,
-        leader_end_offset=np.where(told, noted, books.leader_end_offset),
+        leader_end_offset=np.where(told, np.maximum(leader_end, books.leader_end_offset), UNKNOWN),
         fetched_at_ms=at_ms,
         caught_up_at_ms=caught_up,
     )
@@ -117,7 +117,12 @@ def fetched_by_solution_1(
     books: Books, fetch_offset: Offsets, log_start: Offsets, arrived_ms: Offsets,
     completed_ms: Offsets, leader_end: Offsets,
 ) -> Books:  # fmt: skip
-    """After one fetch under KIP-501: caught up as of the completion, not of the arrival."""
-    caught_up = (fetch_offset >= leader_end) | asks_for_earlier_end(books, fetch_offset)
+    """After one fetch under KIP-501: caught up as of the completion, not of the arrival.
+
+    An UNKNOWN leader end proves nothing, as in ``fetched``.
+    """
+    told = leader_end != UNKNOWN
+    caught_up = (told & (fetch_offset >= leader_end)) | asks_for_earlier_end(books, fetch_offset)
     stock = fetched(books, fetch_offset, log_start, arrived_ms, leader_end)
-    return replace(stock, caught_up_at_ms=np.where(caught_up, completed_ms, books.caught_up_at_ms))
+    at_ms = np.where(caught_up, completed_ms, UNKNOWN)
+    return replace(stock, caught_up_at_ms=np.maximum(books.caught_up_at_ms, at_ms))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from twin.tables import UNKNOWN, SegmentState
+from twin.tables import UNKNOWN, Referred, SegmentState
 
 Epochs = tuple[tuple[int, int], ...]
 """(leader epoch, first offset), both ascending."""
@@ -129,6 +129,55 @@ class References:
         self.segments: dict[bytes, Segment] = {}
         self.refused_transitions = 0
         self._epochs: dict[int, _EpochState] = {}
+
+    @staticmethod
+    def restored(
+        segments: Iterable[tuple[Segment, Sequence[int]]], highest: Iterable[tuple[int, int]],
+        refused_transitions: int,
+    ) -> References:  # fmt: skip
+        """From segments, each with a Referred for each of its epochs, and (epoch, highest)."""
+        made = References()
+        made.refused_transitions = refused_transitions
+        for segment, referred in segments:
+            made.segments[segment.id] = segment
+            for (epoch, start), how in zip(segment.epochs, referred, strict=True):
+                refers = made._epochs.setdefault(epoch, _EpochState())
+                if how == Referred.BY_OFFSET:
+                    refers.by_offset[start] = segment.id
+                elif how == Referred.UNREFERENCED:
+                    refers.unreferenced.add(segment.id)
+        for epoch, offset in highest:
+            made._epochs.setdefault(epoch, _EpochState()).highest_offset = offset
+        return made
+
+    def copy(self) -> References:
+        """Another one that can be told more."""
+        return References.restored(
+            ((s, self.referred(s)) for s in self.segments.values()),
+            self.tiered_epochs(),
+            self.refused_transitions,
+        )
+
+    def referred(self, segment: Segment) -> list[int]:
+        """A Referred for each epoch of the segment."""
+        found = []
+        for epoch, start in segment.epochs:
+            refers = self._epochs[epoch]
+            by_offset = refers.by_offset.get(start) == segment.id
+            listed = segment.id in refers.unreferenced
+            found.append(
+                Referred.BY_OFFSET if by_offset
+                else Referred.UNREFERENCED if listed else Referred.NOT
+            )  # fmt: skip
+        return [int(how) for how in found]
+
+    def tiered_epochs(self) -> list[tuple[int, int]]:
+        """(epoch, highest offset ever copied), of all epochs."""
+        return [
+            (epoch, refers.highest_offset)
+            for epoch, refers in sorted(self._epochs.items())
+            if refers.highest_offset != UNKNOWN
+        ]
 
     def add(self, segment: Segment) -> bool:
         """A copy was started; False if it is no news or not allowed."""

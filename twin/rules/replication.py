@@ -18,8 +18,20 @@ from twin.tables import UNKNOWN, Slot
 def caught_up_at_ms(fleet: Fleet) -> NDArray[np.int64]:
     """[P, R] the newest time at which the replica is known to have had all the leader had.
 
-    Derived from what the last cycle left and from this cycle's samples alone, so the order in which
-    these came does not matter. The leader is caught up whenever it answers.
+    The leader's books where its follower's fetches are known, else ``sampled_caught_up_at_ms``.
+    """
+    at = sampled_caught_up_at_ms(fleet)
+    row, slot, books = _current(fleet)
+    proven = books.caught_up_at_ms
+    at[row, slot] = np.where(_exact(books), proven, np.maximum(at[row, slot], proven))
+    return at
+
+
+def sampled_caught_up_at_ms(fleet: Fleet) -> NDArray[np.int64]:
+    """[P, R] the same by samples alone.
+
+    Derived from what the last cycle left and from this cycle's samples, so the order in which these
+    came does not matter. The leader is caught up whenever it answers.
     """
     end = fleet.log_end_offset
     leader_end = fleet.of_leader(end)[:, None]
@@ -32,29 +44,37 @@ def caught_up_at_ms(fleet: Fleet) -> NDArray[np.int64]:
     now = (end != UNKNOWN) & (leader_end != UNKNOWN) & (end >= leader_end)
     at = np.maximum(fleet.caught_up_before_ms, np.where(then, before_at, UNKNOWN))
     at = np.maximum(at, np.where(now, leader_at, UNKNOWN))
-    row, slot, books = _exact(fleet)
-    at[row, slot] = np.where(books.caught_up_at_ms > 0, books.caught_up_at_ms, UNKNOWN)
     return np.where(fleet.leads, fleet.sampled_at_ms, at)
 
 
 def caught_up_uncertainty_ms(fleet: Fleet) -> NDArray[np.int64]:
     """[P, R] by how much ``caught_up_at_ms`` may be too early; 0 where it is the leader's own.
 
-    UNKNOWN before two cycles.
+    Otherwise the time since the leader's sample before this cycle, or since the replica's own
+    sample if that is older still; UNKNOWN while either has none.
     """
-    known = UNKNOWN not in (fleet.observed_at_ms, fleet.before_at_ms)
-    interval_ms = fleet.observed_at_ms - fleet.before_at_ms if known else UNKNOWN
-    uncertainty = np.full(fleet.broker.shape, interval_ms, np.int64)
-    row, slot, _ = _exact(fleet)
-    uncertainty[row, slot] = 0
+    leader_at = fleet.leader_end_before_at_ms[:, None]
+    known = (leader_at != UNKNOWN) & (fleet.sampled_at_ms != UNKNOWN)
+    gap_ms = fleet.observed_at_ms - np.minimum(leader_at, fleet.sampled_at_ms)
+    uncertainty = np.where(known, gap_ms, UNKNOWN)
+    row, slot, books = _current(fleet)
+    exact = _exact(books)
+    uncertainty[row[exact], slot[exact]] = 0
     return uncertainty
 
 
-def _exact(fleet: Fleet) -> tuple[Array, Array, Fetches]:
+def _exact(books: Fetches) -> NDArray[np.bool_]:
+    """[N] the leader's end was told at the last fetch; else the books are a lower bound."""
+    exact: NDArray[np.bool_] = books.leader_end_offset != UNKNOWN
+    return exact
+
+
+def _current(fleet: Fleet) -> tuple[Array, Array, Fetches]:
     """Row and slot of the followers whose leader's books are known and current, and the books.
 
     Current are those of the leader that leads, with a fetch since the last cycle began: where
-    nobody tells of fetches any more, samples take over.
+    nobody tells of fetches any more, samples take over. So they do until a follower was seen caught
+    up: the twin has not heard what the leader noted before its first fetch, or at its election.
     """
     books = fleet.fetches
     if not len(books):
@@ -63,8 +83,10 @@ def _exact(fleet: Fleet) -> tuple[Array, Array, Fetches]:
         (books.leader == fleet.leader[books.row])
         & (books.leader_epoch == fleet.leader_epoch[books.row])
         & (books.fetched_at_ms >= fleet.before_at_ms)
+        & (books.caught_up_at_ms > 0)
     )
     seat = (fleet.broker[books.row] == books.broker[:, None]) & fleet.present[books.row]
+    seat &= ~fleet.leads[books.row]
     current &= seat.any(axis=1)
     return books.row[current], seat.argmax(axis=1)[current], books.picked(current)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
-from twin.rules import balance, joining, shrinks, upload
+from twin.rules import balance, joining, shrinks, tiering, upload
 from twin.rules.election import LossOutcome, effective_min_isr
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, OutOfRange, Slot
 
@@ -157,6 +157,9 @@ def _conditions(fleet: Fleet, now_ms: int) -> dict[Risk, Array]:
     any_thin = ((fleet.coverage == Coverage.THIN) & fleet.present).any(axis=1)
     return {
         Risk.OFFLINE: ~has_leader,
+        Risk.TIER_GAP: tiering.gaps(fleet),
+        Risk.DANGLING_UPLOAD: tiering.dangling(fleet, now_ms),
+        Risk.ORPHAN_SEGMENTS: tiering.orphans(fleet),
         Risk.NO_CLEAN_SUCCESSOR: has_leader & (outcome >= LossOutcome.LAST_KNOWN),
         Risk.UNDER_MIN_ISR: isr < least,
         Risk.AT_MIN_ISR: (isr == least) & (isr < expected_isr(fleet)),

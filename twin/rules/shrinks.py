@@ -31,6 +31,13 @@ THRASH_SHRINKS: Final = 3
 SLOW_ANSWER_MS: Final = 1_000
 """Small requests are answered in a few milliseconds; followers wait half a second at the most."""
 
+SLOW_FETCH_SHARE: Final = 0.5
+"""Share of the lag limit that a fetch must have waited to have cost its follower the ISR.
+
+A healthy follower sends its next fetch when it has the answer to the last, and being caught up is
+counted from the last but one: in two fetches it misses the limit only if one waited for half of it.
+"""
+
 SENTENCE: Final = {
     Verdict.UNEXPLAINED: "nothing the twin sees explains it",
     Verdict.SLOW_LEADER: "its leader was too slow for healthy followers",
@@ -60,19 +67,27 @@ def blamed(fleet: Fleet) -> NDArray[np.bool_]:
 
 
 def thrashing(fleet: Fleet) -> NDArray[np.bool_]:
-    """[P] replicas left the ISR THRASH_SHRINKS times or more in the window, and some came back."""
+    """[P] the ISR shrank THRASH_SHRINKS times or more in the window, and some came back.
+
+    Replicas that left in one cycle are one shrink.
+    """
     of = fleet.shrinks
-    left = np.bincount(of.row, minlength=len(fleet))
+    row, _ = np.unique(np.stack([of.row, of.at_ms]), axis=1)
+    left = np.bincount(row, minlength=len(fleet))
     came_back = fleet.among(of.row[of.back_at_ms != UNKNOWN])
     thrashing: NDArray[np.bool_] = (left >= THRASH_SHRINKS) & came_back
     return thrashing
 
 
 def period_ms(of: Shrinks) -> float:
-    """Mean time between the shrinks of one partition, NaN with fewer than two."""
-    if len(of) < 2:
+    """Mean time between the shrinks of one partition, NaN with fewer than two.
+
+    Replicas that left in one cycle are one shrink.
+    """
+    at_ms = np.unique(of.at_ms)
+    if len(at_ms) < 2:
         return float("nan")
-    return float(of.at_ms.max() - of.at_ms.min()) / (len(of) - 1)
+    return float(at_ms[-1] - at_ms[0]) / (len(at_ms) - 1)
 
 
 def culprit(of: Shrinks) -> int:
@@ -87,6 +102,8 @@ def culprit(of: Shrinks) -> int:
 def _of_this_cycle(fleet: Fleet) -> Shrinks:
     was_in = (fleet.slot_before & np.uint8(Slot.IN_ISR)) != 0
     row, slot = np.nonzero(was_in & ~fleet.marked(Slot.IN_ISR) & fleet.present)
+    if not len(row):
+        return Shrinks.none()
     leader = np.where(fleet.leader == NO_BROKER, fleet.leader_before, fleet.leader)[row]
     broker = fleet.broker[row, slot]
     evidence = _evidence(fleet, row, slot, leader)
@@ -100,10 +117,21 @@ def _of_this_cycle(fleet: Fleet) -> Shrinks:
         back_at_ms=np.full(len(row), UNKNOWN, np.int64),
         verdict=_verdict(evidence),
         evidence=evidence,
-        kept_by_solution_1=np.full(len(row), UNKNOWN, np.int8),
+        kept_by_solution_1=_known_kept(fleet, row, broker),
         handover_to=handover_to,
         handover_thin=handover_thin,
     )
+
+
+def _known_kept(fleet: Fleet, row: Array, broker: Array) -> NDArray[np.int8]:
+    """[N] what an earlier step of this cycle found; its fetch may be forgotten since."""
+    known = fleet.shrinks.picked(fleet.shrinks.at_ms == fleet.observed_at_ms)
+    kept = np.full(len(row), UNKNOWN, np.int8)
+    _, here, there = np.intersect1d(
+        _key(row, broker), _key(known.row, known.broker), assume_unique=True, return_indices=True
+    )
+    kept[here] = known.kept_by_solution_1[there]
+    return kept
 
 
 def _evidence(fleet: Fleet, row: Array, slot: Array, leader: Array) -> NDArray[np.int32]:
@@ -117,21 +145,28 @@ def _evidence(fleet: Fleet, row: Array, slot: Array, leader: Array) -> NDArray[n
     paused = brokers.broker[(before_ms != UNKNOWN) & (before_ms < fleet.before_at_ms)]
     end = fleet.log_end_offset[row, slot]
     goal = fleet.of_leader(fleet.log_end_offset)[row]
-    of_leader, left = np.unique(leader, return_inverse=True)
-    several = np.array([len(np.unique(broker[leader == one])) for one in of_leader.tolist()] + [0])
+    offline = fleet.marked(Slot.OFFLINE)[row, slot]
+    follower_silent = np.isin(broker, silent)
     holds = {
-        Evidence.FOLLOWER_OFFLINE: fleet.marked(Slot.OFFLINE)[row, slot],
-        Evidence.FOLLOWER_SILENT: np.isin(broker, silent),
+        Evidence.FOLLOWER_OFFLINE: offline,
+        Evidence.FOLLOWER_SILENT: follower_silent,
         Evidence.FOLLOWER_BEHIND: (end != UNKNOWN) & (goal != UNKNOWN) & (end < goal),
         Evidence.LEADER_SILENT: np.isin(leader, silent) | np.isin(leader, paused),
         Evidence.LEADER_ANSWERS_SLOWLY: np.isin(leader, slow),
-        Evidence.SEVERAL_FOLLOWERS_LEFT: several[left] > 1,
+        Evidence.SEVERAL_FOLLOWERS_LEFT: _several(leader, broker, ~offline & ~follower_silent),
         Evidence.WAS_LEADER: fleet.leader_before[row] == broker,
     }
     bits = np.zeros(len(row), np.int32)
     for one, where in holds.items():
         bits |= np.where(where, np.int32(one), np.int32(0))
     return bits
+
+
+def _several(leader: Array, broker: Array, alive: Array) -> Array:
+    """[N] two or more live followers of one leader left; the dead have reasons of their own."""
+    pair = np.unique(np.stack([leader, broker])[:, alive], axis=1)
+    leaders, followers = np.unique(pair[0], return_counts=True)
+    return alive & np.isin(leader, leaders[followers > 1])
 
 
 def _verdict(evidence: NDArray[np.int32]) -> NDArray[np.int8]:
@@ -192,23 +227,35 @@ def _with_pending_fetches(fleet: Fleet, of: Shrinks) -> Shrinks:
     """The shrinks in the light of the followers' fetches, which may become known later.
 
     Solution 1 would have kept a replica whose fetch was pending when it was thrown out, if that
-    asked for the leader end of the fetch before.
+    asked for the leader end of the fetch before. The moment of the shrink is known only to a cycle,
+    so the fetch must also have waited long enough to be the reason (SLOW_FETCH_SHARE). It would not
+    have where the fetches from before the shrink on are known and none was such. With an unknown
+    lag limit nothing is said.
     """
     books = fleet.fetches
-    if not len(of) or not len(books):
+    lag_max_ms = fleet.setting("replica_lag_time_max_ms")
+    if not len(of) or not len(books) or lag_max_ms == UNKNOWN:
         return of
-    key = of.row.astype(np.int64) << 32 | of.broker
-    book_key = books.row.astype(np.int64) << 32 | books.broker
+    key, book_key = _key(of.row, of.broker), _key(books.row, books.broker)
     order = np.argsort(book_key)
     at = order[np.minimum(np.searchsorted(book_key, key, sorter=order), len(order) - 1)]
     has_books = (book_key[at] == key) & (books.leader[at] == of.leader)
     spans = (books.slow_arrived_at_ms[at] < of.at_ms) & (
         books.slow_completed_at_ms[at] > of.seen_before_ms
     )
-    waited = has_books & spans & (books.slow_kept[at] == 1)
-    later = has_books & (books.fetched_at_ms[at] >= of.at_ms)
-    kept = np.where(waited, 1, np.where(later, 0, UNKNOWN))
+    waited_ms = books.slow_completed_at_ms[at] - books.slow_arrived_at_ms[at]
+    long = waited_ms >= SLOW_FETCH_SHARE * lag_max_ms
+    waited = has_books & spans & long & (books.slow_kept[at] == 1)
+    heard_on = (books.slow_arrived_at_ms[at] < of.at_ms) & (books.fetched_at_ms[at] >= of.at_ms)
+    none_such = ~long | (spans & (books.slow_kept[at] == 0))
+    kept = np.where(waited, 1, np.where(has_books & heard_on & none_such, 0, UNKNOWN))
     kept = np.maximum(of.kept_by_solution_1, kept).astype(np.int8)
     pending = np.where(kept == 1, np.int32(Evidence.FETCH_WAS_PENDING), np.int32(0))
     evidence = np.bitwise_or(of.evidence, pending).astype(np.int32)
     return replace(of, kept_by_solution_1=kept, evidence=evidence, verdict=_verdict(evidence))
+
+
+def _key(row: Array, broker: Array) -> NDArray[np.int64]:
+    """[N] one number a replica."""
+    key: NDArray[np.int64] = row.astype(np.int64) << 32 | broker
+    return key

@@ -1,0 +1,213 @@
+"""The example of the tiered lineage document, told step by step, and what a partition comes to."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import (
+    NOW_MS,
+    Log,
+    Partition,
+    Told,
+    a_fleet,
+    epochs_frame,
+    segments_frame,
+)
+from twin import archive as archives
+from twin.archive import Archive
+from twin.fleet import Fleet
+from twin.frames import FrameRefused
+from twin.rules.lineage import (
+    References,
+    Segment,
+    assigned,
+    finding,
+    highest_remote_offset,
+    next_uploads,
+    truncated_from_end,
+    truncated_from_start,
+    within_lineage,
+)
+from twin.rules.risks import Risk
+from twin.rules.tiering import DANGLING_MS
+from twin.step import step_archive
+from twin.tables import UNKNOWN, SegmentState
+
+FINISHED = SegmentState.COPY_FINISHED
+# θ1..θ6 of the document: θ6 is written last, on another branch, and lies below θ5.
+T1, T2, T3, T4, T5, T6 = 0, 99, 249, 199, 399, 349
+
+
+def copied(
+    references: References, name: str, start: int, end: int, *epochs: tuple[int, int]
+) -> Segment:
+    segment = Segment(name.encode().ljust(16), start, end, epochs, log_bytes=end - start + 1)
+    references.add(segment)
+    references.update(segment.id, FINISHED, NOW_MS)
+    return references.segments[segment.id]
+
+
+def test_the_documents_example_of_an_orphan():
+    tier = References()
+    # g1: all three replicas share θ1..θ2. g2: replica 1 goes on alone and offloads θ1..θ3.
+    alone = copied(tier, "g2", T1, T3, (1, T1), (2, T2 + 1))
+    # g3: replica 1 is gone; replica 3 leads 2 and 3 from θ2 on, and offloads θ1..θ4.
+    prefix = copied(tier, "g3", T1, T4, (1, T1), (3, T2 + 1))
+    # g4: replica 2 falls out of the ISR; replica 3 offloads θ4+1..θ5.
+    orphan = copied(tier, "g4", T4 + 1, T5, (4, T4 + 1))
+    of_replica_3 = ((1, T1), (3, T2 + 1), (4, T4 + 1))
+    assert highest_remote_offset(tier, of_replica_3, T5 + 3) == (T5, 4)
+
+    # g5: replica 2 leads, whose log ends at θ4. g6: replica 3 is back and truncates.
+    epochs = assigned(truncated_from_end(of_replica_3, T4 + 1), 5, T4 + 1)
+    assert epochs == ((1, T1), (3, T2 + 1), (5, T4 + 1))
+    assert not within_lineage(orphan, T6 + 50, epochs)
+    assert not within_lineage(alone, T6 + 50, epochs)
+    assert within_lineage(prefix, T6 + 50, epochs)
+    assert highest_remote_offset(tier, epochs, T6 + 50) == (T4, 3)
+
+    # g6: replica 2 offloads θ2+1..θ6.
+    latest = copied(tier, "g6", T2 + 1, T6, (3, T2 + 1), (5, T4 + 1))
+    assert within_lineage(latest, T6 + 50, epochs)
+    # θ6 and not θ5, which is larger: this is what a follower must not replicate.
+    assert highest_remote_offset(tier, epochs, T6 + 50) == (T6, 5)
+    found = finding(tier, epochs, T6 + 50, T6 + 1)
+    assert (found.orphan_segments, found.orphan_bytes) == (2, 250 + 200)
+    assert found.lineage_bytes == 200 + 250
+    assert found.remote_bytes == 250 + 200 + 200 + 250
+    assert found.overlaps == 1
+    assert (found.gap_start_offset, found.highest_remote_offset) == (UNKNOWN, T6)
+
+
+def test_a_new_leader_copies_its_full_segments_that_the_lineage_does_not_have():
+    boundaries = [0, 100, 200, 300, 400]
+    assert next_uploads(boundaries, 199, 400) == [(200, 299), (300, 399)]
+    assert next_uploads(boundaries, 150, 250) == [(100, 199)]
+    assert next_uploads(boundaries, UNKNOWN, 99) == []
+    assert next_uploads([400], UNKNOWN, 500) == []  # the active segment never
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["assign", "end", "start"]), st.integers(0, 9),
+                  st.integers(0, 50)), max_size=20,
+    )
+)  # fmt: skip
+def test_a_history_always_ascends(steps):
+    epochs = ()
+    for what, epoch, offset in steps:
+        match what:
+            case "assign":
+                epochs = assigned(epochs, epoch, offset)
+            case "end":
+                epochs = truncated_from_end(epochs, offset)
+            case _:
+                epochs = truncated_from_start(epochs, offset)
+        assert list(epochs) == sorted(epochs)
+        assert len({e for e, _ in epochs}) == len({o for _, o in epochs}) == len(epochs)
+
+
+PART = Partition("t", log=Log(end=500, local_start=450))
+START = Told(SegmentState.COPY_STARTED, "a", 0, 99, ((0, 0),))
+
+
+def life(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[Told]:
+    began = Told(SegmentState.COPY_STARTED, name, start, end, epochs or ((0, start),))
+    return [began, replace(began, state=FINISHED)]
+
+
+def told(*events: Told, fleet: Fleet | None = None, archive: Archive | None = None,
+         epochs: tuple[tuple[int, int], ...] = ((0, 0),)) -> tuple[Fleet, Archive]:  # fmt: skip
+    known = a_fleet(PART) if fleet is None else fleet
+    frames = [epochs_frame(PART, epochs), segments_frame(PART, events)]
+    after, archive, _ = step_archive(known, {} if archive is None else archive, frames)
+    return after, archive
+
+
+def test_what_segments_come_to_is_a_row_of_the_fleet():
+    fleet, _ = told(*life("a", 0, 99), *life("b", 100, 449))
+    of = fleet.lineage
+    assert (of.row.tolist(), of.remote_bytes.tolist()) == ([0], [450])
+    assert of.highest_remote_offset.tolist() == [449]
+    assert not fleet.risks_seen[0] & (Risk.TIER_GAP | Risk.ORPHAN_SEGMENTS | Risk.DANGLING_UPLOAD)
+
+
+def test_a_gap_is_a_risk_unless_a_live_replica_holds_it():
+    events = [*life("a", 0, 99), *life("b", 200, 449)]
+    fleet, archive = told(*events)
+    assert (fleet.lineage.gap_start_offset[0], fleet.lineage.gap_end_offset[0]) == (100, 200)
+    assert fleet.risks_seen[0] & Risk.TIER_GAP
+    has_it = replace(PART, logs={2: Log(end=500, local_start=90)})
+    fleet, _ = told(*events, fleet=a_fleet(has_it))
+    assert not fleet.risks_seen[0] & Risk.TIER_GAP
+    gone = replace(has_it, offline=(2,))
+    fleet, _ = told(*events, fleet=a_fleet(gone))
+    assert fleet.risks_seen[0] & Risk.TIER_GAP
+    cut = Partition("t", log=Log(end=500, start=200, local_start=450))
+    fleet, _ = told(*events, fleet=a_fleet(cut))
+    assert not fleet.risks_seen[0] & Risk.TIER_GAP
+
+
+def test_a_copy_that_was_never_finished_is_dangling_after_a_while():
+    begun = replace(START, at_ms=NOW_MS - DANGLING_MS)
+    assert not told(begun)[0].risks_seen[0] & Risk.DANGLING_UPLOAD
+    older = replace(begun, at_ms=begun.at_ms - 1)
+    assert told(older)[0].risks_seen[0] & Risk.DANGLING_UPLOAD
+
+
+def test_orphans_are_a_risk_after_a_minute():
+    off = life("b", 100, 199, (7, 100))
+    fleet, _ = told(*life("a", 0, 99), *off, epochs=((0, 0), (8, 100)))
+    assert fleet.risks_seen[0] & Risk.ORPHAN_SEGMENTS
+    assert not fleet.risks[0] & Risk.ORPHAN_SEGMENTS
+
+
+def test_events_told_again_change_nothing():
+    events = [*life("a", 0, 99), *life("b", 100, 199)]
+    fleet, archive = told(*events)
+    again, same, changes = step_archive(
+        fleet, archive, [epochs_frame(PART, ((0, 0),)), segments_frame(PART, events)]
+    )
+    assert (again is fleet, same is archive, changes) == (False, False, []) or again is fleet
+
+
+def test_forbidden_transitions_are_dropped_and_counted():
+    deleted = Told(SegmentState.DELETE_FINISHED, "a")
+    fleet, archive = told(START, deleted, Told(FINISHED, "stranger"))
+    assert fleet.lineage.refused_transitions.tolist() == [2]
+    assert [int(s.state) for s in archive[PART.id, 0].references.segments.values()] == [0]
+
+
+def test_segments_of_a_partition_that_is_listed_later_are_found_then():
+    _, archive = told(*life("a", 0, 99), fleet=a_fleet(Partition("other")))
+    fleet, _, _ = step_archive(a_fleet(PART), archive, [], newcomers=True)
+    assert fleet.lineage.remote_bytes.tolist() == [100]
+
+
+def test_an_older_history_does_not_replace_a_newer_one():
+    _, archive = told(epochs=((0, 0), (3, 50)))
+    late = epochs_frame(PART, ((0, 0),), at_ms=NOW_MS - 1)
+    assert archives.told(archive, late) == (archive, frozenset())
+
+
+def test_the_archive_is_what_it_was_after_a_round_trip():
+    events = [*life("a", 0, 99), *life("b", 100, 199, (0, 100), (2, 150)),
+              Told(SegmentState.DELETE_STARTED, "a"), replace(START, name="c", start=200, end=300,
+                                                               epochs=((2, 200),))]  # fmt: skip
+    _, archive = told(*events)
+    again = archives.decode(archives.encode(archive))
+    assert archives.encode(again) == archives.encode(archive)
+    _, one = told(Told(FINISHED, "c"), archive=archive)
+    _, other = told(Told(FINISHED, "c"), archive=again)
+    assert archives.encode(one) == archives.encode(other)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [replace(START, epochs=()), replace(START, start=5, end=4), replace(START, state=9)],
+)
+def test_an_event_that_cannot_be_is_refused(event):
+    with pytest.raises(FrameRefused, match="segment"):
+        archives.told({}, segments_frame(PART, [event]))
