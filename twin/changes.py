@@ -78,6 +78,8 @@ class _Teller:
             self._risks(old, new)
 
     def _created_and_deleted(self, old: Array, new: Array) -> None:
+        if len(old) == len(self.before) and len(new) == len(self.after):
+            return
         for row in np.setdiff1d(np.arange(len(self.after)), new):
             self._say(row, "partition_created", "{p} was created")
         for row in np.setdiff1d(np.arange(len(self.before)), old):

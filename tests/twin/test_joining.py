@@ -1,7 +1,13 @@
 """Replicas on their way into the ISR."""
 
 import math
+import random
+from collections.abc import Mapping
 from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.builders import (
     NOW_MS,
@@ -12,8 +18,9 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from twin import fleet as fleets
 from twin.fleet import Fleet
-from twin.rules.joining import active, late, progress, seconds_left, stuck
+from twin.rules.joining import active, late, progress, seconds_left, seconds_to_lead, stuck
 from twin.rules.risks import Risk
 from twin.sparse import Joins
 from twin.step import step
@@ -29,9 +36,9 @@ def joining(log: Log, leader: Log = LEADER, **more) -> Partition:
                      **more)  # fmt: skip
 
 
-def watched(*parts: Partition, **config: int) -> Fleet:
+def watched(*parts: Partition, topic: Mapping[str, int] | None = None, **config: int) -> Fleet:
     """The fleet after a cycle for each."""
-    topics = {"t": {"remote_storage": 1}}
+    topics = {"t": {"remote_storage": 1, **(topic or {})}}
     fleet = a_fleet(parts[0], topics=topics, last_tiered_fetch=1, **config)
     for part in parts[1:]:
         at_ms = fleet.observed_at_ms + INTERVAL_MS
@@ -90,6 +97,29 @@ def test_one_look_is_no_rate():
     assert math.isnan(seconds_left(fleet, row(fleet))[0])
 
 
+@pytest.mark.parametrize(
+    ("least_bytes", "seconds"), [(-1, 10), (300, 10), (500, 20), (math.inf, math.inf)]
+)
+def test_it_leads_once_it_has_caught_up_and_holds_enough(least_bytes, seconds):
+    """It gains 5 records a second on a leader that writes 5, at 2.5 bytes each; 50 are left.
+
+    It holds 125 bytes of the 250 it will have to copy by then, and grows by 12.5 a second.
+    """
+    kept = {"local_retention_bytes": 1_000}
+    config = {"eligible_local_log_bytes": 2_000 if least_bytes == math.inf else least_bytes}
+    fleet = watched(
+        joining(Log(end=900, local_start=900, size_bytes=0), replace(LEADER, end=975)),
+        joining(Log(end=950, local_start=900, size_bytes=125)),
+        topic=kept, **config,
+    )  # fmt: skip
+    assert seconds_to_lead(fleet, row(fleet), fleet.observed_at_ms).tolist() == [seconds]
+
+
+def test_nobody_can_tell_when_it_leads_before_it_has_a_rate():
+    fleet = watched(joining(Log(end=925, local_start=900)), eligible_local_log_bytes=300)
+    assert math.isnan(seconds_to_lead(fleet, row(fleet), fleet.observed_at_ms)[0])
+
+
 def test_the_stuck_idle_partition_is_flagged_at_the_second_look_and_cleared_by_one_record():
     idle = Log(end=1_000, local_start=1_000, last_tiered=999, size_bytes=0,
                reason=PendingUpload.ALL_TIERED)  # fmt: skip
@@ -146,3 +176,29 @@ def test_rows_speak_of_the_partition_also_when_others_come_before_it():
     both = [Partition("a"), half]
     fleet, _ = step(fleet, [partitions_frame(both, at_ms), replicas_frame(both, at_ms)], at_ms)
     assert (row(fleet).row[0], row(fleet).since_ms[0]) == (1, NOW_MS)
+
+
+REPLICA = st.builds(
+    joining,
+    st.builds(Log, end=st.integers(0, 4), local_start=st.integers(0, 2)),
+    st.builds(Log, end=st.integers(3, 6), local_start=st.integers(0, 3),
+              last_tiered=st.integers(UNKNOWN, 4), pending_upload=st.integers(UNKNOWN, 5),
+              reason=st.sampled_from(PendingUpload)),
+)  # fmt: skip
+
+
+@given(st.lists(REPLICA, min_size=1, max_size=5), st.booleans(), st.randoms())
+def test_the_frames_of_a_cycle_say_the_same_in_any_order(
+    cycles: list[Partition], added: bool, rng: random.Random
+):
+    whole = single = fleets.empty("c", 0, 1)
+    for i, cycle in enumerate(cycles):
+        part = cycle if added else replace(cycle, adding=())
+        at_ms = NOW_MS + i * INTERVAL_MS
+        frames = [brokers_frame(range(1, 6), at_ms), partitions_frame([part], at_ms),
+                  replicas_frame([part], at_ms)]  # fmt: skip
+        whole, _ = step(whole, frames, at_ms)
+        for frame in rng.sample(frames, 3):
+            single, _ = step(single, [frame], at_ms)
+    assert fleets.encode(whole) == fleets.encode(single)
+    assert len(active(whole)) == 1

@@ -152,7 +152,7 @@ def sent_cold(fleet: Fleet, offset: int) -> list[int]:
 class TestWindows:
     def window(self, part: Partition, case: OutOfRange, broker: int = 2) -> tuple[int, int]:
         fleet = a_fleet(part)
-        lower, upper = windows(fleet, case)
+        lower, upper = windows(fleet)[case]
         slot = fleet.broker[0].tolist().index(broker)
         assert bool(out_of_range(fleet)[0, slot] & case) == (upper[0, slot] > lower[0, slot])
         return int(lower[0, slot]), int(upper[0, slot])

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
+from twin.rules.balance import NEVER, seconds_to_eligible
 from twin.rules.bootstrap import as_configured
-from twin.rules.growth import WEIGHT
+from twin.rules.coverage import coverage, held_bytes
+from twin.rules.growth import WEIGHT, bytes_per_record
 from twin.sparse import Joins
 from twin.tables import NO_BROKER, UNKNOWN, JoinPath, Slot, StuckReason
 
@@ -34,6 +36,8 @@ def joins(fleet: Fleet, now_ms: int) -> Joins:
     """
     before = fleet.joins.picked(fleet.joins.since_ms < fleet.observed_at_ms)
     row, slot = np.nonzero(_outside(fleet))
+    if not len(row) and not len(before):
+        return Joins.none()
     broker = fleet.broker[row, slot]
     _, here, there = np.intersect1d(_key(row, broker), _key(before.row, before.broker),
                                     assume_unique=True, return_indices=True)  # fmt: skip
@@ -139,6 +143,26 @@ def seconds_left(fleet: Fleet, of: Joins) -> NDArray[np.float64]:
     return np.where(known, np.where(missing == 0, 0.0, seconds), np.nan)
 
 
+def seconds_to_lead(fleet: Fleet, of: Joins, now_ms: int) -> NDArray[np.float64]:
+    """[N] until it has caught up and holds enough local log to lead (KIP-1303).
+
+    inf if it never will, NaN where nobody can tell. What it still has to copy counts as held: it
+    will hold that much by the time it has caught up. After that it grows as its partition does.
+    """
+    at = of.row, (fleet.broker[of.row] == of.broker[:, None]).argmax(axis=1)
+    goal = fleet.of_leader(fleet.log_end_offset)[of.row]
+    end, held = fleet.log_end_offset.copy(), held_bytes(fleet)
+    end[at] = np.maximum(end[at], goal)
+    missing_bytes = (end[at] - of.end_offset) * bytes_per_record(fleet)[of.row]
+    missing_bytes = np.where(end[at] == of.end_offset, 0.0, missing_bytes)
+    known = (held[at] != UNKNOWN) & ~np.isnan(missing_bytes)
+    held[at] = np.where(known, held[at] + missing_bytes, UNKNOWN)
+    there = replace(fleet, log_end_offset=end, local_log_bytes=held)
+    there = replace(there, coverage=coverage(there, now_ms))
+    enough = seconds_to_eligible(there, now_ms)[at]
+    return np.where(enough == NEVER, NEVER, np.maximum(seconds_left(fleet, of), enough))
+
+
 def stuck(fleet: Fleet) -> NDArray[np.bool_]:
     """[P] a replica of the partition is joining and does not move."""
     of = active(fleet)
@@ -195,6 +219,8 @@ def _stuck(fleet: Fleet, of: Joins, now_ms: int) -> NDArray[np.int8]:
 
     Where the leader's answers explain it, two looks are enough; otherwise it takes a while.
     """
+    if not len(of):
+        return np.zeros(0, np.int8)
     goal = fleet.of_leader(fleet.log_end_offset)[of.row]
     behind = (of.end_offset == UNKNOWN) | (goal == UNKNOWN) | (of.end_offset < goal)
     path = as_configured(fleet).path[of.row]

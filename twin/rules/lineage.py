@@ -182,6 +182,8 @@ class References:
     def add(self, segment: Segment) -> bool:
         """A copy was started; False if it is no news or not allowed."""
         known = self.segments.get(segment.id)
+        if known is not None and _is_repeat(known, segment.event_at_ms):
+            return False
         if segment.state is not SegmentState.COPY_STARTED:
             self.refused_transitions += 1
             return False
@@ -200,6 +202,8 @@ class References:
         As in Kafka, a state told again is referred to again.
         """
         known = self.segments.get(segment_id)
+        if known is not None and state <= known.state and _is_repeat(known, event_at_ms):
+            return False
         if known is None or state is SegmentState.COPY_STARTED:
             self.refused_transitions += known is None or known.state is not state
             return False
@@ -264,6 +268,11 @@ class References:
                 refers.unreferenced.discard(segment.id)
             case SegmentState.COPY_STARTED:
                 raise AssertionError("a copy is started by add")
+
+
+def _is_repeat(known: Segment, event_at_ms: int) -> bool:
+    """The event is not later than the one that brought the segment where it is."""
+    return event_at_ms != UNKNOWN and event_at_ms <= known.event_at_ms
 
 
 def _spans(segment: Segment) -> Iterable[tuple[int, int, int]]:

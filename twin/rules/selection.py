@@ -161,8 +161,8 @@ def high_watermark(fleet: Fleet) -> NDArray[np.int64]:
     return np.where(ends == _NEVER, UNKNOWN, ends)
 
 
-def windows(fleet: Fleet, case: OutOfRange) -> tuple[Array, Array]:
-    """[P, R] first offset and end of the window of that case, empty (0, 0) where there is none.
+def windows(fleet: Fleet) -> dict[OutOfRange, tuple[Array, Array]]:
+    """[P, R] first offset and end of the window of each case, empty (0, 0) where there is none.
 
     Followers on live brokers only. Source: KIP-392, "high watermark propagation" and the cases of
     its section on out of range errors.
@@ -171,25 +171,27 @@ def windows(fleet: Fleet, case: OutOfRange) -> tuple[Array, Array]:
     committed = high_watermark(fleet)[:, None]
     leader_end = fleet.of_leader(end)[:, None]
     leader_start = fleet.of_leader(start)[:, None]
+    follows = fleet.present & ~fleet.leads & ~fleet.marked(Slot.OFFLINE)
+    follows &= (end != UNKNOWN) & (committed != UNKNOWN)
     bounds = {
         OutOfRange.UNCOMMITTED: (committed, end),
         OutOfRange.UNAVAILABLE: (end, committed),
         OutOfRange.TOO_SMALL: (leader_start, start),
         OutOfRange.TOO_LARGE: (np.maximum(end, committed), leader_end),
     }
-    lower, upper = np.broadcast_arrays(*bounds[case])
-    known = (lower != UNKNOWN) & (upper != UNKNOWN) & (end != UNKNOWN) & (committed != UNKNOWN)
-    follows = fleet.present & ~fleet.leads & ~fleet.marked(Slot.OFFLINE)
-    holds = known & follows & (upper > lower)
-    return np.where(holds, lower, 0), np.where(holds, upper, 0)
+    found = {}
+    for case, (lower, upper) in bounds.items():
+        # An unknown upper end is below everything; an unknown lower one is not.
+        holds = follows & (upper > lower) & (lower != UNKNOWN)
+        found[case] = np.where(holds, lower, 0), np.where(holds, upper, 0)
+    return found
 
 
 def out_of_range(fleet: Fleet) -> NDArray[np.uint8]:
     """[P, R] bits of the cases whose window is not empty."""
     bits = np.zeros(fleet.broker.shape, np.uint8)
-    for case in OutOfRange:
-        lower, upper = windows(fleet, case)
-        bits |= np.where(upper > lower, np.uint8(case), np.uint8(0))
+    for case, (lower, upper) in windows(fleet).items():
+        bits |= (upper > lower) * np.uint8(case)
     return bits
 
 

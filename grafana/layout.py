@@ -1,0 +1,140 @@
+"""A dashboard of rows of panels: where each stands, what it is called by, what it links to."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from grafana.variables import Json
+
+WIDTH: Final = 24
+"""Columns of Grafana's grid."""
+
+TAG: Final = "kafka-twin"
+
+_SCHEMA_VERSION: Final = 38
+"""Grafana 10's. Later ones bring older dashboards up to date when they load them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Panels side by side, of one height; of equal width unless ``widths`` says otherwise."""
+
+    height: int
+    panels: tuple[Json, ...]
+    widths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A heading and the bands below it."""
+
+    title: str
+    bands: tuple[Band, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """One page. Its uid is in links people keep: it does not change."""
+
+    uid: str
+    title: str
+    text: str
+    variables: tuple[Json, ...]
+    rows: tuple[Row, ...]
+
+    def json(self) -> Json:
+        """As Grafana loads it."""
+        return {
+            "uid": self.uid,
+            "title": self.title,
+            "description": self.text,
+            "tags": [TAG],
+            "schemaVersion": _SCHEMA_VERSION,
+            "version": 1,
+            "editable": True,
+            "graphTooltip": 1,
+            "refresh": "10s",
+            "time": {"from": "now-1h", "to": "now"},
+            "timezone": "",
+            "annotations": {"list": []},
+            "links": [_siblings()],
+            "templating": {"list": list(self.variables)},
+            "panels": list(_placed(self.rows)),
+        }
+
+
+def band(height: int, *panels: Json, widths: Sequence[int] = ()) -> Band:
+    """Panels side by side."""
+    return Band(height, panels, tuple(widths))
+
+
+def row(title: str, *bands: Band) -> Row:
+    """A heading and the bands below it."""
+    return Row(title, bands)
+
+
+def panel_id(title: str) -> int:
+    """An id that stays when panels are added before it, for links to the panel: of its title."""
+    return zlib.crc32(title.encode()) % 1_000_000
+
+
+def partition_link(topic: str, partition: str) -> Json:
+    """To the Partition dashboard. The arguments are Grafana's words for the values in the row."""
+    chosen = f"var-topic={topic}&var-partition={partition}"
+    same = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+    return {"title": "Show the partition", "url": f"/d/kafka-twin-partition?{same}&{chosen}"}
+
+
+def dashboard_link(uid: str, title: str) -> Json:
+    """To another dashboard, with the same cluster and time."""
+    same = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+    return {"title": title, "url": f"/d/{uid}?{same}"}
+
+
+ROW_PARTITION: Final = partition_link("${__data.fields.topic}", "${__data.fields.partition}")
+"""From a row of a table with these columns."""
+
+SERIES_PARTITION: Final = partition_link("${__field.labels.topic}", "${__field.labels.partition}")
+"""From a bar or a line with these labels."""
+
+
+def _siblings() -> Json:
+    """All dashboards of the twin, in the bar at the top."""
+    return {
+        "type": "dashboards",
+        "title": "Kafka twin",
+        "tags": [TAG],
+        "asDropdown": False,
+        "includeVars": True,
+        "keepTime": True,
+        "targetBlank": False,
+    }
+
+
+def _placed(rows: Sequence[Row]) -> Iterator[Json]:
+    y = 0
+    for heading in rows:
+        yield {
+            "type": "row",
+            "id": panel_id(f"row {heading.title}"),
+            "title": heading.title,
+            "collapsed": False,
+            "gridPos": _grid(0, y, WIDTH, 1),
+            "panels": [],
+        }
+        y += 1
+        for line in heading.bands:
+            widths = line.widths or (WIDTH // len(line.panels),) * len(line.panels)
+            x = 0
+            for panel, width in zip(line.panels, widths, strict=True):
+                place: dict[str, Any] = {"gridPos": _grid(x, y, width, line.height)}
+                yield {"id": panel_id(panel["title"])} | panel | place
+                x += width
+            y += line.height
+
+
+def _grid(x: int, y: int, width: int, height: int) -> Json:
+    return {"x": x, "y": y, "w": width, "h": height}

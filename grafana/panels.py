@@ -1,0 +1,329 @@
+"""The kinds of panel the dashboards are made of, as Grafana 10 to 12 read them.
+
+Each function gives a panel without its place: ``grafana.layout`` adds the id and the position.
+Plain dictionaries, not grafana-foundation-sdk: what these panels mostly consist of, columns with
+their own units and colours, transformations and links, is untyped there too, and its builder for
+dashboards Grafana 10 can read is deprecated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from grafana.variables import DATASOURCE, Json
+
+Steps = tuple[tuple[float | None, str], ...]
+"""Colours by the value they begin at, lowest first; None is minus infinity."""
+
+PLAIN: Final[Steps] = ((None, "text"),)
+BLUE: Final[Steps] = ((None, "blue"),)
+NONE_OR_RED: Final[Steps] = ((None, "green"), (1, "red"))
+NONE_OR_ORANGE: Final[Steps] = ((None, "green"), (1, "orange"))
+
+Mapping = dict[str, tuple[str, str]]
+"""Text and colour instead of a value."""
+
+YES_NO: Final[Mapping] = {"1": ("yes", "green"), "0": ("no", "orange")}
+NOBODY: Final[Mapping] = {"-1": ("nobody", "red")}
+"""A leader of -1 is the one negative value that is exported: there is no leader."""
+
+_COUNT: Final = "short"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question to Prometheus and what its answers are called."""
+
+    expr: str
+    legend: str = "__auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How values of a panel or of a column are shown."""
+
+    unit: str = _COUNT
+    steps: Steps = PLAIN
+    mapping: Mapping = field(default_factory=dict)
+    decimals: int | None = None
+    lowest: float | None = None
+    highest: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: one query, joined to the others by the key labels."""
+
+    title: str
+    expr: str
+    look: Look = Look()
+
+
+def stat(title: str, text: str, expr: str, look: Look, *, link: Json | None = None) -> Json:
+    """One number of now. Its background tells from afar whether it is good."""
+    quiet = look.steps == PLAIN and not look.mapping
+    defaults = _field(look) | ({"links": [link]} if link else {})
+    return _panel("stat", title, text, [_instant(expr)], defaults) | {
+        "options": {
+            "colorMode": "value" if quiet else "background",
+            "graphMode": "none",
+            "justifyMode": "center",
+            "orientation": "auto",
+            "textMode": "value",
+            "reduceOptions": _LATEST,
+        }
+    }
+
+
+def lines(
+    title: str, text: str, queries: Sequence[Query], look: Look, *, stacked: bool = False
+) -> Json:
+    """Values over time."""
+    targets = [_range(query, letter) for query, letter in zip(queries, _LETTERS, strict=False)]
+    custom = {
+        "drawStyle": "line",
+        "lineWidth": 1,
+        "fillOpacity": 40 if stacked else 10,
+        "showPoints": "never",
+        "spanNulls": False,
+        "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
+        "thresholdsStyle": {"mode": "line+area" if len(look.steps) > 1 else "off"},
+    }
+    defaults = _field(look) | {"custom": custom, "color": {"mode": "palette-classic"}}
+    return _panel("timeseries", title, text, targets, defaults) | {
+        "options": {
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        }
+    }
+
+
+def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
+    """What something was over time, as coloured bands."""
+    targets = [_range(query, letter) for query, letter in zip(queries, _LETTERS, strict=False)]
+    defaults = _field(look) | {"custom": {"fillOpacity": 70, "lineWidth": 0}}
+    return _panel("state-timeline", title, text, targets, defaults) | {
+        "options": {
+            "alignValue": "left",
+            "mergeValues": True,
+            "rowHeight": 0.9,
+            "showValue": "auto",
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False},
+            "tooltip": {"mode": "single", "sort": "none"},
+        }
+    }
+
+
+def gauges(title: str, text: str, query: Query, look: Look, *, link: Json | None = None) -> Json:
+    """A bar for each of the values of now."""
+    defaults = _field(look) | ({"links": [link]} if link else {})
+    return _panel("bargauge", title, text, [_instant(query.expr, query.legend)], defaults) | {
+        "options": {
+            "displayMode": "basic",
+            "orientation": "horizontal",
+            "showUnfilled": True,
+            "valueMode": "color",
+            "namePlacement": "auto",
+            "sizing": "auto",
+            "minVizHeight": 16,
+            "minVizWidth": 8,
+            "reduceOptions": _LATEST,
+        }
+    }
+
+
+def bars(
+    title: str,
+    text: str,
+    key: str,
+    columns: Sequence[Column],
+    *,
+    along: Literal["horizontal", "vertical"] = "vertical",
+    stacked: bool = False,
+    unseen: str = "",
+) -> Json:
+    """Bars of now: a group, or a stack, for each value of the label ``key``.
+
+    ``unseen`` names a column that only pushes the others to where they begin.
+    """
+    custom = {"fillOpacity": 80, "lineWidth": 0, "axisGridShow": True}
+    looks = [_override(column.title, _column_properties(column.look)) for column in columns]
+    if unseen:
+        hidden = {"viz": False, "legend": True, "tooltip": True}
+        looks.append(
+            _override(
+                unseen,
+                {
+                    "color": {"mode": "fixed", "fixedColor": "transparent"},
+                    "custom.fillOpacity": 0,
+                    "custom.hideFrom": hidden,
+                },
+            )
+        )
+    defaults = _field(columns[0].look) | {"custom": custom}
+    return _panel("barchart", title, text, _joined(columns), defaults, looks) | {
+        "transformations": _join((key,), columns),
+        "options": {
+            "xField": key.capitalize(),
+            "orientation": along,
+            "stacking": "normal" if stacked else "none",
+            "showValue": "auto",
+            "barWidth": 0.8,
+            "groupWidth": 0.8,
+            "xTickLabelRotation": 0,
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "tooltip": {"mode": "multi", "sort": "none"},
+        },
+    }
+
+
+def table(
+    title: str,
+    text: str,
+    keys: tuple[str, ...],
+    columns: Sequence[Column],
+    *,
+    key_looks: dict[str, Look] | None = None,
+    link: Json | None = None,
+    sort: str = "",
+    empty: str = "",
+) -> Json:
+    """Rows of now, one for each combination of the labels ``keys``.
+
+    ``link`` is on the first key; ``sort`` names the column whose highest value comes first;
+    ``empty`` is said when there is no row.
+    """
+    overrides = [
+        _override(column.title, _cell_properties(column.look)) for column in columns if column.title
+    ]
+    for key, look in (key_looks or {}).items():
+        overrides.append(_override(key.capitalize(), _cell_properties(look)))
+    if link:
+        overrides.append(_override(keys[0].capitalize(), {"links": [link]}))
+    defaults: Json = {"custom": {"align": "auto", "filterable": True, "inspect": False}}
+    defaults |= {"noValue": empty} if empty else {}
+    return _panel("table", title, text, _joined(columns), defaults, overrides) | {
+        "transformations": _join(keys, columns),
+        "options": {
+            "showHeader": True,
+            "cellHeight": "sm",
+            "sortBy": [{"displayName": sort, "desc": True}] if sort else [],
+        },
+    }
+
+
+# ------------------------------------------------------------ what panels share
+
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+_LATEST: Final = {"calcs": ["lastNotNull"], "fields": "", "values": False}
+
+
+def _panel(
+    kind: str,
+    title: str,
+    text: str,
+    targets: list[Json],
+    defaults: Json,
+    overrides: Sequence[Json] = (),
+) -> Json:
+    return {
+        "type": kind,
+        "title": title,
+        "description": text,
+        "datasource": DATASOURCE,
+        "targets": targets,
+        "fieldConfig": {"defaults": defaults, "overrides": list(overrides)},
+    }
+
+
+def _target(expr: str, letter: str, **more: Any) -> Json:
+    base = {"datasource": DATASOURCE, "editorMode": "code", "expr": expr, "refId": letter}
+    return base | more
+
+
+def _range(query: Query, letter: str) -> Json:
+    return _target(
+        query.expr, letter, legendFormat=query.legend, range=True, instant=False,
+        format="time_series",
+    )  # fmt: skip
+
+
+def _instant(expr: str, legend: str = "__auto") -> Json:
+    """Asked for now only: the last value of a range may be hours old and looks like now."""
+    return _target(
+        expr, "A", legendFormat=legend, range=False, instant=True, format="time_series"
+    )
+
+
+def _joined(columns: Sequence[Column]) -> list[Json]:
+    return [
+        _target(column.expr, letter, range=False, instant=True, format="table")
+        for column, letter in zip(columns, _LETTERS, strict=False)
+    ]
+
+
+def _join(keys: tuple[str, ...], columns: Sequence[Column]) -> list[Json]:
+    """Transformations that make one table of the answers, in our order and words."""
+    # Grafana names the value after its query, unless there is only one query.
+    values = [f"Value #{letter}" for letter in _LETTERS] if len(columns) > 1 else ["Value"]
+    names = dict(zip(keys, (key.capitalize() for key in keys), strict=True))
+    hidden = {"Time": True}
+    for value, column in zip(values, columns, strict=False):
+        if column.title:
+            names[value] = column.title
+        else:
+            hidden[value] = True
+    organize = {
+        "excludeByName": hidden,
+        "indexByName": {name: place for place, name in enumerate(names)},
+        "renameByName": names,
+    }
+    return [{"id": "merge", "options": {}}, {"id": "organize", "options": organize}]
+
+
+def _field(look: Look) -> Json:
+    """fieldConfig.defaults of a look."""
+    shown: Json = {
+        "unit": look.unit,
+        "thresholds": {
+            "mode": "absolute",
+            "steps": [{"color": color, "value": begin} for begin, color in look.steps],
+        },
+        "color": {"mode": "thresholds"},
+        "mappings": _mappings(look.mapping),
+    }
+    limits = {"decimals": look.decimals, "min": look.lowest, "max": look.highest}
+    return shown | {name: value for name, value in limits.items() if value is not None}
+
+
+def _mappings(mapping: Mapping) -> list[Json]:
+    if not mapping:
+        return []
+    options = {
+        value: {"text": text, "color": color, "index": place}
+        for place, (value, (text, color)) in enumerate(mapping.items())
+    }
+    return [{"type": "value", "options": options}]
+
+
+def _override(title: str, properties: Json) -> Json:
+    return {
+        "matcher": {"id": "byName", "options": title},
+        "properties": [{"id": name, "value": value} for name, value in properties.items()],
+    }
+
+
+def _cell_properties(look: Look) -> Json:
+    """A table's column: its cells are coloured where the look has colours."""
+    properties = _field(look)
+    if look.steps != PLAIN or look.mapping:
+        properties["custom.cellOptions"] = {"type": "color-background", "mode": "basic"}
+    return properties
+
+
+def _column_properties(look: Look) -> Json:
+    """A bar chart's column: all its bars have the look's first colour."""
+    return {"unit": look.unit, "color": {"mode": "fixed", "fixedColor": look.steps[0][1]}}

@@ -1,0 +1,72 @@
+"""PromQL over the twin's metrics, narrowed by the variables of a dashboard.
+
+Names and labels are looked up in ``twin.metrics``, so a panel cannot ask for what is not exported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from grafana.planned import PLANNED
+from twin.metrics import METRICS
+
+LABELS: Final = {
+    metric.name: ("cluster", *metric.labels) for metric in (*METRICS, *PLANNED)
+}  # fmt: skip
+"""The labels every series of a metric carries."""
+
+RULES: Final = {"kafka": "Kafka today", "kip1303": "KIP-1303"}
+"""Rules of election by their label, as a person calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a dashboard's variables choose: one value of each of ``one``, several of ``many``."""
+
+    one: tuple[str, ...] = ("cluster",)
+    many: tuple[str, ...] = ()
+
+    def series(self, name: str, **chosen: str | tuple[str, ...]) -> str:
+        """A selector: the labels chosen here, and the variables the metric has labels for."""
+        metric = f"kafka_twin_{name}"
+        labels = LABELS[metric]
+        unknown = set(chosen) - set(labels)
+        if unknown:
+            raise KeyError(f"{metric} has no label {', '.join(sorted(unknown))}")
+        matchers = [f'{label}="${label}"' for label in self.one if label in labels]
+        matchers += [f'{label}=~"${label}"' for label in self.many if label in labels]
+        matchers += [_matcher(label, value) for label, value in chosen.items()]
+        return f"{metric}{{{', '.join(matchers)}}}"
+
+    def latest(self, name: str, *by: str, **chosen: str | tuple[str, ...]) -> str:
+        """One value for each combination of the labels in ``by``.
+
+        The highest of several, not their sum: while an exporter is replaced, Prometheus holds
+        the series of both.
+        """
+        return highest(self.series(name, **chosen), *by)
+
+    def total(self, name: str, *by: str, **chosen: str | tuple[str, ...]) -> str:
+        """The sum over the labels that are not in ``by``."""
+        return f"sum{_by(by)} ({self.series(name, **chosen)})"
+
+
+def highest(expr: str, *by: str) -> str:
+    """The highest value for each combination of the labels."""
+    return f"max{_by(by)} ({expr})"
+
+
+def per_second(scope: Scope, name: str, *by: str) -> str:
+    """Rate of a counter."""
+    return f"sum{_by(by)} (rate({scope.series(name)}[$__rate_interval]))"
+
+
+def _by(labels: tuple[str, ...]) -> str:
+    return f" by ({', '.join(labels)})" if labels else ""
+
+
+def _matcher(label: str, value: str | tuple[str, ...]) -> str:
+    if isinstance(value, str):
+        return f'{label}="{value}"'
+    return f'{label}=~"{"|".join(value)}"'

@@ -1,0 +1,110 @@
+"""The choices at the top of a dashboard.
+
+A variable named after a label narrows every panel whose metric has that label.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+
+_ALPHABETICAL, _NUMERICAL = 1, 3
+_WHEN_TIME_RANGE_CHANGES = 2
+
+ALL: Final = ".*"
+"""Not Grafana's list of every value: it also matches brokers that told no rack."""
+
+
+def datasource() -> Json:
+    """Which Prometheus."""
+    return {
+        "type": "datasource",
+        "name": "datasource",
+        "label": "Data source",
+        "query": "prometheus",
+        "refresh": 1,
+        "hide": 0,
+        "multi": False,
+        "includeAll": False,
+    }
+
+
+def cluster() -> Json:
+    """One Kafka cluster."""
+    return _labels_of("cluster", "kafka_twin_up")
+
+
+def rack() -> Json:
+    """Racks of the cluster, all by default."""
+    return _several("rack", 'kafka_twin_broker_info{cluster="$cluster"}')
+
+
+def broker() -> Json:
+    """Brokers of the racks, all by default."""
+    brokers = 'kafka_twin_broker_info{cluster="$cluster", rack=~"$rack"}'
+    return _several("broker", brokers, _NUMERICAL)
+
+
+def topics() -> Json:
+    """Topics of the cluster, all by default."""
+    return _several("topic", 'kafka_twin_topic_partitions{cluster="$cluster"}')
+
+
+def topic() -> Json:
+    """One topic of which partitions are exported."""
+    return _labels_of("topic", 'kafka_twin_partition_replicas{cluster="$cluster"}')
+
+
+def partition() -> Json:
+    """One partition of the topic."""
+    exported = 'kafka_twin_partition_replicas{cluster="$cluster", topic="$topic"}'
+    return _labels_of("partition", exported, _NUMERICAL)
+
+
+def severity() -> Json:
+    """How bad a risk must be to be listed."""
+    return _all_by_default(
+        {
+            "type": "custom",
+            "name": "severity",
+            "label": "Severity",
+            "query": "page,warn,info",
+            "options": [
+                {"text": text, "value": value, "selected": text == "All"}
+                for text, value in (("All", "$__all"), *((s, s) for s in ("page", "warn", "info")))
+            ],
+        }
+    )
+
+
+def _several(label: str, series: str, sort: int = _ALPHABETICAL) -> Json:
+    return _all_by_default(_labels_of(label, series, sort))
+
+
+def _all_by_default(variable: Json) -> Json:
+    return variable | {
+        "multi": True,
+        "includeAll": True,
+        "allValue": ALL,
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+    }
+
+
+def _labels_of(label: str, series: str, sort: int = _ALPHABETICAL) -> Json:
+    query = f"label_values({series}, {label})"
+    return {
+        "type": "query",
+        "name": label,
+        "label": label.capitalize(),
+        "datasource": DATASOURCE,
+        "definition": query,
+        "query": {"query": query, "refId": f"values of {label}"},
+        "refresh": _WHEN_TIME_RANGE_CHANGES,
+        "sort": sort,
+        "hide": 0,
+        "multi": False,
+        "includeAll": False,
+    }
