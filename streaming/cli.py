@@ -16,10 +16,11 @@ import click
 
 from streaming.config import Config, ConfigError, load
 from streaming.local.commands import cluster
+from streaming.whatif import whatif
 
 USER_ERRORS: Final = ("ConfigError", "BusError", "JarError", "QueryFailed", "ClusterError",
                       "CollectorError", "ExporterError", "UnsupportedSetting", "CheckFailed",
-                      "ClientError", "DemoFailed")  # fmt: skip
+                      "ClientError", "DemoFailed", "WhatIfError")  # fmt: skip
 """Exceptions whose message is meant for the person at the terminal."""
 
 
@@ -171,3 +172,4 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int,
 
 
 main.add_command(cluster)
+main.add_command(whatif)

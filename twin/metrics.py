@@ -165,6 +165,8 @@ METRICS: Final = (
     _replica("timestamp_suspect", "1 if its first local record is dated before it was written."),
     _replica("join_progress_ratio", "Share of what it has to copy that a joining replica has."),
     _replica("join_seconds_left", "Until a joining replica has caught up; +Inf: it falls behind."),
+    _replica("join_seconds_to_lead",
+             "Until a joining replica is in sync and eligible to lead; +Inf: never."),
     _replica("join_records_per_second", "Rate at which a joining replica copies."),
     _replica("join_stuck", "1 for a joining replica that does not move."),
     _replica("caught_up_age_seconds", "Time since it was last known to be caught up."),

@@ -18,7 +18,7 @@ from twin.rules import upload
 from twin.rules.balance import seconds_to_eligible
 from twin.rules.bootstrap import bootstrap
 from twin.rules.coverage import held_bytes, span_ms, timestamp_suspect
-from twin.rules.joining import active, progress, seconds_left
+from twin.rules.joining import active, progress, seconds_left, seconds_to_lead
 from twin.rules.replication import lag_records
 from twin.rules.risks import RULES, isr_size
 from twin.tables import UNKNOWN, Coverage, Slot
@@ -162,13 +162,15 @@ def replica_series(fleet: Fleet, labels: Labels, now_ms: int) -> Iterator[tuple[
     yield _family("replica_timestamp_suspect", text, suspect.astype(np.int8), suspect)
     eligible_in = of(seconds_to_eligible(fleet, now_ms))
     yield _family("replica_eligible_in_seconds", text, eligible_in, ~np.isnan(eligible_in))
-    yield from _joins_of_replicas(fleet, labels)
+    yield from _joins_of_replicas(fleet, labels, now_ms)
     yield _family("replica_local_log_span_seconds", text, span / 1000, span != UNKNOWN)
     age = np.maximum(now_ms - caught_up, 0)
     yield _family("replica_caught_up_age_seconds", text, age / 1000, caught_up != UNKNOWN)
 
 
-def _joins_of_replicas(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list[str]]]:
+def _joins_of_replicas(
+    fleet: Fleet, labels: Labels, now_ms: int
+) -> Iterator[tuple[str, list[str]]]:
     """Few replicas are joining: their labels are looked up one by one."""
     of = active(fleet)
     seat = (fleet.broker[of.row] == of.broker[:, None]).argmax(axis=1)
@@ -179,6 +181,7 @@ def _joins_of_replicas(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list
     values = {
         "join_progress_ratio": progress(fleet, of),
         "join_seconds_left": seconds_left(fleet, of),
+        "join_seconds_to_lead": seconds_to_lead(fleet, of, now_ms),
         "join_records_per_second": np.where(of.records_per_s < 0, np.nan, of.records_per_s),
     }
     for name, value in values.items():
@@ -189,7 +192,7 @@ def _joins_of_replicas(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list
 
 def series_per_row(fleet: Fleet) -> int:
     """How many series a partition of this fleet has at the most."""
-    return 21 + 12 * fleet.slots
+    return 21 + 13 * fleet.slots
 
 
 def _or_unknown(value: Array, known: Array) -> Array:

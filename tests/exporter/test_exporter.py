@@ -203,7 +203,7 @@ def test_a_partition_at_risk_is_served_beyond_the_cap_and_what_is_left_out_is_co
         == 1
     )
     assert value(text, "partition_leader", topic="warm", partition=0) is None
-    assert value(text, "series_dropped_total") == 21 + 12 * 3
+    assert value(text, "series_dropped_total") == 21 + 13 * 3
 
 
 def test_the_cap_holds():

@@ -149,7 +149,15 @@ def next_leaders(fleet: Fleet) -> NextLeaders:
     Source: ReplicationControlManager.generateLeaderAndIsrUpdates and PartitionChangeBuilder.build,
     Kafka 4.3.
     """
-    ballot = _without_leader(fleet)
+    return leaders_without(fleet, fleet.leads)
+
+
+def leaders_without(fleet: Fleet, lost: Slots) -> NextLeaders:
+    """Who would lead each partition if the brokers of those replicas [P, R] were fenced at once.
+
+    A leader that is not among them stays. A partition that loses nobody is asked as it stands.
+    """
+    ballot = _without(fleet, lost)
     unclean = fleet.topic_setting("unclean_leader_election") == 1
     thin = fleet.coverage == Coverage.THIN
     kafka, kafka_outcome = _elect(ballot, unclean, thin, None)
@@ -199,22 +207,22 @@ def as_it_stands(fleet: Fleet) -> Ballot:
     )
 
 
-def _without_leader(fleet: Fleet) -> Ballot:
-    """The ballot once the leader's broker is fenced: out of the ISR, perhaps in the ELR."""
-    leads = fleet.leads
+def _without(fleet: Fleet, lost: Slots) -> Ballot:
+    """The ballot once those are fenced: out of the ISR, perhaps in the ELR."""
     in_isr = fleet.marked(Slot.IN_ISR) & fleet.present
-    left = in_isr & ~leads
+    left = in_isr & ~lost
     elr = np.zeros_like(in_isr)
     if fleet.setting("elr_enabled") == 1:
         # maybePopulateTargetElr: below min ISR, who leaves the ISR stays eligible.
         short = left.sum(axis=1) < effective_min_isr(fleet)
         elr = short[:, None] & (in_isr | (fleet.marked(Slot.IN_ELR) & fleet.present)) & ~left
+    led_by_lost = (fleet.leads & lost).any(axis=1)
     return Ballot(
         broker=np.where(fleet.present, fleet.broker, NO_BROKER),
-        acceptable=acceptable(fleet) & ~leads,
+        acceptable=acceptable(fleet) & ~lost,
         in_isr=left,
         in_elr=elr,
-        leader=np.full(len(fleet), NO_BROKER, np.int32),
+        leader=np.where(led_by_lost, NO_BROKER, fleet.leader).astype(np.int32),
         last_known_leader=_last_known_leader(fleet),
     )
 

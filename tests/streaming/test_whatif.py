@@ -1,0 +1,130 @@
+"""``kafka-twin whatif``: what a person is told."""
+
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from streaming import whatif
+from streaming.cli import main
+from streaming.whatif import (
+    Answer,
+    WhatIfError,
+    bootstrapped,
+    lost,
+    retained,
+    tell,
+    thresholds,
+)
+from tests.builders import Log, Partition, a_fleet
+from twin.tables import UNKNOWN
+
+MIB = 1 << 20
+FLEET = a_fleet(
+    Partition("orders"), Partition("audit", replicas=(1,), log=Log(size_bytes=10)),
+    topics={"orders": {"remote_storage": 1}},
+)  # fmt: skip
+
+
+def printed(answer: Answer, *, as_json: bool = False) -> str:
+    out = io.StringIO()
+    tell(answer, as_json, out)
+    return out.getvalue()
+
+
+def test_a_loss_is_told_worst_first():
+    text = printed(lost([FLEET], [1], []))
+    assert text.startswith("Losing 1: 2 partitions lose their leader")
+    assert "1 go offline" in text
+    assert text.index("audit-0") < text.index("orders-0")
+    assert "nobody" in text
+
+
+def test_json_has_the_same_as_plain_data():
+    told = json.loads(printed(lost([FLEET], [1], []), as_json=True))
+    assert (told["brokers"], told["offline"]) == ([1], 1)
+    assert [row["topic"] for row in told["partitions"]] == ["audit", "orders"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["lose"], "say what is lost: --broker 3, or --rack az-a"),
+        (["threshold"], "say a threshold: --ms 10m, --bytes 100MiB, or both"),
+        (["threshold", "--ms", "10q"], "'10q' is no duration; write 10m, 90s, 2h or milliseconds"),
+        (["threshold", "--bytes", "5MB"], "'5MB' is no size; write 100MiB, 2GiB or bytes"),
+        (["bootstrap", "--broker", "1", "--rate", "0"], "--rate must be positive"),
+        (["retention"], "say a retention: --local-ms 1h"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_clear_line(arguments, why):
+    done = CliRunner().invoke(main, ["whatif", *arguments])
+    assert done.exit_code != 0
+    assert why in done.output
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (lambda: lost([FLEET], [9], []), "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
+        (lambda: lost([FLEET], [], ["az-z"]), "no broker is in rack 'az-z'; racks are .'az-a'"),
+        (lambda: bootstrapped([FLEET], 7, 1), "there is no broker 7"),
+        (lambda: bootstrapped([FLEET], 5, 1), "broker 5 has no replica"),
+    ],
+)
+def test_who_does_not_exist_is_said(ask, why):
+    with pytest.raises(WhatIfError, match=why):
+        ask()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        thresholds([FLEET], 600_000, 100 * MIB, whatif.GRID),
+        bootstrapped([FLEET], 2, MIB),
+        retained([FLEET], 3_600_000, UNKNOWN),
+    ],
+    ids=["threshold", "bootstrap", "retention"],
+)
+def test_every_answer_is_a_table_and_json(answer):
+    assert "+---" in printed(answer)
+    assert json.loads(printed(answer, as_json=True))
+
+
+def test_a_long_table_is_cut_and_says_so():
+    many = a_fleet(*(Partition("t", n) for n in range(whatif.MOST_ROWS + 3)))
+    assert "3 more; --json has all of them" in printed(lost([many], [1], []))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90s", 90_000), ("1.5h", 5_400_000), ("250", 250), ("2 d", 172_800_000)]
+)
+def test_durations(text, expected):
+    assert whatif.DURATION.convert(text, None, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("100MiB", 100 * MIB), ("12", 12), ("1GiB", 1 << 30)]
+)
+def test_sizes(text, expected):
+    assert whatif.SIZE.convert(text, None, None) == expected
+
+
+def test_a_grid_is_a_curve_in_the_threshold():
+    told = thresholds([FLEET], UNKNOWN, 1_000, whatif.GRID).data["thresholds"]
+    assert [row["local_log_bytes"] for row in told] == [100, 250, 500, 1_000, 2_000, 4_000]
+    thin = [row["thin_replicas"] for row in told]
+    assert thin == sorted(thin)
+
+
+def test_racks_are_lost_with_their_brokers_and_shards_are_joined():
+    told = lost([FLEET, FLEET], [], ["az-a"])
+    assert told.data["brokers"] == [1, 4]
+    assert len(told.rows) == 4
+
+
+def test_rates_and_retention_are_told_in_units_a_person_reads():
+    assert bootstrapped([FLEET], 2, 100).rows[0][0] == "on"
+    assert retained([FLEET], 60_000, UNKNOWN).rows[0][0] == "thin replicas"
