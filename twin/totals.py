@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from twin.fleet import Array, Fleet, empty
+from twin.rules import tiering
 from twin.rules.balance import (
     NEVER,
     balanced,
@@ -111,6 +112,7 @@ def totals(fleet: Fleet) -> Totals:
     _of_joins(fleet, told)
     _of_consumers(fleet, told)
     _of_shrinks(fleet, told)
+    _of_tier(fleet, told)
     for name, reports in asdict(report_traffic(fleet, fleet.observed_at_ms)).items():
         told.reports_per_hour[name] = int(reports.sum())
     _of_topics(fleet, told)
@@ -214,6 +216,23 @@ def _of_shrinks(fleet: Fleet, told: Totals) -> None:
     told.cluster["isr_flaps"] = int((of.back_at_ms != UNKNOWN).sum())
     for leader, count in _summed(of.leader[of.leader != NO_BROKER], None):
         told.broker["isr_shrinks_recent", leader] = count
+
+
+def _of_tier(fleet: Fleet, told: Totals) -> None:
+    """Remote segments of the partitions of which they are known."""
+    of = fleet.lineage
+    for name, counts in (
+        ("partitions_with_known_segments", np.ones(len(of), np.int64)),
+        ("remote_log_bytes", of.remote_bytes),
+        ("remote_lineage_bytes", of.lineage_bytes),
+        ("orphan_segments", of.orphan_segments),
+        ("orphan_bytes", of.orphan_bytes),
+        ("dangling_uploads", of.dangling_segments),
+        ("tier_overlaps", of.overlaps),
+        ("segment_transitions_refused", of.refused_transitions),
+    ):
+        told.cluster[name] = int(counts.sum())
+    told.cluster["tier_gaps"] = int(tiering.gaps(fleet).sum())
 
 
 def _of_topics(fleet: Fleet, told: Totals) -> None:

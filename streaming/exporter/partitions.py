@@ -9,6 +9,7 @@ import base64
 from dataclasses import replace
 from typing import Any, Final
 
+from streaming.exporter.findings import findings
 from streaming.exporter.plain import known, number, observed, seconds, word
 from twin.fleet import Array, Fleet, rearranged
 from twin.rules import upload
@@ -31,6 +32,7 @@ def partition_rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any
     described = page.described_at_ms != UNKNOWN
     names = page.topic_names()
     lag, lag_bytes = upload.lag_records(page), upload.lag_bytes(page)
+    found = findings(page, now_ms)
     return [
         {
             "topic": names[row],
@@ -54,6 +56,7 @@ def partition_rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any
             "appended_records_per_second": number(page.appended_per_s[row]),
             "upload_lag_records": known(lag[row]),
             "upload_lag_bytes": number(lag_bytes[row]),
+            **found[row],
             "replicas": replicas[row],
             **observed(page.described_at_ms[row], now_ms),
         }

@@ -106,6 +106,11 @@ def partition_series(fleet: Fleet, labels: Labels) -> Iterator[tuple[str, list[s
     yield _family("partition_cold_read_records", text, cold, cold > 0)
     left = np.bincount(fleet.shrinks.row, minlength=len(fleet))[rows]
     yield _family("partition_isr_shrinks_recent", text, left, left > 0)
+    for name in ("remote_bytes", "orphan_bytes", "highest_remote_offset"):
+        value = np.full(len(fleet), UNKNOWN, np.int64)
+        value[fleet.lineage.row] = getattr(fleet.lineage, name)
+        metric = "remote_log_bytes" if name == "remote_bytes" else name
+        yield _family(f"partition_{metric}", text, value[rows], value[rows] != UNKNOWN)
     yield from _joins_of_partitions(fleet, labels)
     lines = []
     for rule in ("kafka", "kip1303"):
@@ -192,7 +197,7 @@ def _joins_of_replicas(
 
 def series_per_row(fleet: Fleet) -> int:
     """How many series a partition of this fleet has at the most."""
-    return 21 + 13 * fleet.slots
+    return 24 + 13 * fleet.slots
 
 
 def _or_unknown(value: Array, known: Array) -> Array:

@@ -17,13 +17,23 @@ from streaming.config import Exporter
 from streaming.exporter.api import application
 from streaming.exporter.metrics import Renderer, at_scrape
 from streaming.exporter.view import STALE_AFTER_MS, View
-from tests.builders import NOW_MS, Log, Partition, a_fleet, configs_frame, partitions_frame
+from tests.builders import (
+    NOW_MS,
+    Log,
+    Partition,
+    Told,
+    a_fleet,
+    configs_frame,
+    epochs_frame,
+    partitions_frame,
+    segments_frame,
+)
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.metrics import BY_NAME, METRICS
 from twin.simulate import Shape, SimulatedShard
-from twin.step import step
-from twin.tables import PendingUpload
+from twin.step import step, step_archive
+from twin.tables import PendingUpload, SegmentState
 
 MIB = 1 << 20
 
@@ -93,6 +103,10 @@ def a_full_view() -> View:
         joining("moves", Log(end=60)), stuck, replace(cold, isr=(1, 2)),
         since=first, **config,
     )  # fmt: skip
+    copied = [Told(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
+              Told(SegmentState.COPY_FINISHED, "s")]  # fmt: skip
+    tier = [epochs_frame(cold, [(0, 0)]), segments_frame(cold, copied)]
+    fleet, _, _ = step_archive(fleet, {}, tier)
     return told_of(fleet)
 
 
@@ -203,7 +217,7 @@ def test_a_partition_at_risk_is_served_beyond_the_cap_and_what_is_left_out_is_co
         == 1
     )
     assert value(text, "partition_leader", topic="warm", partition=0) is None
-    assert value(text, "series_dropped_total") == 21 + 13 * 3
+    assert value(text, "series_dropped_total") == 24 + 13 * 3
 
 
 def test_the_cap_holds():

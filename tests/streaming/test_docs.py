@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from streaming import docs
 from streaming.cli import main
+from twin.rules.risks import RULES
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,3 +42,11 @@ def test_a_wrong_configuration_is_one_line_and_no_traceback(tmp_path):
         ended = CliRunner().invoke(main, ["--config", str(path), command])
         assert ended.exit_code == 1
         assert ended.output == f"Error: {path}: cluster.name: Expected `str`, got `int`\n"
+
+
+def test_every_risk_has_a_section_in_the_runbook_and_no_other_has():
+    runbook = (docs.DOCS / "runbook.md").read_text(encoding="utf-8")
+    sections = {line.removeprefix("## ") for line in runbook.splitlines() if line.startswith("## ")}
+    risks = {rule.name for rule in RULES}
+    assert risks <= sections
+    assert {name for name in sections if "_" in name} <= risks

@@ -1,0 +1,140 @@
+"""What the twin concludes of a partition beyond its offsets, as plain data.
+
+Empty followers, replicas that are joining, shrinks of the ISR, remote segments. What does not hold
+for a partition is an empty list or null.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from streaming.exporter.plain import known, number, seconds, word
+from twin.fleet import Fleet
+from twin.rules.bootstrap import bootstrap
+from twin.rules.joining import active, progress, seconds_left, seconds_to_lead
+from twin.rules.replication import caught_up_uncertainty_ms
+from twin.rules.selection import cold_reads
+from twin.rules.shrinks import SENTENCE, culprit, period_ms
+from twin.tables import NO_BROKER, UNKNOWN, Evidence, JoinPath, StuckReason, Verdict
+from twin.totals import FEATURE
+
+
+def findings(page: Fleet, now_ms: int) -> list[dict[str, Any]]:
+    """[P] for each row of the page, its findings by name."""
+    empty, joining = _empty_followers(page), _joining(page, now_ms)
+    shrinks, tier, cold = _shrinks(page), _tier(page), _cold_reads(page, now_ms)
+    uncertainty = caught_up_uncertainty_ms(page).max(axis=1, initial=UNKNOWN)
+    return [
+        {
+            "empty_follower": empty[row],
+            "joining": joining[row],
+            "isr_shrinks": shrinks[row],
+            "isr_thrash": _thrash(page, row),
+            "cold_reads": cold[row],
+            "remote_segments": tier.get(row),
+            "caught_up_uncertainty_seconds": seconds(uncertainty[row]),
+        }
+        for row in range(len(page))
+    ]
+
+
+def _empty_followers(page: Fleet) -> list[dict[str, Any]]:
+    """What an empty follower that joined now would do, with KIP-1023 on and off."""
+    ways = {feature: bootstrap(page, feature == "on") for feature in FEATURE}
+    return [
+        {
+            f"kip1023_{feature}": {
+                "path": word(JoinPath, way.path[row]),
+                "log_start_offset": known(way.log_start_offset[row]),
+                "start_offset": known(way.start_offset[row]),
+                "records": known(way.records[row]),
+                "bytes_estimated": number(way.bytes[row]),
+            }
+            for feature, way in ways.items()
+        }
+        for row in range(len(page))
+    ]
+
+
+def _joining(page: Fleet, now_ms: int) -> dict[int, list[dict[str, Any]]]:
+    of = active(page)
+    share, left, to_lead = (
+        progress(page, of),
+        seconds_left(page, of),
+        seconds_to_lead(page, of, now_ms),
+    )
+    told: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for i, row in enumerate(of.row.tolist()):
+        told[row].append(
+            {
+                "broker": int(of.broker[i]),
+                "since_ms": int(of.since_ms[i]),
+                "path": word(JoinPath, of.path[i]),
+                "start_offset": known(of.start_offset[i]),
+                "progress": number(share[i]),
+                "records_per_second": number(of.records_per_s[i]),
+                "seconds_left": number(left[i]),
+                "seconds_to_lead": number(to_lead[i]),
+                "stuck": word(StuckReason, of.stuck[i]),
+            }
+        )
+    return told
+
+
+def _shrinks(page: Fleet) -> dict[int, list[dict[str, Any]]]:
+    of = page.shrinks
+    told: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for i, row in enumerate(of.row.tolist()):
+        verdict = Verdict(int(of.verdict[i]))
+        told[row].append(
+            {
+                "broker": int(of.broker[i]),
+                "leader": known(of.leader[i]),
+                "at_ms": int(of.at_ms[i]),
+                "back_at_ms": known(of.back_at_ms[i]),
+                "verdict": verdict.name.lower(),
+                "meaning": SENTENCE[verdict],
+                "evidence": [str(e.name).lower() for e in Evidence if int(of.evidence[i]) & e],
+                "kip501": {
+                    "kept_by_solution_1": known(of.kept_by_solution_1[i], bool),
+                    "handover_to": known(of.handover_to[i]),
+                    "handover_thin": known(of.handover_thin[i], bool),
+                },
+            }
+        )
+    return told
+
+
+def _thrash(page: Fleet, row: int) -> dict[str, Any] | None:
+    """How often replicas leave its ISR and come back, and whom that is put down to."""
+    of = page.shrinks.picked(page.shrinks.row == row)
+    if not (of.back_at_ms != UNKNOWN).any():
+        return None
+    return {
+        "flaps": int((of.back_at_ms != UNKNOWN).sum()),
+        "period_seconds": number(period_ms(of) / 1000),
+        "culprit": culprit(of),
+    }
+
+
+def _cold_reads(page: Fleet, now_ms: int) -> list[dict[str, Any] | None]:
+    of = cold_reads(page, now_ms)
+    return [
+        None
+        if of.broker[row] == NO_BROKER
+        else {
+            "broker": int(of.broker[row]),
+            "start_offset": int(of.start_offset[row]),
+            "end_offset": int(of.end_offset[row]),
+        }
+        for row in range(len(page))
+    ]
+
+
+def _tier(page: Fleet) -> dict[int, dict[str, Any]]:
+    of = page.lineage
+    return {
+        row: {name: known(getattr(of, name)[i]) for name in of.__slots__}
+        for i, row in enumerate(of.row.tolist())
+    }
