@@ -160,12 +160,16 @@ class Told:
     at_ms: int = NOW_MS
 
 
-def segments_frame(part: Partition, told: Sequence[Told], at_ms: int = NOW_MS) -> Frame:
+def segments_frame(
+    part: Partition, told: Sequence[Told], at_ms: int = NOW_MS, first_offset: int = 0
+) -> Frame:
+    """Events that stand one after the other in the remote log metadata."""
     return _frame(
         SEGMENTS, at_ms, {},
         **_keys([(part.topic, part.id, part.number)] * len(told)),
         segment_id=[event.name.encode().ljust(16) for event in told],
         state=_ints([event.state for event in told]),
+        metadata_offset=_ints(range(first_offset, first_offset + len(told))),
         event_at_ms=_ints([event.at_ms for event in told]),
         start_offset=_ints([event.start for event in told]),
         end_offset=_ints([event.end for event in told]),

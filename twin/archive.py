@@ -7,6 +7,7 @@ theirs comes; what they come to, a row a partition, is in the fleet (``Fleet.lin
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -18,7 +19,8 @@ from twin import frames, tables
 from twin.fleet import Fleet, to_arrow
 from twin.frames import Frame, FrameRefused, Stamp
 from twin.rows import rows_at
-from twin.rules.lineage import Epochs, Finding, References, Segment, assigned, finding
+from twin.rules.lineage import Epochs, References, Segment, assigned
+from twin.rules.tiering import Finding, finding
 from twin.sparse import Lineage
 from twin.tables import UNKNOWN, SegmentState
 
@@ -34,6 +36,8 @@ class Tier:
 
     references: References = field(default_factory=References)
     epochs: Epochs = ()
+    told_at_ms: int = UNKNOWN
+    metadata_offset: int = UNKNOWN  # of its newest event
     epochs_at_ms: int = UNKNOWN
 
 
@@ -44,21 +48,23 @@ def told(archive: Archive, frame: Frame) -> tuple[Archive, frozenset[Key]]:
     """The archive after a frame, and the partitions that it changed.
 
     Raises:
-        FrameRefused: ``kind``, or ``rows`` that cannot be.
+        FrameRefused: ``stamp``, ``kind``, or ``rows`` that cannot be.
     """
-    rows = frame.rows.to_pylist()
+    rows, at_ms = frame.rows.to_pylist(), frame.stamp.observed_at_ms
+    if at_ms < 0:
+        raise FrameRefused("stamp", f"observed_at_ms is {at_ms}")
     match frame.stamp.kind:
         case "segments":
-            return _segments_told(archive, rows)
+            return _segments_told(archive, rows, at_ms)
         case "epochs":
-            return _epochs_told(archive, rows, frame.stamp.observed_at_ms)
+            return _epochs_told(archive, rows, at_ms)
     raise FrameRefused("kind", f"{frame.stamp.kind} says nothing of remote segments")
 
 
 def with_findings(fleet: Fleet, archive: Archive, changed: Iterable[Key]) -> Fleet:
     """The fleet with what its partitions' remote segments come to, made anew for the changed.
 
-    Partitions the fleet does not have are left out until it has them.
+    Partitions the fleet does not have are left out until it has them (``newcomers``).
     """
     rows = dict(zip(rows_at(fleet, keys := sorted(changed)).tolist(), keys, strict=True))
     rows.pop(UNKNOWN, None)
@@ -69,7 +75,7 @@ def with_findings(fleet: Fleet, archive: Archive, changed: Iterable[Key]) -> Fle
     found = []
     for row in sorted(rows):
         tier = archive[rows[row]]
-        found.append(finding(tier.references, tier.epochs, _log_end(end[row]), int(local[row])))
+        found.append(finding(tier.references, tier.epochs, int(end[row]), int(local[row])))
     columns: dict[str, Any] = {
         f.name: np.array([getattr(one, f.name) for one in found], np.int64) for f in fields(Finding)
     }
@@ -78,47 +84,73 @@ def with_findings(fleet: Fleet, archive: Archive, changed: Iterable[Key]) -> Fle
     return replace(fleet, lineage=others.with_rows(fresh))
 
 
-def _log_end(offset: Any) -> int:
-    """Without a leader's word the log reaches as far as anything was copied."""
-    return int(offset) if offset != UNKNOWN else 1 << 62
+def newcomers(fleet: Fleet, archive: Archive) -> list[Key]:
+    """Partitions of the archive that came into the fleet after they were told of."""
+    keys = list(archive)
+    row = rows_at(fleet, keys)
+    new = (row != UNKNOWN) & ~np.isin(row, fleet.lineage.row)
+    return [keys[i] for i in np.flatnonzero(new)]
 
 
-def _segments_told(archive: Archive, rows: list[dict[str, Any]]) -> tuple[Archive, frozenset[Key]]:
+def without_gone(archive: Archive, fleet: Fleet) -> Archive:
+    """The archive less the topics that a whole listing, made since, does not have."""
+    topics = set(fleet.topics.topic_id)
+    stays = {
+        key: tier
+        for key, tier in archive.items()
+        if key[0] in topics or tier.told_at_ms >= fleet.listing.whole_at_ms
+    }
+    return stays if len(stays) < len(archive) else archive
+
+
+def _segments_told(
+    archive: Archive, rows: list[dict[str, Any]], at_ms: int
+) -> tuple[Archive, frozenset[Key]]:
+    """Events up to the last one told are repeats: of a log that is read again from its start."""
     tiers = dict(archive)
-    fresh: set[Key] = set()
     changed: set[Key] = set()
     for row in rows:
-        key = row["topic_id"], row["partition"]
-        if key not in fresh:
-            known = tiers.get(key, Tier())
-            tiers[key] = replace(known, references=known.references.copy())
-            fresh.add(key)
-        references = tiers[key].references
-        refused = references.refused_transitions
-        news = _apply(references, row)
-        if news or references.refused_transitions != refused:
-            changed.add(key)
+        key, offset = (row["topic_id"], row["partition"]), row["metadata_offset"]
+        tier = tiers.get(key, Tier())
+        if offset < 0:
+            raise FrameRefused("rows", "an event of a segment has no metadata offset")
+        if offset <= tier.metadata_offset:
+            continue
+        references = tier.references if key in changed else tier.references.copy()
+        _apply(references, row)
+        tiers[key] = replace(
+            tier,
+            references=references,
+            metadata_offset=offset,
+            told_at_ms=max(at_ms, tier.told_at_ms),
+        )
+        changed.add(key)
     return (tiers if changed else archive), frozenset(changed)
 
 
-def _apply(references: References, row: dict[str, Any]) -> bool:
+def _apply(references: References, row: dict[str, Any]) -> None:
     try:
         state = SegmentState(row["state"])
     except ValueError:
         raise FrameRefused("rows", f"a segment has the state {row['state']}") from None
     if state is not SegmentState.COPY_STARTED:
-        return references.update(row["segment_id"], state, row["event_at_ms"])
-    epochs = tuple(zip(row["leader_epochs"], row["epoch_start_offsets"], strict=False))
-    if not epochs or len(row["leader_epochs"]) != len(row["epoch_start_offsets"]):
+        references.update(row["segment_id"], state, row["event_at_ms"])
+        return
+    numbers, offsets = row["leader_epochs"], row["epoch_start_offsets"]
+    if not numbers or len(numbers) != len(offsets):
         raise FrameRefused("rows", "a segment has no leader epochs, or not one offset for each")
+    reached = [*offsets, row["end_offset"]]
+    # An epoch in which nothing was written begins where the next one does.
+    if numbers != sorted(set(numbers)) or reached != sorted(reached):
+        raise FrameRefused("rows", f"a segment has the epochs {numbers} from {offsets}")
     if not 0 <= row["start_offset"] <= row["end_offset"]:
         raise FrameRefused("rows", f"a segment ends at {row['end_offset']} before it starts")
-    return references.add(
+    references.add(
         Segment(
             id=row["segment_id"],
             start_offset=row["start_offset"],
             end_offset=row["end_offset"],
-            epochs=epochs,
+            epochs=tuple(zip(numbers, offsets, strict=True)),
             log_bytes=row["log_bytes"],
             state=state,
             event_at_ms=row["event_at_ms"],
@@ -129,9 +161,9 @@ def _apply(references: References, row: dict[str, Any]) -> bool:
 def _epochs_told(
     archive: Archive, rows: list[dict[str, Any]], at_ms: int
 ) -> tuple[Archive, frozenset[Key]]:
-    """The newest history of each partition holds."""
+    """The newest history of each partition holds; of two told at once, the one that is larger."""
     histories: dict[Key, Epochs] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: int(row["leader_epoch"])):
         key = row["topic_id"], row["partition"]
         if row["leader_epoch"] < 0 or row["start_offset"] < 0:
             raise FrameRefused("rows", "a leader epoch or its offset is negative")
@@ -140,10 +172,10 @@ def _epochs_told(
     changed = set()
     for key, epochs in histories.items():
         known = tiers.get(key, Tier())
-        if at_ms >= known.epochs_at_ms:
-            tiers[key] = replace(known, epochs=epochs, epochs_at_ms=at_ms)
-            if epochs != known.epochs:
-                changed.add(key)
+        if epochs != known.epochs and (at_ms, epochs) > (known.epochs_at_ms, known.epochs):
+            told_at_ms = max(at_ms, known.told_at_ms)
+            tiers[key] = replace(known, epochs=epochs, epochs_at_ms=at_ms, told_at_ms=told_at_ms)
+            changed.add(key)
     return (tiers if changed else archive), frozenset(changed)
 
 
@@ -155,7 +187,8 @@ def encode(archive: Archive) -> bytes:
     for key in keys:
         tier = archive[key]
         tiered = tier.references.tiered_epochs()
-        _add(of_partitions, key, epochs_at_ms=tier.epochs_at_ms,
+        _add(of_partitions, key, told_at_ms=tier.told_at_ms,
+             metadata_offset=tier.metadata_offset, epochs_at_ms=tier.epochs_at_ms,
              refused_transitions=tier.references.refused_transitions,
              epochs=[e for e, _ in tier.epochs], epoch_start_offsets=[o for _, o in tier.epochs],
              tiered_epochs=[e for e, _ in tiered],
@@ -180,36 +213,47 @@ def decode(message: bytes) -> Archive:
     """The archive of a message.
 
     Raises:
-        FrameRefused: as ``frames.decode``.
+        FrameRefused: as ``frames.decode``, or ``rows`` when the tables do not fit each other.
     """
     by_kind = {frame.stamp.kind: frame.rows.to_pylist() for frame in frames.decode(message)}
     if by_kind.keys() != tables.ARCHIVE.keys():
         raise FrameRefused("kind", f"an archive has {sorted(tables.ARCHIVE)}")
-    segments: dict[Key, list[tuple[Segment, list[int]]]] = {}
-    for row in by_kind["archive.segments"]:
-        segment = Segment(
-            id=row["segment_id"],
-            start_offset=row["start_offset"],
-            end_offset=row["end_offset"],
-            epochs=tuple(zip(row["leader_epochs"], row["epoch_start_offsets"], strict=True)),
-            log_bytes=row["log_bytes"],
-            state=SegmentState(row["state"]),
-            event_at_ms=row["event_at_ms"],
-        )
-        key = row["topic_id"], row["partition"]
-        segments.setdefault(key, []).append((segment, row["referred"]))
-    return {
-        (row["topic_id"], row["partition"]): Tier(
-            References.restored(
-                segments.get((row["topic_id"], row["partition"]), ()),
-                zip(row["tiered_epochs"], row["tiered_highest_offsets"], strict=True),
-                row["refused_transitions"],
-            ),
-            tuple(zip(row["epochs"], row["epoch_start_offsets"], strict=True)),
-            row["epochs_at_ms"],
-        )
-        for row in by_kind["archive.partitions"]
-    }
+    segments: dict[Key, list[tuple[Segment, list[int]]]] = defaultdict(list)
+    try:
+        for row in by_kind["archive.segments"]:
+            segments[row["topic_id"], row["partition"]].append((_segment(row), row["referred"]))
+        archive = {
+            (key := (row["topic_id"], row["partition"])): _tier(row, segments.pop(key, []))
+            for row in by_kind["archive.partitions"]
+        }
+    except ValueError as error:  # a state that is none, or lists that do not go together
+        raise FrameRefused("rows", str(error)) from None
+    if segments:
+        raise FrameRefused("rows", "a segment belongs to a partition that is not there")
+    return archive
+
+
+def _segment(row: dict[str, Any]) -> Segment:
+    return Segment(
+        id=row["segment_id"],
+        start_offset=row["start_offset"],
+        end_offset=row["end_offset"],
+        epochs=tuple(zip(row["leader_epochs"], row["epoch_start_offsets"], strict=True)),
+        log_bytes=row["log_bytes"],
+        state=SegmentState(row["state"]),
+        event_at_ms=row["event_at_ms"],
+    )
+
+
+def _tier(row: dict[str, Any], segments: list[tuple[Segment, list[int]]]) -> Tier:
+    tiered = zip(row["tiered_epochs"], row["tiered_highest_offsets"], strict=True)
+    return Tier(
+        references=References.restored(segments, tiered, row["refused_transitions"]),
+        epochs=tuple(zip(row["epochs"], row["epoch_start_offsets"], strict=True)),
+        told_at_ms=row["told_at_ms"],
+        metadata_offset=row["metadata_offset"],
+        epochs_at_ms=row["epochs_at_ms"],
+    )
 
 
 def _add(columns: dict[str, list[Any]], key: Key, **values: Any) -> None:

@@ -15,16 +15,19 @@ import pyarrow as pa
 
 from twin.fleet import Array
 from twin.frames import Frame, Stamp
+from twin.simulated_tier import NOT_TIERED_RECORDS, Event, SimulatedTier
 from twin.tables import (
     BROKERS,
     CLUSTER_WIDE,
     CONFIGS,
+    EPOCHS,
     FETCHES,
     NO_BROKER,
     NOT_SET,
     OBSERVATIONS,
     PARTITIONS,
     REPLICAS,
+    SEGMENTS,
     UNKNOWN,
     PendingUpload,
     Slot,
@@ -50,6 +53,7 @@ class Shape:
     eligible_ms: int = 600_000
     thin_share: float = 0.05  # replicas that joined lately and hold little
     fetches: bool = False  # tell of the last fetch of each follower in each cycle
+    tier: bool = False  # tell of remote segments and leader epochs in each cycle
 
 
 class SimulatedShard:
@@ -71,6 +75,7 @@ class SimulatedShard:
         self.shape, self.cluster, self.shard, self.shards = shape, cluster, shard, shards
         self._random = np.random.default_rng((seed, shard))
         self._born = 0
+        self._remote = SimulatedTier()
         self.cycle = 0
         self.alive = np.ones(shape.brokers + 1, bool)  # by broker id, from 1
         self.answers = np.ones(shape.brokers + 1, bool)
@@ -159,6 +164,8 @@ class SimulatedShard:
             told.append(self._configs())
         if self.shape.fetches:
             told.append(self._fetches(at_ms))
+        if self.shape.tier:
+            told += self._tier(at_ms)
         return [
             Frame(Stamp(table.kind, self.cluster, self.shard, self.shards, at_ms, self.cycle), rows)
             for table, rows in told
@@ -238,7 +245,7 @@ class SimulatedShard:
         answers = self.answers[self._broker]
         row = np.broadcast_to(np.arange(len(self._leader))[:, None], answers.shape)[answers]
         end, local = self._end[answers], self._local[answers]
-        tiered = np.maximum(end - 1_500, 0)
+        tiered = np.maximum(end - NOT_TIERED_RECORDS, 0)
         return REPLICAS, rows(
             REPLICAS,
             **self._keys(self._topic[row], self._partition[row]),
@@ -278,6 +285,46 @@ class SimulatedShard:
             leader_end_offset=self._end[row, leads[row]],
             high_watermark=np.full(count, UNKNOWN),
             error_code=np.zeros(count, np.int16),
+        )
+
+    def _tier(self, at_ms: int) -> list[tuple[Table, pa.Table]]:
+        """What leaders copied since the last cycle, and the histories of their logs."""
+        leads = (self._broker == self._leader[:, None]).argmax(axis=1)
+        events: list[tuple[int, Event]] = []
+        epochs: list[tuple[int, int, int]] = []
+        for row in np.flatnonzero(self._leader != NO_BROKER).tolist():
+            key = self.topics[self._topic[row]][1], int(self._partition[row])
+            end = int(self._end[row, leads[row]])
+            copied, history = self._remote.cycle(key, int(self._epoch[row]), end)
+            events += [(row, event) for event in copied]
+            epochs += [(row, *entry) for entry in history]
+        return [self._segments(events, at_ms), self._epochs(epochs)]
+
+    def _segments(self, told: list[tuple[int, Event]], at_ms: int) -> tuple[Table, pa.Table]:
+        row = np.array([row for row, _ in told], np.int64)
+        events = [event for _, event in told]
+        records = [event.end_offset - event.start_offset + 1 for event in events]
+        return SEGMENTS, rows(
+            SEGMENTS,
+            **self._keys(self._topic[row], self._partition[row]),
+            segment_id=[event.segment.to_bytes(16, "big") for event in events],
+            state=[int(event.state) for event in events],
+            metadata_offset=[event.metadata_offset for event in events],
+            event_at_ms=np.full(len(events), at_ms),
+            start_offset=[event.start_offset for event in events],
+            end_offset=[event.end_offset for event in events],
+            log_bytes=np.array(records, np.int64) * RECORD_BYTES,
+            leader_epochs=[[epoch for epoch, _ in event.epochs] for event in events],
+            epoch_start_offsets=[[start for _, start in event.epochs] for event in events],
+        )
+
+    def _epochs(self, told: list[tuple[int, int, int]]) -> tuple[Table, pa.Table]:
+        row, epoch, start = np.array(told, np.int64).reshape(-1, 3).T
+        return EPOCHS, rows(
+            EPOCHS,
+            **self._keys(self._topic[row], self._partition[row]),
+            leader_epoch=epoch,
+            start_offset=start,
         )
 
     def _configs(self) -> tuple[Table, pa.Table]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twin.archive import Archive, told, with_findings
+from twin.archive import Archive, Key, newcomers, told, with_findings, without_gone
 from twin.changes import Change, changes
 from twin.fleet import Fleet
 from twin.frames import Frame
@@ -50,7 +50,7 @@ def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet
 
 
 def step_archive(
-    fleet: Fleet, archive: Archive, observation: Sequence[Frame], newcomers: bool = False
+    fleet: Fleet, archive: Archive, observation: Sequence[Frame]
 ) -> tuple[Fleet, Archive, list[Change]]:
     """The fleet and the archive after events of remote segments and leader epochs.
 
@@ -60,12 +60,14 @@ def step_archive(
         fleet: the shard as it is.
         archive: its remote segments.
         observation: frames of the kinds ``archive.KINDS``, in the order they were sent.
-        newcomers: the fleet got partitions since, whose segments may be known already.
     """
-    before, changed = fleet, set(archive) if newcomers else set()
+    before = fleet
+    changed: set[Key] = set()
     for frame in observation:
         archive, keys = told(archive, frame)
         changed |= keys
+    archive = without_gone(archive, fleet)
+    changed = (changed & archive.keys()).union(newcomers(fleet, archive))
     fleet = with_findings(fleet, archive, changed)
     if fleet is before:
         return fleet, archive, []

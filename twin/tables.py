@@ -49,7 +49,7 @@ class PendingUpload(IntEnum):
     KNOWN = 0
     ABSENT = 1  # not asked, refused, or the broker is older than 4.2
     NOTHING_TIERED = 2  # remote storage is off, or nothing has been uploaded yet
-    ALL_TIERED = 3  # last tiered offset + 1 == log end: Kafka suppresses the answer
+    ALL_TIERED = 3  # nothing is left below the log end: Kafka suppresses the answer
     LEARNING = 4  # something is tiered, but this replica's task has not run yet
 
 
@@ -305,6 +305,7 @@ SEGMENTS = Table(
         *_PARTITION_KEY,
         Column("segment_id", pa.binary(16), "remote log segment id", "__remote_log_metadata"),
         Column("state", _I8, "what it has come to (SegmentState)", "__remote_log_metadata"),
+        Column("metadata_offset", _I64, "its place there: events ascend", "__remote_log_metadata"),
         Column("event_at_ms", _I64, "when, by the broker's clock", "__remote_log_metadata"),
         Column("start_offset", _I64, "first offset; only told as a copy starts, as all below"),
         Column("end_offset", _I64, "last offset"),
@@ -336,6 +337,8 @@ ARCHIVE_PARTITIONS = Table(
     "State of remote segments: one row a partition that has some, or a known history.",
     (
         *_ARCHIVE_KEY,
+        Column("told_at_ms", _I64, "when anything of it was last observed"),
+        Column("metadata_offset", _I64, "its last event; those up to it are repeats"),
         Column("epochs_at_ms", _I64, "when its history was observed"),
         Column("refused_transitions", _I64, "events that no segment can go through", fill=0),
         Column("epochs", _LIST_I32, "its leader epochs"),
@@ -549,7 +552,7 @@ FLEET_LINEAGE = Table(
         Column("gap_start_offset", _I64, "first offset no copy holds, between two that exist"),
         Column("gap_end_offset", _I64, "first offset after it that one holds"),
         Column("overlaps", _I64, "copies that begin inside another"),
-        Column("highest_remote_offset", _I64, "last offset of this lineage in remote storage"),
+        Column("highest_remote_offset", _I64, "last of its lineage there: not to be replicated"),
         Column("remote_log_start_offset", _I64, "first offset by its remote segments"),
         Column("refused_transitions", _I64, "events that no segment can go through"),
     ),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
+
 from streaming.exporter.plain import known, number, seconds, word
 from twin.fleet import Fleet
 from twin.rules.bootstrap import bootstrap
@@ -49,7 +51,7 @@ def _empty_followers(page: Fleet) -> list[dict[str, Any]]:
                 "log_start_offset": known(way.log_start_offset[row]),
                 "start_offset": known(way.start_offset[row]),
                 "records": known(way.records[row]),
-                "bytes_estimated": number(way.bytes[row]),
+                "bytes_estimated": number(np.rint(way.bytes[row])),
             }
             for feature, way in ways.items()
         }

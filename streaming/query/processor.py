@@ -99,6 +99,8 @@ class TwinProcessor(StatefulProcessor):
         usable, refusals = [], []
         for frame, row in entries:
             try:
+                if frame.stamp.shards != self._shards:
+                    raise FrameRefused("shard", f"{shard_key} of {frame.stamp.shards} shards")
                 archives.told({}, _belongs(frame, shard_key))
                 usable.append(frame)
             except FrameRefused as refusal:
@@ -108,7 +110,7 @@ class TwinProcessor(StatefulProcessor):
             for frame in usable:
                 archive, _ = archives.told(archive, frame)
         else:
-            fleet, archive, changes = step_archive(fleet, archive, usable, newcomers)
+            fleet, archive, changes = step_archive(fleet, archive, usable)
         if archive is not kept:
             self._archive.update((archives.encode(archive),))
         return fleet, changes, refusals

@@ -70,6 +70,23 @@ def tier(number: int, seed: int) -> Case:
     }
 
 
+def uploads(number: int, seed: int) -> Case:
+    """Local segments of a leader, and what its lineage has in remote storage already."""
+    rng = random.Random(seed * 1_000_003 + number)
+    boundaries = sorted(rng.sample(range(200), rng.randint(1, 7)))
+    highest = rng.choice([-1, rng.randint(0, 220), rng.choice(boundaries) - 1])
+    log_start = rng.choice([0, boundaries[0], rng.randint(boundaries[0], boundaries[-1])])
+    return {
+        "id": number,
+        "kind": "uploads",
+        "boundaries": boundaries,
+        "highest": highest,
+        "logStart": log_start,
+        "from": max(highest + 1, log_start),  # as RLMCopyTask.copyLogSegmentsToRemote has it
+        "lastStable": rng.choice([rng.choice(boundaries), rng.randint(0, 220)]),
+    }
+
+
 def _epochs(rng: random.Random, epoch: int, offset: int, end: int) -> list[list[int]]:
     entries = []
     while offset < end or not entries:

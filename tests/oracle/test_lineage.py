@@ -13,6 +13,7 @@ from twin.rules.lineage import Epochs, References, Segment
 from twin.tables import UNKNOWN, SegmentState
 
 COUNT = 2_500
+UPLOADS = 500  # each makes the files of a log
 SEED = 405
 
 
@@ -116,6 +117,22 @@ class TestSegments:
             start = lineage.remote_log_start(references, epochs, question["localStart"])
             assert start == answer["logStart"], question
         assert outside > COUNT
+
+
+class TestUploads:
+    def test_a_new_leader_copies_what_kafkas_task_would(self, oracle: Oracle) -> None:
+        questions = [lineage_cases.uploads(n, SEED) for n in range(UPLOADS)]
+        copied = 0
+        for question, answer in answered(oracle, questions):
+            found = lineage.next_uploads(
+                question["boundaries"],
+                question["highest"],
+                question["lastStable"],
+                question["logStart"],
+            )
+            assert [list(segment) for segment in found] == answer["uploads"], question
+            copied += len(found) > 1
+        assert copied > UPLOADS / 10
 
 
 def replayed(question: Case) -> tuple[References, dict[int, Segment]]:

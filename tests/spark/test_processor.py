@@ -14,12 +14,16 @@ from streaming.query.processor import TwinProcessor
 from tests.builders import (
     NOW_MS,
     Partition,
+    Told,
     brokers_frame,
+    epochs_frame,
     partitions_frame,
     replicas_frame,
+    segments_frame,
 )
 from twin import fleet as fleets
 from twin.frames import encode, join
+from twin.tables import SegmentState
 
 LATER_MS = NOW_MS + 5_000
 
@@ -136,3 +140,47 @@ def test_a_shard_without_partitions_is_known_and_its_first_topic_is_news():
     _, events = told(tester, *a_cycle(LATER_MS))
     assert [e["kind"] for e in events] == ["partition_created"]
     assert told(tester, encode(partitions_frame([]))) == ([], [])  # a late one
+
+
+def a_copy(name: str = "a", first_offset: int = 0, **frame) -> list[bytes]:
+    began = Told(SegmentState.COPY_STARTED, name, 0, 49, ((0, 0),))
+    done = Told(SegmentState.COPY_FINISHED, name)
+    events = segments_frame(Partition(), [began, done], first_offset=first_offset, **frame)
+    return [encode(epochs_frame(Partition(), ((0, 0),))), encode(events)]
+
+
+def test_remote_segments_are_remembered_from_batch_to_batch():
+    tester = a_tester()
+    snapshots, _ = told(tester, *a_cycle(), *a_copy())
+    assert snapshots[0].lineage.remote_bytes.tolist() == [50]
+    snapshots, _ = told(tester, *a_copy("b", first_offset=2))
+    assert snapshots[0].lineage.remote_bytes.tolist() == [100]
+    assert told(tester, *a_copy()) == ([], [])  # told again
+
+
+def test_segments_that_were_told_before_their_partition_is_known_are_found_when_it_is():
+    tester = a_tester()
+    assert told(tester, *a_copy()) == ([], [])
+    snapshots, _ = told(tester, *a_cycle())
+    assert snapshots[0].lineage.remote_bytes.tolist() == [50]
+
+
+def test_a_cycle_without_events_leaves_the_archive_alone(monkeypatch):
+    tester = a_tester()
+    told(tester, *a_cycle(), *a_copy())
+    monkeypatch.setattr("twin.archive.decode", None)
+    monkeypatch.setattr("twin.archive.encode", None)
+    snapshots, _ = told(tester, *a_cycle(LATER_MS))
+    assert snapshots[0].lineage.remote_bytes.tolist() == [50]
+
+
+def test_an_event_that_cannot_be_does_not_take_the_others_along():
+    bad = encode(segments_frame(Partition(), [Told(9, "b")]))
+    snapshots, events = told(a_tester(), *a_cycle(), bad, *a_copy())
+    assert snapshots[0].lineage.remote_bytes.tolist() == [50]
+    assert [(e["kind"], e["reason"]) for e in events] == [("observation_refused", "rows")]
+
+
+def test_events_of_another_number_of_shards_are_refused():
+    tester = a_tester(shards=4)
+    assert {e["reason"] for e in told(tester, *a_copy())[1]} == {"shard"}

@@ -23,7 +23,6 @@ from twin.rules.lineage import (
     References,
     Segment,
     assigned,
-    finding,
     highest_remote_offset,
     next_uploads,
     truncated_from_end,
@@ -31,7 +30,7 @@ from twin.rules.lineage import (
     within_lineage,
 )
 from twin.rules.risks import Risk
-from twin.rules.tiering import DANGLING_MS
+from twin.rules.tiering import DANGLING_MS, finding
 from twin.step import step_archive
 from twin.tables import UNKNOWN, SegmentState
 
@@ -119,9 +118,10 @@ def life(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[Told
 
 
 def told(*events: Told, fleet: Fleet | None = None, archive: Archive | None = None,
-         epochs: tuple[tuple[int, int], ...] = ((0, 0),)) -> tuple[Fleet, Archive]:  # fmt: skip
+         epochs: tuple[tuple[int, int], ...] = ((0, 0),), first_offset: int = 0,
+) -> tuple[Fleet, Archive]:  # fmt: skip
     known = a_fleet(PART) if fleet is None else fleet
-    frames = [epochs_frame(PART, epochs), segments_frame(PART, events)]
+    frames = [epochs_frame(PART, epochs), segments_frame(PART, events, first_offset=first_offset)]
     after, archive, _ = step_archive(known, {} if archive is None else archive, frames)
     return after, archive
 
@@ -148,6 +148,14 @@ def test_a_gap_is_a_risk_unless_a_live_replica_holds_it():
     cut = Partition("t", log=Log(end=500, start=200, local_start=450))
     fleet, _ = told(*events, fleet=a_fleet(cut))
     assert not fleet.risks_seen[0] & Risk.TIER_GAP
+
+
+def test_a_live_replica_that_never_answered_may_hold_the_gap():
+    events = [*life("a", 0, 99), *life("b", 200, 449)]
+    fleet, _ = told(*events, fleet=a_fleet(replace(PART, silent=(3,))))
+    assert not fleet.risks_seen[0] & Risk.TIER_GAP
+    fleet, _ = told(*events, fleet=a_fleet(replace(PART, silent=(3,), offline=(3,))))
+    assert fleet.risks_seen[0] & Risk.TIER_GAP
 
 
 def test_a_copy_that_was_never_finished_is_dangling_after_a_while():
@@ -184,7 +192,7 @@ def test_forbidden_transitions_are_dropped_and_counted():
 
 def test_segments_of_a_partition_that_is_listed_later_are_found_then():
     _, archive = told(*life("a", 0, 99), fleet=a_fleet(Partition("other")))
-    fleet, _, _ = step_archive(a_fleet(PART), archive, [], newcomers=True)
+    fleet, _, _ = step_archive(a_fleet(PART), archive, [])
     assert fleet.lineage.remote_bytes.tolist() == [100]
 
 
@@ -201,8 +209,8 @@ def test_the_archive_is_what_it_was_after_a_round_trip():
     _, archive = told(*events)
     again = archives.decode(archives.encode(archive))
     assert archives.encode(again) == archives.encode(archive)
-    _, one = told(Told(FINISHED, "c"), archive=archive)
-    _, other = told(Told(FINISHED, "c"), archive=again)
+    _, one = told(Told(FINISHED, "c"), archive=archive, first_offset=10)
+    _, other = told(Told(FINISHED, "c"), archive=again, first_offset=10)
     assert archives.encode(one) == archives.encode(other)
 
 

@@ -103,8 +103,8 @@ def without_empty_epochs(epochs: Epochs) -> Epochs:
 
     Source: RemoteLogManager.buildFilteredLeaderEpochMap.
     """
-    following = [e[1] for e in epochs[1:]] + [None]
-    return tuple(e for e, after in zip(epochs, following, strict=True) if e[1] != after)
+    following = (*epochs[1:], (UNKNOWN, UNKNOWN))
+    return tuple(e for e, after in zip(epochs, following, strict=False) if e[1] != after[1])
 
 
 # ---------------------------------------------------------------- what an epoch refers to
@@ -179,45 +179,38 @@ class References:
             if refers.highest_offset != UNKNOWN
         ]
 
-    def add(self, segment: Segment) -> bool:
-        """A copy was started; False if it is no news or not allowed."""
+    def add(self, segment: Segment) -> None:
+        """A copy was started; what is not allowed is dropped and counted."""
         known = self.segments.get(segment.id)
-        if known is not None and _is_repeat(known, segment.event_at_ms):
-            return False
         if segment.state is not SegmentState.COPY_STARTED:
             self.refused_transitions += 1
-            return False
+            return
         if known is not None:
             # Told again: only an identical state may follow itself.
             self.refused_transitions += known.state is not segment.state
-            return False
+            return
         self.segments[segment.id] = segment
         for epoch, _ in segment.epochs:
             self._epochs.setdefault(epoch, _EpochState()).unreferenced.add(segment.id)
-        return True
 
-    def update(self, segment_id: bytes, state: SegmentState, event_at_ms: int = UNKNOWN) -> bool:
-        """A segment changed its state; False if it is no news, not known or not allowed.
+    def update(self, segment_id: bytes, state: SegmentState, event_at_ms: int = UNKNOWN) -> None:
+        """A segment changed its state; what is not allowed is dropped and counted.
 
         As in Kafka, a state told again is referred to again.
         """
         known = self.segments.get(segment_id)
-        if known is not None and state <= known.state and _is_repeat(known, event_at_ms):
-            return False
         if known is None or state is SegmentState.COPY_STARTED:
             self.refused_transitions += known is None or known.state is not state
-            return False
-        news = state is not known.state
-        if news and state not in _ALLOWED.get(known.state, set()):
+            return
+        if state is not known.state and state not in _ALLOWED.get(known.state, set()):
             self.refused_transitions += 1
-            return False
+            return
         segment = replace(known, state=state, event_at_ms=event_at_ms)
         self.segments[segment_id] = segment
-        for epoch, start, end in _spans(segment):
+        for epoch, start, end in spans(segment):
             self._refer(self._epochs.setdefault(epoch, _EpochState()), segment, start, end)
         if state is SegmentState.DELETE_FINISHED:
             del self.segments[segment_id]
-        return news
 
     def segment_at(self, epoch: int, offset: int) -> Segment | None:
         """The segment that holds an offset of an epoch, if one does."""
@@ -226,7 +219,7 @@ class References:
         if refers is None or not below:
             return None
         segment = self.segments[refers.by_offset[max(below)]]
-        end = next(end for number, _, end in _spans(segment) if number == epoch)
+        end = next(end for number, _, end in spans(segment) if number == epoch)
         return segment if offset <= end else None
 
     def highest_offset(self, epoch: int) -> int:
@@ -270,12 +263,7 @@ class References:
                 raise AssertionError("a copy is started by add")
 
 
-def _is_repeat(known: Segment, event_at_ms: int) -> bool:
-    """The event is not later than the one that brought the segment where it is."""
-    return event_at_ms != UNKNOWN and event_at_ms <= known.event_at_ms
-
-
-def _spans(segment: Segment) -> Iterable[tuple[int, int, int]]:
+def spans(segment: Segment) -> Iterable[tuple[int, int, int]]:
     """(epoch, first offset, last offset) of each epoch in the segment."""
     ends = [start - 1 for _, start in segment.epochs[1:]] + [segment.end_offset]
     for (epoch, start), end in zip(segment.epochs, ends, strict=True):
@@ -340,7 +328,7 @@ def remote_log_start(references: References, epochs: Epochs, local_log_start: in
 
 
 def next_uploads(
-    boundaries: Sequence[int], highest_remote: int, last_stable_offset: int
+    boundaries: Sequence[int], highest_remote: int, last_stable_offset: int, log_start: int = 0
 ) -> list[tuple[int, int]]:
     """(first, last) offsets of the local segments a new leader would copy next, oldest first.
 
@@ -348,78 +336,13 @@ def next_uploads(
         boundaries: first offsets of its local segments, ascending; the last one is active.
         highest_remote: ``highest_remote_offset`` of its lineage.
         last_stable_offset: what lies beyond is not copied.
+        log_start: what lies below is deleted, and not copied any more.
 
-    Source: RemoteLogManager.candidateLogSegments.
+    Source: RemoteLogManager.RLMCopyTask, copyLogSegmentsToRemote and candidateLogSegments.
     """
+    copied_from = max(highest_remote + 1, log_start)
     return [
         (first, following - 1)
         for first, following in pairwise(boundaries)
-        if following - 1 > highest_remote and following <= last_stable_offset
+        if copied_from < following <= last_stable_offset
     ]
-
-
-# ---------------------------------------------------------------- findings
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is to be said of one partition's remote segments. UNKNOWN: there is none."""
-
-    remote_bytes: int  # of all finished copies, those being deleted included
-    lineage_bytes: int
-    orphan_segments: int
-    orphan_bytes: int
-    orphan_since_ms: int
-    dangling_segments: int
-    dangling_since_ms: int
-    gap_start_offset: int
-    gap_end_offset: int  # not part of the gap
-    overlaps: int
-    highest_remote_offset: int
-    remote_log_start_offset: int
-    refused_transitions: int
-
-
-def finding(references: References, epochs: Epochs, log_end: int, local_start: int) -> Finding:
-    """Orphans, dangling copies, the first gap, and overlaps.
-
-    A finished copy off the lineage is an orphan; a gap is the first range that no copy of the
-    lineage holds, between two that do. Without a history nothing can be called an orphan.
-    """
-    history = without_empty_epochs(epochs)
-    held = [s for s in references.segments.values() if s.state is not SegmentState.COPY_STARTED]
-    finished = [s for s in held if s.state is SegmentState.COPY_FINISHED]
-    started = [s for s in references.segments.values() if s.state is SegmentState.COPY_STARTED]
-    known = bool(history)
-    ours = [s for s in finished if not known or within_lineage(s, log_end, history)]
-    earliest = history[0][0] if known else UNKNOWN
-    # What is older than the whole history is deleted by the leader on its own.
-    orphans = [s for s in finished if s not in ours and s.epochs[-1][0] >= earliest]
-    gap, overlaps = _holes(ours)
-    return Finding(
-        remote_bytes=sum(s.log_bytes for s in held),
-        lineage_bytes=sum(s.log_bytes for s in ours),
-        orphan_segments=len(orphans),
-        orphan_bytes=sum(s.log_bytes for s in orphans),
-        orphan_since_ms=min((s.event_at_ms for s in orphans), default=UNKNOWN),
-        dangling_segments=len(started),
-        dangling_since_ms=min((s.event_at_ms for s in started), default=UNKNOWN),
-        gap_start_offset=gap[0],
-        gap_end_offset=gap[1],
-        overlaps=overlaps,
-        highest_remote_offset=highest_remote_offset(references, epochs, log_end)[0],
-        remote_log_start_offset=remote_log_start(references, history, local_start),
-        refused_transitions=references.refused_transitions,
-    )
-
-
-def _holes(segments: Iterable[Segment]) -> tuple[tuple[int, int], int]:
-    """The first range that no segment holds, and how many segments begin inside another."""
-    gap, overlaps, reached = (UNKNOWN, UNKNOWN), 0, UNKNOWN
-    for segment in sorted(segments, key=lambda s: (s.start_offset, s.end_offset)):
-        if reached != UNKNOWN:
-            overlaps += segment.start_offset <= reached
-            if segment.start_offset > reached + 1 and gap[0] == UNKNOWN:
-                gap = reached + 1, segment.start_offset
-        reached = max(reached, segment.end_offset)
-    return gap, overlaps

@@ -1,32 +1,108 @@
-"""What the findings on remote segments mean for a partition now.
+"""What is to be said of a partition's remote segments.
 
-The findings are made when segments change (``lineage``); replicas and the clock move on.
+``finding`` is made when segments or epochs change (``archive``). The rest holds it against what
+does not wait for that: the replicas, and the clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twin.fleet import Fleet
-from twin.tables import UNKNOWN, Slot
+from twin.rules.lineage import (
+    Epochs,
+    References,
+    Segment,
+    highest_remote_offset,
+    remote_log_start,
+    spans,
+    within_lineage,
+    without_empty_epochs,
+)
+from twin.tables import UNKNOWN, SegmentState, Slot
 
 DANGLING_MS: Final = 600_000
 """A copy of a gigabyte takes minutes; one that takes longer is not coming."""
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one partition's remote segments come to. UNKNOWN: there is none."""
+
+    remote_bytes: int  # of all finished copies, those being deleted included
+    lineage_bytes: int
+    orphan_segments: int
+    orphan_bytes: int
+    orphan_since_ms: int
+    dangling_segments: int
+    dangling_since_ms: int
+    gap_start_offset: int
+    gap_end_offset: int  # not part of the gap
+    overlaps: int
+    highest_remote_offset: int
+    remote_log_start_offset: int
+    refused_transitions: int
+
+
+def finding(references: References, epochs: Epochs, log_end: int, local_start: int) -> Finding:
+    """Orphans, dangling copies, the first gap, and overlaps.
+
+    Args:
+        references: its segments.
+        epochs: its leader's history; without one, nothing is called an orphan.
+        log_end: its leader's log end as last sampled, or UNKNOWN.
+        local_start: its leader's local log start, or UNKNOWN.
+
+    An orphan is a finished copy that is not wholly of the lineage: Kafka neither counts nor deletes
+    it, though reads of an epoch they share may still find its beginning.
+    """
+    history = without_empty_epochs(epochs)
+    log_end = _told_end(references, history, log_end)
+    of_state: dict[SegmentState, list[Segment]] = {state: [] for state in SegmentState}
+    for segment in references.segments.values():
+        of_state[segment.state].append(segment)
+    finished, started = of_state[SegmentState.COPY_FINISHED], of_state[SegmentState.COPY_STARTED]
+    ours, orphans = _parted(finished, history, log_end)
+    gap = _first_gap(_readable(finished, history, log_end))
+    deleting = of_state[SegmentState.DELETE_STARTED]
+    return Finding(
+        remote_bytes=sum(s.log_bytes for s in (*finished, *deleting)),
+        lineage_bytes=sum(s.log_bytes for s in ours),
+        orphan_segments=len(orphans),
+        orphan_bytes=sum(s.log_bytes for s in orphans),
+        orphan_since_ms=min((s.event_at_ms for s in orphans), default=UNKNOWN),
+        dangling_segments=len(started),
+        dangling_since_ms=min((s.event_at_ms for s in started), default=UNKNOWN),
+        gap_start_offset=gap[0],
+        gap_end_offset=gap[1],
+        overlaps=_overlaps(ours),
+        highest_remote_offset=highest_remote_offset(references, epochs, log_end)[0],
+        remote_log_start_offset=remote_log_start(references, history, local_start),
+        refused_transitions=references.refused_transitions,
+    )
+
+
 def gaps(fleet: Fleet) -> NDArray[np.bool_]:
-    """[P] offsets of the log below its remote end are in no copy and on no live replica."""
+    """[P] offsets of the log below its remote end are in no copy and on no live replica.
+
+    A live replica whose offsets are unknown may hold them. A replica holds one range, so who holds
+    the first gap holds every later one. Below its first copy there is no gap: Kafka lets the log
+    begin there.
+    """
     of = fleet.lineage
+    end = of.gap_end_offset
     first = np.maximum(of.gap_start_offset, fleet.of_leader(fleet.log_start_offset)[of.row])
-    is_gap = (of.gap_start_offset != UNKNOWN) & (first < of.gap_end_offset)
+    is_gap = (of.gap_start_offset != UNKNOWN) & (first < end)
     live = (fleet.present & ~fleet.marked(Slot.OFFLINE))[of.row]
-    local, end = fleet.local_log_start_offset[of.row], fleet.log_end_offset[of.row]
-    holds = live & (local != UNKNOWN) & (local <= first[:, None])
-    holds &= end >= of.gap_end_offset[:, None]
-    return fleet.among(of.row[is_gap & ~holds.any(axis=1)])
+    local, reached = fleet.local_log_start_offset[of.row], fleet.log_end_offset[of.row]
+    holds = (local <= first[:, None]) & (reached >= end[:, None])
+    holds |= (local == UNKNOWN) | (reached == UNKNOWN)
+    return fleet.among(of.row[is_gap & ~(live & holds).any(axis=1)])
 
 
 def dangling(fleet: Fleet, now_ms: int) -> NDArray[np.bool_]:
@@ -40,3 +116,72 @@ def orphans(fleet: Fleet) -> NDArray[np.bool_]:
     """[P] finished copies do not belong to the log."""
     of = fleet.lineage
     return fleet.among(of.row[of.orphan_segments > 0])
+
+
+def _told_end(references: References, history: Epochs, log_end: int) -> int:
+    """The log end, no lower than it must have been when its newest epoch was copied.
+
+    It was sampled before, and a finding that lags behind would stay until the next event. What a
+    later leader cut off lies in an epoch that is not the newest.
+    """
+    if not history:
+        return log_end
+    epoch, start = history[-1]
+    return max(log_end, start, references.highest_offset(epoch) + 1)
+
+
+def _parted(
+    finished: Iterable[Segment], history: Epochs, log_end: int
+) -> tuple[list[Segment], list[Segment]]:
+    """Finished copies of the lineage, and orphans.
+
+    Some are neither. What is older than the whole history is deleted by the leader on its own; what
+    is newer tells that the history is out of date.
+    """
+    if not history:
+        return list(finished), []
+    ours, orphans = [], []
+    for segment in finished:
+        if within_lineage(segment, log_end, history):
+            ours.append(segment)
+        elif history[0][0] <= segment.epochs[-1][0] <= history[-1][0]:
+            orphans.append(segment)
+    return ours, orphans
+
+
+def _readable(finished: Iterable[Segment], history: Epochs, log_end: int) -> list[tuple[int, int]]:
+    """(first, last) offsets of what the log's epochs find in remote storage, ascending.
+
+    By epoch, as RemoteLogManager.fetchRemoteLogSegmentMetadata asks, and not by segment: a copy of
+    a deposed leader serves the epochs that it shares with the lineage.
+    """
+    if not history:
+        return sorted((s.start_offset, s.end_offset) for s in finished)
+    ends = [start for _, start in history[1:]] + [log_end]
+    bounds = {epoch: (start, end) for (epoch, start), end in zip(history, ends, strict=True)}
+    found = []
+    for segment in finished:
+        for epoch, first, last in spans(segment):
+            start, end = bounds.get(epoch, (0, 0))
+            if max(first, start) <= min(last, end - 1):
+                found.append((max(first, start), min(last, end - 1)))
+    return sorted(found)
+
+
+def _first_gap(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """First offset of the first gap between the ranges, and of what follows it."""
+    reached = ranges[0][0] - 1 if ranges else UNKNOWN
+    for first, last in ranges:
+        if first > reached + 1:
+            return reached + 1, first
+        reached = max(reached, last)
+    return UNKNOWN, UNKNOWN
+
+
+def _overlaps(segments: Iterable[Segment]) -> int:
+    """How many segments begin inside another."""
+    overlaps, reached = 0, UNKNOWN
+    for start, end in sorted((s.start_offset, s.end_offset) for s in segments):
+        overlaps += start <= reached
+        reached = max(reached, end)
+    return overlaps

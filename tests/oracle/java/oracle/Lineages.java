@@ -22,16 +22,20 @@ import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
 import org.apache.kafka.storage.internals.log.EpochEntry;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 import java.io.IOException;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Optional;
@@ -50,6 +54,15 @@ final class Lineages {
         Reach.method(MANAGER, "findHighestRemoteOffset", TopicIdPartition.class, UnifiedLog.class);
     private static final Method LOG_START =
         Reach.method(MANAGER, "findLogStartOffset", TopicIdPartition.class, UnifiedLog.class);
+
+    private static final Class<?> COPY = Reach.type(MANAGER.getName() + "$RLMCopyTask");
+    private static final Constructor<?> COPY_TASK =
+        Reach.constructor(COPY, MANAGER, TopicIdPartition.class, int.class);
+    private static final Method CANDIDATES =
+        Reach.method(COPY, "candidateLogSegments", UnifiedLog.class, Long.class, Long.class);
+    private static final Class<?> CANDIDATE = Reach.type(MANAGER.getName() + "$EnrichedLogSegment");
+    private static final Field SEGMENT = Reach.field(CANDIDATE, "logSegment");
+    private static final Field NEXT = Reach.field(CANDIDATE, "nextSegmentOffset");
 
     private final UnifiedLog log;
     private final RemoteLogManager manager;
@@ -147,6 +160,23 @@ final class Lineages {
         OffsetAndEpoch remote = (OffsetAndEpoch) HIGHEST.invoke(manager, PARTITION, log);
         answer.putArray("remoteEnd").add(remote.offset()).add(remote.epoch());
         answer.put("logStart", (Long) LOG_START.invoke(manager, PARTITION, log));
+    }
+
+    /** Which local segments a leader would copy next. */
+    void uploads(JsonNode question, ObjectNode answer) throws ReflectiveOperationException, IOException {
+        JsonNode boundaries = question.get("boundaries");
+        log.truncateFullyAndStartAt(boundaries.get(0).longValue(), Optional.empty());
+        for (JsonNode boundary : boundaries) {
+            if (boundary != boundaries.get(0)) {
+                log.roll(Optional.of(boundary.longValue()));
+            }
+        }
+        Object task = COPY_TASK.newInstance(manager, PARTITION, 0);
+        ArrayNode uploads = answer.putArray("uploads");
+        for (Object found : (List<?>) CANDIDATES.invoke(task, log, question.get("from").longValue(),
+            question.get("lastStable").longValue())) {
+            uploads.addArray().add(((LogSegment) SEGMENT.get(found)).baseOffset()).add(NEXT.getLong(found) - 1);
+        }
     }
 
     private void move(JsonNode question) throws IOException {

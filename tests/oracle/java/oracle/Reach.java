@@ -1,5 +1,6 @@
 package oracle;
 
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 
@@ -7,6 +8,24 @@ import java.lang.reflect.Method;
 final class Reach {
 
     private Reach() { }
+
+    static Class<?> type(String name) {
+        try {
+            return Class.forName(name);
+        } catch (ClassNotFoundException missing) {
+            throw new IllegalStateException("this Kafka has no " + name, missing);
+        }
+    }
+
+    static Constructor<?> constructor(Class<?> owner, Class<?>... parameters) {
+        try {
+            Constructor<?> constructor = owner.getDeclaredConstructor(parameters);
+            constructor.setAccessible(true);
+            return constructor;
+        } catch (NoSuchMethodException missing) {
+            throw new IllegalStateException("this Kafka's " + owner.getName() + " is made otherwise", missing);
+        }
+    }
 
     static Method method(Class<?> owner, String name, Class<?>... parameters) {
         try {
