@@ -40,8 +40,9 @@ lint: $(READY) ## Style, types, import rules
 bench: $(READY) ## Figures, one JSON line each (ARGS=--full for 2.8 million replicas)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-docs: $(READY) ## Make docs/metrics.md and docs/tables.md anew
+docs: $(READY) ## Make docs/metrics.md, docs/tables.md and the Grafana dashboards anew
 	$(BIN)/python -m streaming.docs
+	$(BIN)/python -m grafana
 
 clean: ## Remove what was installed and what the demo left
 	rm -rf $(VENV) .kafka-twin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,6 +1,7 @@
 """The kinds of panel the dashboards are made of, as Grafana 10 to 12 read them.
 
 Each function gives a panel without its place: ``grafana.layout`` adds the id and the position.
+``empty`` is what a panel says when it rightly has nothing to show; without it, it always has.
 Plain dictionaries, not grafana-foundation-sdk: what these panels mostly consist of, columns with
 their own units and colours, transformations and links, is untyped there too, and its builder for
 dashboards Grafana 10 can read is deprecated.
@@ -9,7 +10,7 @@ dashboards Grafana 10 can read is deprecated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from grafana.variables import DATASOURCE, Json
@@ -18,9 +19,16 @@ Steps = tuple[tuple[float | None, str], ...]
 """Colours by the value they begin at, lowest first; None is minus infinity."""
 
 PLAIN: Final[Steps] = ((None, "text"),)
+CLEAR: Final[Steps] = ((None, "transparent"),)
 BLUE: Final[Steps] = ((None, "blue"),)
 NONE_OR_RED: Final[Steps] = ((None, "green"), (1, "red"))
 NONE_OR_ORANGE: Final[Steps] = ((None, "green"), (1, "orange"))
+
+
+def above_zero(color: str) -> Steps:
+    """For cells of a table: no colour at 0."""
+    return (*CLEAR, (1, color))
+
 
 Mapping = dict[str, tuple[str, str]]
 """Text and colour instead of a value."""
@@ -28,6 +36,9 @@ Mapping = dict[str, tuple[str, str]]
 YES_NO: Final[Mapping] = {"1": ("yes", "green"), "0": ("no", "orange")}
 NOBODY: Final[Mapping] = {"-1": ("nobody", "red")}
 """A leader of -1 is the one negative value that is exported: there is no leader."""
+
+NEVER: Final[Mapping] = {"Infinity": ("never", "red")}
+"""For times until something: +Inf says that it does not come as things are."""
 
 _COUNT: Final = "short"
 
@@ -51,6 +62,11 @@ class Look:
     lowest: float | None = None
     highest: float | None = None
 
+    @property
+    def coloured(self) -> bool:
+        """Some values have a colour that says something."""
+        return self.steps != PLAIN or bool(self.mapping)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -61,13 +77,13 @@ class Column:
     look: Look = Look()
 
 
-def stat(title: str, text: str, expr: str, look: Look, *, link: Json | None = None) -> Json:
+def stat(
+    title: str, text: str, expr: str, look: Look, *, link: Json | None = None, empty: str = ""
+) -> Json:
     """One number of now. Its background tells from afar whether it is good."""
-    quiet = look.steps == PLAIN and not look.mapping
-    defaults = _field(look) | ({"links": [link]} if link else {})
-    return _panel("stat", title, text, [_instant(expr)], defaults) | {
+    return _panel("stat", title, text, [_instant(expr)], _field(look, link, empty)) | {
         "options": {
-            "colorMode": "value" if quiet else "background",
+            "colorMode": "background" if look.coloured else "value",
             "graphMode": "none",
             "justifyMode": "center",
             "orientation": "auto",
@@ -78,7 +94,13 @@ def stat(title: str, text: str, expr: str, look: Look, *, link: Json | None = No
 
 
 def lines(
-    title: str, text: str, queries: Sequence[Query], look: Look, *, stacked: bool = False
+    title: str,
+    text: str,
+    queries: Sequence[Query],
+    look: Look,
+    *,
+    stacked: bool = False,
+    empty: str = "",
 ) -> Json:
     """Values over time."""
     targets = [_range(query, letter) for query, letter in zip(queries, _LETTERS, strict=False)]
@@ -91,7 +113,8 @@ def lines(
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "line+area" if len(look.steps) > 1 else "off"},
     }
-    defaults = _field(look) | {"custom": custom, "color": {"mode": "palette-classic"}}
+    defaults = _field(look, empty=empty)
+    defaults |= {"custom": custom, "color": {"mode": "palette-classic"}}
     return _panel("timeseries", title, text, targets, defaults) | {
         "options": {
             "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
@@ -116,10 +139,12 @@ def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
     }
 
 
-def gauges(title: str, text: str, query: Query, look: Look, *, link: Json | None = None) -> Json:
+def gauges(
+    title: str, text: str, query: Query, look: Look, *, link: Json | None = None, empty: str = ""
+) -> Json:
     """A bar for each of the values of now."""
-    defaults = _field(look) | ({"links": [link]} if link else {})
-    return _panel("bargauge", title, text, [_instant(query.expr, query.legend)], defaults) | {
+    targets = [_instant(query.expr, query.legend)]
+    return _panel("bargauge", title, text, targets, _field(look, link, empty)) | {
         "options": {
             "displayMode": "basic",
             "orientation": "horizontal",
@@ -143,6 +168,7 @@ def bars(
     along: Literal["horizontal", "vertical"] = "vertical",
     stacked: bool = False,
     unseen: str = "",
+    empty: str = "",
 ) -> Json:
     """Bars of now: a group, or a stack, for each value of the label ``key``.
 
@@ -162,7 +188,7 @@ def bars(
                 },
             )
         )
-    defaults = _field(columns[0].look) | {"custom": custom}
+    defaults = _field(columns[0].look, empty=empty) | {"custom": custom}
     return _panel("barchart", title, text, _joined(columns), defaults, looks) | {
         "transformations": _join((key,), columns),
         "options": {
@@ -188,22 +214,20 @@ def table(
     key_looks: dict[str, Look] | None = None,
     link: Json | None = None,
     sort: str = "",
-    empty: str = "",
+    empty: str,
 ) -> Json:
     """Rows of now, one for each combination of the labels ``keys``.
 
-    ``link`` is on the first key; ``sort`` names the column whose highest value comes first;
-    ``empty`` is said when there is no row.
+    ``link`` is on the first key; ``sort`` names the column whose highest value comes first. A
+    column without a title is not shown.
     """
-    overrides = [
-        _override(column.title, _cell_properties(column.look)) for column in columns if column.title
-    ]
-    for key, look in (key_looks or {}).items():
-        overrides.append(_override(key.capitalize(), _cell_properties(look)))
+    looks = {key.capitalize(): (key_looks or {}).get(key, Look("none")) for key in keys}
+    looks |= {column.title: column.look for column in columns if column.title}
+    overrides = [_override(name, _cell_properties(look)) for name, look in looks.items()]
     if link:
         overrides.append(_override(keys[0].capitalize(), {"links": [link]}))
     defaults: Json = {"custom": {"align": "auto", "filterable": True, "inspect": False}}
-    defaults |= {"noValue": empty} if empty else {}
+    defaults["noValue"] = empty
     return _panel("table", title, text, _joined(columns), defaults, overrides) | {
         "transformations": _join(keys, columns),
         "options": {
@@ -253,9 +277,7 @@ def _range(query: Query, letter: str) -> Json:
 
 def _instant(expr: str, legend: str = "__auto") -> Json:
     """Asked for now only: the last value of a range may be hours old and looks like now."""
-    return _target(
-        expr, "A", legendFormat=legend, range=False, instant=True, format="time_series"
-    )
+    return _target(expr, "A", legendFormat=legend, range=False, instant=True, format="time_series")
 
 
 def _joined(columns: Sequence[Column]) -> list[Json]:
@@ -284,7 +306,7 @@ def _join(keys: tuple[str, ...], columns: Sequence[Column]) -> list[Json]:
     return [{"id": "merge", "options": {}}, {"id": "organize", "options": organize}]
 
 
-def _field(look: Look) -> Json:
+def _field(look: Look, link: Json | None = None, empty: str = "") -> Json:
     """fieldConfig.defaults of a look."""
     shown: Json = {
         "unit": look.unit,
@@ -295,8 +317,14 @@ def _field(look: Look) -> Json:
         "color": {"mode": "thresholds"},
         "mappings": _mappings(look.mapping),
     }
-    limits = {"decimals": look.decimals, "min": look.lowest, "max": look.highest}
-    return shown | {name: value for name, value in limits.items() if value is not None}
+    optional = {
+        "decimals": look.decimals,
+        "min": look.lowest,
+        "max": look.highest,
+        "links": [link] if link else None,
+        "noValue": empty or None,
+    }
+    return shown | {name: value for name, value in optional.items() if value is not None}
 
 
 def _mappings(mapping: Mapping) -> list[Json]:
@@ -317,11 +345,16 @@ def _override(title: str, properties: Json) -> Json:
 
 
 def _cell_properties(look: Look) -> Json:
-    """A table's column: its cells are coloured where the look has colours."""
-    properties = _field(look)
-    if look.steps != PLAIN or look.mapping:
-        properties["custom.cellOptions"] = {"type": "color-background", "mode": "basic"}
-    return properties
+    """A table's column: its cells are coloured where the look has colours.
+
+    What a cell without a value says is not what the table says when it has no rows.
+    """
+    if not look.coloured:
+        return _field(look, empty="-")
+    if look.steps == PLAIN:  # a cell of a value that is not in the mapping stays clear
+        look = replace(look, steps=CLEAR)
+    cells = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
+    return _field(look, empty="-") | cells
 
 
 def _column_properties(look: Look) -> Json:

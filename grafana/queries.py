@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from grafana.planned import PLANNED
 from twin.metrics import METRICS
 
 LABELS: Final = {
-    metric.name: ("cluster", *metric.labels) for metric in (*METRICS, *PLANNED)
+    metric.name: ("cluster", *metric.labels) for metric in METRICS
 }  # fmt: skip
 """The labels every series of a metric carries."""
 
@@ -55,6 +54,11 @@ class Scope:
 def highest(expr: str, *by: str) -> str:
     """The highest value for each combination of the labels."""
     return f"max{_by(by)} ({expr})"
+
+
+def or_zero(scope: Scope, expr: str) -> str:
+    """0 where nothing was counted yet, and still nothing where the twin itself is silent."""
+    return f"{expr} or 0 * {scope.latest('up')}"
 
 
 def per_second(scope: Scope, name: str, *by: str) -> str:

@@ -1,0 +1,128 @@
+"""Every query of every dashboard has an answer in a real Prometheus."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from grafana.__main__ import DASHBOARDS
+from tests.exporter.test_exporter import a_full_view, exposition
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("prometheus") is None and not os.environ.get("CI"),
+    reason="prometheus is not on the PATH; it is in Debian's package prometheus",
+)
+
+READY_S = 30
+
+CONFIG = """
+global: {scrape_interval: 1s}
+scrape_configs:
+  - job_name: kafka-twin
+    static_configs: [{targets: ["%s"]}]
+"""
+
+Ask = Callable[[str], list[Any]]
+
+
+@pytest.fixture(scope="module")
+def exporter() -> Iterator[str]:
+    """The address of a server that tells of a fleet that has a bit of everything."""
+    body = exposition(a_full_view(), granularity="partition").encode()
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def ask(exporter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Answers of a Prometheus that has scraped it at least twice."""
+    folder: Path = tmp_path_factory.mktemp("prometheus")
+    (folder / "prometheus.yml").write_text(CONFIG % exporter)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    process = subprocess.Popen(
+        ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data",
+         f"--web.listen-address={address}"],
+        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def query(expr: str) -> list[Any]:
+        url = f"http://{address}/api/v1/query"
+        answer = httpx2.get(url, params={"query": expr}, timeout=5)
+        assert answer.status_code == 200, f"{expr}: {answer.text}"
+        return list(answer.json()["data"]["result"])
+
+    try:
+        _wait_for(lambda: query("count_over_time(kafka_twin_up[1m]) >= 2"))
+        yield query
+    finally:
+        process.terminate()
+        process.wait(READY_S)
+
+
+def _wait_for(ready: Callable[[], object]) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        try:
+            if ready():
+                return
+        except httpx2.TransportError:
+            pass
+        time.sleep(0.2)
+    pytest.fail(f"Prometheus has scraped nothing after {READY_S} s")
+
+
+def filled(expr: str, one_partition: bool) -> str:
+    """With the variables as they are when a person opens the dashboard."""
+    topic = "warm" if one_partition else ".*"
+    chosen = {"cluster": "c", "topic": topic, "partition": "0"}
+    expr = re.sub(r"\$__(rate_interval|range)", "1m", expr)
+    return re.sub(r"\$(\w+)", lambda name: chosen.get(name[1], ".*"), expr)
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda d: d.uid)
+def test_no_panel_is_empty_unless_it_says_why(dashboard, ask):
+    one_partition = dashboard.uid == "kafka-twin-partition"
+    for panel in dashboard.json()["panels"]:
+        for target in panel.get("targets", ()):
+            answer = ask(filled(target["expr"], one_partition))
+            says_why = panel["fieldConfig"]["defaults"].get("noValue")
+            assert answer or says_why, f"{panel['title']}: {target['expr']}"
+
+
+def test_offsets_of_a_replica_are_split_by_where_they_are(ask):
+    """Log start 0, local start 20, pending upload 26, log end 100."""
+    [page] = [d for d in DASHBOARDS if d.uid == "kafka-twin-partition"]
+    [panel] = [p for p in page.json()["panels"] if p["title"] == "Where the log is"]
+    answers = [ask(filled(target["expr"], True)) for target in panel["targets"]]
+    of_leader = [next(a for a in answer if a["metric"]["broker"] == "1") for answer in answers]
+    before, remote, both, local = (float(answer["value"][1]) for answer in of_leader)
+    assert (before, remote, both, local) == (0, 20, 6, 74)

@@ -1,0 +1,287 @@
+"""The dashboards ask only for what is exported, and stay what is committed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import promql_parser
+import pytest
+import yaml
+
+from grafana.__main__ import DASHBOARDS, FOLDER, text
+from grafana.layout import TAG, WIDTH, Dashboard
+from grafana.queries import LABELS, Scope
+from twin.rules.election import LossOutcome
+from twin.rules.risks import RULES as RISKS
+from twin.totals import FEATURE, RULES
+
+ROOT = Path(__file__).parents[2]
+PROVISIONING = ROOT / "grafana" / "provisioning"
+
+Json = dict[str, Any]
+
+each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda d: d.uid)
+
+
+def panels(dashboard: Dashboard) -> list[Json]:
+    return [panel for panel in dashboard.json()["panels"] if panel["type"] != "row"]
+
+
+def queries(dashboard: Dashboard) -> Iterator[tuple[str, str, str]]:
+    """(panel's title, expression, legend) of every target, and the variables' own queries."""
+    for panel in panels(dashboard):
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"], target.get("legendFormat", "")
+    for variable in dashboard.variables:
+        asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable.get("definition", ""))
+        if asked:
+            yield variable["name"], f"max by ({asked[2]}) ({asked[1]})", ""
+
+
+def parsed(expr: str) -> promql_parser.Expr:
+    """With Grafana's own variables filled in, as Grafana does before it asks."""
+    return promql_parser.parse(re.sub(r"\$__(rate_interval|range)", "1m", expr))
+
+
+def nodes(expr: promql_parser.Expr, kind: type) -> list[Any]:
+    found: list[Any] = []
+    promql_parser.walk(expr, lambda node: found.append(node) if isinstance(node, kind) else None)
+    return found
+
+
+def selectors(expr: promql_parser.Expr) -> list[promql_parser.VectorSelector]:
+    ranged = [matrix.vector_selector for matrix in nodes(expr, promql_parser.MatrixSelector)]
+    return ranged + nodes(expr, promql_parser.VectorSelector)
+
+
+def variables_in(value: Json) -> set[str]:
+    """Names of the dashboard's variables a part of it uses; Grafana's own begin with two bars."""
+    names = re.findall(r"\$\{?(\w+)", json.dumps(value))
+    return {name for name in names if not name.startswith("__")}
+
+
+def links(dashboard: Dashboard) -> Iterator[str]:
+    for panel in panels(dashboard):
+        config = panel["fieldConfig"]
+        properties = [p for override in config["overrides"] for p in override["properties"]]
+        told = [p["value"] for p in properties if p["id"] == "links"]
+        for each in [config["defaults"].get("links", []), *told]:
+            yield from (link["url"] for link in each)
+
+
+# ------------------------------------------------------------ files
+
+
+@each_dashboard
+def test_a_committed_dashboard_is_the_one_that_is_generated(dashboard):
+    assert (FOLDER / f"{dashboard.uid}.json").read_text() == text(dashboard), "run: make docs"
+
+
+def test_no_dashboard_is_committed_that_nothing_generates():
+    assert {path.stem for path in FOLDER.iterdir()} == {d.uid for d in DASHBOARDS}
+
+
+def test_provisioning_reads_the_folder_of_the_dashboards_and_a_prometheus():
+    [provider] = yaml.safe_load((PROVISIONING / "dashboards" / "kafka-twin.yaml").read_text())[
+        "providers"
+    ]
+    assert provider["type"] == "file"
+    assert provider["options"]["path"] == "$KAFKA_TWIN_DASHBOARDS"
+    sources = yaml.safe_load((PROVISIONING / "datasources" / "kafka-twin.yaml").read_text())
+    by_type = {source["type"]: source for source in sources["datasources"]}
+    assert set(by_type) == {"prometheus", "alertmanager"}
+    alertmanager = by_type["prometheus"]["jsonData"]["alertmanagerUid"]
+    assert alertmanager == by_type["alertmanager"]["uid"]
+
+
+# ------------------------------------------------------------ queries
+
+
+@each_dashboard
+def test_every_query_parses_and_asks_for_metrics_of_the_table(dashboard):
+    for title, expr, _ in queries(dashboard):
+        names = {selector.name for selector in selectors(parsed(expr))}
+        assert names, f"{title}: {expr}"
+        assert names <= set(LABELS), f"{title}: {expr}"
+
+
+@each_dashboard
+def test_every_label_that_is_matched_grouped_by_or_shown_is_on_the_metric(dashboard):
+    for title, expr, legend in queries(dashboard):
+        tree = parsed(expr)
+        for selector in selectors(tree):
+            matched = {matcher.name for matcher in selector.matchers.matchers}
+            assert matched <= set(LABELS[str(selector.name)]), f"{title}: {expr}"
+        for group in nodes(tree, promql_parser.AggregateExpr):
+            by = set(group.modifier.labels) if group.modifier else set()
+            for selector in selectors(group):
+                assert by <= set(LABELS[str(selector.name)]), f"{title}: {expr}"
+        shown = set(re.findall(r"{{(\w+)}}", legend))
+        grouped = {
+            label
+            for group in nodes(tree, promql_parser.AggregateExpr)
+            for label in (group.modifier.labels if group.modifier else ())
+        }
+        assert shown <= grouped, f"{title}: {legend}"
+
+
+@each_dashboard
+def test_every_query_is_of_one_cluster(dashboard):
+    """But for the one that lists the clusters."""
+    for title, expr, _ in queries(dashboard):
+        for selector in selectors(parsed(expr)):
+            chosen = {m.name: m.value for m in selector.matchers.matchers}
+            assert title == "cluster" or chosen["cluster"] == "$cluster", f"{title}: {expr}"
+
+
+@each_dashboard
+def test_every_value_of_a_label_that_is_asked_for_is_one_the_twin_gives(dashboard):
+    known = {
+        "rule": {"now", *RULES},
+        "feature": set(FEATURE),
+        "kept": {"yes", "no", "unknown"},
+        "outcome": {outcome.name.lower() for outcome in LossOutcome},
+        "risk": {rule.name for rule in RISKS},
+        "severity": {rule.severity for rule in RISKS},
+    }
+    for title, expr, _ in queries(dashboard):
+        for selector in selectors(parsed(expr)):
+            for matcher in selector.matchers.matchers:
+                if "$" not in matcher.value:
+                    asked = set(matcher.value.split("|"))
+                    assert asked <= known[matcher.name], f"{title}: {expr}"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_matrix_has_every_outcome_of_losing_a_broker(rule):
+    [cluster] = [d for d in DASHBOARDS if d.uid == "kafka-twin-cluster"]
+    asked = {
+        matcher.value
+        for title, expr, _ in queries(cluster)
+        if title.startswith("If a broker went away now") and f'rule="{rule}"' in expr
+        for selector in selectors(parsed(expr))
+        for matcher in selector.matchers.matchers
+        if matcher.name == "outcome"
+    }
+    assert asked == {outcome.name.lower() for outcome in LossOutcome}
+
+
+def test_a_query_for_a_label_the_metric_has_not_is_refused():
+    with pytest.raises(KeyError, match="kafka_twin_up has no label rule"):
+        Scope().series("up", rule="kafka")
+
+
+# ------------------------------------------------------------ variables and links
+
+
+@each_dashboard
+def test_every_variable_that_is_used_is_offered_and_every_one_offered_is_used(dashboard):
+    page = dashboard.json()
+    offered = {variable["name"] for variable in page["templating"]["list"]}
+    assert variables_in(page) == offered
+
+
+@each_dashboard
+def test_a_variable_depends_only_on_variables_before_it(dashboard):
+    before: set[str] = set()
+    for variable in dashboard.variables:
+        assert variables_in(variable) <= before, variable["name"]
+        before.add(variable["name"])
+
+
+@each_dashboard
+def test_every_link_goes_to_a_dashboard_that_exists_and_fills_its_variables_in(dashboard):
+    pages = {d.uid: {variable["name"] for variable in d.variables} for d in DASHBOARDS}
+    for url in links(dashboard):
+        parts = urlsplit(url)
+        uid = parts.path.removeprefix("/d/")
+        assert uid in pages, url
+        filled = {name.removeprefix("var-") for name in parse_qs(parts.query)}
+        assert filled <= pages[uid], url
+
+
+def test_the_at_risk_table_leads_to_its_partitions():
+    [cluster] = [d for d in DASHBOARDS if d.uid == "kafka-twin-cluster"]
+    [table] = [p for p in panels(cluster) if p["title"] == "Partitions at risk"]
+    [link] = [
+        link
+        for override in table["fieldConfig"]["overrides"]
+        for each in override["properties"]
+        if each["id"] == "links"
+        for link in each["value"]
+    ]
+    assert link["url"].startswith("/d/kafka-twin-partition?")
+    assert "var-topic=${__data.fields.topic}" in link["url"]
+    assert "var-partition=${__data.fields.partition}" in link["url"]
+
+
+@each_dashboard
+def test_every_dashboard_is_listed_at_the_top_of_the_others(dashboard):
+    page = dashboard.json()
+    assert page["tags"] == [TAG]
+    assert [link["tags"] for link in page["links"]] == [[TAG]]
+
+
+# ------------------------------------------------------------ panels
+
+
+def test_every_dashboard_has_its_own_uid_of_a_length_grafana_takes():
+    uids = [dashboard.uid for dashboard in DASHBOARDS]
+    assert len(set(uids)) == len(uids)
+    assert max(map(len, uids)) <= 40
+
+
+@each_dashboard
+def test_every_panel_has_an_id_of_its_own(dashboard):
+    ids = [panel["id"] for panel in dashboard.json()["panels"]]
+    assert len(set(ids)) == len(ids)
+    assert min(ids) > 0
+
+
+@each_dashboard
+def test_no_two_panels_overlap_and_all_are_on_the_grid(dashboard):
+    places = [panel["gridPos"] for panel in dashboard.json()["panels"]]
+    for place in places:
+        assert place["w"] > 0
+        assert place["x"] + place["w"] <= WIDTH
+    for one, other in combinations(places, 2):
+        apart = (
+            one["x"] + one["w"] <= other["x"]
+            or other["x"] + other["w"] <= one["x"]
+            or one["y"] + one["h"] <= other["y"]
+            or other["y"] + other["h"] <= one["y"]
+        )
+        assert apart, f"{one} {other}"
+
+
+@each_dashboard
+def test_every_panel_says_what_it_shows_and_every_value_has_a_unit(dashboard):
+    for panel in panels(dashboard):
+        assert panel["description"].endswith("."), panel["title"]
+        assert len(panel["description"]) <= 250, panel["title"]
+        config = panel["fieldConfig"]
+        units = [p for o in config["overrides"] for p in o["properties"] if p["id"] == "unit"]
+        assert "unit" in config["defaults"] or units or panel["title"] == "Its risks"
+
+
+@each_dashboard
+def test_every_target_has_a_letter_of_its_own(dashboard):
+    for panel in panels(dashboard):
+        letters = [target["refId"] for target in panel["targets"]]
+        assert len(set(letters)) == len(letters) > 0, panel["title"]
+
+
+@each_dashboard
+def test_every_column_that_is_renamed_or_coloured_is_a_column_of_the_table(dashboard):
+    for panel in panels(dashboard):
+        for change in panel.get("transformations", []):
+            if change["id"] == "organize":
+                names = set(change["options"]["renameByName"].values())
+                matched = {o["matcher"]["options"] for o in panel["fieldConfig"]["overrides"]}
+                assert matched <= names, panel["title"]
