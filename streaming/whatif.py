@@ -7,11 +7,12 @@ not touched.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
 from operator import add
 from typing import Any, Final, TextIO
@@ -19,9 +20,8 @@ from typing import Any, Final, TextIO
 import click
 from prettytable import PrettyTable
 
-from streaming import bus
+from streaming import snapshots
 from streaming.config import Config, load
-from streaming.exporter.view import View
 from twin import scenario
 from twin.fleet import Fleet
 from twin.rules.election import LossOutcome
@@ -29,7 +29,6 @@ from twin.tables import NO_BROKER, UNKNOWN
 
 MOST_ROWS: Final = 50
 GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-_READ_S: Final = 20.0
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "": 1}
 _UNITS_BYTES: Final = {
     "": 1,
@@ -92,8 +91,7 @@ def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json:
     """Brokers or racks are lost at once: who leads then, and how safe is that?"""
     if not brokers and not racks:
         raise WhatIfError("say what is lost: --broker 3, or --rack az-a; both may be repeated")
-    fleets = read(load(config))
-    tell(lost(fleets, brokers, racks), as_json, sys.stdout)
+    _answer(config, lambda fleets: lost(fleets, brokers, racks), as_json)
 
 
 @whatif.command()
@@ -106,22 +104,26 @@ def threshold(config: Any, ms: int, size: int, grid: bool, as_json: bool) -> Non
     """KIP-1303's thresholds are set for every topic: who is thin, and how are leaders spread?"""
     if ms <= 0 and size <= 0:
         raise WhatIfError("say a threshold: --ms 10m, --bytes 100MiB, or both")
-    fleets = read(load(config))
-    tell(thresholds(fleets, ms, size, GRID if grid else (1.0,)), as_json, sys.stdout)
+    shares = GRID if grid else (1.0,)
+    _answer(config, lambda fleets: thresholds(fleets, ms, size, shares), as_json)
 
 
 @whatif.command()
-@click.option("--broker", type=int, required=True, help="The broker that comes back empty.")
+@click.option("--broker", type=int, required=True, help="The broker whose disk is empty.")
+@click.option("--new", "is_new", is_flag=True, help="It is not there yet.")
 @click.option(
     "--rate", type=SIZE, default="50MiB", show_default=True, help="Bytes it copies a second."
 )
 @_json_option
 @click.pass_obj
-def bootstrap(config: Any, broker: int, rate: int, as_json: bool) -> None:
-    """A broker comes back empty: what does it copy, with KIP-1023 and without?"""
+def bootstrap(config: Any, broker: int, is_new: bool, rate: int, as_json: bool) -> None:
+    """An empty broker joins: what does it copy, with KIP-1023 and without?
+
+    It copies the replicas it is assigned. One that has none takes over a fair share.
+    """
     if rate <= 0:
         raise WhatIfError("--rate must be positive")
-    tell(bootstrapped(read(load(config)), broker, rate), as_json, sys.stdout)
+    _answer(config, lambda fleets: bootstrapped(fleets, broker, rate, is_new), as_json)
 
 
 @whatif.command()
@@ -130,33 +132,35 @@ def bootstrap(config: Any, broker: int, rate: int, as_json: bool) -> None:
 @_json_option
 @click.pass_obj
 def retention(config: Any, local_ms: int, local_bytes: int, as_json: bool) -> None:
-    """Tiered topics keep less on disk: who becomes thin, and how much is freed?"""
+    """Tiered topics keep less or more on disk: who is thin then, and how far can logs reach back?
+
+    What is longer is cut; nothing is longer than it is now until it has grown.
+    """
     if local_ms == UNKNOWN and local_bytes == UNKNOWN:
         raise WhatIfError("say a retention: --local-ms 1h, --local-bytes 10GiB, or both")
-    tell(retained(read(load(config)), local_ms, local_bytes), as_json, sys.stdout)
+    _answer(config, lambda fleets: retained(fleets, local_ms, local_bytes), as_json)
 
 
-def read(config: Config, within_s: float = _READ_S) -> list[Fleet]:
-    """The newest snapshot of every shard.
+def _answer(config: Any, question: Callable[[list[Fleet]], Answer], as_json: bool) -> None:
+    tell(question(read(load(config))), as_json, sys.stdout)
+
+
+def read(config: Config) -> list[Fleet]:
+    """The newest snapshot of every shard; says so if it is old.
 
     Raises:
         BusError: the bus cannot be read.
         WhatIfError: it does not hold a snapshot of every shard.
     """
-    view = View(config.cluster.name, config.bus.shards)
-    deadline = time.monotonic() + within_s
-    with bus.Reader(config, [bus.topics(config).snapshots], "beginning") as reader:
-        while not reader.caught_up():
-            for record in reader.poll(200):
-                view.take_snapshot(record.key, record.value)
-            if time.monotonic() > deadline:
-                raise WhatIfError(f"the snapshots were not read within {within_s:.0f} s")
-    picture = view.publish()
-    if picture.known_shards < config.bus.shards:
+    picture = snapshots.newest(config)
+    if picture.known_shards < picture.shards:
+        refused = "; ".join(f"{n} refused: {why}" for why, n in picture.snapshots_refused.items())
         raise WhatIfError(
-            f"{picture.known_shards} of {config.bus.shards} shards have told of themselves: "
-            "do the collector and the query run?"
+            f"{picture.known_shards} of {picture.shards} shards of cluster {config.cluster.name} "
+            f"have told of themselves: do collector and query run? {refused}".rstrip()
         )
+    if old := picture.why_not_up(time.time_ns() // 1_000_000):
+        click.echo(f"note: {old}", err=True)
     return [piece.fleet for piece in picture.pieces]
 
 
@@ -246,16 +250,25 @@ def thresholds(fleets: Sequence[Fleet], ms: int, size: int, shares: Iterable[flo
     )  # fmt: skip
 
 
-def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int) -> Answer:
+def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int, is_new: bool = False) -> Answer:
     """The answer to ``bootstrap``.
 
     Raises:
-        WhatIfError: the broker does not exist, or holds nothing.
+        WhatIfError: the broker does not exist, or is to be new and does.
     """
-    _check_broker(broker, _brokers(fleets))
-    found = reduce(add, (scenario.rejoin(fleet, broker) for fleet in fleets))
-    if not found.partitions:
-        raise WhatIfError(f"broker {broker} has no replica of a partition that is led")
+    others = [known for known in _brokers(fleets) if known != broker]
+    if not is_new:
+        _check_broker(broker, _brokers(fleets), "; --new asks of one that is not there yet")
+    elif broker in _brokers(fleets):
+        raise WhatIfError(f"broker {broker} is there already: leave --new away")
+    rows = [scenario.held_by(fleet, broker) for fleet in fleets]
+    what = "the replicas it has"
+    if not any(map(len, rows)):
+        rows = [scenario.fair_share(fleet, len(others)) for fleet in fleets]
+        what = "a fair share of all replicas"
+    found = reduce(
+        add, (scenario.rejoin(f, broker, of) for f, of in zip(fleets, rows, strict=True))
+    )
     ways: list[dict[str, Any]] = [
         {"feature": feature, "records": records, "bytes": round(size), "seconds": size / rate}
         for feature, records, size in (
@@ -263,15 +276,17 @@ def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int) -> Answer:
             ("off", found.records_off, found.bytes_off),
         )
     ]
-    line = (
-        f"Broker {broker} empty, {found.partitions} partitions: {found.cannot_start} could not "
-        f"start now with KIP-1023 on, of {found.unknown} the leader tells too little."
-    )
-    paths = ", ".join(f"{count} {path}" for path, count in found.paths)
+    lines = [
+        f"Broker {broker}, empty, copies {what}: {found.partitions} partitions. "
+        f"{found.without_source} have nobody to copy from; of {found.unknown} too little is known.",
+        f"With KIP-1023, {found.cannot_start} could not start now. Paths: "
+        + ", ".join(f"{count} {path}" for path, count in found.paths)
+        + ". Bytes are estimated by the leaders' local records.",
+    ]
+    counts = {name: value for name, value in asdict(found).items() if isinstance(value, int)}
     return Answer(
-        {"broker": broker, "partitions": found.partitions, "cannot_start": found.cannot_start,
-         "unknown": found.unknown, "paths": dict(found.paths), "ways": ways},
-        [line, f"Paths with it on: {paths}. Bytes are estimated by the leaders' local records."],
+        {"broker": broker, **counts, "paths": dict(found.paths), "ways": ways},
+        lines,
         ("KIP-1023", "records", "bytes", f"time at {_size(rate)}/s"),
         [(w["feature"], w["records"], _size(w["bytes"]), _span(int(w["seconds"] * 1000)))
          for w in ways],
@@ -280,16 +295,20 @@ def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int) -> Answer:
 
 def retained(fleets: Sequence[Fleet], local_ms: int, local_bytes: int) -> Answer:
     """The answer to ``retention``."""
-    found = reduce(
-        add, (scenario.retain(f, local_ms, local_bytes, f.observed_at_ms) for f in fleets)
-    )
-    data = {name: getattr(found, name) for name in found.__slots__}
+    changed = [
+        scenario.with_local_retention(fleet, local_ms, local_bytes, fleet.observed_at_ms)
+        for fleet in fleets
+    ]
+    now, then = (reduce(add, map(scenario.kept, of)) for of in (fleets, changed))
     return Answer(
-        data,
-        [f"{found.replicas} replicas of tiered topics; sizes as if each log were evenly dense."],
+        {"now": _finite(asdict(now)), "then": _finite(asdict(then))},
+        [f"{now.replicas} replicas of tiered topics; sizes as if each log were evenly dense."],
         ("", "now", "then"),
-        [("thin replicas", found.thin_before, found.thin_after),
-         ("local log", _size(found.bytes_before), _size(found.bytes_after))],
+        [("thin replicas", now.thin, then.thin),
+         ("... that stay thin", now.thin_for_good, then.thin_for_good),
+         ("local log", _size(now.bytes), _size(then.bytes)),
+         ("span kept, busiest", _reach(now.shortest_span_ms), _reach(then.shortest_span_ms)),
+         ("span kept, calmest", _reach(now.longest_span_ms), _reach(then.longest_span_ms))],
     )  # fmt: skip
 
 
@@ -321,9 +340,9 @@ def _brokers(fleets: Sequence[Fleet]) -> list[int]:
     return sorted({int(broker) for fleet in fleets for broker in fleet.brokers.broker})
 
 
-def _check_broker(broker: int, known: Sequence[int]) -> None:
+def _check_broker(broker: int, known: Sequence[int], hint: str = "") -> None:
     if broker not in known:
-        raise WhatIfError(f"there is no broker {broker}; brokers are {_listed(known)}")
+        raise WhatIfError(f"there is no broker {broker}; brokers are {_listed(known)}{hint}")
 
 
 def _listed(brokers: Iterable[int]) -> str:
@@ -340,6 +359,18 @@ def _size(value: int) -> str:
     unit = max((u for u in ("B", "KiB", "MiB", "GiB", "TiB") if value >= _UNITS_BYTES[u]),
                key=lambda u: _UNITS_BYTES[u], default="B")  # fmt: skip
     return f"{value / _UNITS_BYTES[unit]:.4g} {unit}"
+
+
+def _finite(told: dict[str, Any]) -> dict[str, Any]:
+    """As JSON has it: null where there is no limit, or nobody knows."""
+    return {name: value if math.isfinite(value) else None for name, value in told.items()}
+
+
+def _reach(span_ms: float) -> str:
+    """A span that may have no limit or be unknown."""
+    if math.isfinite(span_ms):
+        return _span(int(span_ms))
+    return "unknown" if math.isnan(span_ms) else "no limit"
 
 
 def _span(value_ms: int) -> str:

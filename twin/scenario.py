@@ -16,7 +16,14 @@ from twin.fleet import Array, Configs, Fleet, blank
 from twin.rules.balance import balanced, rack_names, racks_of, unreachable
 from twin.rules.bootstrap import Bootstrap, bootstrap, cannot_start
 from twin.rules.coverage import coverage, held_bytes, span_ms
-from twin.rules.election import LossOutcome, NextLeaders, effective_min_isr, leaders_without
+from twin.rules.election import (
+    LossOutcome,
+    NextLeaders,
+    acceptable,
+    effective_min_isr,
+    leaders_without,
+)
+from twin.rules.growth import bytes_per_record
 from twin.tables import (
     CLUSTER_WIDE,
     FLEET_CONFIGS,
@@ -33,7 +40,7 @@ from twin.tables import (
 class Loss:
     """What losing brokers does. [N] rows of the fleet that lose their leader, or end under min ISR.
 
-    ``isr`` counts who stays in sync; ``leaders`` are those after the loss, by both rules.
+    ``isr`` is its size once leaders are elected; ``leaders`` are those by both rules.
     """
 
     row: Array
@@ -61,14 +68,21 @@ def brokers_in(fleet: Fleet, racks: Collection[str]) -> list[int]:
 
 
 def lose(fleet: Fleet, brokers: Collection[int]) -> Loss:
-    """Fence those brokers at once."""
-    lost = np.isin(fleet.broker, list(brokers)) & fleet.present
+    """Fence those brokers at once.
+
+    Who cannot lead as it is counts as lost as well: the controller takes it out of the ISR when it
+    fences it, which a listing made earlier does not show yet. So losing more is never safer.
+    """
+    named = np.isin(fleet.broker, list(brokers)) & fleet.present
+    lost = named | (fleet.present & ~acceptable(fleet))
     described = fleet.described_at_ms != UNKNOWN
     in_isr = fleet.marked(Slot.IN_ISR) & fleet.present
-    isr, least = (in_isr & ~lost).sum(axis=1), effective_min_isr(fleet)
-    falls_short = (isr < least) & ((in_isr & lost).any(axis=1))
-    row = np.flatnonzero(described & ((lost & fleet.leads).any(axis=1) | falls_short))
     leaders = leaders_without(fleet, lost)
+    # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
+    isr = np.maximum((in_isr & ~lost).sum(axis=1), leaders.kafka != NO_BROKER)
+    least = effective_min_isr(fleet)
+    falls_short = (isr < least) & ((in_isr & named).any(axis=1))
+    row = np.flatnonzero(described & ((named & fleet.leads).any(axis=1) | falls_short))
     return Loss(
         row=row,
         leaders=NextLeaders(*(getattr(leaders, f.name)[row] for f in fields(NextLeaders))),
@@ -110,9 +124,7 @@ class Eligibility:
 
 def with_threshold(fleet: Fleet, local_log_ms: int, local_log_bytes: int, now_ms: int) -> Fleet:
     """The fleet with these thresholds for every topic (-1: off), judged anew."""
-    configs = fleet.configs
-    if CLUSTER_WIDE not in configs.topic:
-        configs = _with_cluster_row(configs)
+    configs = _with_cluster_row(fleet.configs)
     everywhere = configs.topic == CLUSTER_WIDE
     changed = replace(
         configs,
@@ -148,6 +160,7 @@ class Rejoin:
     """What an empty broker would copy, with the feature on and off. Unknown sizes are counted."""
 
     partitions: int
+    without_source: int  # nobody else can lead them: there is nothing to copy from
     cannot_start: int  # with the feature on
     unknown: int
     records_on: int
@@ -167,69 +180,129 @@ class Rejoin:
         return Rejoin(**sums, paths=tuple(sorted(paths.items())))
 
 
-def rejoin(fleet: Fleet, broker: int) -> Rejoin:
-    """If that broker came back empty: what it would copy of the partitions it is assigned to."""
-    held = ((fleet.broker == broker) & fleet.present).any(axis=1)
-    # What it leads itself is led by another by then, whose log is taken to be like its own.
-    rows = np.flatnonzero(held & (fleet.leader != NO_BROKER))
-    on, off = (_picked(bootstrap(fleet, feature), rows) for feature in (True, False))
-    paths = {path: int(count) for path, count in zip(*np.unique(on.path, return_counts=True),
-                                                     strict=True)}  # fmt: skip
+def held_by(fleet: Fleet, broker: int) -> NDArray[np.intp]:
+    """[N] rows of the partitions that are assigned to the broker."""
+    return np.flatnonzero(((fleet.broker == broker) & fleet.present).any(axis=1))
+
+
+def fair_share(fleet: Fleet, brokers: int) -> NDArray[np.intp]:
+    """[N] rows of which one more broker beside so many would take over a replica.
+
+    Every (brokers + 1)th replica, so the load of all topics is met evenly. There are no more
+    replicas of a partition than brokers, so no partition is met twice.
+    """
+    replicas = np.repeat(np.arange(len(fleet)), fleet.assigned)
+    return replicas[brokers :: brokers + 1]
+
+
+def rejoin(fleet: Fleet, broker: int, rows: NDArray[np.intp]) -> Rejoin:
+    """If that broker, empty, were to hold those partitions: what it would copy.
+
+    What it leads is led by another by then, whom Kafka's rule elects.
+    """
+    lost = (fleet.broker == broker) & fleet.present
+    led = replace(fleet, leader=leaders_without(fleet, lost).kafka)
+    has_source = led.leader[rows] != NO_BROKER
+    on, off = (_picked(bootstrap(led, feature), rows[has_source]) for feature in (True, False))
+    paths, counts = np.unique(on.path, return_counts=True)
     return Rejoin(
         partitions=len(rows),
+        without_source=int((~has_source).sum()),
         cannot_start=int(cannot_start(on.path).sum()),
         unknown=int((on.path == UNKNOWN).sum()),
         records_on=int(on.records[on.records > 0].sum()),
         records_off=int(off.records[off.records > 0].sum()),
         bytes_on=float(np.nansum(on.bytes)),
         bytes_off=float(np.nansum(off.bytes)),
-        paths=tuple((_path_name(path), count) for path, count in sorted(paths.items())),
+        paths=tuple(zip(map(_path_name, paths.tolist()), counts.tolist(), strict=True)),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
-    """What another local retention would leave on disk, and who would be thin by it."""
+class Kept:
+    """What local retention leaves on the disks of tiered topics, and who is thin by it."""
 
     replicas: int
-    thin_before: int
-    thin_after: int
-    bytes_before: int
-    bytes_after: int  # an estimate: a log is as dense everywhere
+    thin: int
+    thin_for_good: int  # retention deletes before a threshold is reached
+    bytes: int
+    # What a local log can come to span: that of the busiest partition, and of the calmest.
+    shortest_span_ms: float
+    longest_span_ms: float
 
-    def __add__(self, other: Retention) -> Retention:
-        return Retention(
-            *(getattr(self, f.name) + getattr(other, f.name) for f in fields(Retention))
+    def __add__(self, other: Kept) -> Kept:
+        return Kept(
+            replicas=self.replicas + other.replicas,
+            thin=self.thin + other.thin,
+            thin_for_good=self.thin_for_good + other.thin_for_good,
+            bytes=self.bytes + other.bytes,
+            shortest_span_ms=float(np.fmin(self.shortest_span_ms, other.shortest_span_ms)),
+            longest_span_ms=float(np.fmax(self.longest_span_ms, other.longest_span_ms)),
         )
 
 
-def retain(fleet: Fleet, local_ms: int, local_bytes: int, now_ms: int) -> Retention:
-    """Tiered topics keep no more than this on disk (UNKNOWN: as now). Nothing grows back."""
-    tiered = (fleet.topic_setting("remote_storage") == 1)[:, None] & fleet.present
+def kept(fleet: Fleet) -> Kept:
+    """What is kept of tiered topics as the fleet stands. Sizes leave out what nobody told."""
+    tiered = fleet.topic_setting("remote_storage") == 1
+    replicas = tiered[:, None] & fleet.present
+    thin = replicas & (fleet.coverage == Coverage.THIN)
+    held, spans = held_bytes(fleet), longest_span_ms(fleet)[tiered]
+    return Kept(
+        replicas=int(replicas.sum()),
+        thin=int(thin.sum()),
+        thin_for_good=int((thin & unreachable(fleet)[:, None]).sum()),
+        bytes=int(held[replicas & (held != UNKNOWN)].sum()),
+        shortest_span_ms=float(np.fmin.reduce(spans, initial=np.nan)),
+        longest_span_ms=float(np.fmax.reduce(spans, initial=np.nan)),
+    )
+
+
+def longest_span_ms(fleet: Fleet) -> NDArray[np.float64]:
+    """[P] what a local log can come to span: by time, or as fast as its bytes are written.
+
+    Infinite without a known limit; NaN where only bytes limit it and nobody knows how it grows.
+    """
+    kept_ms = fleet.topic_setting("local_retention_ms").astype(np.float64)
+    kept_bytes = fleet.topic_setting("local_retention_bytes").astype(np.float64)
+    rate = np.where(fleet.appended_per_s == UNKNOWN, np.nan, fleet.appended_per_s)
+    bytes_per_ms = np.where(rate == 0, 0.0, rate * bytes_per_record(fleet)) / 1000
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_bytes = np.where(bytes_per_ms == 0, np.inf, kept_bytes / bytes_per_ms)
+    by_bytes = np.where(kept_bytes < 0, np.inf, by_bytes)
+    by_ms = np.where(kept_ms < 0, np.inf, kept_ms)
+    is_unknown = np.isnan(by_bytes) & np.isinf(by_ms)
+    return np.where(is_unknown, np.nan, np.fmin(by_ms, by_bytes))
+
+
+def with_local_retention(fleet: Fleet, local_ms: int, local_bytes: int, now_ms: int) -> Fleet:
+    """The fleet once tiered topics keep so much on disk (UNKNOWN: as now), judged anew.
+
+    A log is taken to be evenly dense. What is longer is cut; what is shorter is still to grow.
+    """
     span, held = span_ms(fleet, now_ms), held_bytes(fleet)
     share = np.ones(span.shape)
     if local_ms != UNKNOWN:
-        too_old = tiered & (span > local_ms)
-        share = np.where(too_old, local_ms / np.maximum(span, 1), share)
+        share = np.where(span > local_ms, local_ms / np.maximum(span, 1), share)
     if local_bytes != UNKNOWN:
-        too_large = tiered & (held > local_bytes)
-        share = np.minimum(share, np.where(too_large, local_bytes / np.maximum(held, 1), 1.0))
-    after = replace(
+        fits = np.where(held > local_bytes, local_bytes / np.maximum(held, 1), 1.0)
+        share = np.minimum(share, fits)
+    share = np.where((fleet.topic_setting("remote_storage") == 1)[:, None], share, 1.0)
+    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (held, span))
+    fleet = _with_settings(fleet, local_retention_ms=local_ms, local_retention_bytes=local_bytes)
+    fleet = replace(
         fleet,
-        local_log_bytes=np.where(held == UNKNOWN, UNKNOWN, np.floor(held * share).astype(np.int64)),
-        local_start_timestamp_ms=np.where(
-            span == UNKNOWN, UNKNOWN, now_ms - np.floor(span * share).astype(np.int64)
-        ),
+        local_log_bytes=np.where(held == UNKNOWN, UNKNOWN, cut_bytes),
+        local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, now_ms - cut_ms),
     )
-    before_thin = tiered & (fleet.coverage == Coverage.THIN)
-    known = tiered & (held != UNKNOWN)
-    return Retention(
-        replicas=int(tiered.sum()),
-        thin_before=int(before_thin.sum()),
-        thin_after=int((tiered & (coverage(after, now_ms) == Coverage.THIN)).sum()),
-        bytes_before=int(held[known].sum()),
-        bytes_after=int(after.local_log_bytes[known].sum()),
-    )
+    return replace(fleet, coverage=coverage(fleet, now_ms))
+
+
+def _with_settings(fleet: Fleet, **values: int) -> Fleet:
+    """Those settings for every topic; UNKNOWN leaves one as it is."""
+    configs = _with_cluster_row(fleet.configs)
+    rows = len(configs.topic)
+    told = {n: np.full(rows, value, np.int64) for n, value in values.items() if value != UNKNOWN}
+    return replace(fleet, configs=replace(configs, **told))
 
 
 def _picked(found: Bootstrap, rows: NDArray[np.intp]) -> Bootstrap:
@@ -241,7 +314,9 @@ def _path_name(path: int) -> str:
 
 
 def _with_cluster_row(configs: Configs) -> Configs:
-    """With a row of the cluster-wide values, of which nobody has told."""
+    """With a row of the cluster-wide values, also where nobody has told of them."""
+    if CLUSTER_WIDE in configs.topic:
+        return configs
     columns = {}
     for column in FLEET_CONFIGS.columns:
         first = blank(column, 1)

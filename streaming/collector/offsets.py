@@ -251,7 +251,8 @@ def pending_upload_is(
     offset at the log end) and when the replica has not learnt what is tiered. Measured on 4.3.1.
     """
     tiered = last_tiered >= 0
-    all_tiered = tiered & (last_tiered + 1 == log_end)
+    # A log start above the tier moves the answer up to itself (fetchEarliestPendingUploadOffset).
+    all_tiered = tiered & (np.maximum(last_tiered + 1, log_start) == log_end)
     learning = tiered | ((local_start > log_start) & (log_start != UNKNOWN))
     return np.select(
         [~told, pending >= 0, ~tiered_told, all_tiered, learning],

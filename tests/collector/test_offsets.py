@@ -41,6 +41,7 @@ MISSING = Error(35)
         (Log(0, 400, 400, last_tiered=399, pending=-1), ALL),
         (Log(0, 400, 401, last_tiered=399, pending=-1), LEARNING),
         (Log(0, 400, 400, last_tiered=398, pending=-1), LEARNING),
+        (Log(400, 400, 400, last_tiered=18, pending=-1), ALL),  # what is above was deleted
         (Log(0, 7968, 8000, last_tiered=-1, pending=-1), LEARNING),
         (Log(0, 0, 40, last_tiered=-1, pending=-1), NOTHING),
         (Log(0, 0, 0, last_tiered=-1, pending=-1), NOTHING),

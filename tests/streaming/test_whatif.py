@@ -70,8 +70,8 @@ def test_what_cannot_be_asked_is_one_clear_line(arguments, why):
     [
         (lambda: lost([FLEET], [9], []), "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
         (lambda: lost([FLEET], [], ["az-z"]), "no broker is in rack 'az-z'; racks are .'az-a'"),
-        (lambda: bootstrapped([FLEET], 7, 1), "there is no broker 7"),
-        (lambda: bootstrapped([FLEET], 5, 1), "broker 5 has no replica"),
+        (lambda: bootstrapped([FLEET], 7, 1), "no broker 7; brokers are .*; --new asks of one"),
+        (lambda: bootstrapped([FLEET], 5, 1, is_new=True), "broker 5 is there already"),
     ],
 )
 def test_who_does_not_exist_is_said(ask, why):
@@ -125,6 +125,22 @@ def test_racks_are_lost_with_their_brokers_and_shards_are_joined():
     assert len(told.rows) == 4
 
 
-def test_rates_and_retention_are_told_in_units_a_person_reads():
-    assert bootstrapped([FLEET], 2, 100).rows[0][0] == "on"
-    assert retained([FLEET], 60_000, UNKNOWN).rows[0][0] == "thin replicas"
+def test_a_broker_that_has_nothing_and_a_new_one_take_over_a_fair_share():
+    many = a_fleet(*(Partition("t", n) for n in range(12)))
+    registered, new = bootstrapped([many], 5, 100), bootstrapped([many], 7, 100, is_new=True)
+    assert "Broker 5, empty, copies a fair share of all replicas: 7" in registered.lines[0]
+    assert "6 partitions" in new.lines[0]
+    assert [way["seconds"] for way in new.data["ways"]] == [60.0, 60.0]
+
+
+def test_a_broker_copies_the_replicas_it_has_unless_nobody_else_has_them():
+    told = bootstrapped([FLEET], 1, 100)
+    assert "Broker 1, empty, copies the replicas it has: 2 partitions. 1 have" in told.lines[0]
+    assert told.data["without_source"] == 1
+
+
+def test_retention_is_told_in_units_a_person_reads_and_without_limit_as_null():
+    rows = {row[0]: row[1:] for row in retained([FLEET], 60_000, UNKNOWN).rows}
+    assert rows["span kept, calmest"] == ("no limit", "1 m")
+    data = retained([FLEET], 60_000, UNKNOWN).data
+    assert (data["now"]["longest_span_ms"], data["then"]["longest_span_ms"]) == (None, 60_000)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from twin.fleet import Fleet
 from twin.rules.election import LossOutcome
 from twin.simulate import Shape, SimulatedShard
 from twin.step import step
-from twin.tables import NO_BROKER, UNKNOWN
+from twin.tables import NO_BROKER, UNKNOWN, PendingUpload
 
 MIB = 1 << 20
 HOUR_MS = 3_600_000
@@ -76,10 +77,43 @@ class TestLose:
             elr_enabled=fleet.configs.elr_enabled * 0 + int(elr),
             unclean_leader_election=fleet.configs.unclean_leader_election * 0 + int(unclean),
         )
-        fleet = replace(fleet, configs=configs)
-        few, many = (outcomes(fleet, brokers) for brokers in (lost, lost | more))
-        assert all(few.get(row, 0) <= worse for row, worse in many.items())
-        assert set(few) <= set(many)
+        assert_never_safer(replace(fleet, configs=configs), lost, lost | more)
+
+    @settings(max_examples=200, deadline=None)
+    @given(
+        marks=st.lists(st.sampled_from(["isr", "elr", "out"]), min_size=4, max_size=4),
+        offline=st.sets(st.integers(1, 4)), fenced=st.sets(st.integers(1, 4)),
+        leader=st.sampled_from([1, 2, 3, 4, NO_BROKER]), least=st.integers(1, 4),
+        last=st.sets(st.integers(1, 4), max_size=1), elr=st.booleans(), unclean=st.booleans(),
+        lost=st.sets(st.integers(1, 4)), more=st.sets(st.integers(1, 4)),
+    )  # fmt: skip
+    def test_losing_more_is_never_safer_also_in_states_that_no_controller_would_leave(
+        self, marks, offline, fenced, leader, least, last, elr, unclean, lost, more
+    ):
+        named = {mark: tuple(b for b in (1, 2, 3, 4) if marks[b - 1] == mark) for mark in marks}
+        part = Partition(
+            replicas=(1, 2, 3, 4), isr=named.get("isr", ()), elr=named.get("elr", ()),
+            last_known=tuple(last), offline=tuple(offline), leader=leader,
+        )  # fmt: skip
+        fleet = a_fleet(
+            part, fenced=tuple(fenced), min_insync_replicas=least, elr_enabled=int(elr),
+            unclean_leader_election=int(unclean),
+        )  # fmt: skip
+        assert_never_safer(fleet, lost, lost | more)
+
+    def test_a_replica_that_is_fenced_already_does_not_keep_the_isr_from_being_empty(self):
+        part = Partition(isr=(1, 2), elr=(3,), offline=(2,))
+        fleet = a_fleet(part, elr_enabled=1, min_insync_replicas=3)
+        found = scenario.lose(fleet, [1])
+        assert found.leaders.kafka.tolist() == [3]
+        assert found.leaders.kafka_outcome.tolist() == [LossOutcome.ELR]
+        assert found.isr.tolist() == [1]  # who is elected from the ELR is the ISR then
+
+
+def assert_never_safer(fleet: Fleet, fewer: set[int], more: set[int]) -> None:
+    few, many = (outcomes(fleet, brokers) for brokers in (fewer, more))
+    assert all(few.get(row, 0) <= worse for row, worse in many.items())
+    assert set(few) <= set(many)
 
 
 def outcomes(fleet: Fleet, brokers: set[int]) -> dict[int, int]:
@@ -125,30 +159,103 @@ class TestThresholds:
         assert scenario.eligibility(bare, UNKNOWN, MIB, NOW_MS).thin_replicas == 3
 
 
-def test_an_empty_broker_copies_less_with_the_feature():
-    from twin.tables import PendingUpload
-
-    log = Log(end=1_000, local_start=500, size_bytes=5_000, last_tiered=899, pending_upload=900,
-              reason=PendingUpload.KNOWN)  # fmt: skip
-    idle = Log(end=50, local_start=50, size_bytes=0, last_tiered=49,
-               reason=PendingUpload.ALL_TIERED)  # fmt: skip
-    parts = [Partition(number=0, log=log), Partition(number=1, log=idle),
-             Partition(number=2, replicas=(4, 5))]  # fmt: skip
-    found = scenario.rejoin(a_fleet(*parts, topics=TIERED), 2)
-    assert (found.partitions, found.cannot_start, found.unknown) == (2, 1, 0)
-    assert (found.records_on, found.records_off) == (100, 500)
-    assert (found.bytes_on, found.bytes_off) == (1_000, 5_000)
-    assert dict(found.paths) == {"from_pending_upload": 1, "stuck_idle": 1}
-    assert (found + found).partitions == 4
+LOG = Log(end=1_000, local_start=500, size_bytes=5_000, last_tiered=899, pending_upload=900,
+          reason=PendingUpload.KNOWN)  # fmt: skip
+IDLE = Log(end=50, local_start=50, size_bytes=0, last_tiered=49, reason=PendingUpload.ALL_TIERED)
 
 
-def test_less_retention_frees_disk_and_makes_replicas_thin():
-    part = Partition(log=Log(size_bytes=4 * MIB, started_ms=NOW_MS - 4 * HOUR_MS))
-    fleet = a_fleet(part, topics=TIERED, eligible_local_log_bytes=2 * MIB)
-    found = scenario.retain(fleet, HOUR_MS, UNKNOWN, NOW_MS)
-    assert (found.thin_before, found.thin_after) == (0, 3)
-    assert (found.bytes_before, found.bytes_after) == (12 * MIB, 3 * MIB)
-    assert scenario.retain(fleet, 8 * HOUR_MS, UNKNOWN, NOW_MS).bytes_after == 12 * MIB
-    assert scenario.retain(fleet, UNKNOWN, MIB, NOW_MS).bytes_after == 3 * MIB
-    untiered = a_fleet(part, eligible_local_log_bytes=2 * MIB)
-    assert scenario.retain(untiered, HOUR_MS, UNKNOWN, NOW_MS).replicas == 0
+class TestRejoin:
+    def test_an_empty_broker_copies_less_with_the_feature(self):
+        parts = [Partition(number=0, log=LOG), Partition(number=1, log=IDLE),
+                 Partition(number=2, replicas=(4, 5))]  # fmt: skip
+        fleet = a_fleet(*parts, topics=TIERED)
+        found = scenario.rejoin(fleet, 2, scenario.held_by(fleet, 2))
+        assert (found.partitions, found.cannot_start, found.unknown) == (2, 1, 0)
+        assert (found.records_on, found.records_off) == (100, 500)
+        assert (found.bytes_on, found.bytes_off) == (1_000, 5_000)
+        assert dict(found.paths) == {"from_pending_upload": 1, "stuck_idle": 1}
+        assert (found + found).partitions == 4
+
+    def test_it_copies_from_the_next_leader_what_it_led(self):
+        fleet = a_fleet(Partition(log=LOG, logs={2: replace(LOG, end=990)}), topics=TIERED)
+        found = scenario.rejoin(fleet, 1, scenario.held_by(fleet, 1))
+        assert found.records_on == 90
+
+    def test_what_nobody_else_holds_has_no_source(self):
+        fleet = a_fleet(Partition(replicas=(1,), log=LOG), topics=TIERED)
+        found = scenario.rejoin(fleet, 1, scenario.held_by(fleet, 1))
+        assert (found.partitions, found.without_source, found.unknown) == (1, 1, 0)
+        assert (found.records_on, found.bytes_off, found.paths) == (0, 0.0, ())
+
+    @given(factors=st.lists(st.integers(1, 5), min_size=1, max_size=30), brokers=st.integers(5, 9))
+    def test_a_newcomers_share_is_even_and_meets_no_partition_twice(self, factors, brokers):
+        parts = [
+            Partition(number=number, replicas=tuple(range(1, factor + 1)))
+            for number, factor in enumerate(factors)
+        ]
+        share = scenario.fair_share(a_fleet(*parts), brokers)
+        assert len(share) == sum(factors) // (brokers + 1)
+        assert len(set(share.tolist())) == len(share)
+
+
+class TestLocalRetention:
+    HELD = Log(size_bytes=4 * MIB, started_ms=NOW_MS - 4 * HOUR_MS)
+
+    def kept(self, ms: int = UNKNOWN, size: int = UNKNOWN, **config: int) -> scenario.Kept:
+        cluster = {"eligible_local_log_bytes": 2 * MIB, **config}
+        fleet = a_fleet(Partition(log=self.HELD), topics=TIERED, **cluster)
+        return scenario.kept(scenario.with_local_retention(fleet, ms, size, NOW_MS))
+
+    def test_less_time_frees_disk_and_makes_replicas_thin(self):
+        assert self.kept().thin == 0
+        found = self.kept(ms=HOUR_MS)
+        assert (found.replicas, found.thin, found.bytes) == (3, 3, 3 * MIB)
+        assert found.longest_span_ms == HOUR_MS
+
+    def test_fewer_bytes_shorten_the_span_as_well(self):
+        threshold = {"eligible_local_log_bytes": UNKNOWN, "eligible_local_log_ms": 2 * HOUR_MS}
+        assert self.kept(size=2 * MIB, **threshold).thin == 0  # exactly at the threshold
+        assert self.kept(size=2 * MIB - 1, **threshold).thin == 3
+
+    def test_more_than_there_is_changes_nothing_now(self):
+        assert self.kept(ms=8 * HOUR_MS).bytes == 12 * MIB
+
+    def test_who_is_thin_for_good_need_not_be_under_a_longer_retention(self):
+        part = Partition(log=Log(started_ms=NOW_MS - 1_000))
+        fleet = a_fleet(
+            part, eligible_local_log_ms=2 * HOUR_MS,
+            topics={"t": {"remote_storage": 1, "local_retention_ms": HOUR_MS}},
+        )  # fmt: skip
+        longer = scenario.with_local_retention(fleet, 3 * HOUR_MS, UNKNOWN, NOW_MS)
+        found = [scenario.kept(of) for of in (fleet, longer)]
+        assert [one.thin for one in found] == [3, 3]
+        assert [one.thin_for_good for one in found] == [3, 0]
+
+    def test_only_tiered_topics_keep_less(self):
+        fleet = a_fleet(Partition(log=self.HELD))
+        changed = scenario.with_local_retention(fleet, HOUR_MS, UNKNOWN, NOW_MS)
+        assert changed.local_log_bytes.tolist() == fleet.local_log_bytes.tolist()
+        assert scenario.kept(changed).replicas == 0
+
+    def test_how_far_a_log_can_reach_back_depends_on_how_fast_it_grows(self):
+        def after(seconds: int, end: int, since: Fleet | None = None) -> Fleet:
+            part = Partition(log=Log(end=end, size_bytes=end * 1_000))
+            return a_fleet(part, at_ms=NOW_MS + seconds * 1_000, since=since, topics=TIERED)
+
+        grows = after(10, 200, after(0, 100))  # 10 records of 1 kB a second
+        limited = scenario.with_local_retention(grows, UNKNOWN, 600_000, grows.observed_at_ms)
+        assert scenario.longest_span_ms(limited).tolist() == [60_000]
+        both = scenario.with_local_retention(grows, 5_000, 600_000, grows.observed_at_ms)
+        assert scenario.longest_span_ms(both).tolist() == [5_000]
+
+    @pytest.mark.parametrize(("size", "span"), [(UNKNOWN, np.inf), (MIB, np.nan)])
+    def test_a_span_has_no_limit_or_nobody_can_tell(self, size, span):
+        fleet = a_fleet(Partition(), topics=TIERED)  # one cycle gives no rate
+        changed = scenario.with_local_retention(fleet, UNKNOWN, size, NOW_MS)
+        np.testing.assert_equal(scenario.longest_span_ms(changed), [span])
+
+    def test_shards_add_up(self):
+        one = self.kept(ms=HOUR_MS)
+        none = scenario.kept(fleets.empty("c", 0, 1))
+        assert none + one + one == replace(one, replicas=6, thin=6, bytes=6 * MIB,
+                                           thin_for_good=2 * one.thin_for_good)  # fmt: skip

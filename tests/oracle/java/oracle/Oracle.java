@@ -24,13 +24,16 @@ public final class Oracle {
     private static Map<String, Evaluator> evaluators() throws IOException {
         Elections elections = new Elections();
         Lineages lineages = new Lineages();
+        Offsets offsets = new Offsets();
         return Map.of(
             "election", elections::kafka,
             "election_kip1303", elections::kip1303,
             "selector", Selectors::rackAware,
             "books", Replicas::books,
+            "offsets", offsets::offsets,
             "epochs", lineages::epochs,
             "epochs_filtered", lineages::filtered,
+            "uploads", lineages::uploads,
             "lineage", lineages::lineage);
     }
 

@@ -1,0 +1,90 @@
+"""``kafka-twin whatif`` on a real bus: nothing there yet, snapshots in parts, old ones behind."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streaming import bus
+from streaming.bus import Sender
+from streaming.cli import main
+from streaming.config import Bus, Cluster, Config
+from streaming.local.cluster import LocalCluster
+from tests.builders import Partition, a_fleet
+from twin import fleet as fleets
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
+    """A bus of its own for each test."""
+    return Config(
+        cluster=Cluster(name="c", bootstrap=cluster.bootstrap),
+        bus=Bus(prefix=request.node.name, shards=1, replication_factor=1),
+    )
+
+
+def ask(config: Config, *arguments: str) -> Result:
+    environment = {
+        "KAFKA_TWIN_CLUSTER_NAME": config.cluster.name,
+        "KAFKA_TWIN_CLUSTER_BOOTSTRAP": config.cluster.bootstrap,
+        "KAFKA_TWIN_BUS_PREFIX": config.bus.prefix,
+        "KAFKA_TWIN_BUS_SHARDS": str(config.bus.shards),
+    }
+    return CliRunner().invoke(main, ["whatif", *arguments], env=environment)
+
+
+def write(config: Config, fleet: fleets.Fleet, limit_bytes: int = 1 << 20) -> int:
+    """A snapshot of the only shard, as the query writes it; returns how many parts it took."""
+    parts = fleets.encode_parts(fleet, limit_bytes)
+    with Sender(config) as sender:
+        for part, message in enumerate(parts):
+            key = bus.key("c", 0) + (f"/{part}".encode() if part else b"")
+            sender.send(bus.topics(config).snapshots, key, message)
+        sender.flush(10_000)
+    return len(parts)
+
+
+def test_a_bus_that_does_not_exist_is_one_line(config: Config) -> None:
+    done = ask(config, "lose", "--broker", "1")
+    assert done.exit_code == 1
+    assert f"there is no topic {config.bus.prefix}.snapshots" in done.output
+    assert done.output.count("\n") == 1
+
+
+def test_a_bus_without_a_snapshot_is_one_line(config: Config) -> None:
+    bus.ensure_topics(config)
+    done = ask(config, "lose", "--broker", "1")
+    assert done.exit_code == 1
+    assert "0 of 1 shards of cluster c have told of themselves" in done.output
+    assert done.output.count("\n") == 1
+
+
+def test_the_newest_snapshot_is_asked_whole(config: Config) -> None:
+    bus.ensure_topics(config)
+    write(config, a_fleet(Partition(), at_ms=1_000_000_000_000))
+    now_ms = time.time_ns() // 1_000_000
+    fleet = a_fleet(*(Partition("t", n) for n in range(50)), at_ms=now_ms)
+    assert write(config, fleet, limit_bytes=10_000) > 1
+
+    done = ask(config, "lose", "--broker", "1", "--json")
+    assert done.exit_code == 0, done.output
+    assert done.stderr == ""
+    assert len(json.loads(done.stdout)["partitions"]) == 50
+
+    write(config, a_fleet(Partition(), at_ms=now_ms + 1))  # a shard that has shrunk to one part
+    done = ask(config, "lose", "--broker", "1", "--json")
+    assert len(json.loads(done.stdout)["partitions"]) == 1
+
+
+def test_an_old_snapshot_is_asked_and_said_to_be_old(config: Config) -> None:
+    bus.ensure_topics(config)
+    write(config, a_fleet(Partition(), at_ms=1_000_000_000_000))
+    done = ask(config, "bootstrap", "--broker", "2")
+    assert done.exit_code == 0, done.output
+    assert "s old: is the collector running?" in done.stderr
+    assert "Broker 2, empty" in done.stdout
