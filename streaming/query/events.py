@@ -52,3 +52,19 @@ def refused(shard_key: str, row: Any, refusal: FrameRefused) -> tuple[str, bytes
             "offset": row.offset,
         }
     )
+
+
+def state_discarded(shard_key: str, refusal: FrameRefused) -> tuple[str, bytes]:
+    """Key and value of a state that this version cannot read: it is built anew."""
+    return f"{shard_key}/state", msgspec.json.encode(
+        {
+            "id": f"state/{shard_key}/{refusal.reason}/{refusal.detail}",
+            "kind": "state_discarded",
+            "cluster": shard_key.rpartition("/")[0],
+            "at_ms": UNKNOWN,
+            "text": f"the state of {shard_key} was discarded and is built anew: {refusal}",
+            "reason": refusal.reason,
+            "detail": refusal.detail,
+            "key": shard_key,
+        }
+    )

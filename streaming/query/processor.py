@@ -7,11 +7,15 @@ observation's own, so a batch that Spark runs again says the same again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeVar
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import (
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    ValueState,
+)
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from streaming.query import events
@@ -23,6 +27,8 @@ from twin.fleet import Fleet
 from twin.frames import Frame, FrameRefused
 from twin.merge import merge
 from twin.step import step, step_archive
+
+T = TypeVar("T")
 
 _STATE = StructType([StructField("fleet", BinaryType(), nullable=False)])
 _ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
@@ -52,8 +58,7 @@ class TwinProcessor(StatefulProcessor):
             except FrameRefused as refusal:
                 yield self._event(*events.refused(shard_key, row, refusal))
 
-        held = self._state.get()
-        fleet = before = fleets.decode(bytes(held[0])) if held is not None else None
+        fleet = before = yield from self._decoded(shard_key, self._state, fleets.decode)
         for at_ms in sorted(cycles):
             hot = [entry for entry in cycles[at_ms] if entry[0].stamp.kind not in archives.KINDS]
             if not hot:
@@ -65,8 +70,7 @@ class TwinProcessor(StatefulProcessor):
             after, changes, refusals = _stepped(shard_key, known, hot)
             fleet = fleet if after is known else after
             yield from self._told(shard_key, changes, refusals)
-        fleet, changes, refusals = self._with_archive(shard_key, before, fleet, cycles)
-        yield from self._told(shard_key, changes, refusals)
+        fleet = yield from self._with_archive(shard_key, before, fleet, cycles)
         if fleet is None or fleet is before:
             return
         state = fleets.encode(fleet)
@@ -76,10 +80,23 @@ class TwinProcessor(StatefulProcessor):
         for part, message in enumerate([state] if whole else fleets.encode_parts(fleet)):
             yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
 
+    def _decoded(
+        self, shard_key: str, state: ValueState, decode: Callable[[bytes], T]
+    ) -> Generator[Row, None, T | None]:
+        """What a state holds. One of another version is told of and built anew, never fatal."""
+        held = state.get()
+        if held is None:
+            return None
+        try:
+            return decode(bytes(held[0]))
+        except FrameRefused as refusal:
+            yield self._event(*events.state_discarded(shard_key, refusal))
+            return None
+
     def _with_archive(
         self, shard_key: str, before: Fleet | None, fleet: Fleet | None,
         cycles: dict[int, list[tuple[Frame, Row]]],
-    ) -> tuple[Fleet | None, list[Change], list[tuple[Row, FrameRefused]]]:  # fmt: skip
+    ) -> Generator[Row, None, Fleet | None]:  # fmt: skip
         """The fleet after events of remote segments, whose state is only touched when it must be.
 
         That is when such events came, or when the fleet got partitions whose segments may have been
@@ -93,9 +110,9 @@ class TwinProcessor(StatefulProcessor):
         ]
         newcomers = fleet is not None and (before is None or len(fleet) > len(before))
         if not entries and not newcomers:
-            return fleet, [], []
-        held = self._archive.get()
-        archive = kept = archives.decode(bytes(held[0])) if held is not None else {}
+            return fleet
+        kept = yield from self._decoded(shard_key, self._archive, archives.decode)
+        archive = kept = {} if kept is None else kept
         usable, refusals = [], []
         for frame, row in entries:
             try:
@@ -113,7 +130,8 @@ class TwinProcessor(StatefulProcessor):
             fleet, archive, changes = step_archive(fleet, archive, usable)
         if archive is not kept:
             self._archive.update((archives.encode(archive),))
-        return fleet, changes, refusals
+        yield from self._told(shard_key, changes, refusals)
+        return fleet
 
     def _told(
         self, shard_key: str, changes: list[Change], refusals: list[tuple[Row, FrameRefused]]

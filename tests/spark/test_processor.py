@@ -184,3 +184,16 @@ def test_an_event_that_cannot_be_does_not_take_the_others_along():
 def test_events_of_another_number_of_shards_are_refused():
     tester = a_tester(shards=4)
     assert {e["reason"] for e in told(tester, *a_copy())[1]} == {"shard"}
+
+
+def test_a_state_of_another_version_is_told_of_and_built_anew():
+    tester = a_tester()
+    told(tester, *a_cycle())
+    for state in ("fleet", "archive"):
+        tester.updateValueState(state, "c/0", (b"from another version",))
+    snapshots, events = told(tester, *a_cycle(LATER_MS))
+    assert [len(f) for f in snapshots] == [1]
+    assert [e["kind"] for e in events] == ["state_discarded"] * 2
+    assert "built anew" in events[0]["text"]
+    _, events = told(tester, *a_cycle(LATER_MS + 5_000))
+    assert events == []
