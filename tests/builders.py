@@ -14,15 +14,19 @@ from twin.frames import Frame, Stamp
 from twin.simulate import rows
 from twin.step import step
 from twin.tables import (
+    BROKER_METRICS,
     BROKERS,
     CLUSTER_WIDE,
     CONFIGS,
     EPOCHS,
     FETCHES,
+    ISR_CHANGES,
     NOT_SET,
     PARTITIONS,
     REPLICAS,
     SEGMENTS,
+    SIGNALS,
+    TIER_STARTS,
     UNKNOWN,
     PendingUpload,
     Slot,
@@ -149,6 +153,58 @@ def fetches_frame(told: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> F
 
 
 @dataclass(frozen=True)
+class Moved:
+    """A replica that left an ISR, or joined it, as a log tells."""
+
+    at_ms: int
+    left: bool = True
+    broker: int = 2
+    leader: int = 1
+    caught_up_ms: int = UNKNOWN
+    end: int = UNKNOWN
+    leader_end: int = UNKNOWN
+    part: Partition = Partition()
+
+
+def isr_changes_frame(told: Sequence[Moved], at_ms: int = NOW_MS) -> Frame:
+    return _frame(
+        ISR_CHANGES, at_ms, {},
+        **_keys([(m.part.topic, m.part.id, m.part.number) for m in told]),
+        leader=_ints([m.leader for m in told]),
+        leader_epoch=_ints([UNKNOWN for _ in told]),
+        broker=_ints([m.broker for m in told]),
+        left=np.array([m.left for m in told], bool),
+        at_ms=_ints([m.at_ms for m in told]),
+        caught_up_at_ms=_ints([m.caught_up_ms for m in told]),
+        log_end_offset=_ints([m.end for m in told]),
+        leader_end_offset=_ints([m.leader_end for m in told]),
+    )  # fmt: skip
+
+
+def tier_starts_frame(part: Partition, told: Sequence[tuple[int, int, int]]) -> Frame:
+    """(broker, time, answer) of followers that ask leader 1 where the tier ends."""
+    return _frame(
+        TIER_STARTS, NOW_MS, {},
+        **_keys([(part.topic, part.id, part.number)] * len(told)),
+        leader=_ints([1 for _ in told]),
+        broker=_ints([broker for broker, *_ in told]),
+        at_ms=_ints([at_ms for _, at_ms, _ in told]),
+        pending_upload_offset=_ints([answer for *_, answer in told]),
+        error_code=_ints([0 for _ in told]),
+    )  # fmt: skip
+
+
+def signals_frame(told: Mapping[int, Mapping[str, float]], at_ms: int = NOW_MS) -> Frame:
+    """Signals by broker; those that are not named are absent."""
+    return _frame(
+        BROKER_METRICS, at_ms, {},
+        broker=_ints(list(told)),
+        measured_at_ms=_ints([at_ms for _ in told]),
+        **{n: np.array([s.get(n, np.nan) for s in told.values()], float) for n in SIGNALS},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Told:
     """An event of a remote segment; only the start of a copy tells its offsets."""
 
@@ -241,7 +297,7 @@ def a_fleet(
     return step(before, frames, at_ms)[0]
 
 
-def _frame(table: Table, at_ms: int, stamp: Mapping[str, Any], **columns: Any) -> Frame:
+def _frame(table: Table, at_ms: int, stamp: Mapping[str, Any], /, **columns: Any) -> Frame:
     said = {"cluster": "c", "shard": 0, "shards": 1, "cycle": at_ms % 1_000_000, **stamp}
     return Frame(Stamp(kind=table.kind, observed_at_ms=at_ms, **said), rows(table, **columns))
 

@@ -19,6 +19,12 @@ from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot, Verdict
 BROKER_EVENTS_SHARD: Final = 0
 """Every shard hears of every broker; one speaks of them."""
 
+_WOULD: Final = {
+    1: "; KIP-501 would have kept it",
+    0: "; KIP-501 would not have kept it",
+    UNKNOWN: "",
+}
+
 _RULE_OF_BIT: Final = [(int(rule.risk), rule) for rule in RULES]
 
 
@@ -53,6 +59,7 @@ def changes(before: Fleet, after: Fleet) -> list[Change]:
     told.partitions()
     if after.shard == BROKER_EVENTS_SHARD:
         told.brokers()
+        told.remote_reads()
     return told.heard
 
 
@@ -76,6 +83,7 @@ class _Teller:
             self._leaders(old, new)
             self._replicas(old, new)
             self._risks(old, new)
+        self._explained()
 
     def _created_and_deleted(self, old: Array, new: Array) -> None:
         if len(old) == len(self.before) and len(new) == len(self.after):
@@ -156,6 +164,20 @@ class _Teller:
             reasons.append("KIP-501 would have kept it")
         return f" ({'; '.join(reasons)})" if reasons else ""
 
+    def _explained(self) -> None:
+        """Shrinks that a log told of, once more is known of them than a poll could tell.
+
+        An ISR that shrinks and expands between two polls is told of here alone.
+        """
+        known = _judged(self.before)
+        for facts, row in _judged(self.after).items():
+            if facts in known:
+                continue
+            *_, leader, broker, at_ms, verdict, kept = facts
+            text = f"{{p}}: replica {broker} left the ISR of {leader}: {SENTENCE[Verdict(verdict)]}"
+            self._say(row, "isr_shrink_explained", text + _WOULD[kept], broker=broker,
+                      detail=f"{Verdict(verdict).name.lower()}/{kept}/{at_ms}")  # fmt: skip
+
     def _risks(self, old: Array, new: Array) -> None:
         was, now = self.before.risks[old], self.after.risks[new]
         for i in np.flatnonzero(was != now):
@@ -166,6 +188,18 @@ class _Teller:
                 elif closed & bit:
                     text = f"{{p}}: no longer {rule.name}"
                     self._say(new[i], "risk_closed", text, detail=rule.name)
+
+    def remote_reads(self) -> None:
+        """Brokers that began or ceased to read from remote storage for consumers."""
+        was, now = self.before.signals, self.after.signals
+        both, old, new = np.intersect1d(was.broker, now.broker, return_indices=True)
+        before, after = (s.of("remote_fetch_requests_per_s")[at]
+                         for s, at in ((was, old), (now, new)))  # fmt: skip
+        for i in np.flatnonzero((after > 0) & ~(before > 0)):
+            text = f"reads from remote storage for consumers: {after[i]:.3g} requests/s"
+            self._say_broker(int(both[i]), "remote_reads_began", text)
+        for i in np.flatnonzero((before > 0) & (after == 0)):
+            self._say_broker(int(both[i]), "remote_reads_ended", "reads from its own disk again")
 
     def brokers(self) -> None:
         """Brokers that came, went, were fenced, or stopped answering."""
@@ -213,6 +247,18 @@ class _Teller:
     def _say_broker(self, broker: int, kind: str, text: str) -> None:
         at_ms, cluster = self.after.observed_at_ms, self.after.cluster
         self.heard.append(Change(kind, at_ms, cluster, f"broker {broker} {text}", broker=broker))
+
+
+def _judged(fleet: Fleet) -> dict[tuple[Any, ...], int]:
+    """The shrinks that a log told of and of which more is known: what is known, and their row."""
+    of = fleet.shrinks
+    known = (of.verdict != Verdict.UNEXPLAINED) | (of.kept_by_solution_1 != UNKNOWN)
+    of = of.picked((of.told_at_ms != UNKNOWN) & known)
+    ids = fleet.topics.topic_id[fleet.topic_index[of.row]].tolist()
+    facts = (fleet.partition[of.row], of.leader, of.broker, of.told_at_ms, of.verdict,
+             of.kept_by_solution_1)  # fmt: skip
+    keys = zip(ids, *(column.tolist() for column in facts), strict=True)
+    return dict(zip(keys, of.row.tolist(), strict=True))
 
 
 def _common_rows(before: Fleet, after: Fleet) -> tuple[Array, Array]:

@@ -119,6 +119,7 @@ def _applied(table: Fetches, at: Array, fetch: dict[str, Array]) -> tuple[Fetche
     slowest = {
         "slow_arrived_at_ms": fetch["arrived_at_ms"],
         "slow_completed_at_ms": fetch["completed_at_ms"],
+        "slow_caught_up_at_ms": after.caught_up_at_ms,
         "slow_kept": np.where(known, kept, UNKNOWN),
     }
     values = {name: getattr(after, name) for name in _BOOKS}

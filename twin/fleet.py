@@ -20,7 +20,17 @@ from numpy.typing import NDArray
 
 from twin import frames, tables
 from twin.frames import Frame, FrameRefused, Stamp
-from twin.sparse import SPARSE, Fetches, Joins, Lineage, Pending, Shrinks, Sparse
+from twin.sparse import (
+    SPARSE,
+    Departures,
+    Fetches,
+    Joins,
+    Lineage,
+    Pending,
+    Shrinks,
+    Sparse,
+    Starts,
+)
 from twin.tables import CLUSTER_WIDE, NO_BROKER, NOT_SET, UNKNOWN, Slot
 
 Array = NDArray[Any]
@@ -70,6 +80,20 @@ class Brokers:
     answered_before_ms: Array
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Signals:
+    """[S] what brokers with a JMX exporter measure themselves, sorted by id."""
+
+    broker: Array
+    measured_at_ms: Array
+    value: Array  # [S, len(tables.SIGNALS)], NaN: absent
+
+    def of(self, name: str) -> Array:
+        """[S] one signal."""
+        column: Array = self.value[:, tables.SIGNALS.index(name)]
+        return column
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """How far the listing of the newest cycle has come: partitions disappear when it is whole."""
@@ -93,10 +117,13 @@ class Fleet:
     topics: Topics
     configs: Configs
     brokers: Brokers
+    signals: Signals
     pending: Pending
     joins: Joins
     shrinks: Shrinks
     fetches: Fetches
+    departures: Departures
+    starts: Starts
     lineage: Lineage
     # [P]
     topic_index: Array
@@ -242,6 +269,9 @@ def empty(cluster: str, shard: int, shards: int) -> Fleet:
         topics=Topics(np.zeros(0, object), np.zeros(0, object)),
         configs=Configs(*(blank(c, 0) for c in tables.FLEET_CONFIGS.columns)),
         brokers=Brokers(*(blank(c, 0) for c in tables.FLEET_BROKERS.columns)),
+        signals=Signals(
+            np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros((0, len(tables.SIGNALS)))
+        ),
         **rows,
     )
 
@@ -346,8 +376,15 @@ def decode(message: bytes) -> Fleet:
         topics=Topics(**columns["fleet.topics"]),
         configs=Configs(**columns["fleet.configs"]),
         brokers=Brokers(**columns["fleet.brokers"]),
+        signals=signals_of(columns["fleet.signals"]),
         **rows,
     )
+
+
+def signals_of(columns: dict[str, Array]) -> Signals:
+    """The columns of a table of signals."""
+    value = np.stack([columns[name] for name in tables.SIGNALS], axis=1)
+    return Signals(columns["broker"], columns["measured_at_ms"], value)
 
 
 def to_numpy(column: pa.ChunkedArray) -> Array:
@@ -393,6 +430,11 @@ def _frames(fleet: Fleet, part: int, parts: int) -> list[Frame]:
         "fleet.topics": _plain(fleet.topics),
         "fleet.configs": _plain(fleet.configs),
         "fleet.brokers": _plain(fleet.brokers),
+        "fleet.signals": {
+            "broker": fleet.signals.broker,
+            "measured_at_ms": fleet.signals.measured_at_ms,
+            **dict(zip(tables.SIGNALS, fleet.signals.value.T, strict=True)),
+        },
         "fleet.partitions": {
             **{name: getattr(fleet, name) for name in PARTITION_COLUMNS},
             "slots_used": used.sum(axis=1).astype(np.uint8),

@@ -33,7 +33,9 @@ from twin.hysteresis import still_pending
 from twin.rows import refuse_duplicate_rows, refuse_duplicates, rows_of, without
 from twin.rules.joining import as_left
 from twin.rules.replication import sampled_caught_up_at_ms
+from twin.signals import merge_signals, of_listed
 from twin.tables import CLUSTER_WIDE, CONFIGS, FLEET_REPLICAS, NO_BROKER, SAMPLE_COLUMNS, UNKNOWN
+from twin.told import merge_isr_changes, merge_tier_starts, of_late
 
 _BLANK: dict[str, Any] = {c.name: c.fill for c in FLEET_REPLICAS.columns}
 
@@ -71,6 +73,7 @@ def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
     end = fleet.of_leader(fleet.log_end_offset)
     end_at_ms = fleet.of_leader(fleet.sampled_at_ms)
     anchored = fleet.anchor_offset != UNKNOWN
+    departures, starts = of_late(fleet, at_ms)
     return replace(
         fleet,
         configs=_used_configs(fleet),
@@ -88,6 +91,9 @@ def _begin_cycle(fleet: Fleet, at_ms: int, cycle: int) -> Fleet:
         appended_before_per_s=fleet.appended_per_s,
         joins=as_left(fleet.joins),
         fetches=of_replicas(fleet),
+        departures=departures,
+        starts=starts,
+        signals=of_listed(fleet),
         risks_before=fleet.risks,
         pending=still_pending(fleet),
     )
@@ -348,7 +354,12 @@ def _with_guests(fleet: Fleet, row: Array, broker: Array) -> Fleet:
     return replace(fleet, broker=column)
 
 
-EVENTS: Final = {"fetches": merge_fetches}
+EVENTS: Final = {
+    "fetches": merge_fetches,
+    "isr_changes": merge_isr_changes,
+    "tier_starts": merge_tier_starts,
+    "broker_metrics": merge_signals,
+}
 """What belongs to no cycle: it comes when it happens, and its own times say what is news."""
 
 _MERGES = {

@@ -97,6 +97,7 @@ class Shrinks(Sparse):
     at_ms: Array
     seen_before_ms: Array
     back_at_ms: Array
+    told_at_ms: Array
     verdict: Array
     evidence: Array
     kept_by_solution_1: Array
@@ -118,7 +119,33 @@ class Fetches(Sparse):
     caught_up_at_ms: Array
     slow_arrived_at_ms: Array
     slow_completed_at_ms: Array
+    slow_caught_up_at_ms: Array
     slow_kept: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Departures(Sparse):
+    """Replicas that left the ISR lately, as logs of brokers told it."""
+
+    leader: Array
+    broker: Array
+    at_ms: Array
+    back_at_ms: Array
+    behind: Array
+    told_caught_up_at_ms: Array
+    kept_caught_up_at_ms: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Starts(Sparse):
+    """Followers that asked lately where the tier ends."""
+
+    broker: Array
+    leader: Array
+    at_ms: Array
+    pending_upload_offset: Array
+    error_code: Array
+    asked: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +172,8 @@ TABLE_OF: Final[dict[type[Sparse], Table]] = {
     Joins: tables.FLEET_JOINS,
     Shrinks: tables.FLEET_SHRINKS,
     Fetches: tables.FLEET_FETCHES,
+    Departures: tables.FLEET_DEPARTURES,
+    Starts: tables.FLEET_STARTS,
     Lineage: tables.FLEET_LINEAGE,
 }
 

@@ -25,6 +25,7 @@ from twin.rules.replication import caught_up_at_ms, in_sync
 from twin.rules.risks import seen
 from twin.rules.selection import cold_reads, out_of_range
 from twin.rules.shrinks import shrinks
+from twin.told import with_books
 
 
 def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet, list[Change]]:
@@ -81,6 +82,7 @@ def assess(fleet: Fleet, now_ms: int) -> Fleet:
     fleet = replace(fleet, in_sync=in_sync(fleet, now_ms), coverage=coverage(fleet, now_ms))
     fleet = replace(fleet, appended_per_s=appended_per_s(fleet))
     fleet = replace(fleet, joins=joins(fleet, now_ms))
+    fleet = replace(fleet, departures=with_books(fleet.departures, fleet.fetches))
     fleet = replace(fleet, shrinks=shrinks(fleet))
     leaders = next_leaders(fleet)
     fleet = replace(

@@ -150,7 +150,7 @@ class Column:
     dtype: pa.DataType
     meaning: str
     source: str = ""
-    fill: int | str | bytes | bool = UNKNOWN
+    fill: int | str | bytes | bool | float = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +326,98 @@ EPOCHS = Table(
     ),
 )
 
+ISR_CHANGES = Table(
+    "isr_changes",
+    1,
+    "One row a replica that left or joined an ISR, as a broker's log told it: an event.",
+    (
+        *_PARTITION_KEY,
+        Column("leader", _I32, "who led"),
+        Column("leader_epoch", _I32, "leader epoch, -1 if not told"),
+        Column("broker", _I32, "who left or joined"),
+        Column("left", pa.bool_(), "it left", fill=False),
+        Column("at_ms", _I64, "when, by the clock of the broker whose log tells it"),
+        Column("caught_up_at_ms", _I64, "when it was last caught up, by its leader's books",
+               "the leader's log, 'Shrinking ISR'"),
+        Column("log_end_offset", _I64, "its log end, by its leader's books"),
+        Column("leader_end_offset", _I64, "the leader's log end"),
+    ),
+)  # fmt: skip
+
+TIER_STARTS = Table(
+    "tier_starts",
+    1,
+    "One row a follower that asked its leader where the tier ends (KIP-1023): an event.",
+    (
+        *_PARTITION_KEY,
+        Column("leader", _I32, "who was asked"),
+        Column("broker", _I32, "who asked"),
+        Column("at_ms", _I64, "when"),
+        Column("pending_upload_offset", _I64, "the answer, -1 for none", "ListOffsets -6"),
+        Column("error_code", _I16, "Kafka error code of the answer, 0 if none", fill=0),
+    ),
+)
+
+_ABSENT = float("nan")
+
+_SIGNALS = tuple(
+    Column(name, _F64, meaning, source, fill=_ABSENT)
+    for name, meaning, source in (
+        ("fetch_follower_p99_ms", "slowest hundredth of followers' fetches, waiting included",
+         "RequestMetrics TotalTimeMs, FetchFollower"),
+        ("fetch_follower_local_p99_ms", "the same, time the leader worked on them",
+         "RequestMetrics LocalTimeMs, FetchFollower"),
+        ("fetch_follower_queue_p99_ms", "the same, time they waited for a request handler",
+         "RequestMetrics RequestQueueTimeMs, FetchFollower"),
+        ("fetch_consumer_p99_ms", "slowest hundredth of consumers' fetches",
+         "RequestMetrics TotalTimeMs, FetchConsumer"),
+        ("request_queue_size", "requests that wait for a handler",
+         "RequestChannel RequestQueueSize"),
+        ("request_handlers_idle_ratio", "share of time its request handlers have nothing to do",
+         "KafkaRequestHandlerPool RequestHandlerAvgIdlePercent, one minute"),
+        ("fetch_purgatory_size", "fetches that wait for records",
+         "DelayedOperationPurgatory PurgatorySize, Fetch"),
+        ("remote_copy_lag_bytes", "closed segments it has not uploaded, internal topics left out",
+         "BrokerTopicMetrics RemoteCopyLagBytes by topic"),
+        ("remote_copy_lag_segments", "their number",
+         "BrokerTopicMetrics RemoteCopyLagSegments by topic"),
+        ("remote_copy_errors_per_s", "uploads that failed",
+         "BrokerTopicMetrics RemoteCopyErrorsPerSec"),
+        ("remote_fetch_requests_per_s", "reads from remote storage for consumers",
+         "BrokerTopicMetrics RemoteFetchRequestsPerSec"),
+        ("remote_fetch_bytes_per_s", "bytes of these",
+         "BrokerTopicMetrics RemoteFetchBytesPerSec"),
+        ("remote_fetch_errors_per_s", "those that failed",
+         "BrokerTopicMetrics RemoteFetchErrorsPerSec"),
+        ("remote_reader_queue_size", "reads that wait for a reader thread",
+         "RemoteStorageThreadPool RemoteLogReaderTaskQueueSize"),
+        ("remote_reader_idle_ratio", "share of its reader threads that have nothing to do",
+         "RemoteStorageThreadPool RemoteLogReaderAvgIdlePercent"),
+        ("remote_read_mean_ms", "mean time of a read",
+         "RemoteLogManager RemoteLogReaderFetchRateAndTimeMs"),
+        ("aux_state_builds_per_s", "followers' starts at the tier, attempts included",
+         "BrokerTopicMetrics BuildRemoteLogAuxStateRequestsPerSec"),
+        ("aux_state_errors_per_s", "those that failed",
+         "BrokerTopicMetrics BuildRemoteLogAuxStateErrorsPerSec"),
+        ("isr_shrinks_per_s", "ISRs it shrank", "ReplicaManager IsrShrinksPerSec"),
+        ("isr_expands_per_s", "ISRs it expanded", "ReplicaManager IsrExpandsPerSec"),
+    )
+)  # fmt: skip
+
+SIGNALS: Final = tuple(column.name for column in _SIGNALS)
+"""What a broker measures of itself; NaN where it does not tell."""
+
+BROKER_METRICS = Table(
+    "broker_metrics",
+    1,
+    "One row a broker whose JMX exporter answered: what the broker measures itself; NaN: absent.",
+    (
+        Column("broker", _I32, "broker id"),
+        Column("measured_at_ms", _I64, "when it was asked"),
+        *_SIGNALS,
+    ),
+)
+
 _ARCHIVE_KEY = (
     Column("topic_id", _UUID, "topic id, 16 bytes"),
     Column("partition", _I32, "partition number"),
@@ -400,6 +492,13 @@ FLEET_BROKERS = Table(
         Column("answered_at_ms", _I64, "when it last answered"),
         Column("answered_before_ms", _I64, "when it had last answered before this cycle"),
     ),
+)
+
+FLEET_SIGNALS = Table(
+    "fleet.signals",
+    1,
+    "State: one row a broker that has a JMX exporter, sorted by id; NaN: absent.",
+    BROKER_METRICS.columns,
 )
 
 FLEET_PARTITIONS = Table(
@@ -498,7 +597,7 @@ FLEET_JOINS = Table(
 
 FLEET_SHRINKS = Table(
     "fleet.shrinks",
-    1,
+    2,
     "Findings: one row a replica that left the ISR lately, and why.",
     (
         _ROW,
@@ -507,6 +606,7 @@ FLEET_SHRINKS = Table(
         Column("at_ms", _I64, "when that was seen"),
         Column("seen_before_ms", _I64, "when it was last seen in the ISR"),
         Column("back_at_ms", _I64, "when it was seen in the ISR again"),
+        Column("told_at_ms", _I64, "when it left, if a broker's log told it"),
         Column("verdict", _I8, "who was to blame (Verdict)"),
         Column("evidence", _I32, "what speaks for it (Evidence bits)", fill=0),
         Column("kept_by_solution_1", _I8, "KIP-501's solution 1 would have kept it (tri-state)"),
@@ -517,7 +617,7 @@ FLEET_SHRINKS = Table(
 
 FLEET_FETCHES = Table(
     "fleet.fetches",
-    1,
+    2,
     "State: one row a follower whose fetches are known, as its leader keeps books on it.",
     (
         _ROW,
@@ -532,9 +632,41 @@ FLEET_FETCHES = Table(
                fill=0),
         Column("slow_arrived_at_ms", _I64, "when its slowest fetch of late arrived"),
         Column("slow_completed_at_ms", _I64, "when that was answered"),
+        Column("slow_caught_up_at_ms", _I64, "caught_up_at_ms as that fetch left it"),
         Column("slow_kept", _I8, "it asked for the leader end of the fetch before (tri-state)"),
     ),
 )  # fmt: skip
+
+FLEET_DEPARTURES = Table(
+    "fleet.departures",
+    1,
+    "State: one row a replica that left the ISR lately, as a broker's log told it.",
+    (
+        _ROW,
+        Column("leader", _I32, "who led"),
+        Column("broker", _I32, "who left"),
+        Column("at_ms", _I64, "when"),
+        Column("back_at_ms", _I64, "when it joined again, by a log"),
+        Column("behind", _I8, "the leader had more than it (tri-state)"),
+        Column("told_caught_up_at_ms", _I64, "when it was last caught up, as the leader says"),
+        Column("kept_caught_up_at_ms", _I64, "the same, by the books the twin keeps along"),
+    ),
+)
+
+FLEET_STARTS = Table(
+    "fleet.starts",
+    1,
+    "State: one row a follower that asked lately where the tier ends: its last question.",
+    (
+        _ROW,
+        Column("broker", _I32, "who asked"),
+        Column("leader", _I32, "who was asked"),
+        Column("at_ms", _I64, "when"),
+        Column("pending_upload_offset", _I64, "the answer, -1 for none"),
+        Column("error_code", _I16, "Kafka error code of the answer, 0 if none", fill=0),
+        Column("asked", _I32, "how often, with pauses of less than ten minutes", fill=0),
+    ),
+)
 
 FLEET_LINEAGE = Table(
     "fleet.lineage",
@@ -559,7 +691,19 @@ FLEET_LINEAGE = Table(
 )
 
 OBSERVATIONS: Final = {
-    t.kind: t for t in (BROKERS, PARTITIONS, REPLICAS, CONFIGS, FETCHES, SEGMENTS, EPOCHS)
+    t.kind: t
+    for t in (
+        BROKERS,
+        PARTITIONS,
+        REPLICAS,
+        CONFIGS,
+        FETCHES,
+        ISR_CHANGES,
+        TIER_STARTS,
+        SEGMENTS,
+        EPOCHS,
+        BROKER_METRICS,
+    )
 }
 ARCHIVE: Final = {t.kind: t for t in (ARCHIVE_PARTITIONS, ARCHIVE_SEGMENTS)}
 STATE: Final = {
@@ -569,12 +713,15 @@ STATE: Final = {
         FLEET_TOPICS,
         FLEET_CONFIGS,
         FLEET_BROKERS,
+        FLEET_SIGNALS,
         FLEET_PARTITIONS,
         FLEET_REPLICAS,
         FLEET_PENDING,
         FLEET_JOINS,
         FLEET_SHRINKS,
         FLEET_FETCHES,
+        FLEET_DEPARTURES,
+        FLEET_STARTS,
         FLEET_LINEAGE,
     )
 }

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from twin.fleet import Array, Fleet, empty
-from twin.rules import tiering
+from twin.rules import tiering, upload
 from twin.rules.balance import (
     NEVER,
     balanced,
@@ -123,6 +123,8 @@ def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Arra
     present = fleet.present
     size = held_bytes(fleet)
     sized = present & (size != UNKNOWN)
+    lag_bytes = upload.lag_bytes(fleet)
+    lags = ~np.isnan(lag_bytes) & (fleet.leader != NO_BROKER)
     # Losing the broker takes it out of the ISR: who is left must still be enough.
     needed = (
         present
@@ -133,7 +135,7 @@ def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Arra
     for broker in fleet.brokers.broker.tolist():
         for name in ("leaders", "replicas", "thin_replicas", "local_log_bytes",
                      "loss_under_min_isr_partitions", "cold_read_partitions",
-                     "isr_shrinks_recent"):  # fmt: skip
+                     "isr_shrinks_recent", "upload_lag_bytes"):  # fmt: skip
             told.broker[name, broker] = 0
         for rule in RULES:
             for outcome in LossOutcome:
@@ -143,6 +145,7 @@ def _of_brokers(fleet: Fleet, told: Totals, isr: Array, least: Array, thin: Arra
         ("replicas", fleet.broker[present], None),
         ("thin_replicas", fleet.broker[thin], None),
         ("local_log_bytes", fleet.broker[sized], size[sized]),
+        ("upload_lag_bytes", fleet.leader[lags], np.rint(lag_bytes[lags]).astype(np.int64)),
         ("loss_under_min_isr_partitions", fleet.broker[needed], None),
     ):
         for broker, count in _summed(brokers, weights):

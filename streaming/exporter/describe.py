@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from streaming.exporter import signals
 from streaming.exporter.partitions import partition_rows
 from streaming.exporter.plain import known, observed
 from streaming.exporter.view import Picture
@@ -132,6 +133,7 @@ def brokers(picture: Picture, now_ms: int) -> dict[str, Any]:
                 },
                 "loss_under_min_isr_partitions":
                     totals.broker["loss_under_min_isr_partitions", broker],
+                "signals": signals.of_broker(fleet, broker),
                 **observed(b.answered_at_ms[i], now_ms),
             }
         )  # fmt: skip

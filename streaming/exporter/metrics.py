@@ -17,6 +17,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from streaming.config import Exporter
+from streaming.exporter import signals
 from streaming.exporter.series import (
     Labels,
     escaped,
@@ -154,6 +155,8 @@ class Renderer:
             for (name, topic), count in totals.topic.items():
                 say(f"topic_{name}", count, topic=topic)
         racks = self._brokers(picture, say)
+        for name, value, labels in signals.samples(picture, racks):
+            say(name, value, **labels)
         for (name, broker), count in sorted(totals.broker.items()):
             say(f"broker_{name}", count, broker=broker, rack=racks.get(broker, ""))
         for (broker, rule, outcome), count in sorted(totals.loss.items()):

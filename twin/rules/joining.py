@@ -197,14 +197,29 @@ def _origin(
     was_empty = begins & (was_here | fleet.marked(Slot.ADDING)[row, slot])
     told = (local != UNKNOWN) & (leader_local != UNKNOWN)
     took = np.select(
-        [~told, local == 0, local > leader_local],
-        [UNKNOWN, JoinPath.FROM_ZERO, JoinPath.FROM_PENDING_UPLOAD],
+        [
+            _was_told_the_tier(fleet, row, fleet.broker[row, slot], local),
+            ~told,
+            local == 0,
+            local > leader_local,
+        ],
+        [JoinPath.FROM_PENDING_UPLOAD, UNKNOWN, JoinPath.FROM_ZERO, JoinPath.FROM_PENDING_UPLOAD],
         JoinPath.FROM_LOCAL_START,
     )
     return (
         np.where(was_empty, took, path).astype(np.int8),
         np.where(was_empty, local, np.where(begins, end, start)),
     )
+
+
+def _was_told_the_tier(fleet: Fleet, row: Array, broker: Array, local: Array) -> NDArray[np.bool_]:
+    """[N] its log begins where its leader lately told it that uploads are pending."""
+    of = fleet.starts
+    _, here, there = np.intersect1d(_key(row, broker), _key(of.row, of.broker), return_indices=True)
+    told = np.full(len(row), UNKNOWN, np.int64)
+    told[here] = of.pending_upload_offset[there]
+    began_there: NDArray[np.bool_] = (told > 0) & (told == local)
+    return began_there
 
 
 def _rate(records: Array, elapsed_ms: Array, measured: Array, average: Array) -> Array:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
 from twin.rules.election import acceptable
-from twin.sparse import Shrinks
+from twin.signals import fresh
+from twin.sparse import Departures, Shrinks
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, Evidence, Slot, Verdict
 
 WINDOW_MS: Final = 600_000
@@ -30,6 +31,12 @@ THRASH_SHRINKS: Final = 3
 
 SLOW_ANSWER_MS: Final = 1_000
 """Small requests are answered in a few milliseconds; followers wait half a second at the most."""
+
+CLOCKS_MS: Final = 2_000
+"""How far the clocks of brokers and collector may differ, when what both saw is put together."""
+
+RESUMED_MS: Final = 1_000
+"""A leader that goes on answers waiting fetches and shrinks ISRs within this time, in any order."""
 
 SLOW_FETCH_SHARE: Final = 0.5
 """Share of the lag limit that a fetch must have waited to have cost its follower the ISR.
@@ -48,15 +55,17 @@ SENTENCE: Final = {
 
 
 def shrinks(fleet: Fleet) -> Shrinks:
-    """The shrinks of the window: those seen before, and those of this cycle.
+    """The shrinks of the window: those seen before, those of this cycle, and those logs tell of.
 
-    This cycle's are made anew each time, so the order of its frames does not matter.
+    This cycle's are made anew each time, so the order of its frames does not matter; so are those
+    that only a log tells of.
     """
     now_ms = fleet.observed_at_ms
     known = fleet.shrinks
-    earlier = known.picked((known.at_ms < now_ms) & (now_ms - known.at_ms <= WINDOW_MS))
+    seen = known.picked(known.at_ms != known.told_at_ms)
+    earlier = seen.picked((seen.at_ms < now_ms) & (now_ms - seen.at_ms <= WINDOW_MS))
     table = _with_return(fleet, earlier).with_rows(_of_this_cycle(fleet))
-    return _with_pending_fetches(fleet, table)
+    return _with_pending_fetches(fleet, _with_told(fleet, table))
 
 
 def blamed(fleet: Fleet) -> NDArray[np.bool_]:
@@ -115,6 +124,7 @@ def _of_this_cycle(fleet: Fleet) -> Shrinks:
         at_ms=np.full(len(row), fleet.observed_at_ms),
         seen_before_ms=np.full(len(row), fleet.before_at_ms),
         back_at_ms=np.full(len(row), UNKNOWN, np.int64),
+        told_at_ms=np.full(len(row), UNKNOWN, np.int64),
         verdict=_verdict(evidence),
         evidence=evidence,
         kept_by_solution_1=_known_kept(fleet, row, broker),
@@ -139,7 +149,12 @@ def _evidence(fleet: Fleet, row: Array, slot: Array, leader: Array) -> NDArray[n
     broker = fleet.broker[row, slot]
     brokers = fleet.brokers
     silent = brokers.broker[~brokers.answered]
-    slow = brokers.broker[brokers.answered & (brokers.answered_in_ms >= SLOW_ANSWER_MS)]
+    works_slowly = [
+        fresh(fleet, name, fleet.observed_at_ms) >= SLOW_ANSWER_MS  # NaN is not
+        for name in ("fetch_follower_local_p99_ms", "fetch_follower_queue_p99_ms")
+    ]
+    answers_slowly = brokers.answered & (brokers.answered_in_ms >= SLOW_ANSWER_MS)
+    slow = brokers.broker[np.any([answers_slowly, *works_slowly], axis=0)]
     # A leader that was silent a cycle ago, and is back, has been silent.
     before_ms = brokers.answered_before_ms
     paused = brokers.broker[(before_ms != UNKNOWN) & (before_ms < fleet.before_at_ms)]
@@ -213,6 +228,61 @@ def _handover(fleet: Fleet, row: Array) -> tuple[NDArray[np.int32], NDArray[np.i
     return to.astype(np.int32), thin.astype(np.int8)
 
 
+def _with_told(fleet: Fleet, polled: Shrinks) -> Shrinks:
+    """The polled shrinks with what logs tell of them, and those that no poll saw.
+
+    An ISR that shrinks and expands between two polls is seen by nobody else.
+    """
+    told = fleet.departures
+    if not len(told):
+        return polled
+    departure, shrink = _pairs(_key(told.row, told.broker), _key(polled.row, polled.broker))
+    at_ms = told.at_ms[departure]
+    same = (at_ms >= polled.seen_before_ms[shrink] - CLOCKS_MS) & (
+        at_ms <= polled.at_ms[shrink] + CLOCKS_MS
+    )
+    departure, shrink = departure[same], shrink[same]
+    told_at_ms, evidence = polled.told_at_ms.copy(), polled.evidence.copy()
+    told_at_ms[shrink] = told.at_ms[departure]
+    evidence[shrink] |= np.where(told.behind[departure] == 1, np.int32(Evidence.FOLLOWER_BEHIND), 0)
+    polled = replace(polled, told_at_ms=told_at_ms, evidence=evidence, verdict=_verdict(evidence))
+    unseen = _only_told(fleet, told.picked(~np.isin(np.arange(len(told)), departure)))
+    return polled.with_rows(unseen)
+
+
+def _only_told(fleet: Fleet, told: Departures) -> Shrinks:
+    """Shrinks of which only a log tells, with what earlier steps found out about them."""
+    known = fleet.shrinks.picked(fleet.shrinks.at_ms == fleet.shrinks.told_at_ms)
+    here, there = _pairs(_key(told.row, told.broker), _key(known.row, known.broker))
+    same = told.at_ms[here] == known.at_ms[there]
+    here, there = here[same], there[same]
+    behind = np.int32(Evidence.FOLLOWER_BEHIND)
+    evidence = np.where(told.behind == 1, behind, np.int32(0)).astype(np.int32)
+    evidence[here] |= known.evidence[there]
+    kept = np.full(len(told), UNKNOWN, np.int8)
+    kept[here] = known.kept_by_solution_1[there]
+    handover_to, handover_thin = _handover(fleet, told.row)
+    handover_to[here], handover_thin[here] = known.handover_to[there], known.handover_thin[there]
+    in_isr = fleet.marked(Slot.IN_ISR)[told.row] & (fleet.broker[told.row] == told.broker[:, None])
+    listed_since = fleet.described_at_ms[told.row] > told.at_ms
+    back = np.where(in_isr.any(axis=1) & listed_since, fleet.observed_at_ms, UNKNOWN)
+    back[here] = np.where(known.back_at_ms[there] != UNKNOWN, known.back_at_ms[there], back[here])
+    return Shrinks(
+        row=told.row,
+        leader=told.leader,
+        broker=told.broker,
+        at_ms=told.at_ms,
+        seen_before_ms=told.at_ms,
+        back_at_ms=np.where(told.back_at_ms != UNKNOWN, told.back_at_ms, back),
+        told_at_ms=told.at_ms,
+        verdict=_verdict(evidence),
+        evidence=evidence,
+        kept_by_solution_1=kept,
+        handover_to=handover_to,
+        handover_thin=handover_thin,
+    )
+
+
 def _with_return(fleet: Fleet, of: Shrinks) -> Shrinks:
     """Earlier shrinks, with the time at which a replica was first seen back in the ISR."""
     if not len(of):
@@ -240,19 +310,30 @@ def _with_pending_fetches(fleet: Fleet, of: Shrinks) -> Shrinks:
     order = np.argsort(book_key)
     at = order[np.minimum(np.searchsorted(book_key, key, sorter=order), len(order) - 1)]
     has_books = (book_key[at] == key) & (books.leader[at] == of.leader)
-    spans = (books.slow_arrived_at_ms[at] < of.at_ms) & (
-        books.slow_completed_at_ms[at] > of.seen_before_ms
-    )
+    told = of.told_at_ms != UNKNOWN
+    from_ms = np.where(told, of.told_at_ms - RESUMED_MS, of.seen_before_ms)
+    until_ms = np.where(told, of.told_at_ms, of.at_ms)
+    spans = (books.slow_arrived_at_ms[at] < until_ms) & (books.slow_completed_at_ms[at] > from_ms)
     waited_ms = books.slow_completed_at_ms[at] - books.slow_arrived_at_ms[at]
     long = waited_ms >= SLOW_FETCH_SHARE * lag_max_ms
     waited = has_books & spans & long & (books.slow_kept[at] == 1)
-    heard_on = (books.slow_arrived_at_ms[at] < of.at_ms) & (books.fetched_at_ms[at] >= of.at_ms)
+    heard_on = (books.slow_arrived_at_ms[at] < until_ms) & (books.fetched_at_ms[at] >= until_ms)
     none_such = ~long | (spans & (books.slow_kept[at] == 0))
     kept = np.where(waited, 1, np.where(has_books & heard_on & none_such, 0, UNKNOWN))
     kept = np.maximum(of.kept_by_solution_1, kept).astype(np.int8)
     pending = np.where(kept == 1, np.int32(Evidence.FETCH_WAS_PENDING), np.int32(0))
     evidence = np.bitwise_or(of.evidence, pending).astype(np.int32)
     return replace(of, kept_by_solution_1=kept, evidence=evidence, verdict=_verdict(evidence))
+
+
+def _pairs(one: Array, other: Array) -> tuple[Array, Array]:
+    """[M] all pairs of equal keys, as indices into both."""
+    order = np.argsort(other, kind="stable")
+    first = np.searchsorted(other, one, "left", sorter=order)
+    count = np.searchsorted(other, one, "right", sorter=order) - first
+    here = np.repeat(np.arange(len(one)), count)
+    nth = np.arange(len(here)) - np.repeat(np.cumsum(count) - count, count)
+    return here, order[first[here] + nth]
 
 
 def _key(row: Array, broker: Array) -> NDArray[np.int64]:
