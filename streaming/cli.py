@@ -16,11 +16,13 @@ import click
 
 from streaming.config import Config, ConfigError, load
 from streaming.local.commands import cluster
+from streaming.tap.commands import tap
 from streaming.whatif import whatif
 
 USER_ERRORS: Final = ("ConfigError", "BusError", "JarError", "QueryFailed", "ClusterError",
                       "CollectorError", "ExporterError", "UnsupportedSetting", "CheckFailed",
-                      "ClientError", "DemoFailed", "WhatIfError")  # fmt: skip
+                      "ClientError", "DemoFailed", "WhatIfError", "TapError",
+                      "SwitchError")  # fmt: skip
 """Exceptions whose message is meant for the person at the terminal."""
 
 
@@ -172,4 +174,5 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int,
 
 
 main.add_command(cluster)
+main.add_command(tap)
 main.add_command(whatif)

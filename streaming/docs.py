@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twin.metrics import METRICS
+from twin.metrics import METRICS, TAP_METRICS, Metric
 from twin.rules.election import LossOutcome
 from twin.rules.risks import RULES
 from twin.tables import ALL, Table
@@ -39,10 +39,15 @@ def metrics() -> str:
             "| metric | type | labels | meaning |",
             "|---|---|---|---|",
         ]
-        for metric in METRICS:
-            if metric.level == level:
-                labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"
-                lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")
+        lines += [_metric(metric) for metric in METRICS if metric.level == level]
+    lines += [
+        "",
+        "## Of `kafka-twin tap --metrics-port`",
+        "",
+        "| metric | type | labels | meaning |",
+        "|---|---|---|---|",
+        *map(_metric, TAP_METRICS),
+    ]
     lines += ["", "## Values of labels", "", "`outcome`, best first: "]
     lines[-1] += ", ".join(f"`{outcome.name.lower()}`" for outcome in LossOutcome) + "."
     lines += [
@@ -63,6 +68,11 @@ def metrics() -> str:
         for rule in RULES
     ]
     return "\n".join(lines) + "\n"
+
+
+def _metric(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
 
 
 def tables() -> str:

@@ -6,7 +6,7 @@ to back. Encoding asserts what decoding checks again: a frame that left us is on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -129,6 +129,20 @@ def decode(message: bytes) -> list[Frame]:
 def join(parts: Iterable[bytes]) -> bytes:
     """Several encoded frames as one message."""
     return b"".join(parts)
+
+
+def packed(encoded: Sequence[bytes], limit_bytes: int = MAX_FRAME_BYTES) -> Iterator[bytes]:
+    """Frames joined to as few messages as keep each below the limit, in order."""
+    batch: list[bytes] = []
+    size = 0
+    for frame in encoded:
+        if batch and size + len(frame) > limit_bytes:
+            yield join(batch)
+            batch, size = [], 0
+        batch.append(frame)
+        size += len(frame)
+    if batch:
+        yield join(batch)
 
 
 def _part(rows: pa.Table, part: int, step: int) -> pa.Table:

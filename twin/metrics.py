@@ -221,4 +221,15 @@ METRICS: Final = (
     _replica("lag_records", "Records it is behind its leader."),
 )  # fmt: skip
 
+TAP_METRICS: Final = (
+    _counter("tap_lines", "Lines read from the broker's logs.", "broker"),
+    _counter("tap_rows", "Rows made of them, by table.", "broker", "table"),
+    _counter("tap_refused", "Lines that should tell something and cannot be read.",
+             "broker", "reason"),
+    _counter("tap_dropped",
+             "What was not sent: rows, rows of an unknown_topic, messages.", "broker", "what"),
+    _counter("tap_skipped_bytes", "Bytes of logs not read, since they came too fast.", "broker"),
+)  # fmt: skip
+"""Served by ``kafka-twin tap --metrics-port``, not by the exporter."""
+
 BY_NAME: Final = {metric.name: metric for metric in METRICS}

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from streaming.bus import shard_of
 from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector, Pace, Told
-from streaming.collector.observation import Messages, Observation, packed
+from streaming.collector.observation import Messages, Observation
 from streaming.config import Bus, Config
 from streaming.config import Collector as CollectorSection
 from tests.collector.fake_broker import (
@@ -313,9 +313,9 @@ def test_topic_and_id_have_the_same_dictionary_indices(ask: Asker) -> None:
 
 
 def test_frames_are_joined_as_far_as_they_fit() -> None:
-    assert list(packed([b"aa", b"bb", b"c", b"dddd", b"e"], 5)) == [b"aabbc", b"dddde"]
-    assert list(packed([b"aaaaaa", b"b"], 5)) == [b"aaaaaa", b"b"]
-    assert list(packed([], 5)) == []
+    assert list(frames.packed([b"aa", b"bb", b"c", b"dddd", b"e"], 5)) == [b"aabbc", b"dddde"]
+    assert list(frames.packed([b"aaaaaa", b"b"], 5)) == [b"aaaaaa", b"b"]
+    assert list(frames.packed([], 5)) == []
 
 
 # ---------------------------------------------------------------- pace and log
