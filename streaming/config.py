@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -58,6 +59,9 @@ class Collector(_Section, frozen=True):
     timestamps: bool = True
     include_topics: str = ".*"
     exclude_topics: str = ""
+    metrics_url: str = ""
+    metrics_interval_ms: int = 15_000
+    metrics_urls: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class TopicThreshold(_Section, frozen=True):
@@ -86,6 +90,7 @@ class Query(_Section, frozen=True):
     state_partitions: int = 2
     driver_memory: str = "1g"
     max_offsets_per_trigger: int = 10_000
+    remote_log_metadata: bool = True
 
 
 class Exporter(_Section, frozen=True):
@@ -184,7 +189,7 @@ def _convert(data: dict[str, Any], origin: str) -> Config:
 def _environment_names() -> Iterator[tuple[str, str, str, Any]]:
     for section in msgspec.structs.fields(Config):
         for field in msgspec.structs.fields(section.type):
-            if field.name not in ("client", "topics"):
+            if field.name not in ("client", "topics", "metrics_urls"):
                 yield (
                     f"{PREFIX}{section.name}_{field.name}".upper(),
                     section.name,
@@ -234,6 +239,17 @@ def _check(config: Config, origin: str) -> None:
     for key, pattern in (("include_topics", c.collector.include_topics),
                          ("exclude_topics", c.collector.exclude_topics)):  # fmt: skip
         need(_compiles(pattern), f"collector.{key}", f"{pattern!r} is not a regular expression")
+    need(c.collector.metrics_interval_ms >= 200, "collector.metrics_interval_ms",
+         "must be at least 200")  # fmt: skip
+    for broker in c.collector.metrics_urls:
+        need(re.fullmatch(r"0|[1-9][0-9]*", broker) is not None, "collector.metrics_urls",
+             f"{broker!r} is not the id of a broker")  # fmt: skip
+    urls = {f"metrics_urls.{broker}": url for broker, url in c.collector.metrics_urls.items()}
+    if c.collector.metrics_url:
+        urls["metrics_url"] = c.collector.metrics_url
+    for key, url in urls.items():
+        need(_is_url(url), f"collector.{key}",
+             f"{url!r} is not like http://{{host}}:7071/metrics")  # fmt: skip
     for i, topic in enumerate(c.eligibility.topics):
         key = f"eligibility.topics[{i}]"
         need(bool(topic.name) != bool(topic.pattern), key, "needs either name or pattern")
@@ -254,6 +270,23 @@ def _check(config: Config, origin: str) -> None:
          "must be at least bus.shards")  # fmt: skip
     need(0 <= c.exporter.port < 65536, "exporter.port", "must be 0 to 65535")
     need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
+
+
+def _is_url(text: str) -> bool:
+    """A URL once {host}, {port} and {broker} are filled in."""
+    filled = re.sub(r"\{(host|port|broker)\}", "1", text)
+    try:
+        url = urlsplit(filled)
+        return (
+            url.scheme in ("http", "https")
+            and bool(url.hostname)
+            and url.port != 0
+            and url.username is None  # it would be shown, and it is not sent
+            and re.search(r"[\s{}]", filled) is None
+            and filled.isascii()
+        )
+    except ValueError:
+        return False
 
 
 def _compiles(pattern: str) -> bool:

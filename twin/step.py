@@ -44,7 +44,10 @@ def step(fleet: Fleet, observation: Sequence[Frame], now_ms: int) -> tuple[Fleet
         merged = merge(merged, frame)
     if merged is fleet:
         return fleet, []
-    if all(frame.stamp.kind in EVENTS for frame in observation):
+    if all(
+        frame.stamp.kind in EVENTS or frame.stamp.observed_at_ms < fleet.observed_at_ms
+        for frame in observation
+    ):
         now_ms = merged.observed_at_ms  # events bring no new time: samples are not older for them
     after = assess(merged, now_ms)
     return after, changes(fleet, after)

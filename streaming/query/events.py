@@ -40,14 +40,15 @@ def refused(shard_key: str, row: Any, refusal: FrameRefused) -> tuple[str, bytes
     """Key and value of an observation that could not be used: where it stands, and why."""
     return f"{shard_key}/refused", msgspec.json.encode(
         {
-            "id": f"refused/{row.partition}/{row.offset}/{refusal.reason}",
+            "id": f"refused/{row.topic}/{row.partition}/{row.offset}/{refusal.reason}",
             "kind": "observation_refused",
             "cluster": shard_key.rpartition("/")[0],
             "at_ms": row.timestamp_ms,
-            "text": f"observation {row.partition}:{row.offset} was refused: {refusal}",
+            "text": f"{row.topic} {row.partition}:{row.offset} was refused: {refusal}",
             "reason": refusal.reason,
             "detail": refusal.detail,
             "key": shard_key,
+            "topic": row.topic,
             "partition": row.partition,
             "offset": row.offset,
         }

@@ -25,8 +25,9 @@ from twin import frames
 from twin.changes import Change
 from twin.fleet import Fleet
 from twin.frames import Frame, FrameRefused
-from twin.merge import merge
+from twin.merge import EVENTS, merge
 from twin.step import step, step_archive
+from twin.tables import UNKNOWN
 
 T = TypeVar("T")
 
@@ -48,29 +49,39 @@ class TwinProcessor(StatefulProcessor):
     def handleInputRows(  # noqa: N802 - Spark's name
         self, key: Any, rows: Iterator[Row], timerValues: Any  # noqa: ARG002, N803
     ) -> Iterator[Row]:  # fmt: skip
-        """Rows of one shard: (key, value, partition, offset, timestamp_ms), as Kafka had them."""
+        """Rows of one shard, as ``remote_metadata.SCHEMA`` has them."""
         shard_key = key[0]
         cycles: dict[int, list[tuple[Frame, Row]]] = defaultdict(list)
+        happened: list[tuple[Frame, Row]] = []  # events, which belong to no cycle
+        of_segments: list[tuple[Frame, Row]] = []
         for row in rows:
             try:
+                if row.refused:
+                    raise FrameRefused(*row.refused.split(": ", 1))
                 for frame in frames.decode(bytes(row.value)):
-                    cycles[frame.stamp.observed_at_ms].append((frame, row))
+                    kind, at_ms = frame.stamp.kind, frame.stamp.observed_at_ms
+                    if kind in archives.KINDS:
+                        of_segments.append((frame, row))
+                    elif kind in EVENTS:
+                        happened.append((frame, row))
+                    else:
+                        cycles[at_ms].append((frame, row))
             except FrameRefused as refusal:
                 yield self._event(*events.refused(shard_key, row, refusal))
 
         fleet = before = yield from self._decoded(shard_key, self._state, fleets.decode)
+        # A step costs the same for one event as for all: they go with the newest cycle.
+        if happened:
+            cycles[max(cycles, default=UNKNOWN)] += happened
         for at_ms in sorted(cycles):
-            hot = [entry for entry in cycles[at_ms] if entry[0].stamp.kind not in archives.KINDS]
-            if not hot:
-                continue
-            stamp = hot[0][0].stamp
+            stamp = cycles[at_ms][0][0].stamp
             known = fleet
             if known is None:  # a shard without partitions is known, and falsy
                 known = fleets.empty(stamp.cluster, stamp.shard, self._shards)
-            after, changes, refusals = _stepped(shard_key, known, hot)
+            after, changes, refusals = _stepped(shard_key, known, cycles[at_ms])
             fleet = fleet if after is known else after
             yield from self._told(shard_key, changes, refusals)
-        fleet = yield from self._with_archive(shard_key, before, fleet, cycles)
+        fleet = yield from self._with_archive(shard_key, before, fleet, of_segments)
         if fleet is None or fleet is before:
             return
         state = fleets.encode(fleet)
@@ -95,19 +106,17 @@ class TwinProcessor(StatefulProcessor):
 
     def _with_archive(
         self, shard_key: str, before: Fleet | None, fleet: Fleet | None,
-        cycles: dict[int, list[tuple[Frame, Row]]],
+        told: list[tuple[Frame, Row]],
     ) -> Generator[Row, None, Fleet | None]:  # fmt: skip
         """The fleet after events of remote segments, whose state is only touched when it must be.
 
         That is when such events came, or when the fleet got partitions whose segments may have been
         told of before.
         """
-        entries = [
-            entry
-            for at_ms in sorted(cycles)
-            for entry in cycles[at_ms]
-            if entry[0].stamp.kind in archives.KINDS
-        ]
+        # In the order in which they stand in the topic: an event up to the last one is a repeat.
+        entries = sorted(
+            told, key=lambda e: (e[0].stamp.observed_at_ms, e[1].partition, e[1].offset)
+        )
         newcomers = fleet is not None and (before is None or len(fleet) > len(before))
         if not entries and not newcomers:
             return fleet

@@ -1,4 +1,6 @@
-"""The Spark query itself: one source, one stateful step a shard, one sink.
+"""The Spark query itself: two sources, one stateful step a shard, one sink.
+
+Observations come from the bus, remote segments from the watched cluster's own topic of them.
 
 ``run`` blocks until it is told to stop (SIGTERM, SIGINT) and then lets the running batch end, so
 that nothing is told twice on the next start.
@@ -13,17 +15,20 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import structlog
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
 from streaming.config import Config
 from streaming.local import jars
+from streaming.query import remote_metadata, remote_rights
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
 
@@ -31,8 +36,16 @@ OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
 STOP_WITHIN_SECONDS: Final = 60
 TASK_TRIES: Final = 12
+REMOTE_RECORDS_A_BATCH: Final = 100_000
+"""At the first start the whole history of remote segments is read: some seconds a batch."""
+
 REQUEST_TIMEOUT_MS: Final = 3_000
 """Of the source's questions, unless the client settings say otherwise."""
+
+_NO_TOPIC: Final = "a topic name without spaces fits this never"
+_SOURCES: Final = 2
+_HEADER_LINES: Final = 2
+"""Of a file that Spark notes offsets in; then it has a line a source."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -106,11 +119,31 @@ def _output_to(path: Path) -> Iterator[None]:
 def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
     topics = bus.topics(config)
-    options = kafka_options(config.bus_bootstrap, config.bus_client)
-    observations = (
+    rows = _observations(spark, config).union(_remote_segments(spark, config))
+    told = rows.groupBy("key").transformWithState(
+        statefulProcessor=TwinProcessor(config.bus.shards, topics.snapshots, topics.events),
+        outputStructType=OUTPUT,
+        outputMode="Append",
+        timeMode="None",
+    )
+    return (
+        told.writeStream.format("kafka")
+        .options(**kafka_options(config.bus_bootstrap, config.bus_client))
+        .option("checkpointLocation", str(Path(config.query.checkpoint).resolve()))
+        .queryName("kafka-twin")
+        .outputMode("append")
+        .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
+        .start()
+    )
+
+
+def _observations(spark: SparkSession, config: Config) -> DataFrame:
+    """What the collector and taps write."""
+    client = config.bus_client
+    return (
         spark.readStream.format("kafka")
-        .options(**options, **impatience(config.bus_client))
-        .option("subscribe", topics.observations)
+        .options(**kafka_options(config.bus_bootstrap, client), **impatience(client))
+        .option("subscribe", bus.topics(config).observations)
         .option("startingOffsets", "earliest")  # a lost checkpoint is rebuilt from what is kept
         # Old observations are worth nothing once newer ones are there: losing some is no failure.
         .option("failOnDataLoss", "false")
@@ -119,25 +152,47 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
         .select(
             F.coalesce(F.col("key").cast("string"), F.lit("")).alias("key"),
             F.coalesce(F.col("value"), F.lit(b"")).alias("value"),
+            "topic",
+            "partition",
+            "offset",
+            F.unix_millis("timestamp").alias("timestamp_ms"),
+            F.lit("").alias("refused"),
+        )
+    )
+
+
+def _remote_segments(spark: SparkSession, config: Config) -> DataFrame:
+    """What brokers write of remote segments, as observations.
+
+    By a pattern, since a cluster without remote storage has no such topic, and may get one. With
+    the source switched off the pattern fits nothing: a query keeps its sources as long as its
+    checkpoint.
+    """
+    client = dict(config.cluster.client)
+    pattern = remote_metadata.TOPIC if config.query.remote_log_metadata else _NO_TOPIC
+    return (
+        spark.readStream.format("kafka")
+        .options(**kafka_options(config.cluster.bootstrap, client), **impatience(client))
+        .option("subscribePattern", pattern)
+        .option("startingOffsets", "earliest")  # the topic is their whole history
+        .option("failOnDataLoss", "false")
+        .option("maxOffsetsPerTrigger", REMOTE_RECORDS_A_BATCH)
+        .load()
+        .select(
+            "value",
+            "topic",
             "partition",
             "offset",
             F.unix_millis("timestamp").alias("timestamp_ms"),
         )
-    )
-    told = observations.groupBy("key").transformWithState(
-        statefulProcessor=TwinProcessor(config.bus.shards, topics.snapshots, topics.events),
-        outputStructType=OUTPUT,
-        outputMode="Append",
-        timeMode="None",
-    )
-    return (
-        told.writeStream.format("kafka")
-        .options(**options)
-        .option("checkpointLocation", str(Path(config.query.checkpoint).resolve()))
-        .queryName("kafka-twin")
-        .outputMode("append")
-        .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
-        .start()
+        .mapInArrow(
+            partial(
+                remote_metadata.as_observations,
+                cluster=config.cluster.name,
+                shards=config.bus.shards,
+            ),
+            remote_metadata.SCHEMA,
+        )
     )
 
 
@@ -167,8 +222,10 @@ def run(config: Config) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    check_checkpoint(Path(config.query.checkpoint))
     bus.ensure_topics(config)
     bus.check_shards(config)
+    config = _without_what_may_not_be_read(config)
     spark = session(config)
     try:
         query = start(spark, config)
@@ -177,6 +234,38 @@ def run(config: Config) -> None:
         _stop(query)
     finally:
         spark.stop()
+
+
+def check_checkpoint(checkpoint: Path) -> None:
+    """Refuse a checkpoint of a query with other sources: Spark would say so less clearly.
+
+    Raises:
+        QueryFailed: it has another number of sources; says what to do.
+    """
+    numbers = [path for path in (checkpoint / "offsets").glob("*") if path.name.isdecimal()]
+    if not numbers:
+        return
+    newest = max(numbers, key=lambda path: int(path.name))
+    sources = len(newest.read_text().splitlines()) - _HEADER_LINES
+    if sources != _SOURCES:
+        raise QueryFailed(
+            f"query.checkpoint {checkpoint} is of a version that read {sources} source, this one "
+            f"reads {_SOURCES}: remove the folder; the state is built anew from what the bus keeps"
+        )
+
+
+def _without_what_may_not_be_read(config: Config) -> Config:
+    """The configuration, without remote segments if the cluster does not let us read them."""
+    if not config.query.remote_log_metadata:
+        return config
+    problem = remote_rights.why_not_readable(config)
+    if not problem:
+        return config
+    log.warning("missing", what=remote_metadata.TOPIC, why=problem,
+                without="findings on remote segments")  # fmt: skip
+    return msgspec.structs.replace(
+        config, query=msgspec.structs.replace(config.query, remote_log_metadata=False)
+    )
 
 
 def _watch(query: StreamingQuery, stop: threading.Event) -> None:

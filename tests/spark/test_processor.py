@@ -34,7 +34,15 @@ def a_tester(shards: int = 1) -> TwsTester:
 
 def rows(*messages: bytes, first_offset: int = 0) -> list[Row]:
     return [
-        Row(key="c/0", value=value, partition=3, offset=first_offset + i, timestamp_ms=NOW_MS)
+        Row(
+            key="c/0",
+            value=value,
+            topic="o",
+            partition=3,
+            offset=first_offset + i,
+            timestamp_ms=NOW_MS,
+            refused="",
+        )  # fmt: skip
         for i, value in enumerate(messages)
     ]
 
