@@ -17,8 +17,9 @@ from kafka.errors import KafkaError
 
 from streaming import bus, clients
 from streaming.bus import BusError, Reader, Sender
-from streaming.collector.brokers import Brokers, CollectorError
+from streaming.collector.brokers import Address, Brokers, CollectorError
 from streaming.collector.cycle import Collector
+from streaming.collector.jmx import ask_all, urls
 from streaming.collector.observation import Observation
 from streaming.config import Config, ConfigError
 from streaming.local.jars import JarError, java
@@ -38,6 +39,7 @@ _WITHOUT: Final = {
     "local start timestamps": "when a replica's oldest local record was written, so that "
     "thresholds in time are assumed to be met (right: READ on the topic)",
     "thresholds": "the thresholds of such topics",
+    "metrics": "what the broker measures itself: fetch times, request queue, remote reads, uploads",
 }
 """What the twin goes without, by the beginning of a collector's cause."""
 
@@ -91,10 +93,31 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     for topic in ("log dirs", "reassignments", "topic configs", "broker configs"):
         if not any(cause.startswith(topic) for cause in causes):
             yield Finding(f"{topic} can be read")
+    yield from _measured(config, observation)
     if section.timestamps:
         yield from _readable(config)
     else:
         yield Finding("collector.timestamps is off", _WITHOUT["local start timestamps"])
+
+
+def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
+    """The brokers' own metrics."""
+    told = observation.brokers.select(["broker", "host"]).to_pylist()
+    places = [(row["broker"], *row["host"].rpartition(":")[::2]) for row in told]
+    brokers = [Address(b, host, int(port or -1), rack="") for b, host, port in places]
+    asked = urls(config.collector, brokers)
+    if not asked:
+        yield Finding("collector.metrics_url is not set", _WITHOUT["metrics"])
+        return
+    for address in brokers:
+        if address.broker not in asked:
+            yield Finding(f"metrics of broker {address.broker}: no URL", _WITHOUT["metrics"])
+    for broker, answer in ask_all(asked, config.collector.deadline_ms / 1_000).items():
+        what = f"metrics of broker {broker} at {asked[broker]}"
+        if answer.problem:
+            yield Finding(f"{what}: {answer.problem}", _WITHOUT["metrics"])
+        else:
+            yield Finding(what)
 
 
 def _connected(config: Config, observation: Observation) -> Finding:

@@ -21,6 +21,7 @@ _DTYPES: Final[dict[pa.DataType, Any]] = {
     pa.int16(): np.int16,
     pa.int32(): np.int32,
     pa.int64(): np.int64,
+    pa.float64(): np.float64,
 }
 
 
@@ -29,8 +30,8 @@ def use_little_memory() -> None:
     pa.set_memory_pool(pa.system_memory_pool())
 
 
-def numbers(values: Array | Sequence[int], dtype: pa.DataType) -> pa.Array:
-    """A column of integers or truths, none of them missing."""
+def numbers(values: Array | Sequence[float], dtype: pa.DataType) -> pa.Array:
+    """A column of numbers or truths, none of them missing."""
     if pa.types.is_boolean(dtype):
         bits = np.packbits(np.asarray(values, bool), bitorder="little")
         return pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(bits)])

@@ -19,6 +19,7 @@ from typing import Final
 
 from streaming.local import jars, node_logs, processes
 from streaming.local.cluster_config import (
+    HOST,
     ClusterError,
     Layout,
     disk_of,
@@ -66,6 +67,7 @@ class LocalCluster:
         settings: Mapping[str, str] | None = None,
         heap: str = "256m",
         java_opts: Sequence[str] = (),
+        metrics: bool = True,
     ) -> None:
         """Describe a cluster; nothing is started or written yet.
 
@@ -74,17 +76,19 @@ class LocalCluster:
             nodes: how many are broker and controller, with ids from 1.
             brokers: how many more are broker only. Lose those freely: of three ``nodes`` only one
                 can be lost before the controllers have no majority.
-            base_port: brokers listen on base_port + id, controllers on base_port + 10 + id.
+            base_port: brokers listen on base_port + id, controllers on base_port + 10 + id, and
+                metrics are served on base_port + 20 + id.
             settings: of every node, over those in ``cluster_config``.
             heap: of each node, as Java writes it.
-            java_opts: for Java itself; {node} and {port} (one for an agent) are filled in.
+            java_opts: for Java itself; {node} and {port} (that of metrics) are filled in.
+            metrics: each node serves what it measures itself, with the rules deploy/jmx/kafka.yml.
 
         Raises:
             ClusterError: such a cluster cannot be.
         """
         self.layout = Layout(
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
-            tuple(java_opts),
+            tuple(java_opts), metrics,
         )  # fmt: skip
 
     @classmethod
@@ -217,9 +221,17 @@ class LocalCluster:
     def _launch(self, node: int) -> None:
         folder = self.layout.folder(node)
         main = [_MAIN, str(folder / "server.properties")]
-        command = self._java(node, main, self.layout.options(node))
+        command = self._java(node, main, [*self._agent(node), *self.layout.options(node)])
         pid = processes.spawn(command, folder, folder / "stdout.log")
         (folder / "pid").write_text(f"{pid}\n")
+
+    def _agent(self, node: int) -> list[str]:
+        """The Java option that has a node serve its metrics."""
+        if not self.layout.metrics:
+            return []
+        [agent] = jars.ensure("jmx")
+        rules = jars.declared_in() / "jmx" / "kafka.yml"
+        return [f"-javaagent:{agent}={HOST}:{self.layout.agent_port(node)}:{rules}"]
 
     def _java(self, node: int, main: list[str], options: Sequence[str] = ()) -> list[str]:
         """The command of a small JVM that starts fast, which matters more here than its peak."""

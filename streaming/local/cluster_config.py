@@ -40,6 +40,7 @@ class Layout:
     settings: dict[str, str] = field(default_factory=dict)
     heap: str = "256m"
     java_opts: tuple[str, ...] = ()
+    metrics: bool = True  # each node serves its own, by a Java agent
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
@@ -65,6 +66,13 @@ class Layout:
     def bootstrap(self) -> str:
         return ",".join(f"{HOST}:{self.port(node)}" for node in self.ids)
 
+    @property
+    def metrics_urls(self) -> dict[int, str]:
+        """Of each broker, where it serves what it measures itself; empty where that is off."""
+        if not self.metrics:
+            return {}
+        return {node: f"http://{HOST}:{self.agent_port(node)}/metrics" for node in self.ids}
+
     def port(self, node: int) -> int:
         """Where clients and other brokers reach a node."""
         return self.base_port + node
@@ -73,12 +81,13 @@ class Layout:
         return self.base_port + MAX_NODES + node
 
     def agent_port(self, node: int) -> int:
-        """Left free for a Java agent: {port} in ``java_opts``."""
+        """Where a node serves what it measures itself; left free where ``metrics`` is off."""
         return self.base_port + 2 * MAX_NODES + node
 
     def listens_on(self, node: int) -> list[int]:
         controller = [self.controller_port(node)] if node in self.voters else []
-        return [self.port(node), *controller]
+        agent = [self.agent_port(node)] if self.metrics else []
+        return [self.port(node), *controller, *agent]
 
     def rack(self, node: int) -> str:
         return f"az-{_RACKS[node - 1]}"

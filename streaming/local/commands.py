@@ -102,6 +102,11 @@ def cluster() -> None:
     help="Broker setting of every node, as in server.properties. May be repeated.",
 )
 @click.option(
+    "--metrics/--no-metrics",
+    default=None,
+    help="Node N serves what it measures itself on base port + 20 + N.  [default: --metrics]",
+)
+@click.option(
     "--only", type=int, multiple=True, metavar="N", help="Start only this node. May be repeated."
 )
 @_one_line
@@ -111,6 +116,7 @@ def start(
     brokers: int | None,
     port: int | None,
     settings: tuple[str, ...],
+    metrics: bool | None,
     only: tuple[int, ...],
 ) -> None:
     """Start the nodes that are not running.
@@ -128,10 +134,13 @@ def start(
         {**saved.settings, **dict(_setting(text) for text in settings)},
         saved.heap,
         saved.java_opts,
+        saved.metrics if metrics is None else metrics,
     )
-    if not jars.present("kafka"):
+    needed = ["kafka", "jmx"] if local.layout.metrics else ["kafka"]
+    if missing := [conf for conf in needed if not jars.present(conf)]:
         click.echo("fetching Kafka's jars (37 MiB, this once)")
-        jars.ensure("kafka")
+        for conf in missing:
+            jars.ensure(conf)
     wanted = set(only or local.layout.ids)
     stopped = [n.id for n in local.status() if n.state == "stopped" and n.id in wanted]
     if stopped:

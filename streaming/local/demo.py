@@ -22,6 +22,7 @@ from kafka.errors import KafkaError
 
 from streaming.local import jars
 from streaming.local.cluster import LocalCluster
+from streaming.local.cluster_config import Layout
 from streaming.local.screen import draw
 from streaming.local.traffic import ENOUGH_BYTES, Traffic
 from streaming.supervise import children, supervise
@@ -45,6 +46,10 @@ shards = 4
 interval_ms = 2000
 deadline_ms = 1500
 config_interval_ms = 10000
+metrics_interval_ms = 2000
+
+[collector.metrics_urls]
+{metrics_urls}
 
 [eligibility] # KIP-1303: a replica with less local log than both is passed over
 local_log_bytes = {enough_bytes}
@@ -79,8 +84,8 @@ def demo(home: Path, *, base_port: int, metrics_port: int, seconds: float | None
     home = home.resolve()
     say = _Progress(began)
     say("fetching the jars of Kafka and of Spark's connector (once)")
-    jars.ensure("kafka")
-    jars.ensure("spark")
+    for conf in jars.CONFS:
+        jars.ensure(conf)
     shutil.rmtree(home / "twin", ignore_errors=True)
     cluster = LocalCluster(home / "cluster", base_port=base_port)
     with contextlib.ExitStack() as stack:
@@ -90,7 +95,7 @@ def demo(home: Path, *, base_port: int, metrics_port: int, seconds: float | None
         cluster.start()
         traffic = Traffic(cluster.bootstrap)
         stack.callback(traffic.stop)
-        config = _write_config(home, cluster.bootstrap, metrics_port)
+        config = _write_config(home, cluster.layout, metrics_port)
         say("starting collector, Spark query and exporter")
         stack.enter_context(_supervised(config, home / "twin" / "logs", stop))
         say("making topics, traffic, and a replica that holds little of its log")
@@ -118,12 +123,13 @@ class _Progress:
         print(f"[{time.monotonic() - self._began:5.1f} s] {stage}", flush=True)
 
 
-def _write_config(home: Path, bootstrap: str, port: int) -> Path:
+def _write_config(home: Path, cluster: Layout, port: int) -> Path:
     path = home / "twin" / "kafka-twin.toml"
     (home / "twin" / "logs").mkdir(parents=True, exist_ok=True)
     path.write_text(
         _CONFIG.format(
-            bootstrap=bootstrap,
+            bootstrap=cluster.bootstrap,
+            metrics_urls="\n".join(f'{b} = "{url}"' for b, url in cluster.metrics_urls.items()),
             port=port,
             checkpoint=home / "twin" / "checkpoint",
             enough_bytes=ENOUGH_BYTES,

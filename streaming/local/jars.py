@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-CONFS: Final = ("spark", "kafka")
+CONFS: Final = ("spark", "kafka", "jmx")
 JAVA_MINIMUM: Final = 17  # class files of Spark 4 and Kafka 4 brokers
 
 _FETCH_DEADLINE_S: Final = 900.0  # 30 s on a good line; Ivy asks for one file after the other
@@ -40,7 +40,7 @@ def ensure(conf: str, cache: Path | None = None, *, declared: Path | None = None
     """The verified jars of a conf, fetched first where one is missing or damaged.
 
     Args:
-        conf: ``spark`` or ``kafka``.
+        conf: ``spark``, ``kafka`` or ``jmx``.
         cache: where jars are kept; ``default_cache()`` when omitted.
         declared: the folder of jars.xml and jars.sha256; the project's own when omitted.
 

@@ -33,7 +33,7 @@ LIVE_S: Final = 10
 """An observation no older than this is live, also on a machine that is busy."""
 
 STARTS_WITHIN_S: Final = 180
-STOPS_WITHIN_S: Final = {"collector": 10, "query": 60, "exporter": 10}
+STOPS_WITHIN_S: Final = {"collector": 10, "query": 60, "exporter": 10, "tap": 10}
 _SERIES = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -47,6 +47,8 @@ class Pipeline:
         self.cluster = cluster
         self.folder = folder
         self.port = free_base_port(span=1)
+        urls = cluster.layout.metrics_urls.items()
+        metrics_urls = "\n".join(f'{broker} = "{url}"' for broker, url in urls)
         path = folder / "twin.toml"
         path.write_text(
             f"""
@@ -60,6 +62,9 @@ class Pipeline:
             interval_ms = {INTERVAL_MS}
             deadline_ms = {DEADLINE_MS}
             config_interval_ms = 5000
+            metrics_interval_ms = 2000
+            [collector.metrics_urls]
+            {metrics_urls}
             [query]
             checkpoint = "{folder / "state" / "checkpoint"}"
             trigger_ms = 300

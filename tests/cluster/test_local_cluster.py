@@ -47,7 +47,7 @@ def test_every_node_runs_in_a_rack_of_its_own_and_accepts_clients(whole: LocalCl
 
 def test_every_port_is_below_those_lent_to_outgoing_connections(whole: LocalCluster) -> None:
     ports = [port for node in whole.layout.ids for port in whole.layout.listens_on(node)]
-    assert len(set(ports)) == 6
+    assert len(set(ports)) == 9
     assert max(ports) < 32_768
     assert all(not processes.is_free(port) for port in ports)
 

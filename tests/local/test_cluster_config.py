@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,26 @@ from streaming.local.cluster_config import Layout, disk_of, load, properties
 def test_no_two_listeners_share_a_port_in_the_largest_cluster() -> None:
     layout = Layout(Path("/home"), nodes=5, brokers=5)
     ports = [port for node in layout.ids for port in layout.listens_on(node)]
-    ports += [layout.agent_port(node) for node in layout.ids]
     assert len(ports) == len(set(ports)) == 25
+
+
+def test_nothing_listens_for_metrics_where_they_are_off() -> None:
+    layout = Layout(Path("/home"), nodes=1, metrics=False)
+    assert layout.listens_on(1) == [29_091, 29_101]
+    assert layout.metrics_urls == {}
+
+
+def test_each_broker_serves_its_metrics_at_a_port_of_its_own() -> None:
+    urls = {1: "http://127.0.0.1:29111/metrics", 2: "http://127.0.0.1:29112/metrics"}
+    assert Layout(Path("/home"), nodes=1, brokers=1).metrics_urls == urls
+
+
+def test_a_layout_that_was_saved_before_there_were_metrics_is_read(tmp_path: Path) -> None:
+    Layout(tmp_path).save()
+    saved = json.loads((tmp_path / "cluster.json").read_text())
+    del saved["metrics"]
+    (tmp_path / "cluster.json").write_text(json.dumps(saved))
+    assert load(tmp_path) == Layout(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +59,7 @@ def test_the_highest_base_port_keeps_every_port_below_the_lent_ones() -> None:
 
 
 def test_a_layout_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, 1, 2, 20_000, {"a": "b"}, "300m", ("-Dport={port}",))
+    layout = Layout(tmp_path, 1, 2, 20_000, {"a": "b"}, "300m", ("-Dport={port}",), False)
     layout.save()
     assert load(tmp_path) == layout
 
@@ -74,7 +93,7 @@ def test_a_broker_only_node_has_no_controller() -> None:
     told = properties(layout, 2)
     assert told["process.roles"] == "broker"
     assert "CONTROLLER://" not in told["listeners"]
-    assert layout.listens_on(2) == [29_092]
+    assert layout.listens_on(2) == [29_092, 29_112]
 
 
 def test_java_options_have_node_and_port_filled_in() -> None:

@@ -31,6 +31,14 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
         ("[bus]\nshards = 0", "bus.shards: must be 1 to 4096"),
         ("[exporter]\ngranularity = 'all'", "exporter.granularity: Invalid enum value 'all'"),
         ("[collector]\ninclude_topics = '('", "'(' is not a regular expression"),
+        ("[collector]\nmetrics_url = 'h:7071'", "collector.metrics_url: 'h:7071' is not like"),
+        ("[collector]\nmetrics_url = 'http://{hots}'", "'http://{hots}' is not like http://{host}"),
+        ("[collector]\nmetrics_url = 'http://h:99999/'", "collector.metrics_url: "),
+        ("[collector]\nmetrics_url = 'http://me:secret@h/'", "collector.metrics_url: "),
+        ("[collector]\nmetrics_interval_ms = 1", "collector.metrics_interval_ms: must be at least"),
+        ("[collector.metrics_urls]\none = 'http://h/'", "metrics_urls: 'one' is not the id of a"),
+        ("[collector.metrics_urls]\n01 = 'http://h/'", "metrics_urls: '01' is not the id of a"),
+        ("[collector.metrics_urls]\n1 = ''", "collector.metrics_urls.1: '' is not like http://"),
         ("[[eligibility.topics]]\nlocal_log_ms = 1", "eligibility.topics[0]: needs either name or"),
         ("[query]\ndriver_memory = 'lots'", "query.driver_memory: must look like 512m or 2g"),
         ("x = = 1", "is not valid TOML"),
@@ -71,6 +79,17 @@ def test_every_key_can_come_from_the_environment_and_wins_over_the_file(tmp_path
 def test_a_wrong_variable_is_named(name, value, says):
     with pytest.raises(ConfigError, match=says):
         load(None, {name: value})
+
+
+def test_metrics_are_asked_for_by_a_template_and_by_broker(tmp_path):
+    config = loaded(
+        tmp_path, "[collector.metrics_urls]\n2 = 'https://b/metrics'",
+        KAFKA_TWIN_COLLECTOR_METRICS_URL="http://{host}:7071/metrics?broker={broker}&at={port}",
+        KAFKA_TWIN_COLLECTOR_METRICS_INTERVAL_MS="2000",
+    )  # fmt: skip
+    assert config.collector.metrics_url.startswith("http://{host}:7071")
+    assert config.collector.metrics_urls == {"2": "https://b/metrics"}
+    assert config.collector.metrics_interval_ms == 2_000
 
 
 def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path):

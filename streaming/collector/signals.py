@@ -1,0 +1,199 @@
+"""What a broker's JMX exporter tells, as the signals of ``BROKER_METRICS``.
+
+Knows the names that deploy/jmx/kafka.yml gives them. No clock and no I/O: text and two times in,
+numbers out. A signal that is not told, or cannot be known yet, is NaN and never 0:
+
+* a rate needs two scrapes of the same process, since Kafka counts from its start;
+* a quantile is of nothing if there was no request since the scrape before, and Kafka goes on
+  telling the last one for ever;
+* the mean of remote reads is that of the reads between two scrapes, for the same reason.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from twin.tables import SIGNALS
+
+Key = tuple[str, ...]
+"""A series: its name, and the values of those labels that tell it from its siblings."""
+
+Samples = Mapping[Key, float]
+
+_ABSENT: Final = math.nan
+_LARGEST: Final = sys.float_info.max
+STARTED: Final = ("process_start_time_seconds",)
+"""Told by every agent, whatever its rules."""
+
+_GAUGES: Final[dict[str, tuple[Key, ...]]] = {
+    "request_queue_size": (("kafka_request_queue_size",),),
+    "fetch_purgatory_size": (("kafka_purgatory_size", "Fetch"),),
+    "remote_reader_queue_size": (
+        ("kafka_remote_reader_queue_size",),
+        ("kafka_remote_reader_before_4_2_queue_size",),
+    ),
+    "remote_reader_idle_ratio": (
+        ("kafka_remote_reader_idle_ratio",),
+        ("kafka_remote_reader_before_4_2_idle_ratio",),
+    ),
+}
+"""Values as they are, of the first series that is told."""
+
+_IDLE: Final = ("kafka_request_handlers_idle_ratio",)
+
+_QUANTILES: Final[dict[str, tuple[Key, Key]]] = {
+    signal: ((name, request, "0.99"), ("kafka_requests_total", request))
+    for signal, name, request in (
+        ("fetch_follower_p99_ms", "kafka_request_total_time_ms", "FetchFollower"),
+        ("fetch_follower_local_p99_ms", "kafka_request_local_time_ms", "FetchFollower"),
+        ("fetch_follower_queue_p99_ms", "kafka_request_queue_time_ms", "FetchFollower"),
+        ("fetch_consumer_p99_ms", "kafka_request_total_time_ms", "FetchConsumer"),
+    )
+}
+"""The quantile, and the number of requests since the start of the broker."""
+
+_RATES: Final[dict[str, Key]] = {
+    "remote_copy_errors_per_s": ("kafka_broker_remote_copy_errors_total",),
+    "remote_fetch_requests_per_s": ("kafka_broker_remote_fetch_requests_total",),
+    "remote_fetch_bytes_per_s": ("kafka_broker_remote_fetch_bytes_total",),
+    "remote_fetch_errors_per_s": ("kafka_broker_remote_fetch_errors_total",),
+    "aux_state_builds_per_s": ("kafka_broker_aux_state_requests_total",),
+    "aux_state_errors_per_s": ("kafka_broker_aux_state_errors_total",),
+    "isr_shrinks_per_s": ("kafka_isr_shrinks_total",),
+    "isr_expands_per_s": ("kafka_isr_expands_total",),
+}
+
+_LAGS: Final[dict[str, tuple[str, str]]] = {
+    "remote_copy_lag_bytes": (
+        "kafka_broker_remote_copy_lag_bytes",
+        "kafka_topic_remote_copy_lag_bytes",
+    ),
+    "remote_copy_lag_segments": (
+        "kafka_broker_remote_copy_lag_segments",
+        "kafka_topic_remote_copy_lag_segments",
+    ),
+}
+"""The sum over all topics, and the series of one.
+
+Kafka keeps both. The sum less the internal topics costs a few lines where adding up the others
+would cost one a topic.
+"""
+
+_READS: Final = ("kafka_remote_reads_total",)
+_READ_MEAN_MS: Final = ("kafka_remote_read_mean_ms",)
+
+_COUNTERS: Final = {_READS, *_RATES.values(), *(count for _, count in _QUANTILES.values())}
+
+_LABELS: Final[dict[str, tuple[str, ...]]] = {
+    **{name: () for (name,) in (STARTED, _IDLE, _READS, _READ_MEAN_MS, *_RATES.values())},
+    **{key[0]: () for keys in _GAUGES.values() for key in keys},
+    "kafka_purgatory_size": ("operation",),
+    "kafka_requests_total": ("request",),
+    **{quantile[0]: ("request", "quantile") for quantile, _ in _QUANTILES.values()},
+    **{whole: () for whole, _ in _LAGS.values()},
+    **{part: ("topic",) for _, part in _LAGS.values()},
+}
+"""Every name that is read, and its labels in a ``Key``."""
+
+_INTERNAL: Final = "__"
+_PREFIXES: Final = tuple(
+    f'{name}{{topic="{_INTERNAL}' if labels == ("topic",) else name
+    for name, labels in _LABELS.items()
+)
+"""How the few lines begin that are parsed; a topic with an own series is one only if internal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """What one broker told, and when it was asked, by a clock that only goes forward."""
+
+    at_s: float
+    samples: Samples
+
+
+def samples_of(text: str) -> dict[Key, float]:
+    """The series that signals are made of; values that are no number are left out.
+
+    Text that was cut off says nothing in its last line, which may lack digits.
+
+    Raises:
+        ValueError: one of these lines is not in Prometheus' text format.
+    """
+    lines = [line for line in text.split("\n")[:-1] if line.startswith(_PREFIXES)]
+    found: dict[Key, float] = {}
+    for family in text_string_to_metric_families("\n".join(lines)):
+        for sample in family.samples:
+            labels = _LABELS.get(sample.name)
+            if labels is not None and abs(sample.value) <= _LARGEST:  # nor is NaN
+                key = (sample.name, *(sample.labels.get(label, "") for label in labels))
+                found[key] = float(sample.value)
+    return found
+
+
+def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
+    """Every signal, by its name; NaN where it is absent.
+
+    ``before`` is the last scrape of the same broker, however long ago, None if there was none.
+    """
+    if before is not None and not _is_same_process(now.samples, before.samples):
+        before = None
+    told = {
+        **{signal: _first(now.samples, keys) for signal, keys in _GAUGES.items()},
+        **{signal: _lag(now.samples, *names) for signal, names in _LAGS.items()},
+        **{signal: _quantile(now, before, *keys) for signal, keys in _QUANTILES.items()},
+        **{signal: _rate(now, before, key) for signal, key in _RATES.items()},
+        "request_handlers_idle_ratio": _idle_ratio(now.samples),
+        "remote_read_mean_ms": _read_mean_ms(now.samples, before),
+    }
+    assert told.keys() == set(SIGNALS)
+    return told
+
+
+def _is_same_process(now: Samples, before: Samples) -> bool:
+    """The broker has not been started anew: a counter that went down is one that began again."""
+    return now.get(STARTED) == before.get(STARTED) and all(
+        now[key] >= before[key] for key in _COUNTERS if key in now and key in before
+    )
+
+
+def _first(now: Samples, keys: tuple[Key, ...]) -> float:
+    return next((now[key] for key in keys if key in now), _ABSENT)
+
+
+def _idle_ratio(now: Samples) -> float:
+    """A meter that has not ticked yet tells exactly 0, and a busy one comes only near it."""
+    return now.get(_IDLE, 0.0) or _ABSENT
+
+
+def _lag(now: Samples, whole: str, part: str) -> float:
+    """Internal topics left out; the two are not read at one instant, so it might be below 0."""
+    internal = sum(value for key, value in now.items() if key[0] == part)
+    return max(now[(whole,)] - internal, 0.0) if (whole,) in now else _ABSENT
+
+
+def _quantile(now: Scrape, before: Scrape | None, quantile: Key, count: Key) -> float:
+    known = before.samples.get(count, 0.0) if before is not None else 0.0
+    is_fresh = now.samples.get(count, 0.0) > known
+    return now.samples.get(quantile, _ABSENT) if is_fresh else _ABSENT
+
+
+def _rate(now: Scrape, before: Scrape | None, key: Key) -> float:
+    if before is None or key not in now.samples or key not in before.samples:
+        return _ABSENT
+    elapsed_s = now.at_s - before.at_s
+    return (now.samples[key] - before.samples[key]) / elapsed_s if elapsed_s > 0 else _ABSENT
+
+
+def _read_mean_ms(now: Samples, before: Scrape | None) -> float:
+    if before is None or not {_READS, _READ_MEAN_MS} <= (now.keys() & before.samples.keys()):
+        return _ABSENT
+    was = before.samples
+    reads = now[_READS] - was[_READS]
+    took_ms = now[_READS] * now[_READ_MEAN_MS] - was[_READS] * was[_READ_MEAN_MS]
+    return max(took_ms, 0.0) / reads if reads > 0 else _ABSENT

@@ -1,0 +1,191 @@
+"""Brokers' own metrics, from the agent that the local cluster starts, against what was done."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from streaming.check import check
+from streaming.collector.brokers import Brokers
+from streaming.collector.cycle import Collector
+from streaming.collector.jmx import Metrics
+from streaming.collector.observation import Messages
+from streaming.config import Bus, Cluster, Config
+from streaming.config import Collector as Section
+from streaming.local.cluster import LocalCluster
+from tests.cluster.direct import TIERED, Direct, eventually, produce
+from twin import frames
+from twin.tables import SIGNALS
+
+pytestmark = pytest.mark.cluster
+
+TOPIC: Final = "measured"
+LEADER, FOLLOWER, EMPTY = 2, 3, 1
+RECORDS: Final = 400
+INTERVAL_MS: Final = 500
+
+ONLY_AFTER: Final = {
+    "fetch_consumer_p99_ms": "a consumer's fetch since the scrape before",
+    "remote_read_mean_ms": "a read from remote storage since the scrape before",
+}
+"""What a tiered broker does not tell while nothing happens, and what has to happen first."""
+
+RATIOS: Final = ("request_handlers_idle_ratio", "remote_reader_idle_ratio")
+
+Row = Mapping[str, Any]
+
+
+def config(cluster: LocalCluster, **told: Any) -> Config:
+    urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
+    section = Section(metrics_urls=urls, metrics_interval_ms=INTERVAL_MS, **told)
+    return Config(
+        cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
+        bus=Bus(shards=2, prefix="jmx-bus"),
+        collector=section,
+    )
+
+
+class Rows:
+    """What the collector sends of metrics, row by row, as its reader decodes it."""
+
+    def __init__(self, settings: Config, brokers: Brokers, metrics: Metrics) -> None:
+        self.collector = Collector(settings, brokers, metrics)
+
+    def next(self) -> dict[int, Row]:
+        """The rows of the next cycle that has any, by broker; every shard is told the same."""
+        deadline = time.monotonic() + 20
+        while True:
+            observation = self.collector.observe()
+            assert observation is not None, self.collector.causes
+            told = [f for _, m in Messages().of(observation) for f in frames.decode(m)]
+            found = [f.rows.to_pylist() for f in told if f.stamp.kind == "broker_metrics"]
+            if found:
+                assert len(found) == 2
+                assert str(found[0]) == str(found[1])  # NaN is not equal to itself
+                return {row["broker"]: row for row in found[0]}
+            assert time.monotonic() < deadline, self.collector.causes
+            time.sleep(0.05)
+
+    def until(self, holds: Callable[[dict[int, Row]], bool], seconds: float = 30) -> dict[int, Row]:
+        """The first rows for which it holds."""
+        deadline = time.monotonic() + seconds
+        while not holds(rows := self.next()):
+            assert time.monotonic() < deadline, rows
+        return rows
+
+
+@pytest.fixture(scope="module")
+def direct(cluster: LocalCluster) -> Direct:
+    """A topic most of whose records are only remote."""
+    asking = Direct(cluster)
+    asking.create(TOPIC, [[LEADER, FOLLOWER]], TIERED | {"local.retention.bytes": "20000"})
+    produce(cluster, TOPIC, RECORDS)
+
+    def uploaded() -> bool:
+        told = asking.offsets(LEADER, TOPIC, 0)
+        return 0 < told[-4] < told[-5] and told[-1] - told[-5] <= 20
+
+    eventually(uploaded, 60)
+    return asking
+
+
+@pytest.fixture
+def rows(cluster: LocalCluster, direct: Direct) -> Iterator[Rows]:
+    settings = config(cluster)
+    with (
+        Brokers(cluster.bootstrap, {}, settings.collector.deadline_ms) as brokers,
+        Metrics(settings.collector) as metrics,
+    ):
+        yield Rows(settings, brokers, metrics)
+
+
+def absent(row: Row) -> set[str]:
+    return {name for name in SIGNALS if math.isnan(row[name])}
+
+
+def test_an_idle_tiered_broker_tells_every_signal_but_those_that_need_an_event(rows: Rows) -> None:
+    def all_told(told: dict[int, Row]) -> bool:
+        return not absent(told[LEADER]) - ONLY_AFTER.keys()
+
+    told = rows.until(all_told)  # the second scrape has the rates; handlers tell after 5 s
+    assert set(told) == {1, 2, 3}
+    assert rows.collector.causes == {}
+    row = told[LEADER]
+    assert "remote_read_mean_ms" in absent(row)
+    assert all(0 <= row[name] < math.inf for name in set(SIGNALS) - absent(row))
+    assert all(0 < row[name] <= 1 for name in RATIOS)
+    # Its follower waits half a second for records that do not come, and the leader does nothing.
+    assert 400 < row["fetch_follower_p99_ms"] < 2_000
+    assert row["fetch_follower_local_p99_ms"] + row["fetch_follower_queue_p99_ms"] < 400
+    assert row["remote_copy_lag_bytes"] == row["remote_copy_lag_segments"] == 0
+    quiet = [name for name in SIGNALS if name.endswith("_per_s")]
+    assert {name: row[name] for name in quiet} == dict.fromkeys(quiet, 0.0)
+
+
+def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(
+    cluster: LocalCluster, rows: Rows
+) -> None:
+    rows.until(lambda told: all(told[b]["remote_fetch_requests_per_s"] == 0 for b in told))
+    partition = TopicPartition(TOPIC, 0)
+    with KafkaConsumer(bootstrap_servers=cluster.bootstrap) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        read = 0
+        while read < RECORDS // 2:
+            read += sum(len(records) for records in consumer.poll(2_000).values())
+    told = rows.until(lambda told: told[LEADER]["remote_fetch_requests_per_s"] > 0)
+    # What it read came within these two scrapes or the ones before.
+    assert told[LEADER]["remote_fetch_bytes_per_s"] > 1_000
+    assert told[LEADER]["remote_fetch_errors_per_s"] == 0
+    assert 0 < told[LEADER]["remote_read_mean_ms"] < 5_000
+    assert told[LEADER]["fetch_consumer_p99_ms"] > 0
+    for other in (FOLLOWER, EMPTY):
+        assert told[other]["remote_fetch_requests_per_s"] == 0
+        assert "remote_read_mean_ms" in absent(told[other])
+    after = rows.until(lambda told: told[LEADER]["remote_fetch_requests_per_s"] == 0)
+    assert "remote_read_mean_ms" in absent(after[LEADER])
+
+
+def test_a_follower_that_starts_at_the_tier_shows_as_a_build_of_its_own(
+    direct: Direct, rows: Rows
+) -> None:
+    rows.until(lambda told: told[EMPTY]["aux_state_builds_per_s"] == 0)
+    direct.reassign(TOPIC, 0, [LEADER, FOLLOWER, EMPTY])
+    told = rows.until(lambda told: told[EMPTY]["aux_state_builds_per_s"] > 0)
+    assert told[LEADER]["aux_state_builds_per_s"] == 0
+    rows.until(lambda told: told[LEADER]["isr_expands_per_s"] == 0)
+
+
+def test_a_broker_that_is_gone_has_no_row_and_counts_from_0_when_it_is_back(
+    cluster: LocalCluster, rows: Rows
+) -> None:
+    rows.until(lambda told: not math.isnan(told[EMPTY]["isr_shrinks_per_s"]))
+    cluster.kill(EMPTY)
+    try:
+        rows.until(lambda told: EMPTY not in told)
+        why = rows.collector.causes[f"metrics of broker {EMPTY}"]
+        assert why.endswith(": Connection refused")
+    finally:
+        cluster.start()
+    told = rows.until(lambda told: told.get(EMPTY, {}).get("isr_shrinks_per_s") == 0)
+    # It has built two auxiliary states before it was killed, and none since.
+    assert told[EMPTY]["aux_state_builds_per_s"] == 0
+    assert f"metrics of broker {EMPTY}" not in rows.collector.causes
+
+
+def test_check_says_whose_metrics_are_there_and_what_goes_without(cluster: LocalCluster) -> None:
+    settings = config(cluster)
+    settings.collector.metrics_urls["3"] = "http://127.0.0.1:1/metrics"
+    out = io.StringIO()
+    assert check(settings, out)
+    for broker in (1, 2):
+        url = cluster.layout.metrics_urls[broker]
+        assert f"ok: metrics of broker {broker} at {url}\n" in out.getvalue()
+    wanted = "missing: metrics of broker 3 at http://127.0.0.1:1/metrics: Connection refused -> "
+    assert wanted in out.getvalue()

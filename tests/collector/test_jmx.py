@@ -1,0 +1,536 @@
+"""Brokers' own metrics: what is told is taken as it is meant, and what is not told is absent."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.collector import jmx
+from streaming.collector.brokers import Address, Brokers
+from streaming.collector.cycle import Collector
+from streaming.collector.jmx import Metrics, ask_all, urls
+from streaming.collector.observation import Messages
+from streaming.collector.signals import Scrape, samples_of, signals_of
+from streaming.config import Bus, Config
+from streaming.config import Collector as Section
+from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
+from twin import frames
+from twin.tables import BROKER_METRICS, SIGNALS
+
+RULES = Path(__file__).parents[2] / "deploy" / "jmx" / "kafka.yml"
+
+TEXT = """\
+# HELP kafka_isr_shrinks_total Attribute exposed for management
+# TYPE kafka_isr_shrinks_total counter
+kafka_isr_shrinks_total 3.0
+# TYPE kafka_isr_expands_total counter
+kafka_isr_expands_total 2.0
+# TYPE kafka_broker_remote_fetch_requests_total counter
+kafka_broker_remote_fetch_requests_total 100.0
+kafka_broker_remote_fetch_bytes_total 1.0E6
+kafka_broker_remote_fetch_errors_total 0.0
+kafka_broker_remote_copy_errors_total 0.0
+kafka_broker_aux_state_requests_total 1.0
+kafka_broker_aux_state_errors_total 0.0
+# TYPE kafka_broker_remote_copy_lag_bytes gauge
+kafka_broker_remote_copy_lag_bytes 5000.0
+kafka_broker_remote_copy_lag_segments 5.0
+kafka_topic_remote_copy_lag_bytes{topic="__remote_log_metadata"} 700.0
+kafka_topic_remote_copy_lag_bytes{topic="orders"} 4300.0
+kafka_topic_remote_copy_lag_segments{topic="__remote_log_metadata"} 1.0
+kafka_topic_remote_copy_lag_segments{topic="orders"} 4.0
+kafka_purgatory_size{operation="Fetch"} 12.0
+kafka_purgatory_size{operation="RemoteFetch"} 1.0
+kafka_remote_read_mean_ms 5.0
+kafka_remote_reads_total 10.0
+kafka_remote_reader_idle_ratio 0.9
+kafka_remote_reader_queue_size 1.0
+kafka_remote_reader_before_4_2_idle_ratio 0.8
+kafka_request_handlers_idle_ratio 0.99
+kafka_request_local_time_ms{quantile="0.99",request="FetchFollower"} 1.5
+kafka_request_queue_size 7.0
+kafka_request_queue_time_ms{quantile="0.99",request="FetchFollower"} 0.5
+kafka_request_total_time_ms{quantile="0.50",request="FetchFollower"} 500.0
+kafka_request_total_time_ms{quantile="0.99",request="FetchConsumer"} 40.0
+kafka_request_total_time_ms{quantile="0.99",request="FetchFollower"} 503.0
+kafka_requests_total{request="FetchConsumer"} 10.0
+kafka_requests_total{request="FetchFollower"} 20.0
+process_start_time_seconds 1.7E9
+"""
+NEEDS_TWO = {
+    "remote_copy_errors_per_s",
+    "remote_fetch_requests_per_s",
+    "remote_fetch_bytes_per_s",
+    "remote_fetch_errors_per_s",
+    "remote_read_mean_ms",
+    "aux_state_builds_per_s",
+    "aux_state_errors_per_s",
+    "isr_shrinks_per_s",
+    "isr_expands_per_s",
+}
+"""What one scrape cannot tell."""
+
+
+def changed(**told: float) -> str:
+    """The text with other values of series that have no labels."""
+    lines = []
+    for line in TEXT.splitlines():
+        name = line.split(" ")[0]
+        lines.append(f"{name} {told[name]}" if name in told else line)
+    return "\n".join(lines) + "\n"
+
+
+def signals(text: str, before: str | None = None, after_s: float = 10.0) -> dict[str, float]:
+    earlier = None if before is None else Scrape(100.0, samples_of(before))
+    return signals_of(Scrape(100.0 + after_s, samples_of(text)), earlier)
+
+
+def present(told: dict[str, float]) -> set[str]:
+    return {name for name, value in told.items() if not math.isnan(value)}
+
+
+# ---------------------------------------------------------------- from text to signals
+
+
+def test_one_scrape_tells_everything_but_what_needs_two() -> None:
+    told = signals(TEXT)
+    assert set(told) == set(SIGNALS)
+    assert {name: value for name, value in told.items() if name in present(told)} == {
+        "fetch_follower_p99_ms": 503.0,
+        "fetch_follower_local_p99_ms": 1.5,
+        "fetch_follower_queue_p99_ms": 0.5,
+        "fetch_consumer_p99_ms": 40.0,
+        "request_queue_size": 7.0,
+        "request_handlers_idle_ratio": 0.99,
+        "fetch_purgatory_size": 12.0,
+        "remote_copy_lag_bytes": 4300.0,
+        "remote_copy_lag_segments": 4.0,
+        "remote_reader_queue_size": 1.0,
+        "remote_reader_idle_ratio": 0.9,
+    }
+    assert set(SIGNALS) - present(told) == NEEDS_TWO
+
+
+def test_counters_become_rates_by_the_second_between_two_scrapes() -> None:
+    later = changed(
+        kafka_broker_remote_fetch_requests_total=150, kafka_isr_shrinks_total=4,
+        kafka_remote_reads_total=15,
+    )  # fmt: skip
+    told = signals(later, before=TEXT, after_s=10)
+    assert told["remote_fetch_requests_per_s"] == 5.0
+    assert told["isr_shrinks_per_s"] == 0.1
+    assert told["isr_expands_per_s"] == 0.0
+
+
+def test_the_mean_of_remote_reads_is_that_of_the_reads_in_between() -> None:
+    """10 reads took 50 ms; 5 more took 100 ms, so the mean of all 15 is 10 ms."""
+    later = changed(kafka_remote_reads_total=15, kafka_remote_read_mean_ms=10)
+    assert signals(later, before=TEXT)["remote_read_mean_ms"] == pytest.approx(20.0)
+    assert math.isnan(signals(TEXT, before=TEXT)["remote_read_mean_ms"])
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        changed(kafka_isr_shrinks_total=0, process_start_time_seconds=1.8e9),
+        changed(kafka_isr_shrinks_total=900, process_start_time_seconds=1.8e9),
+        changed(kafka_isr_shrinks_total=0),
+    ],
+)
+def test_a_broker_that_was_started_anew_tells_what_a_first_scrape_does(again: str) -> None:
+    """Also where one counter has already passed what it was: all began at 0 again."""
+    assert present(signals(again, before=TEXT)) == set(SIGNALS) - NEEDS_TWO
+
+
+def test_a_quantile_of_requests_that_ended_long_ago_is_absent() -> None:
+    """Kafka tells the last quantile for ever: nobody consumes since the scrape before."""
+    later = TEXT.replace('{request="FetchFollower"} 20', '{request="FetchFollower"} 21')
+    told = signals(later, before=TEXT)
+    assert told["fetch_follower_p99_ms"] == 503.0
+    assert math.isnan(told["fetch_consumer_p99_ms"])
+
+
+def test_a_quantile_of_no_request_at_all_is_absent_and_not_0() -> None:
+    idle = TEXT.replace('{request="FetchConsumer"} 10', '{request="FetchConsumer"} 0')
+    assert math.isnan(signals(idle)["fetch_consumer_p99_ms"])
+
+
+def test_a_meter_that_has_not_ticked_is_absent_and_not_0() -> None:
+    assert math.isnan(
+        signals(changed(kafka_request_handlers_idle_ratio=0.0))["request_handlers_idle_ratio"]
+    )
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+def test_values_that_are_no_number_are_absent(value: str) -> None:
+    told = signals(
+        TEXT.replace("kafka_request_queue_size 7.0", f"kafka_request_queue_size {value}")
+    )
+    assert math.isnan(told["request_queue_size"])
+    assert told["remote_reader_queue_size"] == 1.0
+
+
+def test_a_family_that_is_not_told_makes_its_signal_absent_and_no_other() -> None:
+    for family in ("kafka_purgatory_size", "kafka_isr_shrinks_total", "kafka_remote_reads_total",
+                   "kafka_broker_remote_copy_lag_bytes", "kafka_requests_total"):  # fmt: skip
+        without = "\n".join(x for x in TEXT.split("\n") if not x.startswith(family))
+        assert present(signals(without, before=TEXT)) < set(SIGNALS)
+        assert math.isnan(signals(TEXT, before=without)["isr_shrinks_per_s"]) == (
+            family == "kafka_isr_shrinks_total"
+        )
+
+
+def test_a_broker_before_4_2_tells_of_its_readers_by_the_name_of_that_time() -> None:
+    old = TEXT.replace("kafka_remote_reader_idle_ratio 0.9\n", "")
+    assert signals(old)["remote_reader_idle_ratio"] == 0.8
+
+
+def test_a_lag_is_0_where_only_internal_topics_have_one() -> None:
+    """Read a moment later, theirs may even be more than the sum was."""
+    told = signals(changed(kafka_broker_remote_copy_lag_bytes=600))
+    assert told["remote_copy_lag_bytes"] == 0.0
+
+
+def test_the_last_line_of_text_that_was_cut_off_is_not_believed() -> None:
+    cut = TEXT[: TEXT.index("kafka_request_queue_size 7.0") + len("kafka_request_queue_size 7")]
+    assert math.isnan(signals(cut)["request_queue_size"])
+
+
+def test_much_that_is_not_needed_costs_little() -> None:
+    """One MB of other series, as agents without rules tell: a few ms (measured: 4)."""
+    other = "".join(
+        f'kafka_log_size{{partition="{n}",topic="t{n % 97}"}} 1.0\n' for n in range(25_000)
+    )
+    text = other + TEXT
+    assert len(text) > 1_000_000
+    took_s = []
+    for _ in range(3):
+        began = time.perf_counter()
+        found = samples_of(text)
+        took_s.append(time.perf_counter() - began)
+    assert found == samples_of(TEXT)
+    assert min(took_s) < 0.1
+
+
+@given(st.text() | st.text(alphabet='kafka_requsize{}="0.9\\\n #NaInf-+eE\x00\u2028'))
+def test_text_of_any_kind_is_read_or_refused(text: str) -> None:
+    for whole in (text, f"kafka_request_queue_size{text}\n", f"kafka_purgatory_size{{{text}}} 1\n",
+                  f'kafka_request_queue_size{{a="{text}"}} {text}\n'):  # fmt: skip
+        try:
+            told = signals(whole)
+        except ValueError:
+            continue
+        assert set(told) == set(SIGNALS)
+        assert not any(math.isinf(value) for value in told.values())
+
+
+@given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)))
+def test_cut_text_tells_nothing_that_the_whole_does_not(first: int, second: int) -> None:
+    whole, part = signals(TEXT), signals(TEXT[:first])
+    for name in present(part) - {"remote_copy_lag_bytes", "remote_copy_lag_segments"}:
+        assert part[name] == whole[name] or name == "remote_reader_idle_ratio"
+    assert set(signals(TEXT[:first], before=TEXT[:second])) == set(SIGNALS)
+
+
+# ---------------------------------------------------------------- exporters
+
+
+@dataclass
+class Exporter:
+    """An HTTP server that tells what it is told to tell."""
+
+    text: str = TEXT
+    status: int = 200
+    delay_s: float = 0.0
+    drip_s: float = 0.0
+    cut: int = 0
+    asked: list[str] = field(default_factory=list)
+    port: int = 0
+
+    def serve(self, request: BaseHTTPRequestHandler) -> None:
+        self.asked.append(request.path)
+        time.sleep(self.delay_s)
+        body = self.text.encode()
+        request.send_response(self.status)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        if self.drip_s:
+            for byte in body:
+                request.wfile.write(bytes([byte]))
+                time.sleep(self.drip_s)
+        request.wfile.write(body[: len(body) - self.cut])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/metrics"
+
+
+@pytest.fixture
+def exporter() -> Iterator[Callable[..., Exporter]]:
+    """Makes exporters, and ends them."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def make(**told: Any) -> Exporter:
+        made = Exporter(**told)
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                with suppress(OSError):  # it did not wait
+                    made.serve(self)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        made.port = server.server_port
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        servers.append(server)
+        return made
+
+    yield make
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def address(broker: int, host: str = "127.0.0.1", port: int = 9092) -> Address:
+    return Address(broker, host, port, "")
+
+
+def section(*exporters: Exporter, **told: Any) -> Section:
+    """Brokers 1, 2 ... have these exporters."""
+    values = {"deadline_ms": 400, "metrics_interval_ms": 200,
+              "metrics_urls": {str(n): e.url for n, e in enumerate(exporters, 1)}}  # fmt: skip
+    return Section(**(values | told))
+
+
+@pytest.fixture
+def measure() -> Iterator[Callable[..., Metrics]]:
+    """Starts asking; ends it."""
+    started: list[Metrics] = []
+
+    def make(wanted: Section, brokers: int = 3) -> Metrics:
+        metrics = Metrics(wanted)
+        started.append(metrics)
+        metrics.learn(address(n) for n in range(1, brokers + 1))
+        return metrics
+
+    yield make
+    for metrics in started:
+        metrics.close()
+
+
+def taken(metrics: Metrics) -> pa.Table:
+    """The next measurements; fails if there are none in time."""
+    deadline = time.monotonic() + 10
+    while (table := metrics.take()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return table
+
+
+def test_each_broker_has_a_row_of_its_own(exporter, measure) -> None:
+    queues = [changed(kafka_request_queue_size=n) for n in (1, 2, 3)]
+    table = taken(measure(section(*(exporter(text=text) for text in queues))))
+    assert table.schema.equals(BROKER_METRICS.schema)
+    rows = table.to_pylist()
+    assert [(r["broker"], r["request_queue_size"]) for r in rows] == [(1, 1), (2, 2), (3, 3)]
+    assert all(abs(r["measured_at_ms"] - time.time() * 1_000) < 5_000 for r in rows)
+    assert all(math.isnan(r["isr_shrinks_per_s"]) for r in rows)
+
+
+def test_the_next_scrape_has_rates_and_a_later_time(exporter, measure) -> None:
+    one = exporter()
+    metrics = measure(section(one), 1)
+    (first,) = taken(metrics).to_pylist()
+    one.text = changed(kafka_isr_shrinks_total=1_003)
+    (second,) = taken(metrics).to_pylist()
+    while second["isr_shrinks_per_s"] == 0:  # it was asked before the text changed
+        (second,) = taken(metrics).to_pylist()
+    assert second["measured_at_ms"] > first["measured_at_ms"]
+    assert 1_000 / 5 < second["isr_shrinks_per_s"] <= 1_000 / 0.19
+
+
+def test_what_was_taken_is_not_given_again(exporter, measure) -> None:
+    metrics = measure(section(exporter(), metrics_interval_ms=60_000))
+    assert taken(metrics).num_rows == 1
+    time.sleep(0.1)
+    assert metrics.take() is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"status": 404}, "HTTP status 404"),
+        ({"status": 401}, "HTTP status 401"),
+        ({"delay_s": 2.0}, "did not answer within the deadline"),
+        ({"drip_s": 0.05}, "did not answer within the deadline"),
+        ({"cut": 10}, "not to the end"),
+        ({"text": "<html></html>"}, "tells no signal; are its rules deploy/jmx/kafka.yml?"),
+        ({"text": ""}, "tells no signal"),
+        ({"text": "process_start_time_seconds 1.7E9\n"}, "tells no signal"),
+        ({"text": "kafka_request_queue_size much\n"}, "is not in Prometheus' text format"),
+        ({"text": "kafka_request_queue_size 1" + "0" * 400 + "\n"}, "tells no signal"),
+    ],
+)
+def test_an_exporter_that_fails_has_no_row_and_one_line_says_why(
+    exporter, measure, wrong: dict[str, Any], says: str
+) -> None:
+    metrics = measure(section(exporter(), exporter(**wrong)), 2)
+    assert taken(metrics).column("broker").to_pylist() == [1]
+    (cause,) = metrics.causes.items()
+    assert cause[0] == "metrics of broker 2"
+    assert says in cause[1]
+    assert "\n" not in cause[1]
+
+
+def test_nobody_listening_is_said_too(measure) -> None:
+    metrics = measure(Section(metrics_url="http://127.0.0.1:1/metrics", metrics_interval_ms=200), 1)
+    deadline = time.monotonic() + 5
+    while not metrics.causes:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    why = "http://127.0.0.1:1/metrics: Connection refused"
+    assert metrics.causes == {"metrics of broker 1": why}
+    assert metrics.take() is None
+
+
+def test_an_answer_without_end_is_given_up(exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jmx, "_MAX_BYTES", 1_000)
+    one = exporter()
+    assert "tells more than" in ask_all({1: one.url}, 1.0)[1].problem
+
+
+def test_all_are_asked_at_once(exporter) -> None:
+    asked = {n: exporter(delay_s=0.3).url for n in range(8)}
+    began = time.monotonic()
+    answers = ask_all(asked, 2.0)
+    assert time.monotonic() - began < 1.0
+    assert not any(answer.problem for answer in answers.values())
+
+
+def test_a_broker_that_answers_again_has_a_rate_over_all_of_the_time(exporter) -> None:
+    one = exporter()
+    metrics = Metrics(section(one))
+    metrics._brokers = (address(1),)
+    metrics.ask()
+    one.status = 500
+    metrics.ask()
+    one.status, one.text = 200, changed(kafka_isr_shrinks_total=4)
+    metrics.ask()
+    (row,) = taken(metrics).to_pylist()
+    assert row["isr_shrinks_per_s"] > 0
+    assert metrics.causes == {}
+
+
+@given(st.binary(max_size=300))
+def test_bytes_of_any_kind_are_an_answer_or_a_reason(sent: bytes) -> None:
+    for received in (sent, b"HTTP/1.1 200 OK\r\n\r\n" + sent, b"HTTP/1.1 200 OK\r\n" + sent,
+                     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + sent):  # fmt: skip
+        answer = jmx._understood(received)
+        assert bool(answer.problem) != bool(answer.samples)
+        assert "\n" not in answer.problem
+
+
+def test_a_url_is_filled_in_and_a_brokers_own_wins() -> None:
+    wanted = Section(
+        metrics_url="https://{host}:7071/b{broker}?p={port}", metrics_urls={"2": "http://x/m"}
+    )
+    brokers = [address(1, "a"), address(2, "b"), address(3, "::1"), address(4, "", -1)]
+    assert urls(wanted, brokers) == {
+        1: "https://a:7071/b1?p=9092", 2: "http://x/m", 3: "https://[::1]:7071/b3?p=9092"
+    }  # fmt: skip
+
+
+def test_nothing_is_started_where_no_url_is_configured() -> None:
+    with Metrics(Section()) as metrics:
+        metrics.learn([address(1)])
+        assert metrics._thread is None
+        assert metrics.take() is None
+
+
+def test_a_bug_in_the_background_is_not_silence(
+    exporter, measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> dict[str, float]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(jmx, "signals_of", broken)
+    metrics = measure(section(exporter()))
+    with pytest.raises(ZeroDivisionError):
+        taken(metrics)
+
+
+# ---------------------------------------------------------------- in a cycle
+
+
+def test_a_cycle_tells_every_shard_what_is_new_and_the_next_does_not(exporter, measure) -> None:
+    world = World(topics={"plain": Topic({0: Partition([3])})}, racks={1: "", 2: "", 3: ""})
+    wanted = section(exporter(), exporter(), exporter(status=404), metrics_interval_ms=60_000)
+    config = Config(bus=Bus(shards=4), collector=wanted)
+    with (
+        fake_cluster(world) as cluster,
+        Brokers(cluster.bootstrap, {}, 600) as brokers,
+        Metrics(wanted) as metrics,
+    ):
+        collector = Collector(config, brokers, metrics)
+
+        def cycle() -> list[frames.Frame]:
+            observation = collector.observe()
+            assert observation is not None
+            messages = [message for _, message in Messages().of(observation)]
+            return [frame for message in messages for frame in frames.decode(message)]
+
+        deadline = time.monotonic() + 5
+        while not (told := [f for f in cycle() if f.stamp.kind == "broker_metrics"]):
+            assert time.monotonic() < deadline
+        assert {f.stamp.shard for f in told} == {0, 1, 2, 3}
+        assert len({(f.stamp.observed_at_ms, f.stamp.cycle) for f in told}) == 1
+        assert told[0].rows.column("broker").to_pylist() == [1, 2]
+        assert "HTTP status 404" in collector.causes["metrics of broker 3"]
+        again = cycle()
+        assert not any(f.stamp.kind == "broker_metrics" for f in again)
+        assert "HTTP status 404" in collector.causes["metrics of broker 3"]
+
+
+def test_a_silent_exporter_does_not_delay_a_cycle(exporter) -> None:
+    world = World(topics={"plain": Topic({0: Partition([1])})}, racks={1: ""})
+    wanted = section(exporter(delay_s=3), deadline_ms=2_000)
+    with (
+        fake_cluster(world) as cluster,
+        Brokers(cluster.bootstrap, {}, 2_000) as brokers,
+        Metrics(wanted) as metrics,
+    ):
+        collector = Collector(Config(collector=wanted), brokers, metrics)
+        collector.observe()
+        began = time.monotonic()
+        collector.observe()
+        assert time.monotonic() - began < 1.0
+
+
+# ---------------------------------------------------------------- rules
+
+
+def test_every_rule_is_anchored_typed_and_of_a_name_of_its_own() -> None:
+    rules = yaml.safe_load(RULES.read_text())["rules"]
+    for rule in rules:
+        assert rule["pattern"].startswith("^"), rule
+        assert rule["pattern"].endswith(":"), rule  # else Mean takes MeanRate as well
+        assert rule["type"] in ("GAUGE", "COUNTER")
+        assert (rule["type"] == "COUNTER") == rule["name"].endswith("_total")
+        assert rule["name"].startswith("kafka_")
+    assert len({rule["pattern"] for rule in rules}) == len(rules)
