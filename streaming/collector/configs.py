@@ -69,6 +69,7 @@ class Configs:
             "eligible_local_log_bytes": self._thresholds.local_log_bytes,
         }
         self._min_isr: tuple[Placement, Array] | None = None
+        self._tiered: tuple[Placement, Array] | None = None
         self.problems: dict[str, str] = {}
 
     @property
@@ -96,7 +97,7 @@ class Configs:
         wanted = [*new, *old]
         if not wanted and not cluster_due:
             return set()
-        self._min_isr = None
+        self._min_isr = self._tiered = None
         ends = now + deadline_ms / 1_000
         if cluster_due and self._ask_cluster(brokers, guide, deadline_ms):
             self._read_at[CLUSTER_WIDE] = now
@@ -230,6 +231,15 @@ class Configs:
             )  # fmt: skip
             self._min_isr = (placement, by_topic[placement.topic_of] if len(by_topic) else by_topic)
         return self._min_isr[1]
+
+    def tiered(self, placement: Placement) -> Array:
+        """[P] remote storage is on for the partition's topic, as far as is known."""
+        if self._tiered is None or self._tiered[0] is not placement:
+            by_topic = np.array(
+                [self._topics.get(t, {}).get("remote_storage") == 1 for t in placement.topic], bool
+            )
+            self._tiered = (placement, by_topic[placement.topic_of] if len(by_topic) else by_topic)
+        return self._tiered[1]
 
     def table(self, placement: Placement, shard: int) -> pa.Table:
         """The rows of a shard: cluster-wide values under the empty name, then its topics."""

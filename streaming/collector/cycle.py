@@ -27,6 +27,8 @@ from streaming.collector import listing
 from streaming.collector.brokers import Brokers, CollectorError, Question, Versions
 from streaming.collector.columns import use_little_memory
 from streaming.collector.configs import Configs
+from streaming.collector.epochs import Epochs
+from streaming.collector.jmx import Metrics
 from streaming.collector.log_dirs import LogDirs
 from streaming.collector.marks import Marks
 from streaming.collector.observation import Messages, Observation, brokers_table
@@ -46,16 +48,20 @@ log = structlog.get_logger("collector")
 class Collector:
     """Everything one cycle needs, and what cycles remember for the next."""
 
-    def __init__(self, config: Config, brokers: Brokers) -> None:
+    def __init__(self, config: Config, brokers: Brokers, metrics: Metrics | None = None) -> None:
+        """``metrics`` is of what brokers measure themselves; it goes without where it is None."""
         self._config = config
         self._deadline_ms = config.collector.deadline_ms
         self._brokers = brokers
+        self._metrics = metrics
         client_id = brokers.client_id
         self._topics = Topics(config, client_id)
         self._configs = Configs(config, client_id)
         self._marks = Marks(client_id, config.collector.config_interval_ms)
         self._offsets = Offsets(self._deadline_ms, client_id)
         self._log_dirs = LogDirs(client_id)
+        # Whoever starts without a state must find every history on the bus.
+        self._epochs = Epochs(client_id, config.bus.observations_retention_ms // 2)
         self._timestamps = Timestamps(client_id) if config.collector.timestamps else None
         self._observed_at_ms = 0
         self._cycle = 0
@@ -79,7 +85,10 @@ class Collector:
                 return None
             nothing = listing.empty(self._config.bus.shards)
             return self._sampled(before, nothing, np.zeros(0, bool), set())
-        self._brokers.learn([r.address for r in view.brokers])
+        addresses = [r.address for r in view.brokers]
+        self._brokers.learn(addresses)
+        if self._metrics is not None:
+            self._metrics.learn(addresses)
         guide, found = self._topics.guide, view.listing
         shards = self._configs.refresh(self._brokers, guide, found.placement, self._deadline_ms)
         marked = self._marks.ask(
@@ -93,6 +102,10 @@ class Collector:
         self.causes |= {p.partition(":")[0]: p for p in marked.problems}
         self.causes |= self._configs.problems
         return self._sampled(view, marked.listing, marked.elr_known, shards)
+
+    def unsent(self, observation: Observation) -> None:
+        """What is not sent in every cycle has not arrived: it is to be sent again."""
+        self._epochs.forget(observation.histories)
 
     def _nobody_lists(self) -> None:
         """Say why, and look for the cluster at its bootstrap addresses again."""
@@ -134,6 +147,17 @@ class Collector:
             timestamps = self._timestamps.read(self._brokers, placement, samples, self._deadline_ms)
             if self._timestamps.problem:
                 self.causes["local start timestamps"] = self._timestamps.problem
+        histories = self._epochs.read(
+            self._brokers,
+            found,
+            self._configs.tiered(placement),
+            found.of_leaders(samples.log_start),
+            self._deadline_ms,
+        )
+        if self._epochs.problem:
+            self.causes["leader epoch histories"] = self._epochs.problem
+        if self._metrics is not None:
+            self.causes |= self._metrics.causes
         return Observation(
             cluster=self._config.cluster.name,
             shards=self._config.bus.shards,
@@ -146,6 +170,8 @@ class Collector:
             local_log_bytes=sizes.local_log_bytes,
             local_start_timestamp_ms=timestamps,
             configs={s: self._configs.table(placement, s) for s in shards},
+            metrics=None if self._metrics is None else self._metrics.take(),
+            histories=histories,
         )
 
 
@@ -227,6 +253,7 @@ def run(config: Config, *, cycles: int | None = None) -> None:
         Brokers(
             config.cluster.bootstrap, config.cluster.client, config.collector.deadline_ms
         ) as brokers,
+        Metrics(config.collector) as metrics,
     ):
         bus.ensure_topics(config)
         bus.check_shards(config)
@@ -236,7 +263,7 @@ def run(config: Config, *, cycles: int | None = None) -> None:
                 cluster=config.cluster.name,
                 interval_ms=config.collector.interval_ms,
             )
-            _keep_pace(config, Collector(config, brokers), sender, stop, cycles)
+            _keep_pace(config, Collector(config, brokers, metrics), sender, stop, cycles)
     log.info("stopped")
 
 
@@ -259,6 +286,7 @@ def _keep_pace(
                 send(config, sender, topic, messages, observation)
             except BusError as error:
                 told.unsent += 1
+                collector.unsent(observation)
                 causes["bus"] = str(error)
         told.cycle(causes, (time.monotonic() - began) * 1_000, observation)
         if cycles is not None and told.cycles >= cycles:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaming.bus import shard_of
-from twin.tables import Slot
+from twin.tables import UNKNOWN, Slot
 
 Array = NDArray[Any]
 
@@ -119,6 +119,14 @@ class Listing:
     def isr_size(self) -> Array:
         """[P] how many replicas are in sync."""
         return self.counted((self.marks & Slot.IN_ISR) != 0)
+
+    def of_leaders(self, values: Array) -> Array:
+        """[P] the leader's value of [N] values, UNKNOWN where none leads."""
+        held = self.placement.partition_of
+        leads = self.placement.broker == self.leader[held]
+        found = np.full(len(self.leader), UNKNOWN, values.dtype)
+        found[held[leads]] = values[leads]
+        return found
 
     def counted(self, which: Array) -> Array:
         """[P] how many replicas of each partition are marked in [N]."""

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from streaming.collector.brokers import Reply
 from streaming.collector.columns import dictionary, fixed, lists, numbers, texts
+from streaming.collector.epochs import History
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.log_dirs import Sizes, Volumes
 from streaming.collector.offsets import Samples
 from streaming.collector.topics import Registered
 from twin import frames
-from twin.frames import MAX_FRAME_BYTES, Frame, Stamp
-from twin.tables import BROKERS, PARTITIONS, REPLICAS, UNKNOWN
+from twin.frames import Frame, Stamp
+from twin.tables import BROKERS, EPOCHS, PARTITIONS, REPLICAS, UNKNOWN
+
+_MOST_EPOCHS: Final = 20_000
+"""Rows of a frame of histories: half of what a message may hold."""
 
 _SCHEMA = PARTITIONS.schema
 _REPLICAS_SCHEMA = REPLICAS.schema
@@ -44,6 +48,8 @@ class Observation:
     local_log_bytes: Array  # [N]
     local_start_timestamp_ms: Array  # [N]
     configs: Mapping[int, pa.Table]  # by shard, of those it was read for
+    metrics: pa.Table | None = None  # what brokers measured, where that is new
+    histories: Sequence[History] = ()  # of leader epochs, where those are new
 
 
 class Messages:
@@ -61,6 +67,8 @@ class Messages:
             tables = {"brokers": observation.brokers}
             if shard in observation.configs:
                 tables["configs"] = observation.configs[shard]
+            if observation.metrics is not None:
+                tables["broker_metrics"] = observation.metrics
             tables["partitions"] = _partitions(observation, self._keys, shard)
             replicas = _replicas(observation, self._keys, shard)
             if replicas.num_rows:
@@ -68,22 +76,11 @@ class Messages:
             encoded: list[bytes] = []
             for kind, rows in tables.items():
                 encoded += frames.encode_parts(Frame(_stamp(observation, shard, kind), rows))
-            for message in packed(encoded):
+            # A frame has the whole history of each partition that it names.
+            for rows in _histories(observation, shard):
+                encoded.append(frames.encode(Frame(_stamp(observation, shard, "epochs"), rows)))
+            for message in frames.packed(encoded):
                 yield shard, message
-
-
-def packed(encoded: Sequence[bytes], limit_bytes: int = MAX_FRAME_BYTES) -> Iterator[bytes]:
-    """Frames joined to as few messages as keep each below the limit, in order."""
-    batch: list[bytes] = []
-    size = 0
-    for frame in encoded:
-        if batch and size + len(frame) > limit_bytes:
-            yield frames.join(batch)
-            batch, size = [], 0
-        batch.append(frame)
-        size += len(frame)
-    if batch:
-        yield frames.join(batch)
 
 
 def _stamp(observation: Observation, shard: int, kind: str) -> Stamp:
@@ -96,6 +93,35 @@ def _stamp(observation: Observation, shard: int, kind: str) -> Stamp:
         cycle=observation.cycle,
         complete=kind != "partitions" or observation.listing.complete,
     )
+
+
+def _histories(observation: Observation, shard: int) -> Iterator[pa.Table]:
+    """The rows of ``epochs`` of a shard, a table for so many partitions as surely fit a frame."""
+    placement = observation.listing.placement
+    first, stop = placement.partition_cuts[shard], placement.partition_cuts[shard + 1]
+    mine = [h for h in observation.histories if first <= h.row < stop]
+    batch: list[History] = []
+    for history in mine:
+        if batch and sum(len(h.epochs) for h in batch) + len(history.epochs) > _MOST_EPOCHS:
+            yield _epochs(placement, batch)
+            batch = []
+        batch.append(history)
+    if batch:
+        yield _epochs(placement, batch)
+
+
+def _epochs(placement: Placement, histories: Sequence[History]) -> pa.Table:
+    row = np.repeat([h.row for h in histories], [len(h.epochs) for h in histories])
+    topics, index = np.unique(placement.topic_of[row], return_inverse=True)
+    epochs = [entry for h in histories for entry in h.epochs]
+    columns = {
+        "topic": dictionary(index, texts([placement.topic[t] for t in topics])),
+        "topic_id": dictionary(index, fixed([placement.topic_id[t] for t in topics], 16)),
+        "partition": numbers(placement.partition[row], pa.int32()),
+        "leader_epoch": numbers([e for e, _ in epochs], pa.int32()),
+        "start_offset": numbers([o for _, o in epochs], pa.int64()),
+    }
+    return pa.table(columns, schema=EPOCHS.schema)
 
 
 class _Keys:

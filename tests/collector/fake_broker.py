@@ -33,6 +33,8 @@ from kafka.protocol.consumer import (
     FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
@@ -46,6 +48,7 @@ REQUESTS = {
     for request in (
         FetchRequest,
         ListOffsetsRequest,
+        OffsetForLeaderEpochRequest,
         MetadataRequest,
         ApiVersionsRequest,
         DescribeConfigsRequest,
@@ -56,6 +59,8 @@ REQUESTS = {
     )
 }
 NOT_LEADER_OR_FOLLOWER = 6
+FENCED_LEADER_EPOCH = 74
+UNKNOWN_LEADER_EPOCH = 76
 TOPIC_AUTHORIZATION_FAILED = 29
 CLUSTER_AUTHORIZATION_FAILED = 31
 UNSUPPORTED_VERSION = 35
@@ -102,6 +107,7 @@ class Partition:
     adding: list[int] = field(default_factory=list)
     removing: list[int] = field(default_factory=list)
     logs: dict[int, Log] = field(default_factory=dict)
+    history: list[tuple[int, int]] = field(default_factory=list)  # leader epochs, first offsets
 
     def __post_init__(self) -> None:
         self.leader = self.replicas[0] if self.leader is None else self.leader
@@ -282,6 +288,37 @@ class FakeBroker:
             # Kafka answers in the order of a hash map.
             topics.append(kind(name=topic.name, partitions=partitions[::-1]))
         return ListOffsetsResponse(topics=topics[::-1])
+
+    def _OffsetForLeaderEpochRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        kind = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+        return OffsetForLeaderEpochResponse(
+            topics=[
+                kind(topic=topic.topic,
+                     partitions=[self._epoch_end(topic.topic, a) for a in topic.partitions])
+                for topic in request.topics
+            ],
+        )  # fmt: skip
+
+    def _epoch_end(self, topic: str, asked: Any) -> Any:
+        """As LeaderEpochFileCache.endOffsetFor of Kafka 4.3."""
+        kind = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset
+        partition = self.world.topics[topic].partitions[asked.partition]
+        error, epoch, end = 0, -1, -1
+        if topic in self.world.unreadable:
+            error = TOPIC_AUTHORIZATION_FAILED
+        elif partition.leader != self.node:
+            error = NOT_LEADER_OR_FOLLOWER
+        elif asked.current_leader_epoch != partition.epoch:
+            older = asked.current_leader_epoch < partition.epoch
+            error = FENCED_LEADER_EPOCH if older else UNKNOWN_LEADER_EPOCH
+        elif asked.leader_epoch != -1 and partition.history:
+            lower = [e for e in partition.history if e[0] <= asked.leader_epoch]
+            higher = [e for e in partition.history if e[0] > asked.leader_epoch]
+            if partition.history[-1][0] == asked.leader_epoch:
+                epoch, end = asked.leader_epoch, partition.logs[self.node].log_end
+            elif higher:
+                epoch, end = (lower[-1][0] if lower else asked.leader_epoch), higher[0][1]
+        return kind(error_code=error, partition=asked.partition, leader_epoch=epoch, end_offset=end)
 
     def _offset(self, request: Any, topic: str, asked: Any, version: int) -> Any:
         if version < FIRST_VERSION_OF_KIND[asked.timestamp]:

@@ -42,7 +42,7 @@ def rows(*messages: bytes, first_offset: int = 0) -> list[Row]:
             offset=first_offset + i,
             timestamp_ms=NOW_MS,
             refused="",
-        )  # fmt: skip
+        )
         for i, value in enumerate(messages)
     ]
 

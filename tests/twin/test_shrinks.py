@@ -54,7 +54,8 @@ def test_a_replica_that_leaves_the_assignment_did_not_leave_the_isr():
     ("part", "brokers", "expected"),
     [
         (Partition(isr=(1, 3), offline=(2,)), {}, Verdict.DEAD_FOLLOWER),
-        (Partition(isr=(1, 3)), {"silent": (2,)}, Verdict.DEAD_FOLLOWER),
+        (Partition(isr=(1, 3)), {"silent": (2,)}, Verdict.SLOW_FOLLOWER),
+        (Partition(isr=(1, 3)), {"silent": (1, 2)}, Verdict.FROZEN_LEADER),
         (Partition(isr=(1, 3), logs={2: Log(end=60)}), {}, Verdict.SLOW_FOLLOWER),
         (Partition(isr=(1,)), {}, Verdict.SLOW_LEADER),
         (Partition(isr=(1, 3), logs={2: Log(end=60)}), {"slow": (1,)}, Verdict.SLOW_LEADER),
@@ -202,8 +203,17 @@ def test_a_dead_follower_does_not_speak_against_the_leader_of_another_that_left(
     found = left(Partition(isr=(1,), logs={2: Log(end=60)}), silent=(3,))
     assert dict(zip(found.shrinks.broker.tolist(), verdicts(found), strict=True)) == {
         2: Verdict.SLOW_FOLLOWER,
-        3: Verdict.DEAD_FOLLOWER,
+        3: Verdict.SLOW_FOLLOWER,
     }
+
+
+def test_a_follower_that_left_by_lag_and_is_fenced_later_was_dead():
+    found = left(Partition(isr=(1, 3)), silent=(2,))
+    assert verdicts(found) == [Verdict.SLOW_FOLLOWER]
+    found = cycle(found, Partition(isr=(1, 3), offline=(2,)), silent=(2,))
+    assert verdicts(found) == [Verdict.DEAD_FOLLOWER]
+    back = cycle(found, Partition())
+    assert verdicts(cycle(back, Partition(offline=(2,)))) == [Verdict.DEAD_FOLLOWER]
 
 
 def test_an_event_without_a_verdict_may_still_say_what_kip_501_would_have_done():

@@ -38,6 +38,9 @@ CLOCKS_MS: Final = 2_000
 RESUMED_MS: Final = 1_000
 """A leader that goes on answers waiting fetches and shrinks ISRs within this time, in any order."""
 
+FENCED_WITHIN_MS: Final = 30_000
+"""A dead broker is fenced within its session, 9 s by default; later it is another story."""
+
 SLOW_FETCH_SHARE: Final = 0.5
 """Share of the lag limit that a fetch must have waited to have cost its follower the ISR.
 
@@ -49,7 +52,7 @@ SENTENCE: Final = {
     Verdict.UNEXPLAINED: "nothing the twin sees explains it",
     Verdict.SLOW_LEADER: "its leader was too slow for healthy followers",
     Verdict.FROZEN_LEADER: "its leader stood still and found everybody late",
-    Verdict.SLOW_FOLLOWER: "it could not keep up, the others could",
+    Verdict.SLOW_FOLLOWER: "it did not keep up, the others did",
     Verdict.DEAD_FOLLOWER: "its broker is gone",
 }
 
@@ -193,8 +196,10 @@ def _verdict(evidence: NDArray[np.int32]) -> NDArray[np.int8]:
 
     return np.select(
         [
-            has(Evidence.FOLLOWER_OFFLINE, Evidence.FOLLOWER_SILENT),
+            has(Evidence.FOLLOWER_OFFLINE),
             has(Evidence.WAS_LEADER),  # it handed over, or was taken from
+            # The controller still hears of it, or it would be offline.
+            has(Evidence.FOLLOWER_SILENT) & ~has(Evidence.LEADER_SILENT),
             has(Evidence.LEADER_SILENT),
             has(Evidence.FETCH_WAS_PENDING, Evidence.LEADER_ANSWERS_SLOWLY,
                 Evidence.SEVERAL_FOLLOWERS_LEFT),
@@ -203,6 +208,7 @@ def _verdict(evidence: NDArray[np.int32]) -> NDArray[np.int8]:
         [
             Verdict.DEAD_FOLLOWER,
             Verdict.UNEXPLAINED,
+            Verdict.SLOW_FOLLOWER,
             Verdict.FROZEN_LEADER,
             Verdict.SLOW_LEADER,
             Verdict.SLOW_FOLLOWER,
@@ -284,13 +290,22 @@ def _only_told(fleet: Fleet, told: Departures) -> Shrinks:
 
 
 def _with_return(fleet: Fleet, of: Shrinks) -> Shrinks:
-    """Earlier shrinks, with the time at which a replica was first seen back in the ISR."""
+    """Earlier shrinks, with the time at which a replica was first seen back in the ISR.
+
+    A crashed follower may leave by lag before it is fenced: that it is dead shows later.
+    """
     if not len(of):
         return of
-    in_isr = fleet.marked(Slot.IN_ISR)[of.row] & (fleet.broker[of.row] == of.broker[:, None])
+    its_slot = fleet.broker[of.row] == of.broker[:, None]
+    in_isr = fleet.marked(Slot.IN_ISR)[of.row] & its_slot
+    fenced = (fleet.marked(Slot.OFFLINE)[of.row] & its_slot).any(axis=1)
+    fenced &= (of.back_at_ms == UNKNOWN) & (fleet.observed_at_ms - of.at_ms <= FENCED_WITHIN_MS)
+    offline = np.where(fenced, np.int32(Evidence.FOLLOWER_OFFLINE), np.int32(0))
+    evidence = np.bitwise_or(of.evidence, offline).astype(np.int32)
     returned = (of.back_at_ms != UNKNOWN) & (of.back_at_ms < fleet.observed_at_ms)
     back_now = np.where(in_isr.any(axis=1), fleet.observed_at_ms, UNKNOWN)
-    return replace(of, back_at_ms=np.where(returned, of.back_at_ms, back_now))
+    back_at_ms = np.where(returned, of.back_at_ms, back_now)
+    return replace(of, back_at_ms=back_at_ms, evidence=evidence, verdict=_verdict(evidence))
 
 
 def _with_pending_fetches(fleet: Fleet, of: Shrinks) -> Shrinks:
