@@ -123,6 +123,7 @@ class Fetch:
     arrived_ms: int
     offset: int = 100
     leader_end: int = 100
+    estimate: int | None = None  # of the leader's end; as leader_end if not said
     took_ms: int = 1
     broker: int = 2
     leader: int = 1
@@ -147,6 +148,9 @@ def fetches_frame(told: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> F
         fetch_offset=_ints([f.offset for f in told]),
         log_start_offset=_ints([f.start for f in told]),
         leader_end_offset=_ints([f.leader_end for f in told]),
+        leader_end_estimate_offset=_ints(
+            [f.leader_end if f.estimate is None else f.estimate for f in told]
+        ),
         error_code=_ints([f.error for f in told]),
         **{name: _ints([value] * len(told)) for name, value in same.items()},
     )  # fmt: skip

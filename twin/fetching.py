@@ -14,7 +14,7 @@ import numpy as np
 from twin.fleet import Array, Fleet, to_numpy
 from twin.frames import Frame, FrameRefused
 from twin.rows import rows_of
-from twin.rules.books import Books, asks_for_earlier_end, fetched
+from twin.rules.books import Books, fetched
 from twin.sparse import Fetches
 from twin.tables import UNKNOWN
 
@@ -41,18 +41,20 @@ def merge_fetches(fleet: Fleet, frame: Frame) -> Fleet:
         return fleet
     told = {name: values[good] for name, values in told.items()}
     key = row[good].astype(np.int64) << 32 | told["broker"]
+    told["spans"] = _spans(fleet, key, told["arrived_at_ms"], told["completed_at_ms"])
     order = np.lexsort((told["fetch_offset"], told["arrived_at_ms"], key))
     key, told = key[order], {name: values[order] for name, values in told.items()}
 
     follower, at = np.unique(key, return_inverse=True)
     table = _table(fleet.fetches, follower)
+    held_spans = _spans(fleet, follower, table.slow_arrived_at_ms, table.slow_completed_at_ms)
     rank = np.arange(len(key)) - np.searchsorted(key, key)
     news = False
     for turn in range(int(rank.max()) + 1):  # the n-th fetch of every follower at once
         chosen = rank == turn
         fetch = {name: values[chosen] for name, values in told.items()}
-        table, any_new = _applied(table, at[chosen], fetch)
-        news |= any_new
+        table, is_new, held_spans = _applied(table, at[chosen], fetch, held_spans)
+        news |= is_new
     if not news:
         return fleet
     others = ~np.isin(_key(fleet.fetches), follower)
@@ -88,8 +90,24 @@ def _table(known: Fetches, follower: Array) -> Fetches:
     return Fetches(**columns)
 
 
-def _applied(table: Fetches, at: Array, fetch: dict[str, Array]) -> tuple[Fetches, bool]:
-    """The table after one fetch of each follower at ``at``, and whether any was news."""
+def _spans(fleet: Fleet, key: Array, arrived_ms: Array, completed_ms: Array) -> Array:
+    """[N] the fetch waited at the moment at which its follower left the ISR, as a log tells."""
+    of = fleet.departures
+    spans = np.zeros(len(key), bool)
+    for left, at_ms in zip((of.row.astype(np.int64) << 32 | of.broker).tolist(),
+                           of.at_ms.tolist(), strict=True):  # fmt: skip
+        spans |= (key == left) & (arrived_ms <= at_ms) & (completed_ms >= at_ms)
+    return spans
+
+
+def _applied(
+    table: Fetches, at: Array, fetch: dict[str, Array], held_spans: Array
+) -> tuple[Fetches, bool, Array]:
+    """The table after one fetch of each follower at ``at``, and whether any was news.
+
+    Of a follower the slowest fetch of late is remembered; before all others one that waited while
+    its follower was thrown out (``held_spans``: the remembered one is of that kind).
+    """
     before = {field.name: getattr(table, field.name)[at] for field in fields(Fetches)}
     epoch = fetch["leader_epoch"]
     new_leader = (epoch > before["leader_epoch"]) | (
@@ -103,8 +121,10 @@ def _applied(table: Fetches, at: Array, fetch: dict[str, Array]) -> tuple[Fetche
     is_new = new_leader | ((epoch == before["leader_epoch"]) & later)
     # Another leader opens new books.
     books = Books.blank(len(at)).where(new_leader, Books(*(before[name] for name in _BOOKS)))
-    kept = asks_for_earlier_end(books, fetch["fetch_offset"])
-    known = books.leader_end_offset != UNKNOWN
+    # What a pending fetch would have changed is a thought: an estimate will do.
+    estimate = np.where(new_leader, UNKNOWN, before["leader_end_estimate_offset"])
+    known = estimate != UNKNOWN
+    kept = known & (fetch["fetch_offset"] >= estimate)
     after = fetched(
         books,
         fetch["fetch_offset"],
@@ -116,6 +136,7 @@ def _applied(table: Fetches, at: Array, fetch: dict[str, Array]) -> tuple[Fetche
     slow_took = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
     forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > SLOW_KEPT_MS
     slower = new_leader | forgotten | (took >= slow_took)
+    slower = fetch["spans"] | (slower & ~held_spans[at]) | new_leader
     slowest = {
         "slow_arrived_at_ms": fetch["arrived_at_ms"],
         "slow_completed_at_ms": fetch["completed_at_ms"],
@@ -123,9 +144,12 @@ def _applied(table: Fetches, at: Array, fetch: dict[str, Array]) -> tuple[Fetche
         "slow_kept": np.where(known, kept, UNKNOWN),
     }
     values = {name: getattr(after, name) for name in _BOOKS}
-    values |= {"leader": fetch["leader"], "leader_epoch": epoch}
+    values |= {name: fetch[name] for name in ("leader", "leader_end_estimate_offset")}
+    values |= {"leader_epoch": epoch}
     values |= {name: np.where(slower, new, before[name]) for name, new in slowest.items()}
     columns = {field.name: getattr(table, field.name).copy() for field in fields(Fetches)}
     for name, value in values.items():
         columns[name][at[is_new]] = value[is_new]
-    return Fetches(**columns), bool(is_new.any())
+    held_spans = held_spans.copy()
+    held_spans[at] = np.where(is_new & slower, fetch["spans"], held_spans[at])
+    return Fetches(**columns), bool(is_new.any()), held_spans

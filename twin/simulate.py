@@ -283,6 +283,7 @@ class SimulatedShard:
             fetch_offset=self._end[row, slot],
             log_start_offset=np.zeros(count, np.int64),
             leader_end_offset=self._end[row, leads[row]],
+            leader_end_estimate_offset=self._end[row, leads[row]],
             high_watermark=np.full(count, UNKNOWN),
             error_code=np.zeros(count, np.int16),
         )

@@ -115,6 +115,7 @@ class Fetches(Sparse):
     log_start_offset: Array
     log_end_offset: Array
     leader_end_offset: Array
+    leader_end_estimate_offset: Array
     fetched_at_ms: Array
     caught_up_at_ms: Array
     slow_arrived_at_ms: Array

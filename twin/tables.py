@@ -272,7 +272,7 @@ CONFIGS = Table(
 
 FETCHES = Table(
     "fetches",
-    1,
+    2,
     "One row a completed fetch of a follower, of one partition: an event, not a sample.",
     (
         *_PARTITION_KEY,
@@ -288,10 +288,12 @@ FETCHES = Table(
         Column("fetch_offset", _I64, "the follower's log end"),
         Column("log_start_offset", _I64, "the follower's log start"),
         Column("leader_end_offset", _I64, "the leader's log end at the arrival, -1 if unknown"),
+        Column("leader_end_estimate_offset", _I64,
+               "the same, or where the answer's records ended if it had room for more"),
         Column("high_watermark", _I64, "the answer's high watermark, -1 if it told none"),
         Column("error_code", _I16, "Kafka error code of the answer, 0 if none", fill=0),
     ),
-)
+)  # fmt: skip
 
 _LIST_I32 = pa.list_(pa.field("item", _I32, nullable=False))
 _LIST_I64 = pa.list_(pa.field("item", _I64, nullable=False))
@@ -627,6 +629,7 @@ FLEET_FETCHES = Table(
         Column("log_start_offset", _I64, "the follower's log start"),
         Column("log_end_offset", _I64, "the follower's log end"),
         Column("leader_end_offset", _I64, "the leader's log end at the last fetch"),
+        Column("leader_end_estimate_offset", _I64, "the same, estimated where it is not known"),
         Column("fetched_at_ms", _I64, "when the last fetch arrived", fill=0),
         Column("caught_up_at_ms", _I64, "when it was last caught up, by the leader's books",
                fill=0),

@@ -51,7 +51,8 @@ def messages(
         rows.clear()
     for shard, kinds in sorted(by_shard.items()):
         encoded: list[bytes] = []
-        for table in (FETCHES, ISR_CHANGES, TIER_STARTS):
+        # Departures first: of fetches those are remembered that waited at such a moment.
+        for table in (ISR_CHANGES, FETCHES, TIER_STARTS):
             if kinds[table.kind]:
                 rows = _table(table, kinds[table.kind], reading.broker)
                 stamp = Stamp(table.kind, of.cluster, shard, of.shards, reading.at_ms, 0)

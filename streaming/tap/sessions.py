@@ -7,7 +7,9 @@ a fetch speaks of all of them:
 * One that waited in the purgatory found nothing for any of its partitions: each fetch offset was
   the leader's log end from the arrival until it left.
 * A partition without records in an answer that was not full had none: the same holds for it.
-* A partition with records that were there at once tells nothing of where the leader's log ends.
+* A partition with records that were there at once tells nothing for certain of where the leader's
+  log ends. Had the answer room for more, the records probably went up to it (a read also ends with
+  a segment): the next fetch tells where they ended, and that is given as an estimate.
 
 Known exceptions are errors, which are told as such, and replication throttles, which no log shows.
 A session whose beginning was not seen knows nothing of its partitions until they move.
@@ -60,6 +62,7 @@ class Row(NamedTuple):
     fetch_offset: int
     log_start_offset: int
     leader_end_offset: int
+    leader_end_estimate_offset: int
     high_watermark: int
     error_code: int
 
@@ -74,6 +77,7 @@ class _Timing:
     local_ms: int = 0
     remote_ms: int = 0
     proves: bool = False
+    room_bytes: int = 0  # a partition's answer up to this was not cut short
 
 
 @dataclass(slots=True)
@@ -86,6 +90,8 @@ class _State:
     high_watermark: int = UNKNOWN
     told_at_ms: int = UNKNOWN  # arrival of the last fetch of it that was told of
     moved: bool = True
+    answered: Row | None = None  # a fetch with records; told once it shows where they ended
+    had_room: bool = False
 
 
 @dataclass(slots=True)
@@ -147,6 +153,8 @@ class Sessions:
     def rest(self) -> Iterator[Row]:
         """All that has not been told yet."""
         for session in self._sessions.values():
+            for state in session.places.values():
+                yield from _with_records(state)
             yield from _all_of(session)
 
     def _session(
@@ -190,6 +198,7 @@ class Sessions:
                     )
                     state.told_at_ms = session.last.arrived_at_ms
                     continue
+                yield from _with_records(state, place.fetch_offset)
                 yield from _told(session, key, state)
                 state.fetch_offset = place.fetch_offset
                 state.log_start_offset = place.log_start_offset
@@ -210,10 +219,22 @@ def _answered(session: _Session, response: FetchResponse, *, waited: bool) -> It
                 continue
             if answer.high_watermark >= 0:
                 state.high_watermark = answer.high_watermark
-            if answer.error_code or answer.records_size_in_bytes > 0:
-                ends_here = waited and not answer.error_code
-                yield _row(session, key, state, answer, ends_here)
+            size = answer.records_size_in_bytes
+            if answer.error_code or size > 0:
+                row = _row(session, key, state, answer, waited and not answer.error_code)
                 state.told_at_ms = session.last.arrived_at_ms
+                if waited or answer.error_code:
+                    yield row
+                else:
+                    state.answered, state.had_room = row, size <= session.last.room_bytes
+
+
+def _with_records(state: _State, next_offset: int = UNKNOWN) -> Iterator[Row]:
+    """The fetch with records that waits to be told of, once it shows where they ended."""
+    if state.answered is not None:
+        ended = next_offset if state.had_room else UNKNOWN
+        yield state.answered._replace(leader_end_estimate_offset=ended)
+        state.answered = None
 
 
 def _all_of(session: _Session, *, only_moved: bool = False) -> Iterator[Row]:
@@ -248,6 +269,7 @@ def _row(
         fetch_offset=state.fetch_offset,
         log_start_offset=state.log_start_offset,
         leader_end_offset=state.fetch_offset if ends_here else UNKNOWN,
+        leader_end_estimate_offset=state.fetch_offset if ends_here else UNKNOWN,
         high_watermark=state.high_watermark,
         error_code=answer.error_code if answer else 0,
     )
@@ -270,4 +292,5 @@ def _timing(
         local_ms=round(fetched.local_time_ms),
         remote_ms=round(fetched.remote_time_ms),
         proves=waited or had_room,
+        room_bytes=largest // 2 if had_room else 0,
     )

@@ -62,6 +62,13 @@ class TestFetchSessions:
                                waited_ms=99.6))  # fmt: skip
         assert of(told.fetches, 0) == [(0, 40, 40)]
 
+    def test_the_next_fetch_shows_where_they_ended_if_the_answer_had_room(self):
+        for size, estimate in ((99, 43), (1 << 20, UNKNOWN)):
+            told = reading(opening(T0_MS, {0: 40}, gets={0: {"recordsSizeInBytes": size}}),
+                           fetch(T0_MS + 9, {0: 43}, waited_ms=4.6))  # fmt: skip
+            assert [r.leader_end_offset for r in told.fetches] == [UNKNOWN, 43]
+            assert [r.leader_end_estimate_offset for r in told.fetches] == [estimate, 43]
+
     def test_a_full_answer_says_nothing_of_who_is_not_in_it(self):
         told = reading(opening(T0_MS, {0: 40, 1: 7}, gets={0: {"recordsSizeInBytes": 10 << 20}}))
         assert of(told.fetches, 1) == [(0, 7, UNKNOWN)]

@@ -84,6 +84,32 @@ class TestShrinksNoPollSaw:
             "; KIP-501 would have kept it"
         ]
 
+    def test_a_short_fetch_that_waited_at_that_very_moment_will_do(self):
+        """Though a longer one is remembered, and another comes later."""
+        pending = Fetch(LEFT_MS - 3, took_ms=200)
+        others = [Fetch(LEFT_MS - 6_000, took_ms=500), Fetch(LEFT_MS + 900, took_ms=500)]
+        for fetches in ([others[0], pending, others[1]], [*others, pending]):
+            fleet = told(a_fleet(Partition()), Moved(LEFT_MS, end=100, leader_end=101))
+            for fetch in sorted(fetches, key=lambda f: f.arrived_ms):
+                fleet = step(fleet, [fetches_frame([fetch])], NOW_MS)[0]
+            assert fleet.shrinks.kept_by_solution_1.tolist() == [1]
+            assert fleet.shrinks.verdict.tolist() == [Verdict.SLOW_LEADER]
+
+    def test_an_estimate_of_the_leaders_end_will_do_for_what_would_have_been(self):
+        earlier = Fetch(LEFT_MS - 6, leader_end=UNKNOWN, estimate=101)
+        for offset, kept in ((101, 1), (100, UNKNOWN)):
+            fleet = told(a_fleet(Partition()), Moved(LEFT_MS, end=101, leader_end=103))
+            pending = Fetch(LEFT_MS - 3, offset, UNKNOWN, took_ms=200)
+            fleet = step(fleet, [fetches_frame([earlier, pending])], NOW_MS)[0]
+            assert fleet.shrinks.kept_by_solution_1.tolist() == [kept]
+            assert fleet.fetches.caught_up_at_ms.tolist() == [0], "and proves nothing"
+
+    def test_a_fetch_that_was_answered_before_it_would_not_have_kept_it(self):
+        fleet = told(a_fleet(Partition()), Moved(LEFT_MS, end=100, leader_end=101))
+        quick = [Fetch(LEFT_MS - 4_000, took_ms=500), Fetch(LEFT_MS - 3_500), Fetch(LEFT_MS + 50)]
+        fleet = step(fleet, [fetches_frame(quick)], NOW_MS)[0]
+        assert fleet.shrinks.kept_by_solution_1.tolist() == [0]
+
     def test_what_was_explained_is_not_explained_again(self):
         fleet = told(a_fleet(Partition()), Moved(LEFT_MS, end=60, leader_end=100))
         at_ms = fleet.observed_at_ms + INTERVAL_MS

@@ -328,12 +328,14 @@ def _with_pending_fetches(fleet: Fleet, of: Shrinks) -> Shrinks:
     told = of.told_at_ms != UNKNOWN
     from_ms = np.where(told, of.told_at_ms - RESUMED_MS, of.seen_before_ms)
     until_ms = np.where(told, of.told_at_ms, of.at_ms)
-    spans = (books.slow_arrived_at_ms[at] < until_ms) & (books.slow_completed_at_ms[at] > from_ms)
-    waited_ms = books.slow_completed_at_ms[at] - books.slow_arrived_at_ms[at]
-    long = waited_ms >= SLOW_FETCH_SHARE * lag_max_ms
-    waited = has_books & spans & long & (books.slow_kept[at] == 1)
-    heard_on = (books.slow_arrived_at_ms[at] < until_ms) & (books.fetched_at_ms[at] >= until_ms)
-    none_such = ~long | (spans & (books.slow_kept[at] == 0))
+    arrived_ms, completed_ms = books.slow_arrived_at_ms[at], books.slow_completed_at_ms[at]
+    long = completed_ms - arrived_ms >= SLOW_FETCH_SHARE * lag_max_ms
+    spans = (arrived_ms <= until_ms) & (completed_ms > from_ms)
+    was_pending = spans & (long | (told & (completed_ms >= until_ms)))
+    asked_enough = books.slow_kept[at]
+    waited = has_books & was_pending & (asked_enough == 1)
+    heard_on = (arrived_ms < until_ms) & (books.fetched_at_ms[at] >= until_ms)
+    none_such = ~was_pending | (asked_enough == 0)
     kept = np.where(waited, 1, np.where(has_books & heard_on & none_such, 0, UNKNOWN))
     kept = np.maximum(of.kept_by_solution_1, kept).astype(np.int8)
     pending = np.where(kept == 1, np.int32(Evidence.FETCH_WAS_PENDING), np.int32(0))
