@@ -378,7 +378,7 @@ _SIGNALS = tuple(
         ("request_handlers_idle_ratio", "share of time its request handlers have nothing to do",
          "KafkaRequestHandlerPool RequestHandlerAvgIdlePercent, one minute"),
         ("fetch_purgatory_size", "fetches that wait for records",
-         "DelayedOperationPurgatory PurgatorySize, Fetch"),
+         "DelayedOperationPurgatory NumDelayedOperations, Fetch: its size counts what is over"),
         ("remote_copy_lag_bytes", "closed segments it has not uploaded, internal topics left out",
          "BrokerTopicMetrics RemoteCopyLagBytes by topic"),
         ("remote_copy_lag_segments", "their number",

@@ -33,7 +33,7 @@ STARTED: Final = ("process_start_time_seconds",)
 
 _GAUGES: Final[dict[str, tuple[Key, ...]]] = {
     "request_queue_size": (("kafka_request_queue_size",),),
-    "fetch_purgatory_size": (("kafka_purgatory_size", "Fetch"),),
+    "fetch_purgatory_size": (("kafka_delayed_operations", "Fetch"),),
     "remote_reader_queue_size": (
         ("kafka_remote_reader_queue_size",),
         ("kafka_remote_reader_before_4_2_queue_size",),
@@ -93,7 +93,7 @@ _COUNTERS: Final = {_READS, *_RATES.values(), *(count for _, count in _QUANTILES
 _LABELS: Final[dict[str, tuple[str, ...]]] = {
     **{name: () for (name,) in (STARTED, _IDLE, _READS, _READ_MEAN_MS, *_RATES.values())},
     **{key[0]: () for keys in _GAUGES.values() for key in keys},
-    "kafka_purgatory_size": ("operation",),
+    "kafka_delayed_operations": ("operation",),
     "kafka_requests_total": ("request",),
     **{quantile[0]: ("request", "quantile") for quantile, _ in _QUANTILES.values()},
     **{whole: () for whole, _ in _LAGS.values()},

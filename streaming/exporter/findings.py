@@ -66,6 +66,7 @@ def _joining(page: Fleet, now_ms: int) -> dict[int, list[dict[str, Any]]]:
         seconds_left(page, of),
         seconds_to_lead(page, of, now_ms),
     )
+    questions = _tier_questions(page)
     told: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for i, row in enumerate(of.row.tolist()):
         told[row].append(
@@ -79,9 +80,25 @@ def _joining(page: Fleet, now_ms: int) -> dict[int, list[dict[str, Any]]]:
                 "seconds_left": number(left[i]),
                 "seconds_to_lead": number(to_lead[i]),
                 "stuck": word(StuckReason, of.stuck[i]),
+                "tier_question": questions.get((row, int(of.broker[i]))),
             }
         )
     return told
+
+
+def _tier_questions(page: Fleet) -> dict[tuple[int, int], dict[str, Any]]:
+    """By row and follower, its last question where the tier ends, as a log tells."""
+    of = page.starts
+    return {
+        (int(of.row[i]), int(of.broker[i])): {
+            "at_ms": int(of.at_ms[i]),
+            "leader": int(of.leader[i]),
+            "pending_upload_offset": known(of.pending_upload_offset[i]),
+            "error_code": int(of.error_code[i]),
+            "times_asked": int(of.asked[i]),
+        }
+        for i in range(len(of))
+    }
 
 
 def _shrinks(page: Fleet) -> dict[int, list[dict[str, Any]]]:
@@ -94,6 +111,7 @@ def _shrinks(page: Fleet) -> dict[int, list[dict[str, Any]]]:
                 "broker": int(of.broker[i]),
                 "leader": known(of.leader[i]),
                 "at_ms": int(of.at_ms[i]),
+                "told_by_log_at_ms": known(of.told_at_ms[i]),
                 "back_at_ms": known(of.back_at_ms[i]),
                 "verdict": verdict.name.lower(),
                 "meaning": SENTENCE[verdict],

@@ -8,6 +8,7 @@ the broker's log4j2 configuration (Kafka ships one) writes to that from the next
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -24,8 +25,12 @@ ON: Final = "DEBUG"
 OFF: Final = "WARN"
 """What the log4j2 configuration that Kafka ships says."""
 
+LOOK_EVERY_S: Final = 15.0
+"""A restarted broker is switched on again within this time."""
+
 _ON: Final = ("DEBUG", "TRACE")
 _BOOTSTRAP_MS: Final = 10_000
+_ANSWER_MS: Final = 5_000
 
 log = structlog.get_logger("tap")
 
@@ -38,21 +43,66 @@ class SwitchError(RuntimeError):
 def switched_on(config: Config, brokers: Iterable[int]) -> Iterator[None]:
     """The request logs of those brokers are on inside, and afterwards what they were before.
 
+    A broker that was restarted meanwhile has forgotten it, so it is looked after.
+
     Raises:
         SwitchError: one of them cannot be switched; those before it are restored.
     """
-    with contextlib.ExitStack() as stack:
-        admin = _admin(config)
-        stack.callback(admin.close)
-        for broker in brokers:
-            found = level(admin, broker)
-            if found in _ON:
-                log.info("request log is on already", broker=broker, level=found)
-                continue
-            stack.callback(_restore, admin, broker, found)
-            set_level(admin, broker, ON)
-            log.info("request log switched on", broker=broker, was=found)
-        yield
+    found: dict[int, str] = {}
+    try:
+        with contextlib.closing(_admin(config)) as admin:
+            for broker in brokers:
+                _switch_on(admin, broker, found)
+        over = threading.Event()
+        keeper = threading.Thread(
+            target=_keep_on, args=(config, found, over), name="tap-switch", daemon=True
+        )
+        keeper.start()
+        try:
+            yield
+        finally:
+            over.set()
+            keeper.join()
+    finally:
+        _restore(config, found)
+
+
+def _switch_on(admin: KafkaAdminClient, broker: int, found: dict[int, str]) -> None:
+    """Switch one log on; what it was is noted the first time."""
+    was = level(admin, broker)
+    if was in _ON:
+        if broker not in found:
+            log.info("request log is on already", broker=broker, level=was)
+        return
+    found.setdefault(broker, was)
+    set_level(admin, broker, ON)
+    log.info("request log switched on", broker=broker, was=was)
+
+
+def _keep_on(config: Config, found: dict[int, str], over: threading.Event) -> None:
+    while not over.wait(LOOK_EVERY_S):
+        with contextlib.suppress(SwitchError), contextlib.closing(_admin(config)) as admin:
+            for broker in list(found):
+                with contextlib.suppress(SwitchError):
+                    _switch_on(admin, broker, found)
+
+
+def _restore(config: Config, found: dict[int, str]) -> None:
+    """Set back what was switched on. A broker that is gone has forgotten it by itself."""
+    if not found:
+        return
+    try:
+        # Connected anew: an address that was learnt long ago may not hold any more.
+        with contextlib.closing(_admin(config)) as admin:
+            for broker, was in found.items():
+                try:
+                    set_level(admin, broker, was)
+                except SwitchError as error:
+                    log.warning("request log not restored", broker=broker, to=was, why=str(error))
+                else:
+                    log.info("request log restored", broker=broker, to=was)
+    except SwitchError as error:
+        log.warning("request logs not restored", brokers=sorted(found), why=str(error))
 
 
 def disable(config: Config, brokers: Iterable[int]) -> dict[int, str]:
@@ -98,16 +148,6 @@ def set_level(admin: KafkaAdminClient, broker: int, wanted: str) -> None:
         raise SwitchError(f"broker {broker}: {LOGGER} cannot be set: {answer[kind][str(broker)]}")
 
 
-def _restore(admin: KafkaAdminClient, broker: int, found: str) -> None:
-    try:
-        set_level(admin, broker, found)
-    except SwitchError as error:
-        # A broker that is gone has forgotten it.
-        log.warning("request log not restored", broker=broker, to=found, why=str(error))
-    else:
-        log.info("request log restored", broker=broker, to=found)
-
-
 @contextlib.contextmanager
 def _explained(broker: int) -> Iterator[None]:
     try:
@@ -123,7 +163,10 @@ def _admin(config: Config) -> KafkaAdminClient:
         return KafkaAdminClient(
             bootstrap_servers=config.cluster.bootstrap.split(","),
             bootstrap_timeout_ms=_BOOTSTRAP_MS,
-            **clients.settings(config.cluster.client, "cluster"),
+            **{
+                "request_timeout_ms": _ANSWER_MS,
+                **clients.settings(config.cluster.client, "cluster"),
+            },
         )
     except (KafkaError, OSError, ValueError) as error:
         raise SwitchError(

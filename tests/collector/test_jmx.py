@@ -52,8 +52,8 @@ kafka_topic_remote_copy_lag_bytes{topic="__remote_log_metadata"} 700.0
 kafka_topic_remote_copy_lag_bytes{topic="orders"} 4300.0
 kafka_topic_remote_copy_lag_segments{topic="__remote_log_metadata"} 1.0
 kafka_topic_remote_copy_lag_segments{topic="orders"} 4.0
-kafka_purgatory_size{operation="Fetch"} 12.0
-kafka_purgatory_size{operation="RemoteFetch"} 1.0
+kafka_delayed_operations{operation="Fetch"} 12.0
+kafka_delayed_operations{operation="RemoteFetch"} 1.0
 kafka_remote_read_mean_ms 5.0
 kafka_remote_reads_total 10.0
 kafka_remote_reader_idle_ratio 0.9
@@ -184,8 +184,9 @@ def test_values_that_are_no_number_are_absent(value: str) -> None:
 
 
 def test_a_family_that_is_not_told_makes_its_signal_absent_and_no_other() -> None:
-    for family in ("kafka_purgatory_size", "kafka_isr_shrinks_total", "kafka_remote_reads_total",
-                   "kafka_broker_remote_copy_lag_bytes", "kafka_requests_total"):  # fmt: skip
+    for family in ("kafka_delayed_operations", "kafka_isr_shrinks_total",
+                   "kafka_remote_reads_total", "kafka_broker_remote_copy_lag_bytes",
+                   "kafka_requests_total"):  # fmt: skip
         without = "\n".join(x for x in TEXT.split("\n") if not x.startswith(family))
         assert present(signals(without, before=TEXT)) < set(SIGNALS)
         assert math.isnan(signals(TEXT, before=without)["isr_shrinks_per_s"]) == (
@@ -227,7 +228,8 @@ def test_much_that_is_not_needed_costs_little() -> None:
 
 @given(st.text() | st.text(alphabet='kafka_requsize{}="0.9\\\n #NaInf-+eE\x00\u2028'))
 def test_text_of_any_kind_is_read_or_refused(text: str) -> None:
-    for whole in (text, f"kafka_request_queue_size{text}\n", f"kafka_purgatory_size{{{text}}} 1\n",
+    for whole in (text, f"kafka_request_queue_size{text}\n",
+                  f"kafka_delayed_operations{{{text}}} 1\n",
                   f'kafka_request_queue_size{{a="{text}"}} {text}\n'):  # fmt: skip
         try:
             told = signals(whole)

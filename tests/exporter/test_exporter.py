@@ -19,21 +19,26 @@ from streaming.exporter.metrics import Renderer, at_scrape
 from streaming.exporter.view import STALE_AFTER_MS, View
 from tests.builders import (
     NOW_MS,
+    Fetch,
     Log,
+    Moved,
     Partition,
     Told,
     a_fleet,
     configs_frame,
     epochs_frame,
+    fetches_frame,
+    isr_changes_frame,
     partitions_frame,
     segments_frame,
+    signals_frame,
 )
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.metrics import BY_NAME, METRICS
 from twin.simulate import Shape, SimulatedShard
 from twin.step import step, step_archive
-from twin.tables import PendingUpload, SegmentState
+from twin.tables import SIGNALS, PendingUpload, SegmentState
 
 MIB = 1 << 20
 
@@ -107,6 +112,12 @@ def a_full_view() -> View:
               Told(SegmentState.COPY_FINISHED, "s")]  # fmt: skip
     tier = [epochs_frame(cold, [(0, 0)]), segments_frame(cold, copied)]
     fleet, _, _ = step_archive(fleet, {}, tier)
+    # And what brokers tell of themselves and of their followers, in logs and numbers.
+    left = Moved(NOW_MS, broker=2, leader=4, caught_up_ms=NOW_MS - 3_000, part=Partition("thin"))
+    fetched = Fetch(NOW_MS - 3_100, broker=2, leader=4, part=Partition("thin"))
+    events = [fetches_frame([fetched]), isr_changes_frame([left]),
+              signals_frame({1: dict.fromkeys(SIGNALS, 0.5)})]  # fmt: skip
+    fleet, _ = step(fleet, events, NOW_MS)
     return told_of(fleet)
 
 
@@ -125,6 +136,23 @@ def told_of(fleet: Fleet) -> View:
 def test_every_family_of_the_table_is_served_and_no_other():
     families = {f.name for f in text_string_to_metric_families(exposition(a_full_view()))}
     assert families == {m.name.removesuffix("_total") for m in METRICS}
+
+
+def test_signals_are_served_in_base_units_and_absent_ones_not_at_all():
+    fleet = step(a_fleet(), [signals_frame({1: {"fetch_follower_p99_ms": 500.0}, 2: {}})],
+                 NOW_MS)[0]  # fmt: skip
+    text = exposition(a_view(fleet))
+    assert value(text, "broker_fetch_follower_p99_seconds", broker=1, rack="az-a") == 0.5
+    assert value(text, "broker_metrics_age_seconds", broker=2, rack="az-b") == 0
+    assert not [k for k in samples(text) if "broker_remote_" in k[0]]
+
+
+def test_the_twins_upload_lag_stands_beside_the_brokers():
+    log = Log(end=100, size_bytes=1_000, last_tiered=49, pending_upload=50)
+    told = signals_frame({1: {"remote_copy_lag_bytes": 400.0}})
+    text = exposition(a_view(step(a_fleet(Partition(log=log)), [told], NOW_MS)[0]))
+    assert value(text, "broker_upload_lag_bytes", broker=1, rack="az-a") == 500
+    assert value(text, "metric_disagreement", broker=1, metric="upload_lag_bytes") == 100
 
 
 def test_every_series_has_exactly_the_labels_of_the_table():
