@@ -23,6 +23,8 @@ from streaming.collector.jmx import ask_all, urls
 from streaming.collector.observation import Observation
 from streaming.config import Config, ConfigError
 from streaming.local.jars import JarError, java
+from streaming.query.remote_metadata import TOPIC
+from streaming.query.remote_rights import why_not_readable
 
 _PROBE_KEY: Final = b"kafka-twin check"
 
@@ -39,6 +41,10 @@ _WITHOUT: Final = {
     "local start timestamps": "when a replica's oldest local record was written, so that "
     "thresholds in time are assumed to be met (right: READ on the topic)",
     "thresholds": "the thresholds of such topics",
+    "leader epoch histories": "which remote segments of such topics belong to their logs "
+    "(right: DESCRIBE on the topic)",
+    "remote segments": "findings on remote segments: orphans, gaps, uploads that never ended "
+    "(right: READ on __remote_log_metadata)",
     "metrics": "what the broker measures itself: fetch times, request queue, remote reads, uploads",
 }
 """What the twin goes without, by the beginning of a collector's cause."""
@@ -94,6 +100,7 @@ def of_cluster(config: Config) -> Iterator[Finding]:
         if not any(cause.startswith(topic) for cause in causes):
             yield Finding(f"{topic} can be read")
     yield from _measured(config, observation)
+    yield _remote_segments(config)
     if section.timestamps:
         yield from _readable(config)
     else:
@@ -118,6 +125,15 @@ def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
             yield Finding(f"{what}: {answer.problem}", _WITHOUT["metrics"])
         else:
             yield Finding(what)
+
+
+def _remote_segments(config: Config) -> Finding:
+    """Kafka's own topic of remote segments, which the query reads."""
+    if not config.query.remote_log_metadata:
+        return Finding("query.remote_log_metadata is off", _WITHOUT["remote segments"])
+    if problem := why_not_readable(config):
+        return Finding(f"{TOPIC}: {problem}", _WITHOUT["remote segments"])
+    return Finding(f"{TOPIC} can be read, or is not there yet")
 
 
 def _connected(config: Config, observation: Observation) -> Finding:

@@ -17,6 +17,7 @@ from twin.rows import rows_of
 from twin.rules.books import Books, fetched
 from twin.sparse import Fetches
 from twin.tables import UNKNOWN
+from twin.told import with_books
 
 SLOW_KEPT_MS: Final = 60_000
 """The slowest fetch of a follower is remembered this long: an ISR that shrank is seen later."""
@@ -49,18 +50,20 @@ def merge_fetches(fleet: Fleet, frame: Frame) -> Fleet:
     table = _table(fleet.fetches, follower)
     held_spans = _spans(fleet, follower, table.slow_arrived_at_ms, table.slow_completed_at_ms)
     rank = np.arange(len(key)) - np.searchsorted(key, key)
-    news = False
+    news, departures = False, fleet.departures
     for turn in range(int(rank.max()) + 1):  # the n-th fetch of every follower at once
         chosen = rank == turn
         fetch = {name: values[chosen] for name, values in told.items()}
         table, is_new, held_spans = _applied(table, at[chosen], fetch, held_spans)
         news |= is_new
+        departures = with_books(departures, table)
     if not news:
         return fleet
     others = ~np.isin(_key(fleet.fetches), follower)
     joined = fleet.fetches.picked(others).with_rows(table)
     # The same followers are the same table, whoever was heard of first.
-    return replace(fleet, fetches=joined.picked(np.argsort(_key(joined))))
+    fetches = joined.picked(np.argsort(_key(joined)))
+    return replace(fleet, fetches=fetches, departures=departures)
 
 
 def of_replicas(fleet: Fleet) -> Fetches:

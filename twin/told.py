@@ -94,23 +94,21 @@ def of_late(fleet: Fleet, now_ms: int) -> tuple[Departures, Starts]:
 def with_books(of: Departures, books: Fetches) -> Departures:
     """The departures with the caught-up times that the twin's own books held when they happened.
 
-    Books go on, so they are read whenever they change, and what they proved once stays. Of their
-    slowest fetch they remember what it proved: it is the one that costs a follower the ISR.
+    Books go on, so they are read after every fetch, and what they proved once stays. The fetch that
+    waited while a replica was thrown out is remembered longer, with what it proved.
     """
     if not len(of) or not len(books):
         return of
-    key = _key(of.row, of.broker)
+    row = _found(_key(books.row, books.broker), _key(of.row, of.broker))
+    there = row != UNKNOWN
+    there &= books.leader[row] == of.leader
     kept = of.kept_caught_up_at_ms
-    for as_of, caught_up in (
-        (books.fetched_at_ms, books.caught_up_at_ms),
-        (books.slow_arrived_at_ms, books.slow_caught_up_at_ms),
-    ):
-        book_key = _key(books.row, books.broker)
-        leader = _looked_up(book_key, books.leader, key)
-        held_from = _looked_up(book_key, as_of, key)
-        at_ms = _looked_up(book_key, caught_up, key)
-        held = (leader == of.leader) & (held_from <= of.at_ms) & (at_ms > 0)
-        kept = np.where(held, np.maximum(kept, at_ms), kept)
+    so_far = there & (books.fetched_at_ms[row] <= of.at_ms)
+    spanned = there & (books.slow_arrived_at_ms[row] <= of.at_ms)
+    spanned &= books.slow_completed_at_ms[row] > of.at_ms - SAME_MS
+    for held, at_ms in ((so_far, books.caught_up_at_ms[row]),
+                        (spanned, books.slow_caught_up_at_ms[row])):  # fmt: skip
+        kept = np.where(held & (at_ms > 0), np.maximum(kept, at_ms), kept)
     return replace(of, kept_caught_up_at_ms=kept)
 
 
@@ -172,13 +170,17 @@ def _differ(one: Departures, other: Departures) -> bool:
 
 def _looked_up(keys: Array, values: Array, wanted: Array) -> Array:
     """[N] the value of each wanted key, UNKNOWN where it is not among the keys."""
-    found = np.full(len(wanted), UNKNOWN, values.dtype)
-    if len(keys):
-        order = np.argsort(keys)
-        at = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-        there = keys[at] == wanted
-        found[there] = values[at[there]]
-    return found
+    if not len(keys):
+        return np.full(len(wanted), UNKNOWN, values.dtype)
+    at = _found(keys, wanted)
+    return np.where(at == UNKNOWN, np.array(UNKNOWN, values.dtype), values[at])
+
+
+def _found(keys: Array, wanted: Array) -> Array:
+    """[N] where each wanted key stands among the keys, UNKNOWN for nowhere."""
+    order = np.argsort(keys)
+    at = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[at] == wanted, at, UNKNOWN)
 
 
 def _key(row: Array, broker: Array) -> Array:

@@ -179,6 +179,16 @@ class TestTheBooksAgainstTheLeadersWord:
         slow = Fetch(LEFT_MS - 4_000, took_ms=4_050)
         assert self.kept(slow, Fetch(LEFT_MS + 60)) == LEFT_MS - 4_000
 
+    def test_a_slow_fetch_of_before_proves_nothing_of_then(self):
+        old = Fetch(LEFT_MS - 9_000, took_ms=600)
+        assert self.kept(old, Fetch(LEFT_MS - 4_000), Fetch(LEFT_MS + 60)) == UNKNOWN
+
+    def test_fetches_that_come_at_once_are_read_one_after_the_other(self):
+        fleet = told(a_fleet(Partition()), self.stated)
+        frame = fetches_frame([Fetch(LEFT_MS - 4_000), Fetch(LEFT_MS + 10)])
+        fleet = step(fleet, [frame], NOW_MS)[0]
+        assert fleet.departures.kept_caught_up_at_ms.tolist() == [LEFT_MS - 4_000]
+
     def test_another_leaders_books_say_nothing(self):
         assert self.kept(Fetch(LEFT_MS - 4_000, leader=3)) == UNKNOWN
 
