@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "Python cannot make a virtual environment: install its venv module, e.g. python3-venv" >&2; exit 1; }
 	@echo "installing Python packages into $(VENV) (Spark is 450 MB, once)"
-	@$(BIN)/pip install -q --disable-pip-version-check -e '.[spark,dev]'
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[spark,grafana,dev]'
 	@touch $@
 
 demo: $(READY) ## A local tiered Kafka cluster and its live twin, in one command

@@ -15,6 +15,7 @@ from typing import Any, Final
 import click
 
 from streaming.config import Config, ConfigError, load
+from streaming.grafana_commands import grafana
 from streaming.local.commands import cluster
 from streaming.tap.commands import tap
 from streaming.whatif import whatif
@@ -22,7 +23,7 @@ from streaming.whatif import whatif
 USER_ERRORS: Final = ("ConfigError", "BusError", "JarError", "QueryFailed", "ClusterError",
                       "CollectorError", "ExporterError", "UnsupportedSetting", "CheckFailed",
                       "ClientError", "DemoFailed", "WhatIfError", "TapError",
-                      "SwitchError")  # fmt: skip
+                      "SwitchError", "GrafanaError")  # fmt: skip
 """Exceptions whose message is meant for the person at the terminal."""
 
 
@@ -174,5 +175,6 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int,
 
 
 main.add_command(cluster)
+main.add_command(grafana)
 main.add_command(tap)
 main.add_command(whatif)

@@ -102,6 +102,18 @@ class Exporter(_Section, frozen=True):
     max_series: int = 500_000
 
 
+class Grafana(_Section, frozen=True):
+    """The Grafana that dashboards and annotations go to; none without a URL."""
+
+    url: str = ""
+    token: str = ""
+    user: str = ""
+    password: str = ""
+    folder: str = "kafka-twin"
+    annotations: bool = True
+    timeout_ms: int = 5_000
+
+
 class Config(_Section, frozen=True):
     """All of it."""
 
@@ -111,6 +123,7 @@ class Config(_Section, frozen=True):
     eligibility: Eligibility = Eligibility()
     query: Query = Query()
     exporter: Exporter = Exporter()
+    grafana: Grafana = Grafana()
 
     @property
     def bus_bootstrap(self) -> str:
@@ -269,6 +282,10 @@ def _check(config: Config, origin: str) -> None:
     need(c.query.max_offsets_per_trigger >= c.bus.shards, "query.max_offsets_per_trigger",
          "must be at least bus.shards")  # fmt: skip
     need(0 <= c.exporter.port < 65536, "exporter.port", "must be 0 to 65535")
+    need(not c.grafana.url or re.fullmatch(r"https?://[^/\s]+(/\S*)?", c.grafana.url) is not None,
+         "grafana.url", "must be like https://grafana.example.org")  # fmt: skip
+    need(bool(c.grafana.folder), "grafana.folder", "must not be empty")
+    need(c.grafana.timeout_ms >= 100, "grafana.timeout_ms", "must be at least 100")
     need(c.exporter.max_series >= 0, "exporter.max_series", "must not be negative")
 
 

@@ -143,6 +143,8 @@ class Renderer:
             say("snapshots_refused_total", count, reason=reason)
         for kind, count in sorted(picture.events.items()):
             say("events_total", count, kind=kind)
+        for result, count in sorted(picture.annotations.items()):
+            say("annotations_total", count, result=result)
         for name, count in totals.cluster.items():
             say(name, count)
         for risk, count in totals.risk.items():

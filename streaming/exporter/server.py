@@ -9,6 +9,7 @@ import contextlib
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
@@ -18,6 +19,7 @@ import uvicorn
 
 from streaming import bus
 from streaming.config import Config
+from streaming.exporter.annotate import Annotator
 from streaming.exporter.api import application
 from streaming.exporter.metrics import Exposition, Renderer
 from streaming.exporter.view import View
@@ -38,11 +40,16 @@ class ExporterError(RuntimeError):
 class Reading:
     """The thread that keeps the exposition new. ``broken`` says what ended it, if something did."""
 
-    def __init__(self, config: Config, when_broken: Callable[[], None]) -> None:
+    def __init__(
+        self, config: Config, when_broken: Callable[[], None], annotator: Annotator | None = None
+    ) -> None:
         self._config = config
         self._when_broken = when_broken
+        self._annotator = annotator
         self.broken = ""
         self._view = View(config.cluster.name, config.bus.shards, config.collector.interval_ms)
+        if annotator is not None:
+            self._view.annotations = annotator.counts
         self._renderer = Renderer(config.cluster.name, config.exporter)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
@@ -50,10 +57,14 @@ class Reading:
 
     def start(self) -> None:
         """Begin to read."""
+        if self._annotator is not None:
+            self._annotator.start()
         self._thread.start()
 
     def stop(self) -> None:
         """End within a few polls."""
+        if self._annotator is not None:
+            self._annotator.stop()
         self._stop.set()
         self._thread.join(timeout=10)
 
@@ -98,7 +109,9 @@ class Reading:
                         taken.add(record.key)
                 heard = events.poll(0)
                 for record in heard:
-                    self._view.take_event(record.value)
+                    event = self._view.take_event(record.value)
+                    if event is not None and self._annotator is not None:
+                        self._annotator.take(event)
                 # Snapshots of the past are not worth rendering one by one.
                 if (records or heard) and (ready := ready or snapshots.caught_up()):
                     self.exposition = self._renderer.render(self._view.publish())
@@ -123,9 +136,10 @@ def run(config: Config) -> None:
 
     Raises:
         ConfigError: a client setting that no client knows.
-        ExporterError: the port cannot be had, or reading broke.
+        ExporterError: the port cannot be had, reading broke, or Grafana is half configured.
     """
     bus.settings(config)
+    annotator = _annotator(config)
     listening = listen(config.exporter.host, config.exporter.port)
     server = _Server(
         uvicorn.Config(
@@ -133,7 +147,7 @@ def run(config: Config) -> None:
             log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3,
         )
     )  # fmt: skip
-    reading = Reading(config, server.end)
+    reading = Reading(config, server.end, annotator)
     reading.start()
     host, port = listening.getsockname()[:2]
     log.info("serving", url=f"http://{host}:{port}/")
@@ -145,6 +159,23 @@ def run(config: Config) -> None:
         log.info("stopped")
     if reading.broken:
         raise ExporterError(f"the reading of snapshots broke: {reading.broken}")
+
+
+def _annotator(config: Config) -> Annotator | None:
+    if not (config.grafana.url and config.grafana.annotations):
+        return None
+    try:
+        from streaming.grafana_client import GrafanaClient, GrafanaError
+    except ModuleNotFoundError as missing:
+        raise ExporterError(
+            f"grafana.url is set, but {missing.name} is not installed: "
+            "pip install 'kafka-twin[grafana]'"
+        ) from None
+    try:
+        grafana = GrafanaClient(config.grafana)
+    except GrafanaError as error:
+        raise ExporterError(str(error)) from None
+    return Annotator(config.cluster.name, grafana, since_ms=int(time.time() * 1_000))
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -49,6 +49,7 @@ class Picture:
     events: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     snapshots_refused: Counter[str] = field(default_factory=Counter)
+    annotations: Counter[str] = field(default_factory=Counter)  # by what became of them
 
     @property
     def known_shards(self) -> int:
@@ -92,6 +93,7 @@ class View:
         self._snapshots_read = 0
         self._snapshots_refused: Counter[str] = Counter()
         self._seen: OrderedDict[str, None] = OrderedDict()
+        self.annotations: Counter[str] = Counter()
         self.picture = Picture(shards=shards)
 
     def take_snapshot(self, key: bytes | None, value: bytes | None) -> bool:
@@ -113,21 +115,22 @@ class View:
             self._fresh[fleet.shard] = whole
         return True
 
-    def take_event(self, value: bytes | None) -> None:
-        """A message of the events topic, counted once however often it comes."""
+    def take_event(self, value: bytes | None) -> Event | None:
+        """A message of the events topic, counted once however often it comes; None if it is old."""
         try:
-            event = msgspec.json.decode(value or b"", type=_Event)
+            event = msgspec.json.decode(value or b"", type=Event)
         except msgspec.MsgspecError:
             self._snapshots_refused["event"] += 1
-            return
+            return None
         if event.cluster != self._cluster or event.id in self._seen:
-            return
+            return None
         self._seen[event.id] = None
         if len(self._seen) > _IDS_KEPT:
             self._seen.popitem(last=False)
         self._events[event.kind] += 1
         if event.kind == "observation_refused":
             self._refused[event.reason] += 1
+        return event
 
     def publish(self) -> Picture:
         """Make what was taken visible. What a newer snapshot overtook is never counted through."""
@@ -143,6 +146,7 @@ class View:
             events=Counter(self._events),
             refused=Counter(self._refused),
             snapshots_refused=Counter(self._snapshots_refused),
+            annotations=Counter(self.annotations),
         )
         return self.picture
 
@@ -154,9 +158,15 @@ def _check_key(key: bytes, fleet: Fleet, part: int) -> None:
         raise FrameRefused("key", f"{wanted} came under the key {key!r}")
 
 
-class _Event(msgspec.Struct):
+class Event(msgspec.Struct):
+    """What is read of an event; kinds differ in the rest."""
+
     id: str
     kind: str
     cluster: str
+    at_ms: int = UNKNOWN
+    text: str = ""
+    topic: str = ""
+    broker: int = UNKNOWN
     reason: str = ""
     detail: Any = ""

@@ -129,6 +129,7 @@ def told_of(fleet: Fleet) -> View:
     view.take_event(refused)
     view.take_event(refused)
     view.take_snapshot(b"c/0", b"garbage")
+    view.annotations.update(posted=1)
     view.publish()
     return view
 

@@ -1,0 +1,161 @@
+"""Annotations: which events, how many, and what becomes of them when Grafana is away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from streaming.config import Config, Exporter, Grafana
+from streaming.exporter import annotate
+from streaming.exporter.annotate import MOST_SINGLE, TRIES, Annotator
+from streaming.exporter.metrics import Renderer
+from streaming.exporter.server import ExporterError, run
+from streaming.exporter.view import Event, View
+from streaming.grafana_client import GrafanaClient, GrafanaError
+from tests.grafana.stub import a_grafana
+
+START_MS = 1_000
+
+
+class Kept:
+    """Keeps what is posted; fails as it is told to."""
+
+    def __init__(self, *failures: GrafanaError) -> None:
+        self.failures = list(failures)
+        self.posted: list[tuple[str, list[str], int]] = []
+        self.tried = 0
+
+    def annotate(self, text: str, tags: Sequence[str], at_ms: int) -> None:
+        self.tried += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        self.posted.append((text, list(tags), at_ms))
+
+
+def event(kind: str = "leader_moved", at_ms: int = START_MS, **more) -> Event:
+    return Event(id="1", kind=kind, cluster="c", at_ms=at_ms,
+                 **{"text": f"{kind} text", "topic": "t"} | more)  # fmt: skip
+
+
+def annotator(grafana: Kept, pauses: list[float] | None = None) -> Annotator:
+    def wait(seconds: float) -> bool:
+        if pauses is not None:
+            pauses.append(seconds)
+        return False
+
+    return Annotator("c", grafana, START_MS, wait)
+
+
+def test_leader_moves_shrinks_and_risks_are_marked_with_tags_to_choose_by():
+    grafana = Kept()
+    made = annotator(grafana)
+    made.take(event())
+    made.take(event("risk_opened", detail="leader_thin"))
+    made.post_waiting()
+    assert grafana.posted == [
+        ("leader_moved text", ["kafka-twin", "cluster:c", "leader_moved", "topic:t"], START_MS),
+        ("risk_opened text",
+         ["kafka-twin", "cluster:c", "risk_opened", "risk:leader_thin", "topic:t"], START_MS),
+    ]  # fmt: skip
+    assert made.counts["posted"] == 2
+
+
+def test_other_events_and_those_of_the_past_are_not():
+    grafana = Kept()
+    made = annotator(grafana)
+    made.take(event("partition_created"))
+    made.take(event(at_ms=START_MS - 1))
+    made.post_waiting()
+    assert grafana.tried == 0
+
+
+def test_many_of_a_kind_at_once_are_one():
+    grafana = Kept()
+    made = annotator(grafana)
+    for n in range(MOST_SINGLE + 1):
+        made.take(event(text=f"p-{n} moved"))
+    made.take(event("risk_opened", detail="leader_thin"))
+    made.post_waiting()
+    texts = [text for text, *_ in grafana.posted]
+    assert texts == ["6 times leader moved: p-0 moved; p-1 moved; p-2 moved; ...",
+                     "risk_opened text"]  # fmt: skip
+    assert "topic:t" not in grafana.posted[0][1]
+    assert made.counts["gathered"] == 6
+
+
+def test_a_grafana_that_is_away_is_tried_again_with_growing_pauses_and_then_given_up():
+    pauses: list[float] = []
+    away = [GrafanaError("away", again=True)] * TRIES
+    grafana = Kept(*away[:2])
+    made = annotator(grafana, pauses)
+    made.take(event())
+    made.post_waiting()
+    assert (made.counts["posted"], pauses) == (1, [0.5, 1.0])
+    grafana.failures = list(away)
+    made.take(event())
+    made.post_waiting()
+    assert (made.counts["dropped"], grafana.tried) == (1, 3 + TRIES)
+
+
+def test_a_refusal_is_not_tried_again():
+    grafana = Kept(GrafanaError("401"))
+    made = annotator(grafana)
+    made.take(event())
+    made.post_waiting()
+    assert (made.counts["refused"], grafana.tried) == (1, 1)
+
+
+def test_the_queue_has_an_end(monkeypatch):
+    monkeypatch.setattr(annotate, "MOST_WAITING", 2)
+    made = annotator(Kept())
+    for _ in range(5):
+        made.take(event())
+    assert made.counts["dropped"] == 3
+
+
+def test_nobody_waits_for_a_grafana_that_hangs():
+    hangs = threading.Event()
+
+    class Hangs(Kept):
+        def annotate(self, text: str, tags: Sequence[str], at_ms: int) -> None:
+            hangs.wait(10)
+
+    made = Annotator("c", Hangs(), START_MS, lambda _: False)
+    made.start()
+    made.take(event())
+    began = time.monotonic()
+    for _ in range(1_000):
+        made.take(event())
+    assert time.monotonic() - began < 0.5
+    hangs.set()
+    made.stop()
+
+
+def test_events_of_the_bus_reach_a_grafana_and_are_counted_on_metrics(monkeypatch):
+    monkeypatch.setattr(annotate, "GATHERED_S", 0.01)
+    with a_grafana() as stub:
+        made = Annotator("c", GrafanaClient(Grafana(url=stub.url, token="secret")), START_MS)
+        view = View("c", 1)
+        view.annotations = made.counts
+        told = {"id": "9", "kind": "isr_shrank", "cluster": "c", "at_ms": START_MS, "text": "gone",
+                "topic": "t", "partition": 0, "before": [1], "after": []}  # fmt: skip
+        made.start()
+        for _ in range(2):  # told twice, as an at-least-once topic may
+            if (heard := view.take_event(msgspec.json.encode(told))) is not None:
+                made.take(heard)
+        deadline = time.monotonic() + 10
+        while not stub.annotations and time.monotonic() < deadline:
+            time.sleep(0.02)
+        made.stop()
+        assert [a["text"] for a in stub.annotations] == ["gone"]
+        blocks = Renderer("c", Exporter()).render(view.publish()).blocks
+        assert b'kafka_twin_annotations_total{cluster="c",result="posted"} 1\n' in b"".join(blocks)
+
+
+def test_a_grafana_without_a_login_is_said_before_anything_starts():
+    with pytest.raises(ExporterError, match="KAFKA_TWIN_GRAFANA_TOKEN"):
+        run(Config(grafana=Grafana(url="http://127.0.0.1:1")))
