@@ -44,6 +44,8 @@ class Dashboard:
     text: str
     variables: tuple[Json, ...]
     rows: tuple[Row, ...]
+    marked_by: tuple[str, ...] = ()
+    """Tags, beside the cluster's, of the annotations that concern this page."""
 
     def json(self) -> Json:
         """As Grafana loads it."""
@@ -59,7 +61,7 @@ class Dashboard:
             "refresh": "10s",
             "time": {"from": "now-1h", "to": "now"},
             "timezone": "",
-            "annotations": {"list": []},
+            "annotations": {"list": [_marks(self.marked_by)]},
             "links": [_siblings()],
             "templating": {"list": list(self.variables)},
             "panels": list(_placed(self.rows)),
@@ -99,6 +101,23 @@ ROW_PARTITION: Final = partition_link("${__data.fields.topic}", "${__data.fields
 
 SERIES_PARTITION: Final = partition_link("${__field.labels.topic}", "${__field.labels.partition}")
 """From a bar or a line with these labels."""
+
+
+def _marks(tags: Sequence[str]) -> Json:
+    """What the exporter, and ``kafka-twin grafana annotate``, marked for this cluster."""
+    return {
+        "name": "Told by the twin",
+        "enable": True,
+        "hide": False,
+        "iconColor": "purple",
+        "datasource": {"type": "grafana", "uid": "-- Grafana --"},
+        "target": {
+            "type": "tags",
+            "tags": [TAG, "cluster:$cluster", *tags],
+            "matchAny": False,
+            "limit": 200,
+        },
+    }
 
 
 def _siblings() -> Json:

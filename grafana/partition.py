@@ -248,6 +248,7 @@ DASHBOARD: Final = Dashboard(
     title="Kafka twin / Partition",
     text="One partition. Those at risk are always exported, the others at granularity partition.",
     variables=(datasource(), cluster(), topic(), partition()),
+    marked_by=("topic:$topic",),
     rows=(
         row("Now", band(4, *_now(), widths=(3, 4, 4, 2, 2, 3, 3, 3))),
         row("Its log", band(8, _geometry(), _risks(), widths=(17, 7)), band(6, _replicas()),
