@@ -1,0 +1,105 @@
+"""The example configuration of the Alertmanager: valid, routed by severity, and inhibiting."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.deploy.test_rules import ALERTS
+
+CONFIG = Path(__file__).parents[2] / "deploy" / "alertmanager" / "alertmanager.yml"
+READY_S = 30
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("amtool") and shutil.which("prometheus-alertmanager"))
+    and not os.environ.get("CI"),
+    reason="amtool is not on the PATH; it is in Debian's package prometheus-alertmanager",
+)
+
+
+def amtool(*arguments: str) -> str:
+    done = subprocess.run(["amtool", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_configuration_is_valid():
+    assert "SUCCESS" in amtool("check-config", str(CONFIG))
+
+
+@pytest.mark.parametrize(
+    ("severity", "receiver"),
+    [("page", "kafka-twin-pager"), ("warn", "kafka-twin-chat"), ("info", "kafka-twin-log")],
+)
+def test_alerts_go_where_their_severity_belongs(severity: str, receiver: str):
+    for alert in ALERTS:
+        if alert["labels"]["severity"] == severity:
+            told = amtool("config", "routes", "test", "--config.file", str(CONFIG),
+                          f"alertname={alert['alert']}", f"severity={severity}")  # fmt: skip
+            assert told.splitlines()[0].strip() == receiver
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a real Alertmanager with this configuration."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    process = subprocess.Popen(
+        ["prometheus-alertmanager", f"--config.file={CONFIG}", f"--web.listen-address={address}",
+         f"--storage.path={tmp_path_factory.mktemp('alertmanager')}", "--cluster.listen-address="],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    url = f"http://{address}"
+    try:
+        deadline = time.monotonic() + READY_S
+        while True:
+            try:
+                if httpx2.get(f"{url}/-/ready").status_code == 200:
+                    break
+            except httpx2.TransportError:
+                pass
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(READY_S)
+
+
+def inhibited(url: str, *alerts: dict[str, str]) -> set[tuple[str, str]]:
+    """Alert and cluster of those that are held back once all of these fire."""
+    body = [{"labels": labels} for labels in alerts]
+    assert httpx2.post(f"{url}/api/v2/alerts", json=body).status_code == 200
+    told: list[Any] = []
+    deadline = time.monotonic() + READY_S
+    while len(told) < len(alerts):
+        told = httpx2.get(f"{url}/api/v2/alerts").json()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return {
+        (alert["labels"]["alertname"], alert["labels"].get("cluster", ""))
+        for alert in told
+        if alert["status"]["inhibitedBy"]
+    }
+
+
+def test_a_twin_that_is_down_holds_back_what_it_said_of_its_own_cluster(running: str):
+    offline = {"alertname": "KafkaTwinPartitionOffline", "severity": "page"}
+    other = {"alertname": "SomebodyElses", "severity": "page", "cluster": "a"}
+    down = {"alertname": "KafkaTwinDown", "severity": "page", "cluster": "a"}
+    assert inhibited(running, down, offline | {"cluster": "a"}, offline | {"cluster": "b"}, other) \
+        == {("KafkaTwinPartitionOffline", "a")}  # fmt: skip
+    gone = {"alertname": "KafkaTwinDown", "severity": "page", "job": "kafka-twin"}
+    assert inhibited(running, gone) == {
+        ("KafkaTwinPartitionOffline", "a"), ("KafkaTwinPartitionOffline", "b")
+    }  # fmt: skip

@@ -1,0 +1,141 @@
+"""The Prometheus rules: valid, about metrics that exist, tested, and explained in the runbook."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.grafana.test_dashboards import parsed, selectors
+from twin.metrics import BY_NAME
+from twin.rules.risks import BY_NAME as RISKS
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "prometheus"
+RULES = sorted(FOLDER.glob("rules/*.rules.yml"))
+TESTS = sorted(FOLDER.glob("tests/*.test.yml"))
+ALERTS: list[dict[str, Any]] = [
+    rule
+    for path in RULES
+    for group in yaml.safe_load(path.read_text())["groups"]
+    for rule in group["rules"]
+]
+CASES: list[dict[str, Any]] = [
+    case
+    for path in TESTS
+    for test in yaml.safe_load(path.read_text())["tests"]
+    for case in test["alert_rule_test"]
+]
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None and not os.environ.get("CI"),
+    reason="promtool is not on the PATH; it is in Debian's package prometheus",
+)
+
+
+def by_name(alert: dict[str, Any]) -> str:
+    return str(alert["alert"])
+
+
+def promtool(*arguments: str | Path) -> str:
+    done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@needs_promtool
+def test_the_example_configuration_and_its_rules_are_valid():
+    assert promtool("check", "rules", *RULES).count("SUCCESS") == len(RULES)
+    promtool("check", "config", FOLDER / "prometheus.yml")
+
+
+@needs_promtool
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
+def test_every_alert_fires_is_silent_below_and_resolves(path: Path):
+    promtool("test", "rules", path)
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_it_has_a_case_that_fires_and_silent_ones_before_and_after(alert):
+    mine = [case for case in CASES if case["alertname"] == alert["alert"]]
+    fires = [bool(case["exp_alerts"]) for case in mine]
+    assert any(fires)
+    assert not fires[0]
+    assert not all(fires[fires.index(True) :]), "it never resolves"
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_every_metric_exists(alert):
+    named = {selector.name for selector in selectors(parsed(alert["expr"]))}
+    assert named
+    assert named <= BY_NAME.keys() | {"up"}, named - BY_NAME.keys()
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_an_alert_tells_a_person_what_they_need(alert):
+    assert re.fullmatch(r"KafkaTwin[A-Z]\w+", alert["alert"])
+    assert alert["labels"]["severity"] in ("page", "warn", "info")
+    assert alert["for"]
+    assert alert["keep_firing_for"]
+    notes = alert["annotations"]
+    assert set(notes) == {"summary", "description", "runbook_url"}
+    assert "$labels.cluster" in notes["summary"]
+    assert len(notes["description"]) > 60
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_its_runbook_section_exists(alert):
+    page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
+    assert page.endswith("/docs/runbook.md")
+    headings = re.findall(r"^## (.+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
+
+
+def test_every_risk_has_one_alert_of_its_severity():
+    told = {alert["labels"]["risk"]: alert for alert in ALERTS if "risk" in alert["labels"]}
+    assert told.keys() == RISKS.keys()
+    for name, alert in told.items():
+        assert alert["labels"]["severity"] == RISKS[name].severity
+        assert alert["annotations"]["runbook_url"].endswith(f"#{name}")
+        assert f'risk="{name}"' in alert["expr"]
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_it_is_one_of_a_cause_and_not_one_of_a_partition(alert):
+    grouped = re.match(r"(count|max|min) by \(([\w, ]+)\)", alert["expr"])
+    assert grouped
+    assert grouped[2] in ("cluster", "cluster, broker, rack", "cluster, reason")
+
+
+def test_what_operators_were_promised_is_there():
+    promised = [
+        "PartitionOffline",
+        "NoCleanSuccessor",
+        "NextLeaderThin",
+        "ColdLeaderElected",
+        "UnderMinIsr",
+        "AtMinIsr",
+        "BootstrapStuck",
+        "BootstrapLate",
+        "EligibilityThresholdUnreachable",
+        "RackLeadershipSkew",
+        "ColdPreferredReadReplica",
+        "OutOfRangeRisk",
+        "TierLineageGap",
+        "TierOrphanSegments",
+        "UploadStuck",
+        "SlowLeaderSuspected",
+        "ISRThrashing",
+        "RemoteReadStormRisk",
+        "StateStale",
+        "Down",
+        "CollectorBehind",
+        "ObservationsRefused",
+    ]
+    assert {f"KafkaTwin{name}" for name in promised} <= {alert["alert"] for alert in ALERTS}
