@@ -160,18 +160,34 @@ def check(ctx: click.Context) -> None:
     show_default=True,
     help="Port of the exporter.",
 )
+@click.option(
+    "--prometheus-port",
+    type=click.IntRange(1024, 32_700),
+    default=9_490,
+    show_default=True,
+    help="Port of Prometheus, where it is installed; the Alertmanager takes the next but two.",
+)
+@click.option(
+    "--script",
+    "scripts",
+    multiple=True,
+    type=click.Choice(["failover", "thin-leader", "stuck-bootstrap", "slow-leader"]),
+    help="Play an incident, say what was predicted and what Kafka did, and end; may be repeated.",
+)
 @click.pass_context
-def demo(ctx: click.Context, seconds: float | None, home: Path, port: int,
-         metrics_port: int) -> None:  # fmt: skip
+def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metrics_port: int,
+         prometheus_port: int, scripts: tuple[str, ...]) -> None:  # fmt: skip
     """Start a local tiered Kafka cluster with traffic, and the twin of it; show what it sees.
 
     Nothing needs to be installed but Java 17. Ctrl-C stops everything and leaves nothing behind.
     """
+    from streaming.local.demo import Ports
     from streaming.local.demo import demo as show
 
     if ctx.obj is not None:
         raise ConfigError("the demo brings its own configuration: leave --config away")
-    show(home, base_port=port, metrics_port=metrics_port, seconds=seconds)
+    ports = Ports(port, metrics_port, prometheus_port, prometheus_port + 3)
+    show(home, ports, seconds=seconds, scripts=scripts)
 
 
 main.add_command(cluster)

@@ -13,19 +13,21 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from kafka.errors import KafkaError
 
-from streaming.local import jars
+from streaming.local import jars, prometheus
 from streaming.local.cluster import LocalCluster
 from streaming.local.cluster_config import Layout
 from streaming.local.screen import draw
+from streaming.local.scripts import LAG_MS, SCRIPTS, ScriptFailed, Stage
 from streaming.local.traffic import ENOUGH_BYTES, Traffic
-from streaming.supervise import children, supervise
+from streaming.supervise import Child, children, supervise
 
 FIRST_SNAPSHOT_WITHIN_S: Final = 180
 LINE_EVERY_S: Final = 10
@@ -71,8 +73,18 @@ class DemoFailed(RuntimeError):  # noqa: N818 - said to a person
     """The demo could not be shown: one line with the reason and where to look."""
 
 
-def demo(home: Path, *, base_port: int, metrics_port: int, seconds: float | None) -> None:
-    """Show it until Ctrl-C, or for so long.
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where the demo listens."""
+
+    brokers: int  # and the thirty after it
+    metrics: int
+    prometheus: int
+    alertmanager: int
+
+
+def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[str] = ()) -> None:
+    """Show it until Ctrl-C, or for so long, or until the scripts are played.
 
     Raises:
         DemoFailed, ClusterError, JarError: one line each.
@@ -87,7 +99,8 @@ def demo(home: Path, *, base_port: int, metrics_port: int, seconds: float | None
     for conf in jars.CONFS:
         jars.ensure(conf)
     shutil.rmtree(home / "twin", ignore_errors=True)
-    cluster = LocalCluster(home / "cluster", base_port=base_port)
+    lag = {"replica.lag.time.max.ms": str(LAG_MS)} if "slow-leader" in scripts else {}
+    cluster = LocalCluster(home / "cluster", base_port=ports.brokers, settings=lag)
     with contextlib.ExitStack() as stack:
         cluster.wipe()
         stack.callback(cluster.stop)
@@ -95,9 +108,10 @@ def demo(home: Path, *, base_port: int, metrics_port: int, seconds: float | None
         cluster.start()
         traffic = Traffic(cluster.bootstrap)
         stack.callback(traffic.stop)
-        config = _write_config(home, cluster.layout, metrics_port)
+        config = _write_config(home, cluster.layout, ports.metrics)
         say("starting collector, Spark query and exporter")
-        stack.enter_context(_supervised(config, home / "twin" / "logs", stop))
+        others = _others(home, cluster, ports, config, scripts, say)
+        stack.enter_context(_supervised(config, home / "twin" / "logs", others, stop))
         say("making topics, traffic, and a replica that holds little of its log")
         try:
             traffic.prepare()
@@ -105,12 +119,50 @@ def demo(home: Path, *, base_port: int, metrics_port: int, seconds: float | None
             raise DemoFailed(f"topics or traffic: {error}; see {cluster.home}") from None
         traffic.start()
         say("waiting for the first snapshot")
-        url = f"http://127.0.0.1:{metrics_port}"
+        url = f"http://127.0.0.1:{ports.metrics}"
         _await_up(url, home, stop)
         say("the twin is live")
-        _show(url, home, cluster, stop, began, seconds)
+        alerts = f"http://127.0.0.1:{ports.prometheus}" if prometheus.available() else None
+        if scripts:
+            _play(scripts, Stage(cluster, url, alerts, say, stop))
+        else:
+            _show(url, alerts, home, cluster, stop, began, seconds)
         print("\nstopping ...", flush=True)
     print("stopped: no process and no port is left", flush=True)
+
+
+def _others(
+    home: Path, cluster: LocalCluster, ports: Ports, config: Path, scripts: Sequence[str],
+    say: Callable[[str], None],
+) -> list[Child]:  # fmt: skip
+    """Prometheus where it is installed, and a tap where a script needs one."""
+    found: list[Child] = []
+    if prometheus.available():
+        folder = home / "twin" / "prometheus"
+        found += prometheus.programs(folder, ports.metrics, ports.prometheus, ports.alertmanager)
+        say(f"alerts wait {prometheus.WAITS_CUT_TO_S} s at the most here, not minutes")
+    else:
+        say(prometheus.HOW)
+    if "slow-leader" in scripts:
+        logs = [
+            f"{node}={cluster.layout.folder(node) / name}"
+            for node in cluster.layout.ids
+            for name in ("request.log", "server.log")
+        ]
+        command = [sys.executable, "-m", "streaming", "--config", str(config), "tap", "follow",
+                   "--enable", *logs]  # fmt: skip
+        found.append(Child("tap", command, log_file=home / "twin" / "logs" / "tap.log"))
+    return found
+
+
+def _play(scripts: Sequence[str], stage: Stage) -> None:
+    for name in scripts:
+        stage.say(f"script {name}: {(SCRIPTS[name].__doc__ or '').strip()}")
+        try:
+            SCRIPTS[name](stage)
+        except (ScriptFailed, KafkaError) as error:
+            raise DemoFailed(f"script {name}: {error}") from None
+        stage.say(f"script {name} came true")
 
 
 class _Progress:
@@ -139,9 +191,11 @@ def _write_config(home: Path, cluster: Layout, port: int) -> Path:
 
 
 @contextlib.contextmanager
-def _supervised(config: Path, logs: Path, stop: threading.Event) -> Iterator[None]:
-    """The three programs in the background, ended on leaving."""
-    programs = children(["--config", str(config)], logs)
+def _supervised(
+    config: Path, logs: Path, others: Sequence[Child], stop: threading.Event
+) -> Iterator[None]:
+    """The three programs and others in the background, ended on leaving."""
+    programs = [*children(["--config", str(config)], logs), *others]
     ended = threading.Event()
     thread = threading.Thread(target=supervise, args=(programs, ended), name="supervise")
     thread.start()
@@ -165,8 +219,8 @@ def _await_up(url: str, home: Path, stop: threading.Event) -> None:
 
 
 def _show(
-    url: str, home: Path, cluster: LocalCluster, stop: threading.Event, began: float,
-    seconds: float | None,
+    url: str, alerts: str | None, home: Path, cluster: LocalCluster, stop: threading.Event,
+    began: float, seconds: float | None,
 ) -> None:  # fmt: skip
     """Redraw the screen each second; print it now and then where there is none."""
     live = sys.stdout.isatty()
@@ -176,7 +230,9 @@ def _show(
         if summary is None or brokers is None or risky is None:
             text = "the exporter does not answer; it is being started again\n"
         else:
-            text = draw(summary, brokers["brokers"], risky, url, str(home), cluster.bootstrap)
+            text = draw(
+                summary, brokers["brokers"], risky, url, alerts, str(home), cluster.bootstrap
+            )
         print(f"\x1b[H\x1b[J{text}" if live else text, flush=True)
         pause = 1.0 if live else LINE_EVERY_S
         if seconds is not None:

@@ -11,7 +11,7 @@ _TITLES = ("in sync", "in sync,thin", "ELR", "last known", "unclean", "nobody")
 
 def draw(
     summary: Mapping[str, Any], brokers: Sequence[Mapping[str, Any]], risky: Mapping[str, Any],
-    url: str, home: str, bootstrap: str,
+    url: str, alerts: str | None, home: str, bootstrap: str,
 ) -> str:  # fmt: skip
     """One screen: the cluster, what losing each broker does, partitions at risk, where to look."""
     age = summary["age_seconds"]
@@ -42,6 +42,7 @@ def draw(
     lines += [
         "",
         f"  page    {url}/         metrics  {url}/metrics",
+        *([f"  alerts  {alerts}/alerts"] if alerts else []),
         f"  kafka   {bootstrap}",
         f"  logs    {home}/twin/logs",
         f"  try     kafka-twin cluster kill 3 --home {home}      (start it again: start)",
