@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from starlette.testclient import TestClient
 
 from streaming.config import Exporter
 from streaming.exporter.api import application
-from streaming.exporter.metrics import Renderer, at_scrape
+from streaming.exporter.metrics import Renderer, at_scrape, zipped
 from streaming.exporter.view import STALE_AFTER_MS, View
 from tests.builders import (
     NOW_MS,
@@ -396,3 +397,25 @@ def test_a_scrape_of_twenty_thousand_partitions_takes_less_than_a_second_of_work
         body = client.get("/metrics", headers={"accept-encoding": encoding}).content
         assert time.process_time() - began < 1.0
         assert body.count(b"\n") > 20_000 * 35
+
+
+def test_memory_stays_flat_over_200_scrapes_of_a_picture_that_changes():
+    """Each scrape follows a new cycle, as in life; shares of both encodings."""
+    shard = SimulatedShard(Shape(topics=4, partitions=50), 3)
+    fleet, view, renderer = fleets.empty("sim", 0, 1), View("sim", 1), Renderer("sim", Exporter())
+    kept: list[int] = []
+    tracemalloc.start()
+    try:
+        for scrape in range(200):
+            at_ms = NOW_MS + scrape * 5_000
+            shard.traffic(5_000)
+            fleet, _ = step(fleet, shard.observe(at_ms), at_ms)
+            view.take_snapshot(b"sim/0", fleets.encode(fleet))
+            blocks = renderer.render(view.publish()).blocks
+            assert gzip.decompress(zipped(blocks)) == b"".join(blocks)
+            del blocks
+            kept.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    early, late = max(kept[40:60]), max(kept[180:])
+    assert late <= 1.05 * early + 100_000, (early, late)
