@@ -64,6 +64,18 @@ def _flow() -> tuple[Json, ...]:
     )  # fmt: skip
 
 
+def _query() -> tuple[Json, ...]:
+    limit = Look("s", ((None, "green"), (10, "orange"), (30, "red")), lowest=0)
+    return (
+        lines("Cycle", "Time between the two newest cycles; the collector skips what it misses.",
+              [Query(_HERE.latest("cycle_seconds"), "cycle")], Look("s", lowest=0)),
+        lines("Told after", "From an observation to the snapshot made of it: bus, batch and bus.",
+              [Query(_HERE.latest("told_after_seconds"), "told after")], limit),
+        lines("State", "Of the query, as it is on disk and on the bus.",
+              [Query(_HERE.latest("state_bytes"), "state")], Look("bytes", lowest=0)),
+    )  # fmt: skip
+
+
 def _exporter() -> tuple[Json, ...]:
     return (
         lines("Time to render", "Of the newest snapshots; a scrape only sends what is rendered.",
@@ -110,6 +122,7 @@ DASHBOARD: Final = Dashboard(
     rows=(
         row("Now", band(4, *_now())),
         row("Knowledge", band(7, *_knowledge()), band(7, _collected(), _trust())),
+        row("Query", band(7, *_query())),
         row("Flow", band(8, *_flow())),
         row("Exporter", band(8, *_exporter())),
     ),

@@ -136,6 +136,12 @@ class Renderer:
         totals = picture.totals
         say("shards", picture.known_shards)
         say("series_dropped_total", self._dropped)
+        if picture.pieces:
+            say("state_bytes", picture.state_bytes)
+        for name, spent_ms in (("cycle_seconds", picture.cycle_ms),
+                               ("told_after_seconds", picture.told_after_ms)):  # fmt: skip
+            if spent_ms != UNKNOWN:
+                say(name, spent_ms / 1000)
         say("exporter_snapshots_read_total", picture.snapshots_read)
         for reason, count in sorted(picture.refused.items()):
             say("observations_refused_total", count, reason=reason)

@@ -104,7 +104,7 @@ class Reading:
                 taken: set[bytes | None] = set()
                 for record in reversed(records):
                     if record.key not in taken and self._view.take_snapshot(
-                        record.key, record.value
+                        record.key, record.value, record.timestamp_ms
                     ):
                         taken.add(record.key)
                 heard = events.poll(0)

@@ -50,6 +50,8 @@ class Picture:
     refused: Counter[str] = field(default_factory=Counter)
     snapshots_refused: Counter[str] = field(default_factory=Counter)
     annotations: Counter[str] = field(default_factory=Counter)  # by what became of them
+    state_bytes: int = 0  # of the newest snapshots: they are the query's state
+    told_after_ms: int = UNKNOWN  # from the newest observations to their snapshots, the slowest
 
     @property
     def known_shards(self) -> int:
@@ -60,6 +62,14 @@ class Picture:
     def observed_at_ms(self) -> int:
         """The newest observation of the stalest shard, UNKNOWN before the first snapshot."""
         return min((piece.fleet.observed_at_ms for piece in self.pieces), default=UNKNOWN)
+
+    @property
+    def cycle_ms(self) -> int:
+        """Between the two newest cycles, UNKNOWN before the second."""
+        fleet = self.newest
+        if fleet is None or fleet.before_at_ms == UNKNOWN:
+            return UNKNOWN
+        return fleet.observed_at_ms - fleet.before_at_ms
 
     @property
     def newest(self) -> Fleet | None:
@@ -93,11 +103,16 @@ class View:
         self._snapshots_read = 0
         self._snapshots_refused: Counter[str] = Counter()
         self._seen: OrderedDict[str, None] = OrderedDict()
+        # Of each message of a shard: size, when it was written, and what it observed.
+        self._messages: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.annotations: Counter[str] = Counter()
         self.picture = Picture(shards=shards)
 
-    def take_snapshot(self, key: bytes | None, value: bytes | None) -> bool:
-        """A message of the snapshots topic; true if it could be used. Other clusters' cannot."""
+    def take_snapshot(self, key: bytes | None, value: bytes | None, at_ms: int = UNKNOWN) -> bool:
+        """A message of the snapshots topic; true if it could be used. Other clusters' cannot.
+
+        ``at_ms`` is when it was written, if that is known.
+        """
         if key is None or value is None or not key.startswith(f"{self._cluster}/".encode()):
             return False
         try:
@@ -110,9 +125,12 @@ class View:
             self._snapshots_refused[refusal.reason] += 1
             return False
         self._snapshots_read += 1
+        self._messages[fleet.shard, part] = len(value), at_ms, fleet.observed_at_ms
         whole = self._parts[fleet.shard].take(part, parts, fleet)
         if whole is not None:
             self._fresh[fleet.shard] = whole
+            for gone in [m for m in self._messages if m[0] == fleet.shard and m[1] >= parts]:
+                del self._messages[gone]
         return True
 
     def take_event(self, value: bytes | None) -> Event | None:
@@ -147,6 +165,11 @@ class View:
             refused=Counter(self._refused),
             snapshots_refused=Counter(self._snapshots_refused),
             annotations=Counter(self.annotations),
+            state_bytes=sum(size for size, *_ in self._messages.values()),
+            told_after_ms=max(
+                (at - seen for _, at, seen in self._messages.values() if at != UNKNOWN),
+                default=UNKNOWN,
+            ),
         )
         return self.picture
 

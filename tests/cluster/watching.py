@@ -12,10 +12,11 @@ from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import Messages
 from tests.cluster.asking import Key, Said
+from twin import archive as archives
 from twin import fleet as fleets
 from twin import frames
 from twin.fleet import Fleet
-from twin.step import step
+from twin.step import step, step_archive
 from twin.tables import Slot
 
 
@@ -25,6 +26,7 @@ class Watch:
     def __init__(self, settings: config.Config, brokers: Brokers) -> None:
         self._collector = Collector(settings, brokers)
         self._messages = Messages()
+        self._archive: archives.Archive = {}
         self.fleet = fleets.empty(settings.cluster.name, 0, settings.bus.shards)
 
     def look(self) -> Fleet:
@@ -32,7 +34,10 @@ class Watch:
         observation = self._collector.observe()
         assert observation is not None, self._collector.causes
         told = [f for _, message in self._messages.of(observation) for f in frames.decode(message)]
-        self.fleet, _ = step(self.fleet, told, observation.observed_at_ms)
+        hot = [frame for frame in told if frame.stamp.kind not in archives.KINDS]
+        self.fleet, _ = step(self.fleet, hot, observation.observed_at_ms)
+        cold = [frame for frame in told if frame.stamp.kind in archives.KINDS]
+        self.fleet, self._archive, _ = step_archive(self.fleet, self._archive, cold)
         return self.fleet
 
 
