@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 from kafka.errors import KafkaError
 
+from streaming import clients
 from streaming.local import jars, prometheus
 from streaming.local.cluster import LocalCluster
 from streaming.local.cluster_config import Layout
@@ -90,6 +91,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         DemoFailed, ClusterError, JarError: one line each.
     """
     began = time.monotonic()
+    clients.quiet()  # brokers are lost here on purpose
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -100,13 +100,14 @@ class Stage:
         self.say(f"alert      {alert} is resolved")
 
     def leaders(self) -> dict[tuple[str, int], int]:
-        """Who leads each partition, by Kafka's own word."""
-        with KafkaAdminClient(bootstrap_servers=self._alive()) as admin:
+        """Who leads each partition, by Kafka's own word; empty while it cannot be asked."""
+        with suppress(KafkaError), KafkaAdminClient(bootstrap_servers=self._alive()) as admin:
             return {
                 (t["name"], p["partition_index"]): p["leader_id"]
                 for t in admin.describe_topics()
                 for p in t["partitions"]
             }
+        return {}
 
     def _alive(self) -> list[str]:
         return [
@@ -153,7 +154,7 @@ def _moved(
     stage: Stage, predicted: dict[tuple[str, int], int], lost: int
 ) -> dict[tuple[str, int], int] | None:
     found = stage.leaders()
-    return found if all(found.get(key) != lost for key in predicted) else None
+    return found if all(found.get(key, lost) != lost for key in predicted) else None
 
 
 def thin_leader(stage: Stage) -> None:
@@ -174,8 +175,8 @@ def thin_leader(stage: Stage) -> None:
     stage.say("deed       broker 1 was shut down in good order")
     try:
         leader = stage.until(
-            lambda: (now := stage.leaders()[THIN_TOPIC, 0]) not in (1, -1) and now, SOON_S,
-            "nobody took over",
+            lambda: (now := stage.leaders().get((THIN_TOPIC, 0), 1)) not in (1, -1) and now,
+            SOON_S, "nobody took over",
         )  # fmt: skip
         stage.say(f"Kafka      elected {leader}")
         if leader != thin:
@@ -190,7 +191,7 @@ def thin_leader(stage: Stage) -> None:
 
 def _elected(stage: Stage, key: TopicPartition) -> bool:
     """The preferred leader leads; asked for as long as it does not."""
-    if stage.leaders()[key.topic, key.partition] == 1:
+    if stage.leaders().get((key.topic, key.partition)) == 1:
         return True
     with suppress(KafkaError), KafkaAdminClient(
         bootstrap_servers=stage.cluster.bootstrap

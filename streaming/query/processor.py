@@ -49,15 +49,13 @@ class TwinProcessor(StatefulProcessor):
     def handleInputRows(  # noqa: N802 - Spark's name
         self, key: Any, rows: Iterator[Row], timerValues: Any  # noqa: ARG002, N803
     ) -> Iterator[Row]:  # fmt: skip
-        """Rows of one shard, as ``remote_metadata.SCHEMA`` has them."""
+        """Rows of one shard: (key, value, topic, partition, offset, timestamp_ms) as in Kafka."""
         shard_key = key[0]
         cycles: dict[int, list[tuple[Frame, Row]]] = defaultdict(list)
         happened: list[tuple[Frame, Row]] = []  # events, which belong to no cycle
         of_segments: list[tuple[Frame, Row]] = []
         for row in rows:
             try:
-                if row.refused:
-                    raise FrameRefused(*row.refused.split(": ", 1))
                 for frame in frames.decode(bytes(row.value)):
                     kind, at_ms = frame.stamp.kind, frame.stamp.observed_at_ms
                     if kind in archives.KINDS:

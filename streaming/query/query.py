@@ -1,6 +1,8 @@
-"""The Spark query itself: two sources, one stateful step a shard, one sink.
+"""The Spark query itself: one source, one stateful step a shard, one sink.
 
-Observations come from the bus, remote segments from the watched cluster's own topic of them.
+Beside it runs a small query that reads Kafka's own topic of remote segments and writes what it
+tells to the observations. It is apart since a source asks the leader of every partition before each
+batch: while a broker of the watched cluster stands still, only that one waits for it.
 
 ``run`` blocks until it is told to stop (SIGTERM, SIGINT) and then lets the running batch end, so
 that nothing is told twice on the next start.
@@ -13,6 +15,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -34,6 +37,7 @@ from streaming.query.processor import TwinProcessor
 
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
+AGAIN_AFTER_SECONDS: Final = 10
 STOP_WITHIN_SECONDS: Final = 60
 TASK_TRIES: Final = 12
 REMOTE_RECORDS_A_BATCH: Final = 100_000
@@ -42,10 +46,8 @@ REMOTE_RECORDS_A_BATCH: Final = 100_000
 REQUEST_TIMEOUT_MS: Final = 3_000
 """Of the source's questions, unless the client settings say otherwise."""
 
-_NO_TOPIC: Final = "a topic name without spaces fits this never"
-_SOURCES: Final = 2
-_HEADER_LINES: Final = 2
-"""Of a file that Spark notes offsets in; then it has a line a source."""
+_REMOTE: Final = "remote-segments"
+"""Below the checkpoint: who removes that has the whole history read again."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -119,12 +121,15 @@ def _output_to(path: Path) -> Iterator[None]:
 def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
     topics = bus.topics(config)
-    rows = _observations(spark, config).union(_remote_segments(spark, config))
-    told = rows.groupBy("key").transformWithState(
-        statefulProcessor=TwinProcessor(config.bus.shards, topics.snapshots, topics.events),
-        outputStructType=OUTPUT,
-        outputMode="Append",
-        timeMode="None",
+    told = (
+        _observations(spark, config)
+        .groupBy("key")
+        .transformWithState(
+            statefulProcessor=TwinProcessor(config.bus.shards, topics.snapshots, topics.events),
+            outputStructType=OUTPUT,
+            outputMode="Append",
+            timeMode="None",
+        )
     )
     return (
         told.writeStream.format("kafka")
@@ -156,24 +161,21 @@ def _observations(spark: SparkSession, config: Config) -> DataFrame:
             "partition",
             "offset",
             F.unix_millis("timestamp").alias("timestamp_ms"),
-            F.lit("").alias("refused"),
         )
     )
 
 
-def _remote_segments(spark: SparkSession, config: Config) -> DataFrame:
-    """What brokers write of remote segments, as observations.
+def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
+    """The running query that makes observations of what brokers write of remote segments.
 
-    By a pattern, since a cluster without remote storage has no such topic, and may get one. With
-    the source switched off the pattern fits nothing: a query keeps its sources as long as its
-    checkpoint.
+    By a pattern, since a cluster without remote storage has no such topic, and may get one.
     """
     client = dict(config.cluster.client)
-    pattern = remote_metadata.TOPIC if config.query.remote_log_metadata else _NO_TOPIC
-    return (
+    topics = bus.topics(config)
+    told = (
         spark.readStream.format("kafka")
         .options(**kafka_options(config.cluster.bootstrap, client), **impatience(client))
-        .option("subscribePattern", pattern)
+        .option("subscribePattern", remote_metadata.TOPIC)
         .option("startingOffsets", "earliest")  # the topic is their whole history
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", REMOTE_RECORDS_A_BATCH)
@@ -190,9 +192,20 @@ def _remote_segments(spark: SparkSession, config: Config) -> DataFrame:
                 remote_metadata.as_observations,
                 cluster=config.cluster.name,
                 shards=config.bus.shards,
+                observations=topics.observations,
+                events_topic=topics.events,
             ),
-            remote_metadata.SCHEMA,
+            OUTPUT,
         )
+    )
+    return (
+        told.writeStream.format("kafka")
+        .options(**kafka_options(config.bus_bootstrap, config.bus_client))
+        .option("checkpointLocation", str(Path(config.query.checkpoint).resolve() / _REMOTE))
+        .queryName("kafka-twin-remote-segments")
+        .outputMode("append")
+        .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
+        .start()
     )
 
 
@@ -222,36 +235,20 @@ def run(config: Config) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    check_checkpoint(Path(config.query.checkpoint))
     bus.ensure_topics(config)
     bus.check_shards(config)
     config = _without_what_may_not_be_read(config)
     spark = session(config)
     try:
         query = start(spark, config)
+        beside = _Beside(spark, config) if config.query.remote_log_metadata else None
         log.info("running", checkpoint=str(Path(config.query.checkpoint).resolve()))
-        _watch(query, stop)
+        _watch(query, beside, stop)
+        if beside is not None:
+            beside.stop()
         _stop(query)
     finally:
         spark.stop()
-
-
-def check_checkpoint(checkpoint: Path) -> None:
-    """Refuse a checkpoint of a query with other sources: Spark would say so less clearly.
-
-    Raises:
-        QueryFailed: it has another number of sources; says what to do.
-    """
-    numbers = [path for path in (checkpoint / "offsets").glob("*") if path.name.isdecimal()]
-    if not numbers:
-        return
-    newest = max(numbers, key=lambda path: int(path.name))
-    sources = len(newest.read_text().splitlines()) - _HEADER_LINES
-    if sources != _SOURCES:
-        raise QueryFailed(
-            f"query.checkpoint {checkpoint} is of a version that read {sources} source, this one "
-            f"reads {_SOURCES}: remove the folder; the state is built anew from what the bus keeps"
-        )
 
 
 def _without_what_may_not_be_read(config: Config) -> Config:
@@ -268,12 +265,38 @@ def _without_what_may_not_be_read(config: Config) -> Config:
     )
 
 
-def _watch(query: StreamingQuery, stop: threading.Event) -> None:
+class _Beside:
+    """The query of remote segments, started again when it fails: the twin goes on meanwhile."""
+
+    def __init__(self, spark: SparkSession, config: Config) -> None:
+        self._spark, self._config = spark, config
+        self._query: StreamingQuery | None = start_remote_segments(spark, config)
+        self._again_at = 0.0
+
+    def check(self) -> None:
+        """Start it again if it ended a while ago."""
+        if self._query is not None:
+            if self._query.isActive:
+                return
+            log.warning("missing", what="remote segments", why=_cause(self._query))
+            self._query, self._again_at = None, time.monotonic() + AGAIN_AFTER_SECONDS
+        elif time.monotonic() >= self._again_at:
+            self._query = start_remote_segments(self._spark, self._config)
+
+    def stop(self) -> None:
+        """What it had begun it does again at the next start: repeats are recognised."""
+        if self._query is not None:
+            self._query.stop()
+
+
+def _watch(query: StreamingQuery, beside: _Beside | None, stop: threading.Event) -> None:
     """Wait for the end; say once a minute how it goes."""
     waited = 0.0
     while not stop.wait(0.5):
         if not query.isActive:
             raise QueryFailed(_cause(query))
+        if beside is not None:
+            beside.check()
         waited += 0.5
         if waited % REPORT_EVERY_SECONDS == 0 and (progress := query.lastProgress):
             log.info("progress", **_told(progress))

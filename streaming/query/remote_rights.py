@@ -1,6 +1,6 @@
 """May the topic of remote segments be read? Asked before the query starts.
 
-A source that Spark may see and not read would end the query; this way it goes without.
+A query of what Spark may see and not read would fail again and again; this way it is not begun.
 """
 
 from __future__ import annotations

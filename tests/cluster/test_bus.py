@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -14,7 +15,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streaming import bus, bus_clients
 from streaming.bus import BusError, Reader, Record, Sender
 from streaming.check import check
-from streaming.config import Bus, Cluster, Config
+from streaming.config import Bus, Cluster, Collector, Config
 from streaming.local.cluster import LocalCluster
 from streaming.tail import tail
 from tests.cluster.direct import eventually
@@ -269,8 +270,10 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
         assert found[0] == b"before"
 
 
-def test_check_finds_everything_there(config: Config) -> None:
+def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> None:
     out = io.StringIO()
+    urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
+    config = msgspec.structs.replace(config, collector=Collector(metrics_urls=urls))
     assert check(config, out)
     told = out.getvalue().splitlines()
     assert told[0].startswith(f"ok: cluster real at {config.cluster.bootstrap}: 3 brokers")

@@ -41,7 +41,6 @@ def rows(*messages: bytes, first_offset: int = 0) -> list[Row]:
             partition=3,
             offset=first_offset + i,
             timestamp_ms=NOW_MS,
-            refused="",
         )
         for i, value in enumerate(messages)
     ]

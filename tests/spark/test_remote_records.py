@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+import msgspec
 import pyarrow as pa
 
 from streaming import bus
@@ -130,15 +132,18 @@ def batch(*records: tuple[bytes | None, int, int, int]) -> pa.RecordBatch:
     )
 
 
+def told_of(*batches: pa.RecordBatch, shards: int = 16) -> list[dict[str, Any]]:
+    made = as_observations(iter(batches), "c", shards, "observations", "events")
+    return [row for out in made for row in out.to_pylist()]
+
+
 def test_records_become_frames_of_their_topics_shard_in_order():
     one = batch((STARTED, 3, 10, 5_000), (TWO_EPOCHS, 3, 11, 4_000), (FINISHED, 3, 12, 4_500))
     two = batch((DELETING, 3, 13, 4_800))
-    found = [row for out in as_observations(iter([one, two]), "c", 16) for row in out.to_pylist()]
-    told = {}
-    for row in found:
+    told: dict[str, list[tuple[int, int]]] = {}
+    for row in told_of(one, two):
         (frame,) = frames.decode(row["value"])
-        assert row["key"] == f"c/{frame.stamp.shard}"
-        assert (row["partition"], row["refused"]) == (3, "")
+        assert (row["topic"], row["key"]) == ("observations", f"c/{frame.stamp.shard}")
         assert frame.stamp.observed_at_ms == 5_000, "times of a partition never fall"
         for event in frame.rows.to_pylist():
             told.setdefault(event["topic"], []).append((event["metadata_offset"], event["state"]))
@@ -146,14 +151,15 @@ def test_records_become_frames_of_their_topics_shard_in_order():
     assert told == {"kipon": [(10, 0), (12, 1), (13, 2)], "topic": [(11, 0)]}
 
 
-def test_a_record_that_cannot_be_used_goes_on_with_its_place_and_the_reason():
-    (out,) = as_observations(iter([batch((b"junk", 2, 77, 1_000), (None, 2, 78, 1_000))]), "c", 4)
-    assert [(r["key"], r["topic"], r["offset"], r["refused"].partition(":")[0])
-            for r in out.to_pylist()] == [
-        ("c/0", TOPIC, 77, "version"), ("c/0", TOPIC, 78, "truncated")
-    ]  # fmt: skip
+def test_a_record_that_cannot_be_used_is_told_of_with_its_place_and_the_reason():
+    rows = told_of(batch((b"junk", 2, 77, 1_000), (None, 2, 78, 1_000)))
+    assert {row["topic"] for row in rows} == {"events"}
+    events = [msgspec.json.decode(row["value"]) for row in rows]
+    assert [(e["kind"], e["topic"], e["partition"], e["offset"], e["reason"]) for e in events] == [
+        ("observation_refused", TOPIC, 2, 77, "version"),
+        ("observation_refused", TOPIC, 2, 78, "truncated"),
+    ]
 
 
 def test_marks_of_deleted_partitions_give_no_rows():
-    (out,) = as_observations(iter([batch((MARK, 2, 77, 1_000))]), "c", 4)
-    assert out.num_rows == 0
+    assert told_of(batch((MARK, 2, 77, 1_000))) == []
