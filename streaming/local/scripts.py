@@ -196,7 +196,7 @@ def _elected(stage: Stage, key: TopicPartition) -> bool:
     with suppress(KafkaError), KafkaAdminClient(
         bootstrap_servers=stage.cluster.bootstrap
     ) as admin:  # fmt: skip
-        admin.elect_leaders(_PREFERRED, [key], raise_errors=False)
+        admin.elect_leaders(_PREFERRED, {key.topic: [key.partition]}, raise_errors=False)
     return False
 
 
