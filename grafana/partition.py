@@ -166,8 +166,8 @@ def _replicas() -> Json:
 # ------------------------------------------------------------ history
 
 
-def _by_broker(title: str, text: str, name: str, look: Look) -> Json:
-    queries = [Query(_each(name), "broker {{broker}}")]
+def _by_broker(title: str, text: str, name: str, look: Look, *more: Query) -> Json:
+    queries = [Query(_each(name), "broker {{broker}}"), *more]
     return lines(title, text, queries, look, empty="Not known of any replica")
 
 
@@ -187,9 +187,11 @@ def _leaders() -> Json:
 def _coverage() -> tuple[Json, ...]:
     return (
         _by_broker("Span of local log", "Time from the first local record until now.",
-                   "local_log_span_seconds", Look("s", lowest=0)),
+                   "local_log_span_seconds", Look("s", lowest=0),
+                   Query(_HERE.latest("topic_eligible_local_log_seconds"), "threshold")),
         _by_broker("Size of local log", "As log directories tell, or estimated.",
-                   "local_log_bytes", Look("bytes", lowest=0)),
+                   "local_log_bytes", Look("bytes", lowest=0),
+                   Query(_HERE.latest("topic_eligible_local_log_bytes"), "threshold")),
         _bands_by_broker("Enough local log to lead",
                          "Thin: known to span less and hold less than KIP-1303's thresholds ask.",
                          "election_eligible", _WARM),

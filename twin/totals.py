@@ -252,6 +252,16 @@ def _of_topics(fleet: Fleet, told: Totals) -> None:
         np.add.at(counts, fleet.topic_index, np.asarray(weights).astype(np.int64))
         for topic, count in zip(fleet.topics.topic, counts.tolist(), strict=True):
             told.topic[name, topic] = count
+    # A threshold is the topic's, so the highest of its partitions is that of each.
+    for name, setting, unit in (
+        ("eligible_local_log_seconds", "eligible_local_log_ms", 1_000),
+        ("eligible_local_log_bytes", "eligible_local_log_bytes", 1),
+    ):
+        value = np.zeros(topics, np.int64)
+        np.maximum.at(value, fleet.topic_index, fleet.topic_setting(setting))
+        for topic, threshold in zip(fleet.topics.topic, value.tolist(), strict=True):
+            if threshold > 0:
+                told.topic[name, topic] = threshold // unit
 
 
 def _summed(keys: Array, weights: Array | None) -> list[tuple[int, int]]:

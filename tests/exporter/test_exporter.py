@@ -93,7 +93,8 @@ def a_busy_view() -> View:
 def a_full_view() -> View:
     """A fleet that has a bit of everything, after two cycles."""
     tiered = {"remote_storage": 1}
-    config = {"eligible_local_log_bytes": MIB, "min_insync_replicas": 2, "elr_enabled": 1,
+    config = {"eligible_local_log_bytes": MIB, "eligible_local_log_ms": 86_400_000,
+              "min_insync_replicas": 2, "elr_enabled": 1,
               "last_tiered_fetch": 1, "topics": {"idle": tiered, "cold": tiered}}  # fmt: skip
     idle = Log(end=50, local_start=50, last_tiered=49, reason=PendingUpload.ALL_TIERED)
     stuck = joining("idle", Log(end=0), idle)
