@@ -160,6 +160,8 @@ def _moved(
 def thin_leader(stage: Stage) -> None:
     """Kafka elects an almost empty replica while a full one is in sync."""
     key = TopicPartition(THIN_TOPIC, 0)
+    # Another script may have moved it.
+    stage.until(lambda: _elected(stage, key), 2 * SOON_S, f"broker 1 does not lead {THIN_TOPIC}-0")
     stage.until(
         lambda: (now := stage.partition(THIN_TOPIC)) and now["leader"] == 1
         and now["if_leader_lost"]["kafka"]["outcome"] == "clean_thin",
