@@ -58,7 +58,7 @@ metrics_interval_ms = 2000
 local_log_bytes = {enough_bytes}
 
 [[eligibility.topics]]
-pattern = "clicks|audit|scratch|__.*|kafka-twin.*"
+pattern = "clicks|audit|scratch|archive|steady|__.*|kafka-twin.*"
 local_log_bytes = -1
 
 [query]
