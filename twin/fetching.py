@@ -22,6 +22,9 @@ from twin.told import with_books
 SLOW_KEPT_MS: Final = 60_000
 """The slowest fetch of a follower is remembered this long: an ISR that shrank is seen later."""
 
+_TIME_BITS: Final = 42
+"""Of a time in ms, until the year 2109; two million followers of a shard fit above them."""
+
 _BOOKS: Final = tuple(field.name for field in fields(Books))
 
 
@@ -96,10 +99,18 @@ def _table(known: Fetches, follower: Array) -> Fetches:
 def _spans(fleet: Fleet, key: Array, arrived_ms: Array, completed_ms: Array) -> Array:
     """[N] the fetch waited at the moment at which its follower left the ISR, as a log tells."""
     of = fleet.departures
-    spans = np.zeros(len(key), bool)
-    for left, at_ms in zip((of.row.astype(np.int64) << 32 | of.broker).tolist(),
-                           of.at_ms.tolist(), strict=True):  # fmt: skip
-        spans |= (key == left) & (arrived_ms <= at_ms) & (completed_ms >= at_ms)
+    if not len(of):
+        return np.zeros(len(key), bool)
+    # Follower and time as one number, so that one search finds the first departure since.
+    follower, left = np.unique(of.row.astype(np.int64) << 32 | of.broker, return_inverse=True)
+    moments = np.sort(left << _TIME_BITS | of.at_ms)
+    number = np.minimum(np.searchsorted(follower, key), len(follower) - 1)
+    known = (follower[number] == key) & (arrived_ms >= 0)
+    since = number << _TIME_BITS | np.maximum(arrived_ms, 0)
+    until = number << _TIME_BITS | np.maximum(completed_ms, 0)
+    first = np.searchsorted(moments, since)
+    found = moments[np.minimum(first, len(moments) - 1)]
+    spans: Array = known & (first < len(moments)) & (found <= until)
     return spans
 
 
