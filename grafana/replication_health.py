@@ -126,6 +126,25 @@ def _laggards() -> tuple[Json, ...]:
     )  # fmt: skip
 
 
+def _measured() -> tuple[Json, ...]:
+    """What brokers measure themselves, and where the twin's own numbers can be checked."""
+
+    def of(name: str, legend: str) -> Query:
+        return Query(_HERE.latest(f"broker_{name}", "broker"), legend)
+
+    return (
+        lines("Slowest hundredth of followers' fetches", "Waiting included: up to half a second "
+              "is idle time. Worked on: the leader's own time.",
+              [of("fetch_follower_p99_seconds", "{{broker}}: in all"),
+               of("fetch_follower_local_p99_seconds", "{{broker}}: worked on")],
+              Look("s", lowest=0), empty="No broker tells: collector.metrics_url"),
+        lines("Caught-up times against the leaders' own", "The largest difference of the last 10 "
+              "minutes; a leader states it as it throws a follower out, and a tap reads it.",
+              [Query(_HERE.latest("caught_up_error_seconds"), "difference")],
+              Look("s", lowest=0), empty="No tap has told of a departure"),
+    )  # fmt: skip
+
+
 DASHBOARD: Final = Dashboard(
     uid="kafka-twin-replication-health",
     title="Kafka twin / Replication health",
@@ -137,6 +156,7 @@ DASHBOARD: Final = Dashboard(
         row("Slow leader or slow follower", band(8, *_verdicts(), widths=(14, 10)),
             band(8, *_laggards())),
         row("ISR thrash", band(8, *_thrash(), widths=(10, 14)), band(8, _isr())),
+        row("What brokers measure and state", band(8, *_measured())),
         row("What KIP-501 would have done", band(8, *_kip501(), widths=(6, 18))),
     ),
 )  # fmt: skip

@@ -29,6 +29,7 @@ _ON: Final = "KIP-1023 on"
 _OFF: Final = "KIP-1023 off"
 _RECORDS: Final = Look("locale", lowest=0)
 _BYTES: Final = Look("bytes", lowest=0)
+_NO_JMX: Final = "No broker tells: collector.metrics_url"
 
 
 def _stored() -> tuple[Json, ...]:
@@ -203,6 +204,23 @@ def _consumers() -> tuple[Json, ...]:
     )  # fmt: skip
 
 
+def _measured() -> tuple[Json, ...]:
+    """What brokers measure themselves."""
+
+    def of(name: str, legend: str = "broker {{broker}}") -> Query:
+        return Query(_HERE.latest(f"broker_{name}", "broker"), legend)
+
+    return (
+        lines("Reads from remote storage", "For consumers, a second.",
+              [of("remote_fetch_requests_per_second")], Look("ops", lowest=0), empty=_NO_JMX),
+        lines("Reads that wait for a thread", "More than a few: old records are read slowly.",
+              [of("remote_reader_queue_size")], Look(lowest=0), empty=_NO_JMX),
+        lines("Upload lag, by the twin and by the broker", "The broker leaves open segments out.",
+              [of("upload_lag_bytes", "{{broker}}: twin"),
+               of("remote_copy_lag_bytes", "{{broker}}: broker")], _BYTES),
+    )  # fmt: skip
+
+
 DASHBOARD: Final = Dashboard(
     uid="kafka-twin-tiered-storage",
     title="Kafka twin / Tiered storage",
@@ -216,5 +234,6 @@ DASHBOARD: Final = Dashboard(
             band(8, *_joining(), widths=(7, 7, 10))),
         row("Local log to lead (KIP-1303)", band(8, *_thin())),
         row("Consumers (KIP-392)", band(8, *_consumers())),
+        row("What brokers measure", band(8, *_measured())),
     ),
 )  # fmt: skip
