@@ -26,6 +26,10 @@ from twin.tables import UNKNOWN, SegmentState
 
 Key = tuple[bytes, int]  # topic id and partition number
 
+CLOCKS_MS: Final = 60_000
+"""A topic may be younger than the listing that lacks it, by a broker's clock that is behind: its
+segments are told once and must not be dropped."""
+
 KINDS: Final = frozenset({"segments", "epochs"})
 """Observations that change an archive and not a fleet."""
 
@@ -98,7 +102,7 @@ def without_gone(archive: Archive, fleet: Fleet) -> Archive:
     stays = {
         key: tier
         for key, tier in archive.items()
-        if key[0] in topics or tier.told_at_ms >= fleet.listing.whole_at_ms
+        if key[0] in topics or tier.told_at_ms >= fleet.listing.whole_at_ms - CLOCKS_MS
     }
     return stays if len(stays) < len(archive) else archive
 
