@@ -77,7 +77,8 @@ class Brokers:
     log_dir_usable_bytes: Array
     listed_at_ms: Array
     answered_at_ms: Array
-    answered_before_ms: Array
+    silent_since_ms: Array
+    silent_until_ms: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

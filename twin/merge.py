@@ -110,10 +110,20 @@ def _merge_brokers(fleet: Fleet, frame: Frame) -> Fleet:
     if len(before.broker) and before.listed_at_ms.max() >= at_ms:
         return fleet
     known = np.isin(told["broker"], before.broker)
-    last = np.full(len(known), UNKNOWN, np.int64)
-    last[known] = before.answered_at_ms[np.searchsorted(before.broker, told["broker"][known])]
+    place = np.searchsorted(before.broker, told["broker"][known])
+
+    def held(values: Array, otherwise: Any) -> Array:
+        found = np.full(len(known), otherwise)
+        found[known] = values[place]
+        return found
+
+    last = held(before.answered_at_ms, UNKNOWN)
+    was_silent = ~held(before.answered, otherwise=True)
+    falls_silent = ~told["answered"] & ~was_silent
+    until = np.where(told["answered"] & was_silent, at_ms, held(before.silent_until_ms, UNKNOWN))
     told["answered_at_ms"] = np.where(told["answered"], at_ms, last)
-    told["answered_before_ms"] = last
+    told["silent_since_ms"] = np.where(falls_silent, last, held(before.silent_since_ms, UNKNOWN))
+    told["silent_until_ms"] = np.where(told["answered"], until, UNKNOWN)
     told["listed_at_ms"] = np.full(len(known), at_ms)
     order = np.argsort(told["broker"])
     return replace(fleet, brokers=Brokers(**{name: v[order] for name, v in told.items()}))

@@ -486,13 +486,14 @@ FLEET_CONFIGS = Table(
 
 FLEET_BROKERS = Table(
     "fleet.brokers",
-    1,
+    2,
     "State: one row a broker, sorted by id.",
     (
         *BROKERS.columns,
         Column("listed_at_ms", _I64, "when the cluster last listed it"),
         Column("answered_at_ms", _I64, "when it last answered"),
-        Column("answered_before_ms", _I64, "when it had last answered before this cycle"),
+        Column("silent_since_ms", _I64, "its newest silence: when it had last answered before"),
+        Column("silent_until_ms", _I64, "when it answered again, or unknown"),
     ),
 )
 

@@ -35,6 +35,8 @@ IDLE_TOPIC, STEADY_TOPIC = "archive", "steady"
 LAG_MS: Final = 3_000
 """replica.lag.time.max.ms of the demo with slow-leader: else nothing is thrown out by lag."""
 
+LEADERS_FAULT: Final = ("slow_leader", "frozen_leader")
+
 _PREFERRED: Final = 0
 _TIERED: Final = {
     "remote.storage.enable": "true",
@@ -263,17 +265,16 @@ def slow_leader(stage: Stage) -> None:
         else:
             raise ScriptFailed(f"the ISR did not shrink in {ATTEMPTS} attempts")
         stage.say("deed       broker 2 was frozen and went on")
+        # The leader's log tells of the shrink first; what explains it may be a cycle behind.
         shrink = stage.until(
-            lambda: (s := _shrink(stage)) and s["verdict"] != "unexplained" and s, SOON_S,
-            "the twin cannot explain it",
+            lambda: (s := _shrink(stage)) and s["verdict"] in LEADERS_FAULT and s,
+            SOON_S, "the twin does not blame the leader",
         )  # fmt: skip
     kept = {True: "would have kept it", False: "would not have kept it", None: "may have kept it"}
     stage.say(
         f"Kafka      {shrink['leader']} threw out {shrink['broker']}; the twin says that "
         f"{shrink['meaning']}, and that KIP-501 {kept[shrink['kip501']['kept_by_solution_1']]}"
     )
-    if shrink["verdict"] not in ("slow_leader", "frozen_leader"):
-        raise ScriptFailed(f"the twin blames {shrink['verdict']}")
     stage.fires("KafkaTwinSlowLeaderSuspected")
     stage.say("deed       nothing: suspicion ends five minutes after the shrink")
     stage.resolves("KafkaTwinSlowLeaderSuspected", SLOW_RESOLVES_S)

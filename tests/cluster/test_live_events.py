@@ -118,6 +118,11 @@ def shrinks(twin: Pipeline, topic: str) -> list[dict[str, Any]]:
     return found
 
 
+def kept(twin: Pipeline) -> dict[str, Any] | None:
+    """The shrink of the fault that solution 1 of KIP-501 would have spared."""
+    return next((s for s in shrinks(twin, FAULT) if s["kip501"]["kept_by_solution_1"]), None)
+
+
 def explained(twin: Pipeline, topic: str) -> list[str]:
     return [e["text"] for e in twin.events()
             if e["kind"] == "isr_shrink_explained" and e.get("topic") == topic]  # fmt: skip
@@ -140,19 +145,19 @@ def test_a_leader_that_stood_still_threw_out_a_healthy_follower(twin: Pipeline) 
     """KIP-501: the leader is paused for 6 s, and shrinks the ISR as the first thing it does."""
     until(lambda: twin.partition(FAULT, 0), SOON_S, "the twin does not know the topic")
     with written_to(twin.cluster, FAULT, writers=2):
-        # Its first act shrinks the ISR if records came in before the follower was heard.
-        for _ in range(5):
+        # Its first act shrinks the ISR if records came in before the follower was heard. Whether
+        # the follower's fetch had been read by then, or waits in the network, is chance as well.
+        for _ in range(6):
             time.sleep(2)
             twin.cluster.pause(4)
             time.sleep(2 * LAG_S)
             twin.cluster.resume(4)
             with suppress(AssertionError):
-                until(lambda: shrinks(twin, FAULT), 8, "the twin knows of no shrink")
+                until(lambda: kept(twin), 10, "no shrink whose fetch was pending")
                 break
-        until(lambda: shrinks(twin, FAULT), 1, "Kafka's fault does not show")
-        until(lambda: shrinks(twin, FAULT)[0]["kip501"]["kept_by_solution_1"], SOON_S, "not kept")
-    [shrink] = shrinks(twin, FAULT)
-    print(json.dumps(shrink))
+        shrink = until(lambda: kept(twin), 1, "no shrink of any attempt had a fetch pending")
+    print(json.dumps(shrinks(twin, FAULT)))
+    assert {s["verdict"] for s in shrinks(twin, FAULT)} <= {"slow_leader", "frozen_leader"}
     assert (shrink["leader"], shrink["broker"]) == (4, 5)
     assert shrink["verdict"] in ("slow_leader", "frozen_leader")
     assert "fetch_was_pending" in shrink["evidence"]
@@ -160,7 +165,7 @@ def test_a_leader_that_stood_still_threw_out_a_healthy_follower(twin: Pipeline) 
     assert metrics.value("isr_shrinks_preventable", kept="yes") >= 1
     assert metrics.value("isr_shrinks_recent", verdict=shrink["verdict"]) >= 1
     told = until(lambda: explained(twin, FAULT), SOON_S, "no event")
-    assert "KIP-501 would have kept it" in told[-1]
+    assert any("KIP-501 would have kept it" in text for text in told)
     assert error_s(twin) <= FETCH_S
 
 

@@ -70,6 +70,24 @@ class TestShrinksNoPollSaw:
         found = told(a_fleet(Partition()), Moved(LEFT_MS, end=60, leader_end=100))
         assert found.shrinks.verdict.tolist() == [Verdict.SLOW_FOLLOWER]
 
+    @pytest.mark.parametrize(
+        ("after_ms", "verdict"),
+        [
+            (-2 * INTERVAL_MS - 1, Verdict.SLOW_FOLLOWER),
+            (-INTERVAL_MS, Verdict.FROZEN_LEADER),
+            (2_000, Verdict.FROZEN_LEADER),
+            (2_001, Verdict.SLOW_FOLLOWER),
+        ],
+    )
+    def test_a_leader_that_had_been_silent_until_then_is_to_blame(self, after_ms, verdict):
+        paused = cycle(a_fleet(Partition()), Partition(silent=(1,)), silent=(1,))
+        back = cycle(paused, Partition())
+        left_ms = back.observed_at_ms + after_ms
+        behind = Moved(left_ms, end=60, leader_end=100)
+        for fleet in (told(back, behind), cycle(told(back, behind), Partition()),
+                      told(cycle(back, Partition()), behind)):  # fmt: skip
+            assert fleet.shrinks.verdict.tolist() == [verdict]
+
     def test_a_fetch_that_waited_while_its_leader_stood_still_blames_the_leader(self):
         frozen = Fetch(LEFT_MS - 20_000, took_ms=19_950)  # answered just before the shrink
         fleet = told(a_fleet(Partition()), Moved(LEFT_MS, end=100, leader_end=103))

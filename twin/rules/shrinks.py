@@ -151,6 +151,7 @@ def _evidence(fleet: Fleet, row: Array, slot: Array, leader: Array) -> NDArray[n
     """[N] what the polls say of each replica that left."""
     broker = fleet.broker[row, slot]
     brokers = fleet.brokers
+    seen_ms = np.full(len(row), fleet.observed_at_ms)
     silent = brokers.broker[~brokers.answered]
     works_slowly = [
         fresh(fleet, name, fleet.observed_at_ms) >= SLOW_ANSWER_MS  # NaN is not
@@ -158,9 +159,6 @@ def _evidence(fleet: Fleet, row: Array, slot: Array, leader: Array) -> NDArray[n
     ]
     answers_slowly = brokers.answered & (brokers.answered_in_ms >= SLOW_ANSWER_MS)
     slow = brokers.broker[np.any([answers_slowly, *works_slowly], axis=0)]
-    # A leader that was silent a cycle ago, and is back, has been silent.
-    before_ms = brokers.answered_before_ms
-    paused = brokers.broker[(before_ms != UNKNOWN) & (before_ms < fleet.before_at_ms)]
     end = fleet.log_end_offset[row, slot]
     goal = fleet.of_leader(fleet.log_end_offset)[row]
     offline = fleet.marked(Slot.OFFLINE)[row, slot]
@@ -169,7 +167,7 @@ def _evidence(fleet: Fleet, row: Array, slot: Array, leader: Array) -> NDArray[n
         Evidence.FOLLOWER_OFFLINE: offline,
         Evidence.FOLLOWER_SILENT: follower_silent,
         Evidence.FOLLOWER_BEHIND: (end != UNKNOWN) & (goal != UNKNOWN) & (end < goal),
-        Evidence.LEADER_SILENT: np.isin(leader, silent) | np.isin(leader, paused),
+        Evidence.LEADER_SILENT: _was_silent(fleet, leader, seen_ms),
         Evidence.LEADER_ANSWERS_SLOWLY: np.isin(leader, slow),
         Evidence.SEVERAL_FOLLOWERS_LEFT: _several(leader, broker, ~offline & ~follower_silent),
         Evidence.WAS_LEADER: fleet.leader_before[row] == broker,
@@ -178,6 +176,23 @@ def _evidence(fleet: Fleet, row: Array, slot: Array, leader: Array) -> NDArray[n
     for one, where in holds.items():
         bits |= np.where(where, np.int32(one), np.int32(0))
     return bits
+
+
+def _was_silent(fleet: Fleet, broker: Array, at_ms: Array) -> Array:
+    """[N] it answered no question of the twin until about that time.
+
+    A leader that goes on acts at once, and answers the next cycle; or still this one.
+    """
+    of = fleet.brokers
+    at = np.minimum(np.searchsorted(of.broker, broker), max(len(of.broker) - 1, 0))
+    if not len(of.broker):
+        return np.zeros(len(broker), bool)
+    since, until = of.silent_since_ms[at], of.silent_until_ms[at]
+    spans = (since < at_ms) & (at_ms <= until + CLOCKS_MS)
+    found: Array = (of.broker[at] == broker) & np.where(
+        of.answered[at], (until != UNKNOWN) & spans, since < at_ms
+    )
+    return found
 
 
 def _several(leader: Array, broker: Array, alive: Array) -> Array:
@@ -263,7 +278,8 @@ def _only_told(fleet: Fleet, told: Departures) -> Shrinks:
     same = told.at_ms[here] == known.at_ms[there]
     here, there = here[same], there[same]
     behind = np.int32(Evidence.FOLLOWER_BEHIND)
-    evidence = np.where(told.behind == 1, behind, np.int32(0)).astype(np.int32)
+    silent = np.where(_was_silent(fleet, told.leader, told.at_ms), Evidence.LEADER_SILENT, 0)
+    evidence = (np.where(told.behind == 1, behind, 0) | silent).astype(np.int32)
     evidence[here] |= known.evidence[there]
     kept = np.full(len(told), UNKNOWN, np.int8)
     kept[here] = known.kept_by_solution_1[there]
