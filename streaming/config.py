@@ -114,6 +114,12 @@ class Grafana(_Section, frozen=True):
     timeout_ms: int = 5_000
 
 
+class Health(_Section, frozen=True):
+    """Signs of life for a probe; none without a folder."""
+
+    folder: str = ""
+
+
 class Config(_Section, frozen=True):
     """All of it."""
 
@@ -124,6 +130,7 @@ class Config(_Section, frozen=True):
     query: Query = Query()
     exporter: Exporter = Exporter()
     grafana: Grafana = Grafana()
+    health: Health = Health()
 
     @property
     def bus_bootstrap(self) -> str:
@@ -173,7 +180,7 @@ def load(path: Path | None = None, environment: Mapping[str, str] | None = None)
     return config
 
 
-_NOT_CONFIG: Final = {f"{PREFIX}CONFIG", f"{PREFIX}CACHE"}
+_NOT_CONFIG: Final = {f"{PREFIX}CONFIG", f"{PREFIX}CACHE", f"{PREFIX}IVY_SETTINGS"}
 _CLIENT_PREFIXES: Final = (f"{PREFIX}CLUSTER_CLIENT_", f"{PREFIX}BUS_CLIENT_")
 
 

@@ -36,6 +36,7 @@ from streaming.collector.offsets import Offsets
 from streaming.collector.timestamps import Timestamps
 from streaming.collector.topics import Topics, View
 from streaming.config import Config
+from streaming.health import alive
 from twin.tables import UNKNOWN
 
 _SUMMARY_S: Final = 60.0
@@ -289,6 +290,7 @@ def _keep_pace(
                 collector.unsent(observation)
                 causes["bus"] = str(error)
         told.cycle(causes, (time.monotonic() - began) * 1_000, observation)
+        alive(config.health.folder, "collector")
         if cycles is not None and told.cycles >= cycles:
             break
         told.overruns += pace.cycle_ended(time.monotonic())

@@ -23,6 +23,7 @@ from streaming.exporter.annotate import Annotator
 from streaming.exporter.api import application
 from streaming.exporter.metrics import Exposition, Renderer
 from streaming.exporter.view import View
+from streaming.health import alive
 
 EVENTS_READ_BACK: Final = 10_000
 """Events of each partition counted again after a restart, so that counters do not start at zero."""
@@ -87,6 +88,7 @@ class Reading:
                 if str(error) != told:  # once a cause, not once a try
                     log.error("the bus cannot be read", error=str(error))
                     told = str(error)
+                alive(self._config.health.folder, "exporter")
                 self._stop.wait(RETRY_PAUSE_S)
 
     def _read(self) -> None:
@@ -100,6 +102,7 @@ class Reading:
             ready = False
             while not self._stop.is_set():
                 records = snapshots.poll(POLL_MS)
+                alive(self._config.health.folder, "exporter")
                 # A backlog has many of each key: the last that can be read says it all.
                 taken: set[bytes | None] = set()
                 for record in reversed(records):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,10 +13,14 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 import click
+from kafka.errors import KafkaError
 
+from streaming import clients
+from streaming.health import alive
 from streaming.local import jars
 from streaming.local.cluster import ClusterError, LocalCluster
 from streaming.local.cluster_config import MAX_NODES, Layout, load
+from streaming.local.traffic import STEADY, Traffic
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -230,3 +236,29 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise ClusterError(f"--set {text}: expected KEY=VALUE")
     return key, value
+
+
+@cluster.command()
+@click.option(
+    "--bootstrap", required=True, metavar="HOST:PORT,...", help="Where the cluster is reached."
+)
+@click.option("--health-folder", default="", envvar="KAFKA_TWIN_HEALTH_FOLDER", hidden=True)
+@_one_line
+def traffic(bootstrap: str, health_folder: str) -> None:
+    """Make the demo's topics on a cluster, and write to them until ended.
+
+    For a cluster to try things on: topics are created, and a partition is reassigned.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    writer = Traffic(bootstrap)
+    try:
+        writer.prepare()
+    except KafkaError as error:
+        raise ClusterError(f"topics or traffic: {clients.one_line(error)}") from None
+    click.echo("writing to " + ", ".join(STEADY))
+    writer.start()
+    while not stop.wait(1) and writer.writing():
+        alive(health_folder, "traffic")
+    writer.stop()

@@ -165,6 +165,10 @@ def _play(scripts: Sequence[str], stage: Stage) -> None:
         except (ScriptFailed, KafkaError) as error:
             raise DemoFailed(f"script {name}: {error}") from None
         stage.say(f"script {name} came true")
+    try:
+        stage.settle()
+    except ScriptFailed as error:
+        raise DemoFailed(str(error)) from None
 
 
 class _Progress:

@@ -14,7 +14,8 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -26,8 +27,8 @@ from streaming.local.traffic import THIN_TOPIC
 
 SOON_S: Final = 60.0
 FENCED_S: Final = 45.0
-SLOW_RESOLVES_S: Final = 480.0
-"""A leader stays under suspicion for five minutes after a shrink."""
+SLOW_RESOLVES_S: Final = 600.0
+"""A leader stays under suspicion for five minutes after a shrink, also of a later script."""
 
 ATTEMPTS: Final = 6
 
@@ -58,6 +59,7 @@ class Stage:
     prometheus: str | None  # URL
     say: Callable[[str], None]
     stop: threading.Event
+    to_resolve: dict[str, float] = field(default_factory=dict)  # alerts, and by when
 
     def api(self, path: str) -> Any:
         """An answer of the exporter, None while there is none."""
@@ -95,11 +97,24 @@ class Stage:
         self.say(f"alert      {alert} fires")
 
     def resolves(self, alert: str, within_s: float = 2 * SOON_S) -> None:
-        """Wait until it does not fire any more, and say so."""
-        if self.prometheus is None:
-            return
-        self.until(lambda: alert not in self.alerts(), within_s, f"{alert} does not resolve")
-        self.say(f"alert      {alert} is resolved")
+        """It is to fire no more by then. Another script may be played meanwhile."""
+        if self.prometheus is not None:
+            self.to_resolve[alert] = time.monotonic() + within_s
+
+    def settle(self) -> None:
+        """Wait until no alert fires that is to be resolved, and say so of each.
+
+        Raises:
+            ScriptFailed: one fires still at its time.
+        """
+        for alert, deadline in sorted(self.to_resolve.items(), key=lambda item: item[1]):
+            left_s = max(deadline - time.monotonic(), SOON_S)
+            self.until(partial(self._is_quiet, alert), left_s, f"{alert} does not resolve")
+            self.say(f"alert      {alert} is resolved")
+        self.to_resolve.clear()
+
+    def _is_quiet(self, alert: str) -> bool:
+        return alert not in self.alerts()
 
     def leaders(self) -> dict[tuple[str, int], int]:
         """Who leads each partition, by Kafka's own word; empty while it cannot be asked."""

@@ -69,12 +69,18 @@ class Traffic:
     def prepare(self) -> None:
         """Create the topics, give one partition a history, and a replica that has little of it.
 
+        A cluster that has all of the topics is left as it is.
+
         Raises:
             KafkaError: the cluster did not do it.
         """
         admin = KafkaAdminClient(bootstrap_servers=self._bootstrap)
         try:
-            admin.create_topics(TOPICS, timeout_ms=20_000, wait_for_metadata=True)
+            there = set(admin.list_topics())
+            missing = {name: topic for name, topic in TOPICS.items() if name not in there}
+            if not missing:
+                return
+            admin.create_topics(missing, timeout_ms=20_000, wait_for_metadata=True)
             producer = self._producer()
             record = os.urandom(RECORD_BYTES)
             for _ in range(HISTORY_RECORDS):
@@ -94,6 +100,10 @@ class Traffic:
     def start(self) -> None:
         """Begin to write steadily."""
         self._thread.start()
+
+    def writing(self) -> bool:
+        """It has begun, and neither ended nor failed."""
+        return self._thread.is_alive()
 
     def stop(self) -> None:
         """End within a second or two."""

@@ -10,14 +10,10 @@ that nothing is told twice on the next start.
 
 from __future__ import annotations
 
-import os
-import re
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -30,16 +26,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
 from streaming.config import Config
-from streaming.local import jars
+from streaming.health import alive
 from streaming.query import remote_metadata, remote_rights
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
+from streaming.query.session import STOP_WITHIN_SECONDS, session
 
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
 AGAIN_AFTER_SECONDS: Final = 10
-STOP_WITHIN_SECONDS: Final = 60
-TASK_TRIES: Final = 12
 REMOTE_RECORDS_A_BATCH: Final = 100_000
 """At the first start the whole history of remote segments is read: some seconds a batch."""
 
@@ -49,73 +44,11 @@ REQUEST_TIMEOUT_MS: Final = 3_000
 _REMOTE: Final = "remote-segments"
 """Below the checkpoint: who removes that has the whole history read again."""
 
-_LOGGING = Path(__file__).with_name("log4j2.properties")
-
 log = structlog.get_logger("query")
 
 
 class QueryFailed(RuntimeError):  # noqa: N818 - said to a person
     """The query ended by itself; the message is its cause in one line."""
-
-
-def session(config: Config) -> SparkSession:
-    """A Spark session with what the query needs; offline once the jars are cached."""
-    # Workers must be this interpreter: only it has the twin installed.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["JAVA_HOME"] = str(Path(jars.java()).resolve().parents[1])
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {
-        "spark.jars": ",".join(map(str, jars.ensure("spark"))),
-        "spark.driver.memory": config.query.driver_memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(config.query.state_partitions),
-        "spark.shuffle.compress": "false",  # frames are compressed already
-        "spark.task.maxFailures": str(TASK_TRIES),
-        "spark.sql.streaming.stateStore.providerClass":
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
-        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "256",
-        "spark.sql.streaming.minBatchesToRetain": "20",
-        "spark.sql.streaming.stopTimeout": f"{STOP_WITHIN_SECONDS}s",
-        "spark.sql.streaming.metricsEnabled": "false",
-    }  # fmt: skip
-    builder = SparkSession.builder.appName("kafka-twin").master(_persistent(config.query.master))
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    log_file = Path(config.query.checkpoint).resolve().parent / "spark.log"
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    with _output_to(log_file):
-        return builder.getOrCreate()
-
-
-def _persistent(master: str) -> str:
-    """A local master that tries a task again as a cluster would; Spark's own default is once.
-
-    A task that reads from a broker which was just lost fails until another leads.
-    """
-    return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{TASK_TRIES}]", master)
-
-
-@contextmanager
-def _output_to(path: Path) -> Iterator[None]:
-    """What is started inside writes to the file: Spark and its workers print what nobody asked."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(number) for number in (1, 2)]
-    with path.open("wb") as file:
-        for number in (1, 2):
-            os.dup2(file.fileno(), number)
-    try:
-        yield
-    finally:
-        for number, original in zip((1, 2), kept, strict=True):
-            os.dup2(original, number)
-            os.close(original)
 
 
 def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
@@ -243,7 +176,7 @@ def run(config: Config) -> None:
         query = start(spark, config)
         beside = _Beside(spark, config) if config.query.remote_log_metadata else None
         log.info("running", checkpoint=str(Path(config.query.checkpoint).resolve()))
-        _watch(query, beside, stop)
+        _watch(query, beside, stop, config.health.folder)
         if beside is not None:
             beside.stop()
         _stop(query)
@@ -289,12 +222,18 @@ class _Beside:
             self._query.stop()
 
 
-def _watch(query: StreamingQuery, beside: _Beside | None, stop: threading.Event) -> None:
-    """Wait for the end; say once a minute how it goes."""
-    waited = 0.0
+def _watch(
+    query: StreamingQuery, beside: _Beside | None, stop: threading.Event, health_folder: str
+) -> None:
+    """Wait for the end; say once a minute how it goes, and touch a file while it gets on."""
+    waited, batch = 0.0, None
     while not stop.wait(0.5):
         if not query.isActive:
             raise QueryFailed(_cause(query))
+        # Between batches, or one more has ended: a batch that hangs is a sign of nothing.
+        before, batch = batch, _batch(query)
+        if batch != before or not query.status["isTriggerActive"]:
+            alive(health_folder, "query")
         if beside is not None:
             beside.check()
         waited += 0.5

@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.query import TASK_TRIES, _persistent, impatience
+from streaming.query.query import impatience
+from streaming.query.session import TASK_TRIES, _persistent
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,7 @@
+#!/bin/sh
+# kafka-twin-alive [PROGRAM [SECONDS]]: success if the program got on in the last SECONDS (60).
+# Without PROGRAM: whichever runs here. PROGRAM is collector, query or exporter.
+set -eu
+program=${1:-*} seconds=${2:-60}
+recent=$(find "${KAFKA_TWIN_HEALTH_FOLDER:-/tmp}" -maxdepth 1 -name "$program.alive" -newermt "$seconds seconds ago")
+[ -n "$recent" ]

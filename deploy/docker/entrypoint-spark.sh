@@ -1,0 +1,3 @@
+#!/bin/sh
+# To be written.
+exec kafka-twin "$@"
