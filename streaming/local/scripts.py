@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from streaming.local.cluster import LocalCluster
+from streaming.local.cluster import NodeStatus
 from streaming.local.traffic import THIN_TOPIC
 
 SOON_S: Final = 60.0
@@ -50,11 +50,37 @@ class ScriptFailed(RuntimeError):  # noqa: N818 - said to a person
     """What was predicted, or what an alert should do, did not come true: one line."""
 
 
+class Brokers(Protocol):
+    """What scripts do to a cluster, on whatever it runs."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers."""
+
+    def status(self) -> list[NodeStatus]:
+        """What each does at the moment."""
+
+    def kill(self, node: int) -> None:
+        """A crash."""
+
+    def term(self, node: int) -> None:
+        """A shutdown in good order."""
+
+    def pause(self, node: int) -> None:
+        """It stands still, its connections stay open."""
+
+    def resume(self, node: int) -> None:
+        """It goes on."""
+
+    def start(self) -> None:
+        """Those that do not run are started."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """What a script plays on."""
 
-    cluster: LocalCluster
+    cluster: Brokers
     exporter: str  # URL
     prometheus: str | None  # URL
     say: Callable[[str], None]

@@ -1,0 +1,268 @@
+"""What a user gets from ``docker compose up``, while containers are lost under it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+from kafka import KafkaAdminClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from streaming.local.scripts import Stage, failover
+from tests.cluster import asking
+from tests.cluster.asking import Key, until
+from tests.containers.stack import NODES, Stack
+from twin.metrics import METRICS
+
+UP_WITHIN_S = 180
+SOON_S = 30
+TELLS_WITHIN_S = 60
+"""The bus is on these brokers: while one that holds part of it is frozen, news waits for Kafka."""
+
+ONLY_WHEN_IT_HAPPENS = {
+    "kafka_twin_annotations_total",
+    "kafka_twin_caught_up_error_seconds",
+    "kafka_twin_observations_refused_total",
+    "kafka_twin_partition_isr_shrinks_recent",
+    "kafka_twin_replica_join_progress_ratio",
+    "kafka_twin_replica_join_records_per_second",
+    "kafka_twin_replica_join_seconds_left",
+    "kafka_twin_replica_join_seconds_to_lead",
+    "kafka_twin_replica_join_stuck",
+    "kafka_twin_replica_timestamp_suspect",
+    "kafka_twin_snapshots_refused_total",
+    "kafka_twin_topic_eligible_local_log_seconds",
+}
+"""Families without a series while nothing of the kind is there."""
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def begun(
+    images: dict[str, str], watchers: str, tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[tuple[Stack, float]]:  # fmt: skip
+    """The stack, and how long it took to be healthy."""
+    stack = Stack(tmp_path_factory.mktemp("stack"))
+    try:
+        yield stack, stack.up()
+        if request.session.testsfailed:
+            for service in ("collector", "query", "exporter"):
+                print(f"--- {service}\n{stack.log(service)[-3_000:]}")
+    finally:
+        stack.end()
+
+
+@pytest.fixture
+def stack(begun: tuple[Stack, float]) -> Stack:
+    """The stack as it should be: all containers run, all replicas are in sync, the twin is live."""
+    found = begun[0]
+    for status in found.cluster.status():
+        if status.state == "paused":
+            found.cluster.resume(status.id)
+    found.cluster.start()
+    for node in NODES:
+        with suppress(Exception):  # it is connected
+            found.reconnect(f"kafka-{node}")
+    asking.whole(found.cluster)
+    since = time.time()
+    until(lambda: found.tells_of(since), TELLS_WITHIN_S, "the twin is not live")
+    return found
+
+
+@pytest.fixture
+def stage(stack: Stack) -> Stage:
+    """For the demo's scripts."""
+    return Stage(stack.cluster, stack.exporter, stack.prometheus, print, threading.Event())
+
+
+def leaders(stack: Stack, node: int = 1) -> dict[Key, int]:
+    return {key: said.leader for key, said in asking.partitions(stack.cluster.port(node)).items()}
+
+
+def predicted(stack: Stack, lost: int) -> dict[Key, int]:
+    """Who is to lead what a broker leads now, if it goes."""
+    led = stack.api(f"partitions?broker={lost}&limit=1000")["partitions"]
+    return {
+        (p["topic"], p["partition"]): p["if_leader_lost"]["kafka"]["leader"]
+        for p in led
+        if p["leader"] == lost
+    }
+
+
+def test_it_is_up_and_healthy_within_three_minutes(begun: tuple[Stack, float]):
+    stack, took_s = begun
+    print(f"up after {took_s:.0f} s")
+    assert took_s < UP_WITHIN_S
+    services = stack.services()
+    assert {"kafka-1", "traffic", "collector", "query", "exporter", "prometheus"} <= set(services)
+    assert {c.status for c in services.values()} == {"running"}
+    assert stack.metrics().is_live
+
+
+def test_no_service_runs_as_root_or_writes_beside_its_volumes_or_is_open_to_others(stack: Stack):
+    for service, container in stack.services().items():
+        host = container.attrs["HostConfig"]
+        for bindings in (host["PortBindings"] or {}).values():
+            assert [b["HostIp"] for b in bindings] == ["127.0.0.1"]
+        if container.attrs["Config"]["Image"].startswith("kafka-twin-test"):
+            continue  # what stands here for the public images
+        assert host["ReadonlyRootfs"], service
+        assert host["CapDrop"] == ["ALL"], service
+        assert container.attrs["Config"]["User"] == "10001:10001", service
+
+
+def test_every_metric_is_served(stack: Stack):
+    def missing() -> set[str]:
+        text = stack.get(f"{stack.exporter}/metrics")
+        has = {f.name for f in text_string_to_metric_families(text) if f.samples}
+        names = {m.name for m in METRICS if m.name.removesuffix("_total") not in has}
+        return names - ONLY_WHEN_IT_HAPPENS
+
+    until(lambda: not missing(), SOON_S, "something is not served")
+
+
+def test_prometheus_scrapes_it_and_its_rules_are_in_order(stack: Stack):
+    def scraped() -> bool:
+        told = stack.get(f"{stack.prometheus}/api/v1/query?query=kafka_twin_up")
+        return bool(told) and [r["value"][1] for r in json.loads(told)["data"]["result"]] == ["1"]
+
+    until(scraped, SOON_S, "nothing is scraped")
+    groups = json.loads(stack.get(f"{stack.prometheus}/api/v1/rules"))["data"]["groups"]
+    health = {rule["health"] for group in groups for rule in group["rules"]}
+    assert len(groups) >= 3
+    assert health <= {"ok", "unknown"}, health  # unknown: not evaluated yet
+
+
+def test_a_killed_broker_leaves_the_predicted_leaders_and_its_alert_fires_and_resolves(
+    stage: Stage,
+):
+    failover(stage)
+    stage.settle()
+
+
+def test_a_paused_broker_is_told_and_its_partitions_go_to_the_predicted_leaders(stack: Stack):
+    foretold = predicted(stack, 3)
+    assert foretold
+    stack.cluster.pause(3)
+    until(
+        lambda: stack.metrics().value("broker_answered", broker=3) == 0, TELLS_WITHIN_S, "not told"
+    )
+    asking_others = [n for n in NODES if n != 3]
+    until(
+        lambda: all(leaders(stack, asking_others[0]).get(k) == v for k, v in foretold.items()),
+        TELLS_WITHIN_S, "Kafka elects others",
+    )  # fmt: skip
+    until(
+        lambda: stack.metrics().by_partition("leader").items() >= foretold.items(), TELLS_WITHIN_S,
+        "the twin does not see them lead",
+    )  # fmt: skip
+    stack.cluster.resume(3)
+    until(
+        lambda: stack.metrics().value("broker_answered", broker=3) == 1, TELLS_WITHIN_S, "not back"
+    )
+
+
+def test_a_broker_cut_from_the_network_is_as_lost_as_a_dead_one(stack: Stack):
+    foretold = predicted(stack, 2)
+    assert foretold
+    stack.cut_off("kafka-2")
+    until(
+        lambda: all(leaders(stack).get(key) == leader for key, leader in foretold.items()),
+        TELLS_WITHIN_S, "Kafka elects others",
+    )  # fmt: skip
+    until(
+        lambda: stack.metrics().by_partition("leader").items() >= foretold.items(), TELLS_WITHIN_S,
+        "the twin does not see them lead",
+    )  # fmt: skip
+    stack.reconnect("kafka-2")
+    until(
+        lambda: stack.metrics().value("broker_answered", broker=2) == 1, TELLS_WITHIN_S, "not back"
+    )
+
+
+def test_spark_killed_in_mid_batch_loses_nothing_and_tells_nothing_twice(stack: Stack):
+    """What happened meanwhile is over when it is back, and told once."""
+    stack.container("query").kill()  # a batch each half second, in which something always runs
+    admin = KafkaAdminClient(bootstrap_servers=stack.cluster.bootstrap)
+    for act in (
+        lambda: admin.create_topics({"meanwhile": {"num_partitions": 2, "replication_factor": 3}}),
+        lambda: admin.delete_topics(["meanwhile"]),
+    ):
+        act()
+        time.sleep(3 * 2)  # three cycles of the collector, which alone sees it
+    admin.close()
+    assert not any(e.get("topic") == "meanwhile" for e in stack.events())
+    stack.container("query").start()
+    since = time.time()
+    until(lambda: stack.tells_of(since), UP_WITHIN_S, "the query does not go on")
+    told = [(e["kind"], e["partition"]) for e in stack.events() if e.get("topic") == "meanwhile"]
+    for number in (0, 1):
+        assert told.count(("partition_created", number)) == 1
+        assert told.count(("partition_deleted", number)) == 1
+
+
+def test_the_next_up_goes_on_from_the_checkpoint(stack: Stack):
+    def created() -> set[str]:
+        return {e["id"] for e in stack.events() if e["kind"] == "partition_created"}
+
+    before, partitions = created(), set(stack.metrics().by_partition("leader"))
+    stack.down(keep_volumes=True)
+    assert stack.services() == {}
+    assert stack.up() < UP_WITHIN_S
+    since = time.time()
+    until(lambda: stack.tells_of(since), TELLS_WITHIN_S, "the twin is not live")
+    assert set(stack.metrics().by_partition("leader")) == partitions
+    # A state that began anew would tell of every partition as new, at another time.
+    assert created() == before
+    assert "state_discarded" not in {e["kind"] for e in stack.events()}
+
+
+def test_all_brokers_are_restarted_one_after_the_other(stack: Stack):
+    for node in NODES:
+        foretold = {k: leader for k, leader in predicted(stack, node).items() if leader > 0}
+        assert foretold
+        stack.cluster.term(node)
+        other = next(n for n in NODES if n != node)
+        found = leaders(stack, other)
+        assert {key: found[key] for key in foretold} == foretold
+        stack.cluster.start()
+        asking.whole(stack.cluster)
+        since = time.time()
+        until(lambda since=since: stack.tells_of(since), TELLS_WITHIN_S, "the twin is not live")
+    metrics = stack.metrics()
+    assert metrics.by_partition("leader") == leaders(stack)
+    assert metrics.total("observations_refused_total") == 0
+
+
+@pytest.mark.parametrize("service", ["exporter", "collector", "query"])
+def test_a_stop_is_clean(stack: Stack, engine: DockerClient, service: str):
+    """Last of all: SIGTERM, an exit of 0, nothing left that hangs until it is killed."""
+    container = stack.container(service)
+    began = time.monotonic()
+    container.stop(timeout=75)
+    assert engine.containers.get(container.id).attrs["State"]["ExitCode"] == 0
+    assert time.monotonic() - began < 30
+    assert "stopped" in stack.log(service)
+    container.start()
+
+
+def test_the_compose_file_names_images_of_one_version_and_files_that_are_there():
+    folder = Path(__file__).resolve().parents[2]
+    told = dict(
+        line.split("=", 1)
+        for line in (folder / ".env").read_text().splitlines()
+        if "=" in line and not line.startswith("#")
+    )
+    assert (folder / told["TWIN_CONFIG"]).is_file()
+    assert (folder / told["CA_BUNDLE"]).is_file()
+    assert f'version = "{told["KAFKA_TWIN_VERSION"]}"' in (folder / "pyproject.toml").read_text()
+    for image in ("PROMETHEUS_IMAGE", "ALERTMANAGER_IMAGE", "GRAFANA_IMAGE"):
+        assert told[image].rpartition(":")[2][-1].isdigit(), "a version, no name that moves"
