@@ -59,6 +59,6 @@ if [[ ! -f /var/lib/kafka/data/meta.properties ]]; then
   done
   "${java[@]}" kafka.tools.StorageTool format --cluster-id "$CLUSTER_ID" --config /tmp/server.properties "${users[@]}"
 fi
-# Java is process 1, so that a stop is Kafka's controlled shutdown.
+# In the place of this shell, so that a stop is Kafka's controlled shutdown.
 exec "${java[@]}" -javaagent:/opt/kafka/jmx/jmx_prometheus_javaagent-1.0.1.jar=7071:/opt/kafka/jmx/kafka.yml \
   ${JAVA_OPTIONS:-} kafka.Kafka /tmp/server.properties

@@ -26,6 +26,7 @@ from streaming.config import Config, load
 from streaming.local.cluster import NodeStatus
 from streaming.local.processes import free_base_port
 from streaming.local.prometheus import hurried
+from tests.cluster.asking import until
 from tests.cluster.pipeline import Metrics
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -117,6 +118,16 @@ class Stack:
         label = f"com.docker.compose.project={PROJECT}"
         found = self._client.containers.list(all=True, filters={"label": label})
         return {c.labels["com.docker.compose.service"]: c for c in found}
+
+    def await_healthy(self, service: str) -> None:
+        """Until its own health check is content."""
+        healthy = ("running", "healthy")
+
+        def is_healthy() -> bool:
+            state = self.container(service).attrs["State"]
+            return (state["Status"], state["Health"]["Status"]) == healthy
+
+        until(is_healthy, 60, f"{service} is not healthy")
 
     def log(self, service: str) -> str:
         """What a service has said."""
@@ -222,7 +233,9 @@ class ContainerCluster:
         self._stack.container(f"kafka-{node}").unpause()
 
     def start(self) -> None:
-        """Those that do not run are started."""
+        """Those that do not run are started, and waited for: a published port always answers."""
         for status in self.status():
             if status.state == "stopped":
                 self._stack.container(f"kafka-{status.id}").start()
+        for node in NODES:
+            self._stack.await_healthy(f"kafka-{node}")
