@@ -40,9 +40,10 @@ lint: $(READY) ## Style, types, import rules
 bench: $(READY) ## Figures, one JSON line each (ARGS=--full for 2.8 million replicas)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-docs: $(READY) ## Make docs/metrics.md, docs/tables.md and the Grafana dashboards anew
+docs: $(READY) ## Make docs/metrics.md, docs/tables.md, the Grafana dashboards and their manifests anew
 	$(BIN)/python -m streaming.docs
 	$(BIN)/python -m grafana
+	$(BIN)/python -m streaming.manifests
 
 clean: ## Remove what was installed and what the demo left
 	rm -rf $(VENV) .kafka-twin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

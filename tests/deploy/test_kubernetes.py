@@ -1,0 +1,233 @@
+"""The Kubernetes manifests, as far as they can be judged without a cluster."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from streaming import manifests
+from streaming.config import load
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "deploy" / "kubernetes"
+VERSIONS = ("1.30.0", "1.34.0")
+LARGEST_CONFIG_MAP = 1_048_576
+KUSTOMIZE = ("Kustomization", "Component")
+OTHERS = ("monitoring.coreos.com/v1", "spark.apache.org/v1")
+"""API groups of operators: kubernetes-validate has no schema of theirs."""
+
+# What the v1 resources of the operators cannot be without, and all that is used of them here.
+SPARK_SPEC = {
+    "pyFiles", "runtimeVersions", "applicationTolerations", "sparkConf", "driverSpec",
+    "executorSpec",
+}  # fmt: skip
+
+Manifest = dict[str, Any]
+
+
+def documents() -> Iterator[tuple[Path, Manifest]]:
+    """Every manifest of every file."""
+    for path in sorted(FOLDER.rglob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            yield path, document
+
+
+RESOURCES = [
+    (path, d)
+    for path, d in documents()
+    if d.get("kind") not in KUSTOMIZE and path.name != "references.yaml"
+]
+PLAIN = [(p, d) for p, d in RESOURCES if d["apiVersion"] not in OTHERS]
+
+
+def named(resource: tuple[Path, Manifest]) -> str:
+    return f"{resource[1]['kind']}/{resource[1]['metadata']['name']}"
+
+
+def of_kind(kind: str) -> list[Manifest]:
+    return [d for _, d in RESOURCES if d["kind"] == kind]
+
+
+def pods() -> dict[str, Manifest]:
+    """The spec of every pod by whose it is."""
+    found = {}
+    for _, d in RESOURCES:
+        if d["kind"] in ("Deployment", "StatefulSet"):
+            found[d["metadata"]["name"]] = d["spec"]["template"]["spec"]
+        if d["kind"] == "SparkApplication":
+            for role in ("driver", "executor"):
+                found[role] = d["spec"][f"{role}Spec"]["podTemplateSpec"]["spec"]
+    return found
+
+
+PODS = pods()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("resource", PLAIN, ids=named)
+def test_kubernetes_knows_every_field(resource: tuple[Path, Manifest], version: str):
+    kubernetes_validate.validate(resource[1], version, strict=True)
+
+
+@pytest.mark.parametrize("role", ["driver", "executor"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_pods_of_the_spark_application_are_pods(role: str, version: str):
+    """Its templates are Kubernetes' own type, whatever stands around them."""
+    spec = {**PODS[role], "containers": [{"image": "given by Spark", **c}
+                                         for c in PODS[role]["containers"]]}  # fmt: skip
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": role}, "spec": spec}
+    kubernetes_validate.validate(pod, version, strict=True)
+
+
+def test_the_spark_application_has_what_the_operator_asks_for():
+    [application] = of_kind("SparkApplication")
+    assert set(application["spec"]) == SPARK_SPEC
+    conf = application["spec"]["sparkConf"]
+    assert {type(value) for value in conf.values()} == {str}
+    assert application["spec"]["runtimeVersions"] == {"sparkVersion": "4.2.0"}
+    assert application["spec"]["applicationTolerations"]["restartConfig"]["restartPolicy"] == (
+        "Always"
+    )
+    [role] = of_kind("ServiceAccount")
+    driver = "spark.kubernetes.authenticate.driver.serviceAccountName"
+    assert conf[driver] == role["metadata"]["name"]
+    [policy] = [d for d in of_kind("NetworkPolicy") if d["metadata"]["name"] == "kafka-twin-query"]
+    [ingress] = policy["spec"]["ingress"]
+    assert {str(port["port"]) for port in ingress["ports"]} == {
+        conf["spark.driver.port"], conf["spark.blockManager.port"],
+    }  # fmt: skip
+
+
+def test_every_file_is_named_by_its_folder_and_every_named_file_is_there():
+    for path in FOLDER.rglob("kustomization.yaml"):
+        told = yaml.safe_load(path.read_text())
+        generated = [f for g in told.get("configMapGenerator", ()) for f in g["files"]]
+        names = [*told.get("resources", ()), *told.get("configurations", ()), *generated]
+        here = {name for name in names if "/" not in name}
+        assert here == {f.name for f in path.parent.iterdir() if f != path}, path
+        for name in [*names, *told.get("components", ())]:
+            assert (path.parent / name).exists(), name
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_no_pod_may_do_more_than_it_must(pod: str):
+    spec = PODS[pod]
+    own = spec["securityContext"]
+    assert own["runAsNonRoot"]
+    assert (own["runAsUser"], own["runAsGroup"]) == (10001, 10001)
+    assert own["seccompProfile"] == {"type": "RuntimeDefault"}
+    # KAFKA_TWIN_EXPORTER_PORT=tcp://... would be taken for a setting, and refused.
+    assert spec["enableServiceLinks"] is False
+    if pod != "driver":  # it starts executors
+        assert spec["automountServiceAccountToken"] is False
+    for container in spec["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_every_container_has_limits_and_probes_that_the_images_can_answer(pod: str):
+    for container in PODS[pod]["containers"]:
+        if pod in ("driver", "executor"):
+            assert set(container["resources"]["limits"]) == {"cpu"}  # memory is Spark's to set
+        else:
+            for bound in ("requests", "limits"):
+                assert set(container["resources"][bound]) == {"cpu", "memory"}
+        if pod == "executor":
+            continue  # the driver watches over it
+        for probe in ("startupProbe", "livenessProbe"):
+            program, name, seconds = container[probe]["exec"]["command"]
+            assert (program, int(seconds) >= 60) == ("kafka-twin-alive", True)
+            assert name in ("collector", "query", "exporter")
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_what_is_mounted_is_there_and_secrets_come_by_reference(pod: str):
+    spec = PODS[pod]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    if pod == "kafka-twin-query":
+        [of_set] = of_kind("StatefulSet")
+        volumes |= {t["metadata"]["name"]: t for t in of_set["spec"]["volumeClaimTemplates"]}
+    for container in spec["containers"]:
+        mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounted.keys() == volumes.keys()
+        assert mounted["config"] == "/etc/kafka-twin"
+        assert mounted["tmp"] == "/tmp"
+        assert [source["secretRef"]["name"] for source in container["envFrom"]] == [
+            "kafka-twin-secrets"
+        ]
+        for variable in container.get("env", ()):
+            assert "PASSWORD" not in variable["name"]
+    assert volumes["config"]["configMap"]["name"] == "kafka-twin-config"
+    assert not of_kind("Secret")
+
+
+def test_one_query_works_on_a_checkpoint():
+    [query] = of_kind("StatefulSet")
+    assert query["spec"]["replicas"] == 1
+    [claim] = of_kind("PersistentVolumeClaim")
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("twin.toml")), ids=lambda p: p.parent.name)
+def test_the_programs_accept_the_configuration(path: Path):
+    load(path, {})
+    client = tomllib.loads(path.read_text())["cluster"].get("client", {})
+    assert not {key for key in client if "password" in key}
+
+
+def test_images_and_versions_are_those_of_the_project():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    found = {c["image"] for pod in PODS.values() for c in pod["containers"] if "image" in c}
+    [application] = of_kind("SparkApplication")
+    found.add(application["spec"]["sparkConf"]["spark.kubernetes.container.image"])
+    assert found == {f"kafka-twin:{version}", f"kafka-twin-spark:{version}"}
+    overlay = yaml.safe_load((FOLDER / "overlays/example/kustomization.yaml").read_text())
+    assert {f"{i['name']}:{i['newTag']}" for i in overlay["images"]} == found
+
+
+def test_the_exporters_port_is_one_number():
+    [deployed] = [d for d in of_kind("Deployment") if "exporter" in d["metadata"]["name"]]
+    [container] = deployed["spec"]["template"]["spec"]["containers"]
+    [port] = container["ports"]
+    assert port == {"name": "http", "containerPort": load(None, {}).exporter.port}
+    [service] = [d for d in of_kind("Service") if "exporter" in d["metadata"]["name"]]
+    assert service["spec"]["ports"] == [{"name": "http", "port": 9410, "targetPort": "http"}]
+    [monitor] = of_kind("ServiceMonitor")
+    assert monitor["spec"]["endpoints"][0]["port"] == "http"
+    [policy] = [d for d in of_kind("NetworkPolicy") if "exporter" in d["metadata"]["name"]]
+    assert policy["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": "http"}]
+    wanted = monitor["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]
+    assert service["metadata"]["labels"]["app.kubernetes.io/component"] == wanted
+
+
+@pytest.mark.parametrize("path", manifests.files(), ids=lambda p: p.name)
+def test_generated_manifests_are_up_to_date(path: Path):
+    assert path.read_text() == manifests.files()[path], "run: make docs"
+
+
+def test_rules_and_dashboards_are_the_projects_own():
+    rules = {d["metadata"]["name"]: d["spec"] for d in of_kind("PrometheusRule")}
+    assert rules == {
+        path.name.removesuffix(".rules.yml"): yaml.safe_load(path.read_text())
+        for path in (ROOT / "deploy/prometheus/rules").glob("*.rules.yml")
+    }
+    maps = [d for d in of_kind("ConfigMap") if "grafana_dashboard" in d["metadata"]["labels"]]
+    told = {name: json.loads(text) for d in maps for name, text in d["data"].items()}
+    assert told == {
+        path.name: json.loads(path.read_text())
+        for path in (ROOT / "grafana/dashboards").glob("*.json")
+    }
+    for config_map in maps:
+        size = sum(len(text.encode()) for text in config_map["data"].values())
+        assert size < LARGEST_CONFIG_MAP
