@@ -1,4 +1,4 @@
-"""Prints what pyproject.toml requires, one line each: its dependencies, and those of the extras named."""
+"""Prints what pyproject.toml requires, one line each, and what the extras named require."""
 
 import sys
 import tomllib
@@ -6,6 +6,7 @@ from pathlib import Path
 
 project = tomllib.loads(Path(sys.argv[1]).read_text())["project"]
 extras = sys.argv[2:]
+# Those of the extra spark are installed on top of the others.
 lines = [] if "spark" in extras else list(project["dependencies"])
 for extra in extras:
     lines += project["optional-dependencies"][extra]
