@@ -26,6 +26,7 @@ from streaming import bus
 from streaming.bus import BusError, Sender
 from streaming.collector.columns import use_little_memory
 from streaming.config import Config
+from streaming.health import alive
 from streaming.tap.names import Names
 from streaming.tap.observing import Deployment, messages
 from streaming.tap.reading import Reading
@@ -141,6 +142,7 @@ def _follow(
         if over or now - sent_at >= SEND_EVERY_S:
             for one in tapped.values():
                 _send(config, one, names, sender, rest=over)
+            alive(config.health.folder, "tap")
             sent_at = now
             if names.problem != told:
                 told = names.problem
