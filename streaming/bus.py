@@ -8,9 +8,9 @@ The number of shards is fixed for a deployment: ``check_shards`` compares it wit
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
@@ -47,6 +47,9 @@ __all__ = [
 ]
 
 EVENTS_RETENTION_MS: Final = 7 * 24 * 3_600_000
+_NOT_ALLOWED: Final = 29
+"""Kafka's TOPIC_AUTHORIZATION_FAILED."""
+
 _RECENT: Final = 64
 """Records of each partition that are looked at to learn the recorded number of shards."""
 
@@ -111,6 +114,8 @@ def topic_configs(config: Config) -> dict[str, dict[str, str]]:
 def ensure_topics(config: Config) -> None:
     """Create the bus topics that are missing; existing ones are left as they are.
 
+    Those that this user may not see are left to users who may: not every program needs all.
+
     Raises:
         BusError: the bus cannot be reached, or it refuses to create a topic.
     """
@@ -124,19 +129,32 @@ def ensure_topics(config: Config) -> None:
     }
     with _admin(config) as admin:
         try:
-            there = {t["name"] for t in admin.describe_topics(list(wanted)) if not t["error_code"]}
-            missing = {name: spec for name, spec in wanted.items() if name not in there}
+            told = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
+            missing = {name: spec for name, spec in wanted.items() if told.get(name) != 0}
+            hidden = {name for name, code in told.items() if code == _NOT_ALLOWED}
             if missing:
                 answer = admin.create_topics(missing, timeout_ms=BOOTSTRAP_MS, raise_errors=False)
                 for topic in answer["topics"]:
-                    refused = for_code(topic["error_code"])
-                    # Another program may have been faster.
-                    if topic["error_code"] and refused is not TopicAlreadyExistsError:
-                        reason = topic.get("error_message") or refused.__name__
-                        raise BusError(f"bus topic {topic['name']}: cannot be created: {reason}")
-            admin.wait_for_topics(list(wanted), timeout_ms=BOOTSTRAP_MS)
+                    if not (topic["name"] in hidden and topic["error_code"] == _NOT_ALLOWED):
+                        _refuse(topic)
+            admin.wait_for_topics(sorted(wanted.keys() - hidden), timeout_ms=BOOTSTRAP_MS)
         except KafkaError as error:
             raise failed(config, error) from None
+
+
+def _refuse(created: Mapping[str, Any]) -> None:
+    """Say why a topic was not created."""
+    name, code = created["name"], created["error_code"]
+    if code == _NOT_ALLOWED:
+        raise BusError(
+            f"bus topic {name}: it is not there, and may not be created: grant CREATE, or create "
+            "it yourself (docs/security.md)",
+            may_not_create=True,
+        )
+    # Another program may have been faster.
+    if code and for_code(code) is not TopicAlreadyExistsError:
+        reason = created.get("error_message") or for_code(code).__name__
+        raise BusError(f"bus topic {name}: cannot be created: {reason}")
 
 
 def recorded_shards(config: Config) -> int | None:

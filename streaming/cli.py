@@ -128,12 +128,22 @@ def tail(ctx: click.Context, topic: str, start: str, limit: int | None) -> None:
 
 
 @main.command()
+@click.option(
+    "--acls",
+    "principal",
+    metavar="PRINCIPAL",
+    help="Only print calls of kafka-acls.sh that grant the rights, e.g. to User:kafka-twin.",
+)
 @click.pass_context
-def check(ctx: click.Context) -> None:
+def check(ctx: click.Context, principal: str | None) -> None:
     """Check configuration, connection and rights; say what goes without what is missing."""
     from streaming.check import check as checked
+    from streaming.rights import commands
 
-    if not checked(_config(ctx), sys.stdout):
+    if principal is not None:
+        for line in commands(_config(ctx), principal):
+            click.echo(line)
+    elif not checked(_config(ctx), sys.stdout):
         ctx.exit(1)
 
 

@@ -8,6 +8,8 @@ they are parsed by the type of the client's own default. No message shows a valu
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -29,6 +31,7 @@ _OURS: Final = {
     "socket_options": "cannot come from a configuration",
     "ssl_context": "is a Python object; use ssl_cafile, ssl_certfile and ssl_keyfile",
 }
+_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -47,6 +50,8 @@ def _parsed(key: str, value: Any, section: str) -> Any:
         raise ConfigError(f"{section}.{key}: {_OURS[key]}")
     if key not in _DEFAULTS:
         raise ConfigError(f"{section}.{key}: is no setting of kafka-python's clients")
+    if key in _FILES and value and not os.access(str(value), os.R_OK):
+        raise ConfigError(f"{section}.{key}: there is no such file, or it may not be read")
     default = _DEFAULTS[key]
     try:
         if isinstance(default, bool):
@@ -80,17 +85,18 @@ class _LastWord(logging.Handler):
         line = record.getMessage().partition("\n")[0]
         _, found, cause = line.partition("onnection lost: ")  # the other lines give no cause
         if found and _telling(cause) >= _telling(self._text):
-            self._text = cause[:300]
+            self._text = _REPEATED.sub(r"\1: ", cause)[:300]
 
     def take(self) -> str:
         """What was kept, once."""
         text, self._text = self._text, ""
-        if text.endswith(_DISCONNECTED):
+        if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
             # The client often misses the broker's last words (it reads them with the end).
             text += "; a refused login or a wrong security_protocol ends like this"
         return text
 
 
+_REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
 _DISCONNECTED: Final = "socket disconnected"
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streaming.config import Config
+from streaming.rights import Right, rights
 from twin.metrics import METRICS, TAP_METRICS, Metric
 from twin.rules.election import LossOutcome
 from twin.rules.risks import RULES
@@ -102,7 +104,26 @@ def _table(table: Table) -> list[str]:
     return lines
 
 
-PAGES = {"metrics.md": metrics, "tables.md": tables}
+_RIGHTS_BEGIN, _RIGHTS_END = "<!-- made by `make docs` from streaming/rights.py -->", "<!-- end -->"
+
+
+def security() -> str:
+    """docs/security.md: written by hand, but for the table of rights."""
+    page = (DOCS / "security.md").read_text(encoding="utf-8")
+    before, _, rest = page.partition(_RIGHTS_BEGIN)
+    _, _, after = rest.partition(_RIGHTS_END)
+    table = ["| right | for | used by | without it |", "|---|---|---|---|"]
+    table += [_right(right) for right in rights(Config())]
+    return "\n".join([f"{before}{_RIGHTS_BEGIN}", *table, f"{_RIGHTS_END}{after}"])
+
+
+def _right(right: Right) -> str:
+    what = f"`{right.operation}` {str(right).removeprefix(f'{right.operation} ')}"
+    wants = ", ".join(right.wants) + (f" (`{right.option}`)" if right.option else "")
+    return f"| {what} | {wants} | {', '.join(right.programs)} | {right.without} |"
+
+
+PAGES = {"metrics.md": metrics, "tables.md": tables, "security.md": security}
 
 
 def main() -> None:

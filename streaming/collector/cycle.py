@@ -13,7 +13,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -86,6 +86,8 @@ class Collector:
                 return None
             nothing = listing.empty(self._config.bus.shards)
             return self._sampled(before, nothing, np.zeros(0, bool), set())
+        if self._topics.hidden:
+            self.causes["topics"] = hidden(self._topics.hidden)
         addresses = [r.address for r in view.brokers]
         self._brokers.learn(addresses)
         if self._metrics is not None:
@@ -174,6 +176,14 @@ class Collector:
             metrics=None if self._metrics is None else self._metrics.take(),
             histories=histories,
         )
+
+
+def hidden(topics: Collection[str]) -> str:
+    """What is said of topics that may not be described any more."""
+    return (
+        f"TopicAuthorizationFailed: {len(topics)} that were listed may not be described any more, "
+        f"such as {min(topics)}; what was known of them ages"
+    )
 
 
 @dataclass(slots=True)

@@ -5,6 +5,9 @@ broker answers from stale state for 80-100 ms after it resumes (measured), which
 epoch below one seen before. Then another one is asked too, and of each partition the higher leader
 epoch wins.
 
+Kafka leaves out of the list what this user may not describe, as if it were not there. So whatever
+has gone from the list is asked for by name: what may not be seen any more is not gone.
+
 Between two answers most often nothing but ``controller_id`` differs (KRaft fills in any live
 broker), so equal bytes are not decoded again.
 """
@@ -31,6 +34,15 @@ _HIGHEST_METADATA: Final = 12
 """Version 13 only adds an error code for the whole answer."""
 
 _METADATA_FLEXIBLE: Final = 9
+_NOT_ALLOWED: Final = 29
+"""Kafka's TOPIC_AUTHORIZATION_FAILED."""
+
+_MOST_NAMED: Final = 1_000
+"""Topics that are asked for by name in a cycle; what is not asked counts as hidden meanwhile."""
+
+_BY_NAME: Final = 4
+"""Kafka 0.11: before, a broker might create what is asked for by name."""
+
 _PATIENCE: Final = 3
 """A broker has this part of the deadline before another one is asked."""
 
@@ -69,6 +81,8 @@ class Topics:
         self.guide: int = UNKNOWN
         self.view: View | None = None
         self.problems: dict[int, str] = {}
+        self.hidden: frozenset[str] = frozenset()  # listed once, and may not be described now
+        self._gone: frozenset[str] = frozenset()  # listed once, and not known to be deleted
 
     def ask(self, brokers: Brokers, deadline_ms: int) -> View | None:
         """The newest view; None if no broker tells by the deadline (``problems`` says why)."""
@@ -83,6 +97,7 @@ class Topics:
             if listing.is_behind(self.view.listing, view.listing):
                 view = self._second_opinion(brokers, answer, ends)
             view = self._kept(view)
+        view = self._with_hidden(brokers, view, ends)
         self.view = view
         return view
 
@@ -147,6 +162,39 @@ class Topics:
         topics, agree = listing.joined(fresh.topics(), stale.topics())
         found = listing.listing(topics, self._shards, self.wanted, complete=agree)
         return View(fresh.view.brokers, found)
+
+    def _with_hidden(self, brokers: Brokers, view: View, ends: float) -> View:
+        """The view, as an incomplete one while topics are hidden: then nobody deletes them."""
+        placement = view.listing.placement
+        gone = set(self._gone)
+        if self.view is not None and self.view.listing.placement is not placement:
+            gone.update(self.view.listing.placement.topic)
+        gone.difference_update(placement.topic)
+        errors = self._asked_for(brokers, sorted(gone)[:_MOST_NAMED], ends) if gone else {}
+        self.hidden = frozenset(name for name, error in errors.items() if error == _NOT_ALLOWED)
+        self._gone = frozenset(gone - (errors.keys() - self.hidden))
+        return View(view.brokers, replace(view.listing, complete=False)) if self._gone else view
+
+    def _asked_for(self, brokers: Brokers, names: Sequence[str], ends: float) -> dict[str, int]:
+        """The guide's error code for each of these topics, 0 if it is there; none if it is late."""
+        version = self._versions[self.guide][0]
+        assert version is not None  # it has listed the topics
+        if version < _BY_NAME:
+            return dict.fromkeys(names, 0)
+        topic = MetadataRequest.MetadataRequestTopic
+        request = MetadataRequest(
+            topics=[topic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        question = Question.of(request, version, self._client_id)
+        left_ms = max(1, int((ends - time.monotonic()) * 1_000))
+        reply = brokers.ask([self.guide], lambda *_: [question], left_ms)[self.guide]
+        if not reply.bodies or reply.bodies[0] is None:
+            return {}
+        answer = MetadataResponse.decode(reply.bodies[0], version=version)
+        return {t.name: t.error_code for t in answer.topics}
 
     def _kept(self, view: View) -> View:
         """The view with the old placement object where nothing of it has changed."""

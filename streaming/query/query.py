@@ -10,6 +10,7 @@ that nothing is told twice on the next start.
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -18,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
@@ -35,11 +35,19 @@ from streaming.query.session import STOP_WITHIN_SECONDS, session
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
 AGAIN_AFTER_SECONDS: Final = 10
+LOOK_EVERY_SECONDS: Final = 15
+"""How soon it is noticed that remote segments may be read, or may not any more."""
+
 REMOTE_RECORDS_A_BATCH: Final = 100_000
 """At the first start the whole history of remote segments is read: some seconds a batch."""
 
 REQUEST_TIMEOUT_MS: Final = 3_000
 """Of the source's questions, unless the client settings say otherwise."""
+
+_WHAT_RAN: Final = "\n=== Streaming Query ==="
+"""Where Spark's message goes on with the plan of the query, which is no cause."""
+
+_OF_A_TASK: Final = re.compile(r"^.*executor [^)]*\): (?=[\w.$]+(Exception|Error)\b)")
 
 _REMOTE: Final = "remote-segments"
 """Below the checkpoint: who removes that has the whole history read again."""
@@ -170,7 +178,6 @@ def run(config: Config) -> None:
         signal.signal(number, lambda *_: stop.set())
     bus.ensure_topics(config)
     bus.check_shards(config)
-    config = _without_what_may_not_be_read(config)
     spark = session(config)
     try:
         query = start(spark, config)
@@ -184,42 +191,46 @@ def run(config: Config) -> None:
         spark.stop()
 
 
-def _without_what_may_not_be_read(config: Config) -> Config:
-    """The configuration, without remote segments if the cluster does not let us read them."""
-    if not config.query.remote_log_metadata:
-        return config
-    problem = remote_rights.why_not_readable(config)
-    if not problem:
-        return config
-    log.warning("missing", what=remote_metadata.TOPIC, why=problem,
-                without="findings on remote segments")  # fmt: skip
-    return msgspec.structs.replace(
-        config, query=msgspec.structs.replace(config.query, remote_log_metadata=False)
-    )
-
-
 class _Beside:
-    """The query of remote segments, started again when it fails: the twin goes on meanwhile."""
+    """The query of remote segments, started again when it fails: the twin goes on meanwhile.
+
+    Where the right to read them is missing, or gone, it is not begun, and ended: of what may not be
+    seen Spark finds nothing and says nothing.
+    """
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         self._spark, self._config = spark, config
-        self._query: StreamingQuery | None = start_remote_segments(spark, config)
-        self._again_at = 0.0
+        self._query: StreamingQuery | None = None
+        self._again_at = self._look_at = 0.0
+        self._forbidden = ""
+        self.check()
 
     def check(self) -> None:
-        """Start it again if it ended a while ago."""
-        if self._query is not None:
-            if self._query.isActive:
-                return
+        """Start it again if it ended a while ago, and while it is allowed."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look(remote_rights.why_not_readable(self._config))
+            self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
+        if self._query is not None and not self._query.isActive:
             log.warning("missing", what="remote segments", why=_cause(self._query))
-            self._query, self._again_at = None, time.monotonic() + AGAIN_AFTER_SECONDS
-        elif time.monotonic() >= self._again_at:
+            self._query, self._again_at = None, now + AGAIN_AFTER_SECONDS
+        if self._query is None and not self._forbidden and now >= self._again_at:
             self._query = start_remote_segments(self._spark, self._config)
+
+    def _look(self, why_not: str) -> None:
+        if why_not and why_not != self._forbidden:
+            log.warning("missing", what=remote_metadata.TOPIC, why=why_not,
+                        without="findings on remote segments")  # fmt: skip
+            self.stop()
+        elif self._forbidden and not why_not:
+            log.info("there again", what=remote_metadata.TOPIC)
+        self._forbidden = why_not
 
     def stop(self) -> None:
         """What it had begun it does again at the next start: repeats are recognised."""
         if self._query is not None:
             self._query.stop()
+            self._query = None
 
 
 def _watch(
@@ -290,6 +301,8 @@ def _data(progress: Any) -> dict[str, Any]:
 def _cause(query: StreamingQuery) -> str:
     failure = query.exception()
     text = str(failure) if failure else "it ended without a reason"
+    text = text.partition(_WHAT_RAN)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Exception" in line or "Error" in line]
-    return (told or lines)[-1][:300]
+    # Of a task that failed Spark says first which one it was.
+    return _OF_A_TASK.sub("", (told or lines)[-1])[:300]

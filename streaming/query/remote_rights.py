@@ -1,52 +1,44 @@
-"""May the topic of remote segments be read? Asked before the query starts.
+"""May the topic of remote segments be read? Asked before the query starts, and while it runs.
 
-A query of what Spark may see and not read would fail again and again; this way it is not begun.
+A query of what Spark may see and not read would fail again and again, and one of what it may not
+even see would find nothing and say nothing; this way it is not begun.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import AuthorizationError, KafkaError
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
 
 from streaming import clients
 from streaming.config import Config
 from streaming.query.remote_metadata import TOPIC
 
-_BOOTSTRAP_MS: Final = 10_000
-_FETCH_MS: Final = 1_500
+_PATIENCE_MS: Final = 3_000
+"""Whoever asks has something else to do."""
+
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 
 def why_not_readable(config: Config) -> str:
     """One line, empty if the topic can be read, or does not exist.
 
-    What cannot be found out now is no reason: Spark tries for itself.
+    What cannot be found out now is no reason: Spark tries for itself, and it is asked again.
     """
     try:
-        consumer = KafkaConsumer(
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            allow_auto_create_topics=False,
-            bootstrap_servers=config.cluster.bootstrap.split(","),
-            bootstrap_timeout_ms=_BOOTSTRAP_MS,
-            metrics_enabled=False,
-            **clients.settings(config.cluster.client, "cluster"),
-        )
+        with KafkaAdminClient(
+            bootstrap_servers=[a.strip() for a in config.cluster.bootstrap.split(",")],
+            bootstrap_timeout_ms=_PATIENCE_MS,
+            **{
+                "request_timeout_ms": _PATIENCE_MS,
+                **clients.settings(config.cluster.client, "cluster"),
+            },
+        ) as admin:
+            [told] = admin.describe_topics([TOPIC])
     except (KafkaError, OSError, ValueError):
         return ""
-    try:
-        partitions = consumer.partitions_for_topic(TOPIC)
-        if not partitions:
-            return ""
-        consumer.assign([TopicPartition(TOPIC, number) for number in sorted(partitions)])
-        consumer.seek_to_beginning()
-        consumer.poll(timeout_ms=_FETCH_MS, max_records=1)
-    except AuthorizationError as error:
-        return f"READ is not allowed: {clients.one_line(error)}"
-    except KafkaError:
-        return ""
-    finally:
-        consumer.close(autocommit=False)
-    return ""
+    if told["error_code"] == _TOPIC_AUTHORIZATION_FAILED:
+        return "neither is READ allowed, nor may be seen whether the topic is there"
+    allowed: Any = None if told["error_code"] else told.get("authorized_operations")
+    return "READ is not allowed" if allowed and "READ" not in allowed else ""

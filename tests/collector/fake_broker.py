@@ -58,6 +58,7 @@ REQUESTS = {
         DescribeTopicPartitionsRequest,
     )
 }
+UNKNOWN_TOPIC = 3
 NOT_LEADER_OR_FOLLOWER = 6
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 76
@@ -137,6 +138,7 @@ class World:
     )
     denied: set[int] = field(default_factory=set)  # API keys that need a right we lack
     unreadable: set[str] = field(default_factory=set)  # topics without READ
+    hidden: set[str] = field(default_factory=set)  # topics without DESCRIBE
 
 
 class FakeBroker:
@@ -215,7 +217,12 @@ class FakeBroker:
     def _MetadataRequest(self, request: Any, _: int) -> Any:  # noqa: N802
         kind = MetadataResponse.MetadataResponseTopic
         part = kind.MetadataResponsePartition
-        listed = self.world.topics if request.topics is None else {}
+        there = {n: t for n, t in self.world.topics.items() if n not in self.world.hidden}
+        if request.topics is None:
+            listed = there
+        else:  # by name: whether a hidden one exists is not told
+            names = [t.name for t in request.topics]
+            listed = {n: there.get(n) or Topic({}, error=self._why_not(n)) for n in names}
         return MetadataResponse(
             brokers=[
                 MetadataResponse.MetadataResponseBroker(b.node, "127.0.0.1", b.port, self._rack(b))
@@ -246,6 +253,9 @@ class FakeBroker:
                 for name, t in listed.items()
             ],
         )
+
+    def _why_not(self, topic: str) -> int:
+        return TOPIC_AUTHORIZATION_FAILED if topic in self.world.hidden else UNKNOWN_TOPIC
 
     def _rack(self, broker: FakeBroker) -> str | None:
         return self.world.racks.get(broker.node)

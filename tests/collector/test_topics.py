@@ -208,3 +208,48 @@ def test_topics_are_chosen_by_their_whole_name(brokers: Brokers, cluster: FakeCl
     view = told(Topics(chosen, "test"), brokers)
     assert view.listing.placement.topic == ("orders",)
     assert view.listing.complete
+
+
+def test_what_may_not_be_seen_any_more_is_not_gone(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    """Kafka leaves it out of the list; a whole list would delete it."""
+    cluster.world.topics["b"] = Topic({0: Partition([3])})
+    assert told(topics, brokers).listing.complete
+    cluster.world.hidden = {"b"}
+    for _ in range(3):
+        view = told(topics, brokers)
+        assert not view.listing.complete
+        assert topics.hidden == {"b"}
+        assert [r[1] for r in rows(view.listing)] == ["a"]
+    cluster.world.hidden = set()
+    view = told(topics, brokers)
+    assert view.listing.complete
+    assert topics.hidden == frozenset()
+
+
+def test_what_was_deleted_is_gone_at_once_also_beside_what_is_hidden(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    cluster.world.topics["b"] = Topic({0: Partition([3])})
+    told(topics, brokers)
+    del cluster.world.topics["b"]
+    assert told(topics, brokers).listing.complete
+    cluster.world.topics |= {name: Topic({0: Partition([3])}) for name in "cd"}
+    told(topics, brokers)
+    cluster.world.hidden = {"c"}
+    del cluster.world.topics["d"]
+    assert not told(topics, brokers).listing.complete
+    assert topics.hidden == {"c"}
+    del cluster.world.topics["c"]
+    cluster.world.hidden = set()
+    assert told(topics, brokers).listing.complete
+
+
+def test_a_list_that_is_whole_is_all_that_is_asked(
+    topics: Topics, brokers: Brokers, cluster: FakeCluster
+) -> None:
+    for _ in range(3):
+        told(topics, brokers)
+    asked = [r for b in cluster.brokers.values() for r in b.asked_of(MetadataRequest)]
+    assert not [r for r in asked if r.topics]

@@ -1,0 +1,146 @@
+"""The twin's programs in containers beside the secured cluster, each as a user of its own."""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Final
+
+from docker.models.containers import Container
+from testcontainers.core.container import DockerContainer
+
+from streaming.config import Config, load
+from streaming.local.processes import free_base_port
+from tests.cluster.pipeline import Metrics
+from tests.containers.secured import INTERNAL, SECRETS, Secured, readable
+
+COMMANDS: Final = {"collector": "collect", "query": "stream", "exporter": "export"}
+ENVIRONMENT: Final = "KAFKA_TWIN_"
+
+CONFIG: Final = f"""\
+[cluster]
+name = "secured"
+bootstrap = "{INTERNAL}"
+
+[cluster.client]
+security_protocol = "SASL_SSL"
+sasl_mechanism = "SCRAM-SHA-512"
+ssl_cafile = "{SECRETS}/ca.pem"
+
+[bus]
+shards = 2
+partitions = 2
+replication_factor = 1
+
+[collector]
+interval_ms = 1000
+deadline_ms = 3000
+config_interval_ms = 2000
+exclude_topics = '__.*|kafka-twin\\..*'  # who may read these is apart
+metrics_url = "http://{{host}}:7071/metrics"
+metrics_interval_ms = 2000
+
+[eligibility]
+local_log_bytes = 100000
+
+[query]
+trigger_ms = 300
+"""
+
+
+class Programs:
+    """The containers of the programs. They are left as a careful operator would run them."""
+
+    def __init__(
+        self, cluster: Secured, images: Mapping[str, str], passwords: Mapping[str, str]
+    ) -> None:
+        self._cluster, self._images, self._passwords = cluster, images, passwords
+        self._running: dict[str, Container] = {}
+        self._stack = ExitStack()
+        self._port = free_base_port(span=1)
+        path = cluster.folder / "client" / "twin.toml"
+        readable(path, CONFIG)
+        self.config: Config = load(path, {})
+
+    def start(self, program: str) -> None:
+        """Start one, as the user of its name."""
+        container = DockerContainer(
+            self._images["twin-spark" if program == "query" else "twin"],
+            network=self._cluster.network,
+        )
+        container.with_command(COMMANDS[program])
+        container.with_volume_mapping(self._cluster.folder / "client", SECRETS)
+        container.with_tmpfs_mount("/tmp", "exec,mode=1777")
+        container.with_kwargs(
+            read_only=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges:true"],
+            restart_policy={"Name": "on-failure"},
+        )
+        for name, value in self._login(program).items():
+            container.with_env(name, value)
+        if program == "exporter":
+            container.ports = {"9410": ("127.0.0.1", self._port)}
+        self._stack.enter_context(container)
+        self._running[program] = container.get_wrapped_container()
+
+    def _login(self, user: str) -> dict[str, str]:
+        return {
+            f"{ENVIRONMENT}CONFIG": f"{SECRETS}/twin.toml",
+            f"{ENVIRONMENT}CLUSTER_CLIENT_SASL_PLAIN_USERNAME": user,
+            f"{ENVIRONMENT}CLUSTER_CLIENT_SASL_PLAIN_PASSWORD": self._passwords[user],
+        }
+
+    def run(self, program: str, user: str, *command: str, **settings: str) -> tuple[int, str]:
+        """Run a command in the container of a program as some user: exit code and output."""
+        environment = self._login(user) | {ENVIRONMENT + k: v for k, v in settings.items()}
+        code, told = self._running[program].exec_run(
+            ["kafka-twin", *command], environment=environment
+        )
+        return code, told.decode()
+
+    def shell(self, program: str, command: str) -> tuple[int, str]:
+        """Run a line of a shell in the container of a program: exit code and output."""
+        code, told = self._running[program].exec_run(["sh", "-c", command])
+        return code, told.decode()
+
+    def log(self, program: str) -> str:
+        """What it has said."""
+        told: bytes = self._running[program].logs()
+        return told.decode(errors="replace")
+
+    def until_said(self, program: str, pattern: str, within_s: float, after: int = 0) -> None:
+        """Wait for words in its log, behind its first characters; fails with the end of the log."""
+        deadline = time.monotonic() + within_s
+        while not re.search(pattern, said := self.log(program)[after:]):
+            assert time.monotonic() < deadline, f"{pattern!r} is not in: {said[-3_000:]}"
+            time.sleep(0.1)
+
+    def served(self) -> str:
+        """The text of /metrics; empty while nothing answers."""
+        try:
+            url = f"http://127.0.0.1:{self._port}/metrics"
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                text: bytes = answer.read()
+                return text.decode()
+        except (urllib.error.URLError, OSError):
+            return ""
+
+    def metrics(self) -> Metrics:
+        """What is served."""
+        return Metrics(self.served())
+
+    def tells_of(self, at_s: float) -> bool:
+        """What is served was observed since, in every shard."""
+        metrics = self.metrics()
+        return metrics.value("up") == 1 and time.time() - metrics.age_s > at_s
+
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._stack.close()

@@ -1,0 +1,109 @@
+"""The list of rights itself. What Kafka makes of it is in tests/containers/test_security.py."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import permutations
+
+from click.testing import CliRunner
+
+from streaming.cli import main
+from streaming.config import Bus, Cluster, Collector, Config, Query
+from streaming.rights import WITHOUT, Right, commands, right_for, rights
+
+CONTAINS = {
+    "READ": {"DESCRIBE"}, "WRITE": {"DESCRIBE"}, "ALTER_CONFIGS": {"DESCRIBE_CONFIGS"},
+}  # fmt: skip
+"""What Kafka's authorizer gives with an operation."""
+
+
+def covers(one: Right, other: Right) -> bool:
+    """Whoever has the one has the other."""
+    same_names = one.of_any_topic or one.name == other.name
+    prefixed = one.is_prefix and other.name.startswith(one.name.removesuffix("*"))
+    return (
+        one.resource == other.resource
+        and (same_names or prefixed)
+        and other.operation in {one.operation} | CONTAINS.get(one.operation, set())
+    )
+
+
+def test_no_right_is_contained_in_another_but_in_those_of_options():
+    for one, other in permutations(rights(Config(), readable="orders"), 2):
+        assert one.option == "tap --enable" or not covers(one, other), (one, other)
+
+
+def test_a_right_to_read_all_topics_contains_most_others():
+    [read] = [r for r in rights(Config()) if r.wants == ("local start timestamps",)]
+    assert sum(covers(read, r) for r in rights(Config())) == 6
+
+
+def test_each_says_what_is_lost_and_who_needs_it():
+    for right in rights(Config()):
+        assert right.without == "; ".join(WITHOUT[what] for what in right.wants)
+        assert set(right.programs) <= {"collector", "query", "exporter", "tap"}
+        assert right.programs
+        for what in right.wants:
+            assert right_for(Config(), what) == right
+
+
+def test_they_follow_the_prefix_of_the_bus():
+    mine = Config(bus=Bus(prefix="mine"))
+    named = {str(r) for r in rights(mine) if r.at == "bus"}
+    assert "CREATE on topics mine.*" in named
+    assert "WRITE on topic mine.events" in named
+    assert not [name for name in named if "kafka-twin" in name]
+
+
+def parsed(lines: list[str]) -> set[tuple[str, str, str, str]]:
+    """What kafka-acls.sh would grant: (bootstrap, operation, topic or cluster, pattern)."""
+    found = set()
+    for line in lines:
+        words = shlex.split(line)
+        assert words[0] == "kafka-acls.sh"
+        options: dict[str, list[str]] = {}
+        for word in words[1:]:
+            if word.startswith("--"):
+                options.setdefault(name := word, [])
+            else:
+                options[name].append(word)
+        assert options.pop("--add") == []
+        assert options.pop("--allow-principal") == ["User:twin"]
+        assert options.pop("--command-config") == ["admin.properties"]
+        [bootstrap] = options.pop("--bootstrap-server")
+        operations = options.pop("--operation")
+        [pattern] = options.pop("--resource-pattern-type", ["literal"])
+        [resource] = options.pop("--topic", ["the cluster"])
+        assert options in ({}, {"--cluster": []})
+        assert bool(options) == (resource == "the cluster")
+        found |= {(bootstrap, operation, resource, pattern) for operation in operations}
+    return found
+
+
+def test_the_lines_for_kafkas_tool_grant_exactly_the_list():
+    config = Config(cluster=Cluster(bootstrap="a:1"), bus=Bus(bootstrap="b:2"))
+    lines = [line for line in commands(config, "User:twin") if not line.startswith("#")]
+    assert parsed(lines) == {
+        ("b:2" if right.at == "bus" else "a:1",
+         {"DESCRIBE_CONFIGS": "DescribeConfigs"}.get(right.operation, right.operation.title()),
+         "the cluster" if right.resource == "cluster" else right.name.removesuffix("*") or "*",
+         "prefixed" if right.is_prefix else "literal")
+        for right in rights(config) if right.option != "tap --enable"
+    }  # fmt: skip
+
+
+def test_what_only_an_option_needs_is_a_comment_while_it_is_off():
+    off = Config(collector=Collector(timestamps=False), query=Query(remote_log_metadata=False))
+    for config, more in ((Config(), 2), (off, 0)):
+        granted = [line for line in commands(config, "User:twin") if not line.startswith("#")]
+        assert len(granted) == 6 + more
+    told = list(commands(off, "User:twin"))
+    at = told.index("# only for tap --enable:")
+    assert told[at + 1].startswith("# kafka-acls.sh ")
+    assert told[at + 1].endswith(" --operation AlterConfigs --cluster")
+
+
+def test_check_prints_the_lines_and_asks_nobody():
+    told = CliRunner().invoke(main, ["check", "--acls", "User:twin"], env={})
+    assert told.exit_code == 0
+    assert told.output.splitlines() == list(commands(Config(), "User:twin"))
