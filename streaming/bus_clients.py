@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
@@ -22,14 +23,19 @@ MAX_MESSAGE_BYTES: Final = 1_048_588
 _BUFFER_BYTES: Final = 64 << 20
 _GIVE_UP_MS: Final = 30_000
 _FETCH_BYTES: Final = 16 << 20
+_LOOK_EVERY_S: Final = 5.0
+"""How soon a silent reader finds that its topics are gone, or may not be seen any more."""
 
 
 class BusError(RuntimeError):
     """The bus cannot be used: one line that says which address or topic, and why."""
 
-    def __init__(self, message: str, *, topic_missing: bool = False) -> None:
+    def __init__(
+        self, message: str, *, topic_missing: bool = False, may_not_create: bool = False
+    ) -> None:
         super().__init__(message)
         self.topic_missing = topic_missing
+        self.may_not_create = may_not_create
 
 
 class Record(NamedTuple):
@@ -186,6 +192,7 @@ class Reader:
             BusError: the bus cannot be reached, or a topic does not exist (``topic_missing``).
         """
         self._config = config
+        self._names, self._look_at_s = names, 0.0
         arguments = {
             "group_id": None,
             "enable_auto_commit": False,
@@ -202,7 +209,7 @@ class Reader:
         except (KafkaError, OSError, ValueError) as error:
             raise failed(config, error) from None
         try:
-            self._assign(names, start)
+            self._assign(start)
         except KafkaError as error:
             self.close()
             raise failed(config, error) from None
@@ -210,17 +217,22 @@ class Reader:
             self.close()
             raise
 
-    def _assign(self, names: Sequence[str], start: Literal["beginning", "end"] | int) -> None:
-        assigned = []
-        for name in names:
+    def _partitions(self) -> list[TopicPartition]:
+        """What there is to read, from what the client knows; asks the brokers if it knows none."""
+        found = []
+        for name in self._names:
             partitions = self._consumer.partitions_for_topic(name)
             if not partitions:
                 raise BusError(
-                    f"bus {self._config.bus_bootstrap}: there is no topic {name}; "
-                    "kafka-twin collect creates it",
+                    f"bus {self._config.bus_bootstrap}: there is no topic {name}, or no right to "
+                    "see it; kafka-twin collect creates it, kafka-twin check tells rights",
                     topic_missing=True,
                 )
-            assigned += [TopicPartition(name, p) for p in sorted(partitions)]
+            found += [TopicPartition(name, p) for p in sorted(partitions)]
+        return found
+
+    def _assign(self, start: Literal["beginning", "end"] | int) -> None:
+        assigned = self._partitions()
         self._consumer.assign(assigned)
         first = self._consumer.beginning_offsets(assigned)
         self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(assigned)
@@ -237,10 +249,14 @@ class Reader:
         """What has arrived, in order within each partition; empty after the timeout.
 
         Raises:
-            BusError: the topics may not be read.
+            BusError: the topics may not be read, or are not there any more.
         """
         try:
             batches = self._consumer.poll(timeout_ms=timeout_ms)
+            # Of a topic that has vanished the client fetches nothing, and says nothing.
+            if not batches and time.monotonic() >= self._look_at_s:
+                self._look_at_s = time.monotonic() + _LOOK_EVERY_S
+                self._partitions()
         except KafkaError as error:
             if getattr(error, "retriable", False):
                 return []

@@ -30,6 +30,8 @@ EVENTS_READ_BACK: Final = 10_000
 
 POLL_MS: Final = 200
 RETRY_PAUSE_S: Final = 2.0
+TOLD_EVERY_S: Final = 60.0
+"""How often the same cause is said while it lasts."""
 
 log = structlog.get_logger("exporter")
 
@@ -79,15 +81,15 @@ class Reading:
             self._when_broken()
 
     def _keep_reading(self) -> None:
-        told = ""
+        told, told_at_s = "", 0.0
         while not self._stop.is_set():
             try:
                 self._read()
-                told = ""
             except bus.BusError as error:
-                if str(error) != told:  # once a cause, not once a try
+                now_s = time.monotonic()
+                if str(error) != told or now_s - told_at_s >= TOLD_EVERY_S:  # not once a try
                     log.error("the bus cannot be read", error=str(error))
-                    told = str(error)
+                    told, told_at_s = str(error), now_s
                 alive(self._config.health.folder, "exporter")
                 self._stop.wait(RETRY_PAUSE_S)
 

@@ -86,6 +86,12 @@ class Picture:
         age_ms = now_ms - self.observed_at_ms
         if age_ms > self.stale_after_ms:
             return f"the newest observation is {age_ms // 1000} s old: is the collector running?"
+        if -age_ms > self.stale_after_ms:
+            # Nothing older is taken until then, from any collector: the twin may stand still.
+            return (
+                f"the newest observation is from {-age_ms // 1000} s ahead: "
+                "compare the clocks of all collectors and this machine"
+            )
         return ""
 
 

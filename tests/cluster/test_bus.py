@@ -18,6 +18,7 @@ from streaming.check import check
 from streaming.config import Bus, Cluster, Collector, Config
 from streaming.local.cluster import LocalCluster
 from streaming.tail import tail
+from tests.cluster.asking import until
 from tests.cluster.direct import eventually
 from twin import frames
 from twin.frames import Frame, Stamp
@@ -127,6 +128,26 @@ def test_a_topic_that_is_not_there_is_said(config: Config) -> None:
     with pytest.raises(BusError, match=r"there is no topic .*collect creates it") as told:
         Reader(config, [bus.topics(config).events], "end")
     assert told.value.topic_missing
+
+
+def test_a_reader_says_that_its_topic_has_vanished(config: Config) -> None:
+    bus.ensure_topics(config)
+    topic = bus.topics(config).events
+
+    def vanished() -> BusError | None:
+        try:
+            reader.poll(100)
+        except BusError as error:
+            return error
+        return None
+
+    with Reader(config, [topic], "end") as reader:
+        assert vanished() is None
+        with KafkaAdminClient(bootstrap_servers=config.cluster.bootstrap) as admin:
+            admin.delete_topics([topic])
+        error = until(vanished, 30, "it is silent")
+    assert error is not None
+    assert error.topic_missing
 
 
 def test_another_number_of_shards_than_recorded_is_refused(config: Config) -> None:

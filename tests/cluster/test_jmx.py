@@ -119,7 +119,8 @@ def test_an_idle_tiered_broker_tells_every_signal_but_those_that_need_an_event(r
     row = told[LEADER]
     assert "remote_read_mean_ms" in absent(row)
     assert all(0 <= row[name] < math.inf for name in set(SIGNALS) - absent(row))
-    assert all(0 < row[name] <= 1 for name in RATIOS)
+    # Kafka's meters divide by 5 s what they first counted, which may be up to 10 s of idling.
+    assert all(0 < row[name] < 2 for name in RATIOS), {name: row[name] for name in RATIOS}
     # Its follower waits half a second for records that do not come, and the leader does nothing.
     assert 400 < row["fetch_follower_p99_ms"] < 2_000
     assert row["fetch_follower_local_p99_ms"] + row["fetch_follower_queue_p99_ms"] < 400

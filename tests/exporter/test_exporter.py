@@ -284,6 +284,12 @@ def test_it_is_up_only_while_every_shard_is_fresh():
     assert value(at_scrape("c", picture, NOW_MS + 7_000).decode(), "observation_age_seconds") == 7
 
 
+def test_it_is_not_up_while_a_clock_that_was_ahead_keeps_newer_observations_out():
+    picture = a_view(a_fleet()).picture
+    assert picture.why_not_up(NOW_MS - STALE_AFTER_MS) == ""
+    assert "60 s ahead" in picture.why_not_up(NOW_MS - STALE_AFTER_MS - 1)
+
+
 def test_a_snapshot_of_another_number_of_shards_is_refused():
     view = View("c", 4)
     view.take_snapshot(b"c/0", fleets.encode(a_fleet()))
