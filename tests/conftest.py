@@ -1,21 +1,24 @@
-"""The order of a whole run: what measures times first, what waits for another test's end last."""
+"""The order of a whole run, by what disturbs whom and who waits for whom."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
-_ORDER = ("tests/bench/", "tests/containers/", "tests/cluster/")
+_STURDY: Final = ("bus", "collector", "exporter", "jmx", "local_cluster", "numbers", "rights")
+"""Tests of tests/cluster that hold on a busy machine as well."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bench, containers, brokers, the demo; the others run while the demo's last alert waits."""
+    """What measures times, containers, brokers; then the demo, and while it plays all others."""
+    items.sort(key=_place)
 
-    def place(item: pytest.Item) -> int:
-        if item.get_closest_marker("last"):
-            return len(_ORDER) + 2
-        if "test_demo.py" in item.nodeid:
-            return len(_ORDER)
-        starts = (n for n, folder in enumerate(_ORDER) if item.nodeid.startswith(folder))
-        return next(starts, len(_ORDER) + 1)
 
-    items.sort(key=place)
+def _place(item: pytest.Item) -> int:
+    folder, _, file = item.nodeid.partition("::")[0].rpartition("/")
+    if file == "test_demo.py":
+        return 3 if item.get_closest_marker("first") else 6
+    if file in {f"test_{name}.py" for name in _STURDY} and folder == "tests/cluster":
+        return 5
+    return {"tests/bench": 0, "tests/containers": 1, "tests/cluster": 2}.get(folder, 4)

@@ -65,11 +65,11 @@ class Reading:
         self._thread.start()
 
     def stop(self) -> None:
-        """End within a few polls."""
+        """End within a few polls. A connection that is being made is not waited for."""
         if self._annotator is not None:
             self._annotator.stop()
         self._stop.set()
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=2)
 
     def _run(self) -> None:
         try:

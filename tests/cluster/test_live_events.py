@@ -141,6 +141,35 @@ def error_s(twin: Pipeline) -> float:
     return told[-1] or 0.0
 
 
+def test_an_unclean_leader_leaves_an_orphan(twin: Pipeline) -> None:
+    """Broker 5 misses what 4 uploads, and leads once 4 is lost: its history leaves that out.
+
+    First of all: what it risks is told after a minute, in which the other tests run.
+    """
+    direct = Direct(twin.cluster)
+
+    def tiered(enough: int) -> bool:
+        return asking.offsets(twin.cluster.layout.port(4), {LOST: [0]}, -5)[LOST, 0] > enough
+
+    produce(twin.cluster, LOST, 200)
+    asking.whole(twin.cluster)
+    until(lambda: tiered(180), 30, "4 uploads nothing")
+    twin.cluster.kill(5)
+    until(lambda: direct.partitions(1, [LOST])[LOST, 0][1].isr_nodes == [4], 30, "5 is in the ISR")
+    produce(twin.cluster, LOST, 200)
+    until(lambda: tiered(360), 30, "4 uploads nothing more")
+    twin.cluster.kill(4)
+    asking.settled(twin.cluster, lost=[4, 5])
+    twin.cluster.start([5])
+    until(lambda: direct.partitions(1, [LOST])[LOST, 0][1].leader_id == 5, 60, "5 does not lead")
+    produce(twin.cluster, LOST, 200)
+    until(lambda: (twin.metrics().value("orphan_segments") or 0) > 0, 60, "no orphan is found")
+    found = twin.partition(LOST, 0)["remote_segments"]
+    print(found)
+    assert found["orphan_segments"] > 0
+    assert twin.metrics().by_partition("orphan_bytes")[LOST, 0] == found["orphan_bytes"] > 0
+
+
 def test_a_leader_that_stood_still_threw_out_a_healthy_follower(twin: Pipeline) -> None:
     """KIP-501: the leader is paused for 6 s, and shrinks the ISR as the first thing it does."""
     until(lambda: twin.partition(FAULT, 0), SOON_S, "the twin does not know the topic")
@@ -251,30 +280,7 @@ def test_a_consumer_of_old_records_is_seen_at_the_broker_that_reads_them(twin: P
     )  # fmt: skip
 
 
-def test_an_unclean_leader_leaves_an_orphan(twin: Pipeline) -> None:
-    """Broker 5 misses what 4 uploads, and leads once 4 is lost: its history leaves that out."""
-    direct = Direct(twin.cluster)
-
-    def tiered(enough: int) -> bool:
-        return asking.offsets(twin.cluster.layout.port(4), {LOST: [0]}, -5)[LOST, 0] > enough
-
-    produce(twin.cluster, LOST, 200)
-    asking.whole(twin.cluster)
-    until(lambda: tiered(180), 30, "4 uploads nothing")
-    twin.cluster.kill(5)
-    until(lambda: direct.partitions(1, [LOST])[LOST, 0][1].isr_nodes == [4], 30, "5 is in the ISR")
-    produce(twin.cluster, LOST, 200)
-    until(lambda: tiered(360), 30, "4 uploads nothing more")
-    twin.cluster.kill(4)
-    asking.settled(twin.cluster, lost=[4, 5])
-    twin.cluster.start([5])
-    until(lambda: direct.partitions(1, [LOST])[LOST, 0][1].leader_id == 5, 60, "5 does not lead")
-    produce(twin.cluster, LOST, 200)
-    until(lambda: (twin.metrics().value("orphan_segments") or 0) > 0, 60, "no orphan is found")
-    found = twin.partition(LOST, 0)["remote_segments"]
-    print(found)
-    assert found["orphan_segments"] > 0
-    assert twin.metrics().by_partition("orphan_bytes")[LOST, 0] == found["orphan_bytes"] > 0
+def test_the_risk_of_an_orphan_is_opened_once_it_has_lasted(twin: Pipeline) -> None:
     until(
         lambda: any(e["kind"] == "risk_opened" and e.get("detail") == "orphan_segments"
                     and e.get("topic") == LOST for e in twin.events()), 120, "no risk is opened",
