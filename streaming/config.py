@@ -89,7 +89,7 @@ class Query(_Section, frozen=True):
     trigger_ms: int = 1_000
     state_partitions: int = 2
     driver_memory: str = "1g"
-    max_offsets_per_trigger: int = 10_000
+    max_offsets_per_trigger: int = 1_000
     remote_log_metadata: bool = True
 
 

@@ -18,10 +18,19 @@ def test_a_generated_page_is_the_one_that_is_committed(name):
     assert (docs.DOCS / name).read_text() == docs.PAGES[name](), "run: make docs"
 
 
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_every_link_between_the_pages_leads_somewhere():
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    folders = (ROOT, ROOT / "docs", ROOT / "grafana", ROOT / "deploy" / "kubernetes")
+    for page in (path for folder in folders for path in folder.glob("*.md")):
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+            found = page.parent / target if target else page
+            assert found.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(found), f"{page.name}: {target}#{anchor}"
 
 
 def test_every_command_has_help_that_says_what_it_is_for():
