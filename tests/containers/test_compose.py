@@ -306,8 +306,11 @@ def test_a_stop_is_clean(stack: Stack, engine: DockerClient, service: str):
     assert time.monotonic() - began < 30
     assert "stopped" in stack.log(service)
     container.start()
+    # Before it handles any signal, but not before process 1 has begun it: that one's first
+    # milliseconds belong to nobody.
+    until(lambda: len(container.top()["Processes"]) > 1, SOON_S, "it is not begun")
     began = time.monotonic()
-    container.stop(timeout=75)  # before it handles any signal
+    container.stop(timeout=75)
     assert time.monotonic() - began < 30
     container.start()
 

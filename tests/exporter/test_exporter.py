@@ -419,7 +419,7 @@ def test_a_scrape_of_twenty_thousand_partitions_takes_less_than_a_second_of_work
 
 def test_memory_stays_flat_over_200_scrapes_of_a_picture_that_changes():
     """Each scrape follows a new cycle, as in life; shares of both encodings."""
-    shard = SimulatedShard(Shape(topics=4, partitions=20), 3)
+    shard = SimulatedShard(Shape(topics=4, partitions=10), 3)
     fleet, view, renderer = fleets.empty("sim", 0, 1), View("sim", 1), Renderer("sim", Exporter())
     kept: list[int] = []
     tracemalloc.start()
@@ -437,5 +437,5 @@ def test_memory_stays_flat_over_200_scrapes_of_a_picture_that_changes():
                 kept.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    # One picture that is not given back is 30 kB of arrays and 120 kB of text.
+    # One picture that is not given back is 15 kB of arrays and 60 kB of text.
     assert kept[-1] - kept[2] < 1_000_000, kept
