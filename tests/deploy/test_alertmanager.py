@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,10 +13,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from streaming.local.processes import free_base_port
 from tests.deploy.test_rules import ALERTS
 
 CONFIG = Path(__file__).parents[2] / "deploy" / "alertmanager" / "alertmanager.yml"
-READY_S = 30
+READY_S = 60
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("amtool") and shutil.which("prometheus-alertmanager"))
@@ -51,9 +51,7 @@ def test_alerts_go_where_their_severity_belongs(severity: str, receiver: str):
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a real Alertmanager with this configuration."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_base_port(1)}"
     process = subprocess.Popen(
         ["prometheus-alertmanager", f"--config.file={CONFIG}", f"--web.listen-address={address}",
          f"--storage.path={tmp_path_factory.mktemp('alertmanager')}", "--cluster.listen-address="],

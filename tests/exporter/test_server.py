@@ -19,13 +19,13 @@ import pytest
 
 from streaming.config import Config
 from streaming.exporter.server import Reading
+from streaming.local.processes import free_base_port
 
 WITHIN_S = 60
 
 
 def a_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    return free_base_port(1)
 
 
 def configured(tmp_path: Path, port: int, more: str = "") -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -18,6 +17,7 @@ import httpx2
 import pytest
 
 from grafana.__main__ import DASHBOARDS
+from streaming.local.processes import free_base_port
 from tests.exporter.test_exporter import a_full_view, exposition
 
 pytestmark = pytest.mark.skipif(
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
     reason="prometheus is not on the PATH; it is in Debian's package prometheus",
 )
 
-READY_S = 30
+READY_S = 60
 
 CONFIG = """
 global: {scrape_interval: 1s}
@@ -65,9 +65,7 @@ def ask(exporter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask
     """Answers of a Prometheus that has scraped it at least twice."""
     folder: Path = tmp_path_factory.mktemp("prometheus")
     (folder / "prometheus.yml").write_text(CONFIG % exporter)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_base_port(1)}"
     process = subprocess.Popen(
         ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data",
          f"--web.listen-address={address}"],
@@ -81,6 +79,8 @@ def ask(exporter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask
         return list(answer.json()["data"]["result"])
 
     try:
+        # It listens before it answers.
+        _wait_for(lambda: httpx2.get(f"http://{address}/-/ready").status_code == 200)
         _wait_for(lambda: query("count_over_time(kafka_twin_up[1m]) >= 2"))
         yield query
     finally:
@@ -97,7 +97,7 @@ def _wait_for(ready: Callable[[], object]) -> None:
         except httpx2.TransportError:
             pass
         time.sleep(0.2)
-    pytest.fail(f"Prometheus has scraped nothing after {READY_S} s")
+    pytest.fail(f"Prometheus is not ready, or has scraped nothing, after {READY_S} s")
 
 
 def filled(expr: str, one_partition: bool) -> str:
