@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 import pytest
+
+# What one test asks in the background is no word of the program that another one listens to.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 _STURDY: Final = ("bus", "collector", "exporter", "jmx", "local_cluster", "numbers", "rights")
 """Tests of tests/cluster that hold on a busy machine as well."""
