@@ -26,6 +26,7 @@ from streaming.bus_clients import (
     failed,
     settings,
 )
+from streaming.clients import TOPIC_NOT_ALLOWED
 from streaming.config import Config
 from twin import frames
 from twin.frames import FrameRefused
@@ -47,9 +48,6 @@ __all__ = [
 ]
 
 EVENTS_RETENTION_MS: Final = 7 * 24 * 3_600_000
-_NOT_ALLOWED: Final = 29
-"""Kafka's TOPIC_AUTHORIZATION_FAILED."""
-
 _RECENT: Final = 64
 """Records of each partition that are looked at to learn the recorded number of shards."""
 
@@ -131,11 +129,11 @@ def ensure_topics(config: Config) -> None:
         try:
             told = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
             missing = {name: spec for name, spec in wanted.items() if told.get(name) != 0}
-            hidden = {name for name, code in told.items() if code == _NOT_ALLOWED}
+            hidden = {name for name, code in told.items() if code == TOPIC_NOT_ALLOWED}
             if missing:
                 answer = admin.create_topics(missing, timeout_ms=BOOTSTRAP_MS, raise_errors=False)
                 for topic in answer["topics"]:
-                    if not (topic["name"] in hidden and topic["error_code"] == _NOT_ALLOWED):
+                    if not (topic["name"] in hidden and topic["error_code"] == TOPIC_NOT_ALLOWED):
                         _refuse(topic)
             admin.wait_for_topics(sorted(wanted.keys() - hidden), timeout_ms=BOOTSTRAP_MS)
         except KafkaError as error:
@@ -145,7 +143,7 @@ def ensure_topics(config: Config) -> None:
 def _refuse(created: Mapping[str, Any]) -> None:
     """Say why a topic was not created."""
     name, code = created["name"], created["error_code"]
-    if code == _NOT_ALLOWED:
+    if code == TOPIC_NOT_ALLOWED:
         raise BusError(
             f"bus topic {name}: it is not there, and may not be created: grant CREATE, or create "
             "it yourself (docs/security.md)",

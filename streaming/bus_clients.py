@@ -53,9 +53,8 @@ def settings(config: Config) -> dict[str, Any]:
     """Arguments of any kafka-python client of the bus."""
     section = "bus" if config.bus.bootstrap else "cluster"
     return {
-        "bootstrap_servers": [a.strip() for a in config.bus_bootstrap.split(",") if a.strip()],
         "bootstrap_timeout_ms": BOOTSTRAP_MS,
-        **clients.settings(config.bus_client, section),
+        **clients.arguments(config.bus_bootstrap, config.bus_client, section),
     }
 
 

@@ -34,7 +34,6 @@ _NO_TALK: Final = "the programs cannot talk to each other"
 _NOT_ALLOWED: Final = "AuthorizationFailed"
 """In the name of each of Kafka's errors that says so."""
 
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
 _MOST_NAMES: Final = 5
 _POLL_MS: Final = 200
 
@@ -91,10 +90,7 @@ def _rights(
     """One line a right: as the observation found it, or as Kafka says where none would show."""
     incomplete = {_want(cause) for cause in causes}
     refused = {_want(cause) for cause, why in causes.items() if _NOT_ALLOWED in why}
-    arguments = {
-        "bootstrap_servers": [a.strip() for a in config.cluster.bootstrap.split(",")],
-        **clients.settings(config.cluster.client, "cluster"),
-    }
+    arguments = clients.arguments(config.cluster.bootstrap, config.cluster.client, "cluster")
     try:
         with KafkaAdminClient(**arguments) as admin:
             for right in rights(config):
@@ -129,7 +125,7 @@ def _there(right: Right) -> Finding:
 def _is_hidden(admin: KafkaAdminClient) -> bool:
     """A topic that nobody has named may not be described: others may be there, unseen."""
     [told] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
-    return bool(told["error_code"] == _TOPIC_AUTHORIZATION_FAILED)
+    return bool(told["error_code"] == clients.TOPIC_NOT_ALLOWED)
 
 
 def _of_the_tap(right: Right, admin: KafkaAdminClient) -> Finding:
@@ -157,7 +153,7 @@ def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Findin
 def _may_not(right: Right, topic: Mapping[str, Any]) -> bool:
     """Kafka says so; before 2.3 it says nothing."""
     allowed: Any = topic.get("authorized_operations")
-    return topic["error_code"] == _TOPIC_AUTHORIZATION_FAILED or (
+    return topic["error_code"] == clients.TOPIC_NOT_ALLOWED or (
         bool(allowed) and right.operation not in allowed
     )
 

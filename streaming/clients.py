@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import TopicAuthorizationFailedError
 
 from streaming.config import ConfigError
 
@@ -22,6 +23,9 @@ _DEFAULTS: Final[dict[str, Any]] = {
     for key, default in KafkaAdminClient.DEFAULT_CONFIG.items()
     if key in KafkaProducer.DEFAULT_CONFIG and key in KafkaConsumer.DEFAULT_CONFIG
 }
+TOPIC_NOT_ALLOWED: Final[int] = TopicAuthorizationFailedError.errno
+"""Kafka's answer about a topic where a right is missing."""
+
 _OURS: Final = {
     "bootstrap_servers": "set bootstrap of the same section",
     "kafka_client": "cannot come from a configuration",
@@ -33,6 +37,16 @@ _OURS: Final = {
 }
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+def arguments(bootstrap: str, client: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """Those of any of kafka-python's clients: where the cluster is, and its settings.
+
+    Raises:
+        ConfigError: as ``settings``.
+    """
+    places = [place.strip() for place in bootstrap.split(",") if place.strip()]
+    return {"bootstrap_servers": places, **settings(client, section)}
 
 
 def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:

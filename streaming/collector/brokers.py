@@ -184,8 +184,7 @@ class Brokers:
             "socket_connection_setup_timeout_ms": deadline_ms,
             "socket_connection_setup_timeout_max_ms": deadline_ms,
             "request_timeout_ms": deadline_ms,
-            "bootstrap_servers": [a.strip() for a in bootstrap.split(",") if a.strip()],
-            **clients.settings(client, "cluster"),
+            **clients.arguments(bootstrap, client, "cluster"),
         }
         self.bootstrap = bootstrap
         self.client_id: str = arguments["client_id"]

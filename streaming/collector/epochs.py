@@ -21,6 +21,7 @@ import numpy as np
 from kafka.errors import for_code
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
+from streaming.clients import TOPIC_NOT_ALLOWED
 from streaming.collector.brokers import Brokers, Question, Versions, best
 from streaming.collector.listing import Array, Listing, Placement
 from twin.tables import NO_BROKER, UNKNOWN
@@ -33,7 +34,6 @@ _LOWEST: Final = 2
 """Kafka 2.1: the leader epoch that we know is compared, so that a deposed leader says so."""
 
 _CONSUMER: Final = -1
-_MISSING_RIGHT: Final = 29
 _TRY_AGAIN_S: Final = 60.0
 
 
@@ -190,9 +190,9 @@ class Epochs:
         number = {name: i for i, name in enumerate(placement.topic)}
         for topic in answer.topics:
             for partition in topic.partitions:
-                if partition.error_code == _MISSING_RIGHT:
+                if partition.error_code == TOPIC_NOT_ALLOWED:
                     self._denied[topic.topic] = time.monotonic() + _TRY_AGAIN_S
-                    self.problem = f"topic {topic.topic}: {for_code(_MISSING_RIGHT).__name__}"
+                    self.problem = f"topic {topic.topic}: {for_code(TOPIC_NOT_ALLOWED).__name__}"
                 row = placement.row_of(number.get(topic.topic, -1), partition.partition)
                 if partition.error_code == 0 and row is not None:
                     yield row, partition.leader_epoch, partition.end_offset

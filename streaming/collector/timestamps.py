@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
+from streaming.clients import TOPIC_NOT_ALLOWED
 from streaming.collector.brokers import Brokers, Question, Reply, Versions, best
 from streaming.collector.listing import Array, Placement, matched_replicas
 from streaming.collector.offsets import Samples
@@ -33,7 +34,6 @@ _FEW, _MANY = 8, 512
 
 _UNHURRIED_MS: Final = 150
 _ASK_AGAIN_S: Final = 600.0
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 _SOME_PARTITION: Final = bytes.fromhex("7ff0f1f2")
 _SOME_OFFSET: Final = bytes.fromhex("7ffefdfcfbfaf9f8")
@@ -178,7 +178,7 @@ class Timestamps:
             if answer.error_code or not answer.responses:
                 continue
             partition = answer.responses[0].partitions[0]
-            if partition.error_code == _TOPIC_AUTHORIZATION_FAILED:
+            if partition.error_code == TOPIC_NOT_ALLOWED:
                 self._denied[topic] = time.monotonic() + _ASK_AGAIN_S
                 # One cause, however many topics; its words stay the same from cycle to cycle.
                 self.problem = self.problem or f"no READ right on topics such as {topic}"

@@ -23,6 +23,7 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from streaming.clients import TOPIC_NOT_ALLOWED
 from streaming.collector import listing
 from streaming.collector.brokers import Address, Brokers, Question, Reply, Versions, best
 from streaming.collector.listing import Listing
@@ -34,9 +35,6 @@ _HIGHEST_METADATA: Final = 12
 """Version 13 only adds an error code for the whole answer."""
 
 _METADATA_FLEXIBLE: Final = 9
-_NOT_ALLOWED: Final = 29
-"""Kafka's TOPIC_AUTHORIZATION_FAILED."""
-
 _MOST_NAMED: Final = 1_000
 """Topics that are asked for by name in a cycle; what is not asked counts as hidden meanwhile."""
 
@@ -171,7 +169,9 @@ class Topics:
             gone.update(self.view.listing.placement.topic)
         gone.difference_update(placement.topic)
         errors = self._asked_for(brokers, sorted(gone)[:_MOST_NAMED], ends) if gone else {}
-        self.hidden = frozenset(name for name, error in errors.items() if error == _NOT_ALLOWED)
+        self.hidden = frozenset(
+            name for name, error in errors.items() if error == TOPIC_NOT_ALLOWED
+        )
         self._gone = frozenset(gone - (errors.keys() - self.hidden))
         return View(view.brokers, replace(view.listing, complete=False)) if self._gone else view
 

@@ -18,8 +18,6 @@ from streaming.query.remote_metadata import TOPIC
 _PATIENCE_MS: Final = 3_000
 """Whoever asks has something else to do."""
 
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
-
 
 def why_not_readable(config: Config) -> str:
     """One line, empty if the topic can be read, or does not exist.
@@ -28,17 +26,16 @@ def why_not_readable(config: Config) -> str:
     """
     try:
         with KafkaAdminClient(
-            bootstrap_servers=[a.strip() for a in config.cluster.bootstrap.split(",")],
-            bootstrap_timeout_ms=_PATIENCE_MS,
             **{
+                "bootstrap_timeout_ms": _PATIENCE_MS,
                 "request_timeout_ms": _PATIENCE_MS,
-                **clients.settings(config.cluster.client, "cluster"),
-            },
+                **clients.arguments(config.cluster.bootstrap, config.cluster.client, "cluster"),
+            }
         ) as admin:
             [told] = admin.describe_topics([TOPIC])
     except (KafkaError, OSError, ValueError):
         return ""
-    if told["error_code"] == _TOPIC_AUTHORIZATION_FAILED:
+    if told["error_code"] == clients.TOPIC_NOT_ALLOWED:
         return "neither is READ allowed, nor may be seen whether the topic is there"
     allowed: Any = None if told["error_code"] else told.get("authorized_operations")
     return "READ is not allowed" if allowed and "READ" not in allowed else ""

@@ -49,10 +49,12 @@ class Names:
         self._asked_at = time.monotonic()
         try:
             if self._admin is None:
+                cluster = self._config.cluster
                 self._admin = KafkaAdminClient(
-                    bootstrap_servers=self._config.cluster.bootstrap.split(","),
-                    bootstrap_timeout_ms=_BOOTSTRAP_MS,
-                    **clients.settings(self._config.cluster.client, "cluster"),
+                    **{
+                        "bootstrap_timeout_ms": _BOOTSTRAP_MS,
+                        **clients.arguments(cluster.bootstrap, cluster.client, "cluster"),
+                    }
                 )
             topics = self._admin.describe_topics()
         except (KafkaError, OSError, ValueError) as error:

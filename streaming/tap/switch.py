@@ -161,11 +161,10 @@ def _explained(broker: int) -> Iterator[None]:
 def _admin(config: Config) -> KafkaAdminClient:
     try:
         return KafkaAdminClient(
-            bootstrap_servers=config.cluster.bootstrap.split(","),
-            bootstrap_timeout_ms=_BOOTSTRAP_MS,
             **{
+                "bootstrap_timeout_ms": _BOOTSTRAP_MS,
                 "request_timeout_ms": _ANSWER_MS,
-                **clients.settings(config.cluster.client, "cluster"),
+                **clients.arguments(config.cluster.bootstrap, config.cluster.client, "cluster"),
             },
         )
     except (KafkaError, OSError, ValueError) as error:
