@@ -1,7 +1,8 @@
 """How the fetches of followers change what is known of them.
 
 Fetches are events, not samples: they belong to no cycle, and the time at which they were sent does
-not matter. A fetch that did not arrive after the last one known of its follower is a repeat.
+not matter. A fetch that did not arrive after the last one known of its follower is a repeat, which
+may say at most where the leader's log ended then.
 """
 
 from __future__ import annotations
@@ -132,7 +133,17 @@ def _applied(
     later = (arrived > before["fetched_at_ms"]) | (
         (arrived == before["fetched_at_ms"]) & (fetch["fetch_offset"] > before["log_end_offset"])
     )
-    is_new = new_leader | ((epoch == before["leader_epoch"]) & later)
+    same_leader = ~new_leader & (epoch == before["leader_epoch"])
+    is_new = new_leader | (same_leader & later)
+    # Where the records of a fetch ended may be told later than the fetch.
+    told_end = fetch["leader_end_estimate_offset"]
+    completes = (
+        same_leader
+        & (arrived == before["fetched_at_ms"])
+        & (fetch["fetch_offset"] == before["log_end_offset"])
+        & (before["leader_end_estimate_offset"] == UNKNOWN)
+        & (told_end != UNKNOWN)
+    )
     # Another leader opens new books.
     books = Books.blank(len(at)).where(new_leader, Books(*(before[name] for name in _BOOKS)))
     # What a pending fetch would have changed is a thought: an estimate will do.
@@ -164,6 +175,7 @@ def _applied(
     columns = {field.name: getattr(table, field.name).copy() for field in fields(Fetches)}
     for name, value in values.items():
         columns[name][at[is_new]] = value[is_new]
+    columns["leader_end_estimate_offset"][at[completes]] = told_end[completes]
     held_spans = held_spans.copy()
     held_spans[at] = np.where(is_new & slower, fetch["spans"], held_spans[at])
-    return Fetches(**columns), bool(is_new.any()), held_spans
+    return Fetches(**columns), bool((is_new | completes).any()), held_spans

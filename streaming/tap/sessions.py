@@ -151,10 +151,15 @@ class Sessions:
             yield from _all_of(session, only_moved=not idle)
 
     def rest(self) -> Iterator[Row]:
-        """All that has not been told yet."""
+        """All that has not been told yet.
+
+        A fetch with records is told again once the next one shows where they ended: a leader that
+        stands still is quiet, and what its followers had by then decides who is to blame.
+        """
         for session in self._sessions.values():
             for state in session.places.values():
-                yield from _with_records(state)
+                if state.answered is not None:
+                    yield state.answered
             yield from _all_of(session)
 
     def _session(
@@ -229,7 +234,7 @@ def _answered(session: _Session, response: FetchResponse, *, waited: bool) -> It
                     state.answered, state.had_room = row, size <= session.last.room_bytes
 
 
-def _with_records(state: _State, next_offset: int = UNKNOWN) -> Iterator[Row]:
+def _with_records(state: _State, next_offset: int) -> Iterator[Row]:
     """The fetch with records that waits to be told of, once it shows where they ended."""
     if state.answered is not None:
         ended = next_offset if state.had_room else UNKNOWN

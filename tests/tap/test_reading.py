@@ -126,6 +126,12 @@ class TestFetchSessions:
         told = reading(failed, refused, fetch(T0_MS + 9_100, waited_ms=9.6))
         assert [(r.error_code, r.leader_end_offset) for r in told.fetches] == [(6, UNKNOWN)]
 
+    def test_what_a_quiet_leader_answered_is_told_again_once_its_end_shows(self):
+        made = reading(opening(T0_MS, {0: 40}, gets={0: {"recordsSizeInBytes": 69}}))
+        made.take(fetch(T0_MS + 9_000, {0: 41}, waited_ms=9.6))
+        ends = [(r.fetch_offset, r.leader_end_estimate_offset) for r in made.fetches]
+        assert ends[:2] == [(40, UNKNOWN), (40, 41)]
+
     def test_missing_lines_end_all_sessions(self):
         made = Reading(1, UTC_ZONE)
         made.take(opening(T0_MS, {0: 40}))

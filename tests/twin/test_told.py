@@ -1,5 +1,6 @@
 """What logs of brokers tell of ISRs, and of followers that ask where the tier ends."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -121,6 +122,17 @@ class TestShrinksNoPollSaw:
             fleet = step(fleet, [fetches_frame([earlier, pending])], NOW_MS)[0]
             assert fleet.shrinks.kept_by_solution_1.tolist() == [kept]
             assert fleet.fetches.caught_up_at_ms.tolist() == [0], "and proves nothing"
+
+    def test_where_a_fetch_ended_may_be_told_after_it(self):
+        """As by a tap that heard nothing from a leader for a while."""
+        earlier = Fetch(LEFT_MS - 4_000, leader_end=UNKNOWN)
+        pending = Fetch(LEFT_MS - 3_900, 101, UNKNOWN, took_ms=4_000)
+        fleet = step(a_fleet(Partition()), [fetches_frame([earlier])], NOW_MS)[0]
+        fleet = told(fleet, Moved(LEFT_MS, end=100, leader_end=103))
+        ended = replace(earlier, estimate=101)
+        fleet = step(fleet, [fetches_frame([ended, pending])], NOW_MS)[0]
+        assert fleet.shrinks.kept_by_solution_1.tolist() == [1]
+        assert step(fleet, [fetches_frame([earlier, ended])], NOW_MS) == (fleet, [])
 
     def test_a_fetch_that_was_answered_before_it_would_not_have_kept_it(self):
         fleet = told(a_fleet(Partition()), Moved(LEFT_MS, end=100, leader_end=101))
