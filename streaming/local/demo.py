@@ -97,7 +97,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         signal.signal(number, lambda *_: stop.set())
     home = home.resolve()
     say = _Progress(began)
-    say("fetching the jars of Kafka and of Spark's connector (once)")
+    say("looking for the jars of Kafka and of Spark's connector (fetched once)")
     for conf in jars.CONFS:
         jars.ensure(conf)
     shutil.rmtree(home / "twin", ignore_errors=True)
@@ -236,14 +236,26 @@ def _show(
         if summary is None or brokers is None or risky is None:
             text = "the exporter does not answer; it is being started again\n"
         else:
-            text = draw(
-                summary, brokers["brokers"], risky, url, alerts, str(home), cluster.bootstrap
-            )
+            text = draw(summary, brokers["brokers"], risky, url, alerts, _typed(home),
+                        cluster.bootstrap, _typed(program()))  # fmt: skip
         print(f"\x1b[H\x1b[J{text}" if live else text, flush=True)
         pause = 1.0 if live else LINE_EVERY_S
         if seconds is not None:
             pause = max(min(pause, seconds - (time.monotonic() - began)), 0.05)
         stop.wait(pause)
+
+
+def program() -> Path:
+    """This program: by its name alone where the PATH leads to it."""
+    beside = Path(sys.executable).with_name("kafka-twin")
+    found = shutil.which("kafka-twin")
+    return Path("kafka-twin") if found and Path(found) == beside else beside
+
+
+def _typed(path: Path) -> str:
+    """The shortest that a person can type here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _get(url: str) -> Any:

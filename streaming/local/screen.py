@@ -11,9 +11,12 @@ _TITLES = ("in sync", "in sync,thin", "ELR", "last known", "unclean", "nobody")
 
 def draw(
     summary: Mapping[str, Any], brokers: Sequence[Mapping[str, Any]], risky: Mapping[str, Any],
-    url: str, alerts: str | None, home: str, bootstrap: str,
+    url: str, alerts: str | None, home: str, bootstrap: str, program: str,
 ) -> str:  # fmt: skip
-    """One screen: the cluster, what losing each broker does, partitions at risk, where to look."""
+    """One screen: the cluster, what losing each broker does, partitions at risk, where to look.
+
+    ``program`` and ``home`` are as a person types them in the folder where this runs.
+    """
     age = summary["age_seconds"]
     lines = [
         f"kafka-twin · cluster {summary['cluster']} · last observation "
@@ -27,7 +30,8 @@ def draw(
         f"thin leaders {summary['partitions_leader_thin']:>3}",
         "",
         "  If this broker went now, its partitions would be led by a replica that is",
-        "  (Kafka's rule; KIP-1303's in brackets where it differs)",
+        "  (Kafka's rule; KIP-1303's in brackets where it differs. thin: less log on its own disk",
+        "  than the threshold; ELR: left the ISR, but has every committed record)",
         "  broker rack  state    leads "
         + "".join(f"{t:>14}" for t in _TITLES)
         + "  under min ISR then",
@@ -45,7 +49,7 @@ def draw(
         *([f"  alerts  {alerts}/alerts"] if alerts else []),
         f"  kafka   {bootstrap}",
         f"  logs    {home}/twin/logs",
-        f"  try     kafka-twin cluster kill 3 --home {home}      (start it again: start)",
+        f"  try     {program} cluster kill 3 --home {home}      (start it again: start)",
         "          Ctrl-C stops everything.",
     ]
     return "\n".join(lines) + "\n"
