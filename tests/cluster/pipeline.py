@@ -141,21 +141,13 @@ class Pipeline:
 
     def tells_of(self, at_s: float) -> bool:
         """What is served was observed since, in every shard."""
-        metrics = self.metrics()
-        return metrics.value("up") == 1 and time.time() - metrics.age_s > at_s
+        return self.metrics().tell_of(at_s)
 
     # What they serve
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body; 0 while nothing answers."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
+        return answer_of(f"http://127.0.0.1:{self.port}{path}")
 
     def metrics(self) -> Metrics:
         """Everything on /metrics; empty while nothing answers."""
@@ -176,6 +168,18 @@ class Pipeline:
                 if reader.caught_up():
                     return told
                 assert time.monotonic() < deadline
+
+
+def answer_of(url: str) -> tuple[int, str]:
+    """Status and body; 0 while nothing answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
 
 
 class Metrics:
@@ -216,6 +220,10 @@ class Metrics:
     def is_live(self) -> bool:
         """Complete, and observed within the last few cycles."""
         return self.value("up") == 1 and self.age_s < LIVE_S
+
+    def tell_of(self, at_s: float) -> bool:
+        """What is served was observed since, in every shard."""
+        return self.value("up") == 1 and time.time() - self.age_s > at_s
 
     @property
     def age_s(self) -> float:

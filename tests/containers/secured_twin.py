@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack
+from http import HTTPStatus
 from typing import Any, Final
 
 from docker.models.containers import Container
@@ -15,7 +14,7 @@ from testcontainers.core.container import DockerContainer
 
 from streaming.config import Config, load
 from streaming.local.processes import free_base_port
-from tests.cluster.pipeline import Metrics
+from tests.cluster.pipeline import Metrics, answer_of
 from tests.containers.secured import INTERNAL, SECRETS, Secured, readable
 
 COMMANDS: Final = {"collector": "collect", "query": "stream", "exporter": "export"}
@@ -122,13 +121,8 @@ class Programs:
 
     def served(self) -> str:
         """The text of /metrics; empty while nothing answers."""
-        try:
-            url = f"http://127.0.0.1:{self._port}/metrics"
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                text: bytes = answer.read()
-                return text.decode()
-        except (urllib.error.URLError, OSError):
-            return ""
+        status, text = answer_of(f"http://127.0.0.1:{self._port}/metrics")
+        return text if status == HTTPStatus.OK else ""
 
     def metrics(self) -> Metrics:
         """What is served."""
@@ -136,8 +130,7 @@ class Programs:
 
     def tells_of(self, at_s: float) -> bool:
         """What is served was observed since, in every shard."""
-        metrics = self.metrics()
-        return metrics.value("up") == 1 and time.time() - metrics.age_s > at_s
+        return self.metrics().tell_of(at_s)
 
     def __enter__(self) -> Programs:
         return self

@@ -11,9 +11,8 @@ import os
 import ssl
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +26,7 @@ from streaming.local.cluster import NodeStatus
 from streaming.local.processes import free_base_port
 from streaming.local.prometheus import hurried
 from tests.cluster.asking import until
-from tests.cluster.pipeline import Metrics
+from tests.cluster.pipeline import Metrics, answer_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PROJECT: Final = "kafka-twin-test"
@@ -158,12 +157,8 @@ class Stack:
 
     def get(self, url: str) -> str:
         """The body, empty while nothing answers."""
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                body: bytes = answer.read()
-                return body.decode()
-        except (urllib.error.URLError, OSError):
-            return ""
+        status, body = answer_of(url)
+        return body if status == HTTPStatus.OK else ""
 
     def metrics(self) -> Metrics:
         """Everything on /metrics; empty while nothing answers."""
@@ -176,8 +171,7 @@ class Stack:
 
     def tells_of(self, at_s: float) -> bool:
         """What is served was observed since, in every shard."""
-        metrics = self.metrics()
-        return metrics.value("up") == 1 and time.time() - metrics.age_s > at_s
+        return self.metrics().tell_of(at_s)
 
     def events(self) -> list[dict[str, Any]]:
         """Every event once; those told again under one id must say the same."""

@@ -1,0 +1,123 @@
+"""A twin for figures: simulated observations, real brokers, and what the processes of Spark use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streaming import bus
+from streaming.config import Bus, Cluster, Config, Query
+from streaming.local.cluster import LocalCluster, free_base_port
+from twin.frames import decode, encode_parts
+from twin.simulate import Shape, SimulatedShard
+
+START_MS = 1_800_000_000_000
+REPLICATION = 3
+BUS_PARTITIONS = 4
+_DEADLINE_S = 600
+
+
+class Usage(NamedTuple):
+    """Of this process, the JVM and the Python workers below it."""
+
+    memory_bytes: int  # resident
+    cpu_s: float  # since each began
+
+
+@contextlib.contextmanager
+def brokers(bootstrap: str | None, home: Path) -> Iterator[str]:
+    """The bootstrap of one broker for as long as the block, or of those that are there."""
+    if bootstrap:
+        yield bootstrap
+        return
+    with LocalCluster(
+        home / "cluster", nodes=1, base_port=free_base_port(), heap="1g",
+        java_opts=["-XX:TieredStopAtLevel=4"],
+    ) as cluster:  # fmt: skip
+        yield cluster.bootstrap
+
+
+def configured(bootstrap: str, checkpoint: Path, shards: int, **query: Any) -> Config:
+    """A configuration with a bus and a checkpoint of its own."""
+    return Config(
+        cluster=Cluster(name="sim", bootstrap=bootstrap),
+        bus=Bus(prefix=f"bench-{time.time_ns()}", shards=shards, partitions=BUS_PARTITIONS,
+                replication_factor=1),
+        query=Query(checkpoint=str(checkpoint), trigger_ms=100, **query),
+    )  # fmt: skip
+
+
+class Simulated:
+    """A cluster of about so many replicas, observed again and again."""
+
+    def __init__(self, replicas: int, shards: int) -> None:
+        partitions = replicas // REPLICATION // shards
+        shape = Shape(topics=10, partitions=partitions // 10, replication=REPLICATION, brokers=200)
+        self.replicas = shards * shape.topics * shape.partitions * REPLICATION
+        self._shards = [SimulatedShard(shape, 1, "sim", i, shards) for i in range(shards)]
+
+    def encoded(self, at_ms: int) -> list[tuple[int, bytes]]:
+        """Shard and message of all that one cycle observes."""
+        messages = []
+        for shard in self._shards:
+            shard.traffic(5_000)
+            for frame in shard.observe(at_ms):
+                messages += [(shard.shard, part) for part in encode_parts(frame)]
+        return messages
+
+
+def send(config: Config, sender: bus.Sender, messages: Sequence[tuple[int, bytes]]) -> None:
+    """One cycle's messages, and wait until the bus has them."""
+    topic = bus.topics(config).observations
+    for shard, message in messages:
+        sender.send(topic, bus.key("sim", shard), message)
+    sender.flush(60_000)
+
+
+def until_told(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage:
+    """Until every shard's snapshot of that time was read; the most memory seen meanwhile."""
+    seen: dict[int, set[int]] = {}
+    whole: set[int] = set()
+    deadline = time.monotonic() + _DEADLINE_S
+    most, looked_at = 0, 0.0
+    while len(whole) < shards:
+        if not query.isActive or time.monotonic() > deadline:
+            raise SystemExit(f"the query did not answer: {query.exception()}")
+        if time.monotonic() - looked_at > 1:
+            most, looked_at = max(most, usage().memory_bytes), time.monotonic()
+        for record in reader.poll(100):
+            stamp = decode(record.value or b"")[0].stamp
+            if stamp.observed_at_ms == at_ms:
+                parts = seen.setdefault(stamp.shard, set())
+                parts.add(stamp.part)
+                if len(parts) == stamp.parts:
+                    whole.add(stamp.shard)
+    now = usage()
+    return now._replace(memory_bytes=max(most, now.memory_bytes))
+
+
+def usage() -> Usage:
+    """What this process and those below it use; brokers have a session of their own."""
+    page, tick = resource.getpagesize(), os.sysconf("SC_CLK_TCK")
+    told: dict[int, tuple[int, int, Usage]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            ticks = sum(int(f) for f in fields[11:15])  # children that have ended are in it
+            used = Usage(int(fields[21]) * page, ticks / tick)
+            told[int(entry.name)] = int(fields[1]), int(fields[3]), used
+    mine, session = {os.getpid()}, os.getsid(0)
+    for _ in range(8):
+        mine |= {p for p, (parent, of, _) in told.items() if parent in mine and of == session}
+    uses = [told[pid][2] for pid in mine]
+    return Usage(sum(u.memory_bytes for u in uses), sum(u.cpu_s for u in uses))
+
+
+def bytes_on_disk(home: Path, topic: str) -> int:
+    """What a topic of the brokers in a home takes, without indices."""
+    return sum(log.stat().st_size for log in home.glob(f"cluster/node*/data/{topic}-*/*.log"))

@@ -1,0 +1,202 @@
+"""What collector, exporter, query and bus need at growing sizes: the table of docs/deploy.md.
+
+The collector asks brokers that remember their answers, in another process; the exporter serves
+simulated shards. Each runs in a process of its own, so that its memory is its own. The query and
+the bus are those of ``end_to_end``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from streaming.collector.brokers import Brokers
+from streaming.collector.columns import use_little_memory
+from streaming.collector.cycle import Collector
+from streaming.collector.observation import Messages
+from streaming.config import Cluster, Config, Exporter
+from streaming.config import Collector as CollectorSection
+from streaming.exporter.metrics import Renderer
+from streaming.exporter.view import View
+from tests.bench import backlog, end_to_end, figure
+from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition, Topic, World
+from twin import fleet as fleets
+from twin.simulate import Shape, SimulatedShard
+from twin.step import step
+from twin.tables import NO_BROKER
+
+REPLICAS = (9_000, 90_000, 300_000)
+LARGEST = 1_000_000
+REPLICATION = 3
+NODES = range(1, 13)
+PARTITIONS_A_TOPIC = 100
+SHARDS = 16
+TOPIC_FROM = 1_000_000
+"""From so many replicas on the exporter serves topics, as docs/deploy.md advises."""
+
+CYCLES = 5
+DEADLINE_MS = 60_000
+START_MS = 1_800_000_000_000
+
+
+class _Remembering(FakeBroker):
+    """Answers the same question with the same bytes: making them anew takes longer than asking."""
+
+    def __init__(self, node: int, world: World, cluster: FakeCluster) -> None:
+        self.known: dict[bytes, bytes] = {}
+        self.asked_bytes = self.told_bytes = 0
+        super().__init__(node, world, cluster)
+
+    def _answer(self, frame: bytes) -> bytes | None:
+        question = frame[:4] + frame[8:]  # all but the correlation id
+        if question not in self.known:
+            self.known[question] = super()._answer(frame) or b""
+            self.asked.clear()
+        answer = self.known[question]
+        self.asked_bytes += len(frame)
+        self.told_bytes += len(answer)
+        return answer[:4] + frame[4:8] + answer[8:]
+
+
+def main(arguments: list[str]) -> None:
+    """Every part at every size, or one part of one size."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="a million replicas as well")
+    parser.add_argument("--collector", type=int, metavar="REPLICAS", help="only this, once")
+    parser.add_argument("--exporter", type=Path, metavar="FOLDER", help="of snapshots; only this")
+    parser.add_argument("--granularity", default="partition")
+    chosen = parser.parse_args(arguments)
+    if chosen.collector:
+        _collector(chosen.collector)
+    elif chosen.exporter:
+        _exporter(chosen.exporter, chosen.granularity)
+    else:
+        sizes = [*REPLICAS, LARGEST] if chosen.full else REPLICAS
+        for replicas in sizes:
+            _alone("--collector", str(replicas))
+        for replicas in sizes:
+            _exporter_of(replicas)
+        end_to_end.main(["--sizes", *map(str, sizes)])
+        backlog.main()
+
+
+def _alone(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "tests.bench.sizes", *arguments], check=True)
+
+
+def _collector(replicas: int) -> None:
+    """Processor time, memory and traffic of a cycle, up to the messages that would be sent."""
+    use_little_memory()  # as ``run`` does
+    here, there = multiprocessing.Pipe()
+    spawned = multiprocessing.get_context("spawn")
+    fakes = spawned.Process(target=_brokers, args=(there, replicas))
+    fakes.start()
+    try:
+        bootstrap = here.recv()
+        config = Config(
+            cluster=Cluster(name="sim", bootstrap=bootstrap),
+            collector=CollectorSection(deadline_ms=DEADLINE_MS),
+        )
+        with Brokers(bootstrap, {}, DEADLINE_MS) as brokers:
+            collector, messages = Collector(config, brokers), Messages()
+            cpu, moved = [], []
+            for _ in range(CYCLES):
+                here.send(True)
+                began_bytes, began = here.recv(), time.process_time()
+                observation = collector.observe()
+                assert observation is not None
+                assert collector.causes == {}, collector.causes
+                sent = sum(len(message) for _, message in messages.of(observation))
+                cpu.append(time.process_time() - began)
+                here.send(True)
+                moved.append([b - a for a, b in zip(began_bytes, here.recv(), strict=True)])
+    finally:
+        here.send(False)
+        fakes.join()
+    about = {"replicas": replicas}
+    figure("collector_cycle_cpu_seconds", statistics.median(cpu[1:]), "s", **about)
+    figure("collector_peak_memory_bytes", _peak_bytes(), "B", **about)
+    figure("collector_to_brokers_bytes", moved[-1][0], "B", **about)
+    figure("collector_from_brokers_bytes", moved[-1][1], "B", **about)
+    figure("collector_messages_bytes", sent, "B", **about)
+
+
+def _brokers(pipe: Connection, replicas: int) -> None:
+    """Brokers for as long as somebody asks how many bytes they took and gave."""
+    cluster = FakeCluster(_world(replicas // REPLICATION), ())
+    fakes = [_Remembering(node, cluster.world, cluster) for node in NODES]
+    cluster.brokers |= {fake.node: fake for fake in fakes}
+    pipe.send(cluster.bootstrap)
+    while pipe.recv():
+        pipe.send([sum(f.asked_bytes for f in fakes), sum(f.told_bytes for f in fakes)])
+    cluster.stop()
+
+
+def _world(partitions: int) -> World:
+    topics = {}
+    for first in range(0, partitions, PARTITIONS_A_TOPIC):
+        held = {}
+        for number in range(min(PARTITIONS_A_TOPIC, partitions - first)):
+            seat = first + number
+            replicas = [NODES[(seat + nth) % len(NODES)] for nth in range(REPLICATION)]
+            log = Log(log_end=seat * 1_000, size=seat * 1_000_000, first_ms=START_MS)
+            held[number] = Partition(replicas, logs=dict.fromkeys(replicas, log))
+        topics[f"some.quite.usual-topic-name-{first}"] = Topic(held)
+    return World(topics, {node: f"az-{node % 3}" for node in NODES})
+
+
+def _exporter_of(replicas: int) -> None:
+    """Snapshots of simulated shards, for an exporter in a process of its own."""
+    partitions = max(1, replicas // REPLICATION // SHARDS // 10)
+    shape = Shape(topics=10, partitions=partitions, replication=REPLICATION, brokers=len(NODES))
+    with tempfile.TemporaryDirectory(prefix="kafka-twin-bench-") as home:
+        for number in range(SHARDS):
+            shard = SimulatedShard(shape, 1, "sim", number, SHARDS)
+            fleet = fleets.empty("sim", number, SHARDS)
+            for cycle, observed in enumerate(shard.run(CYCLES, START_MS)):
+                fleet, _ = step(fleet, observed, observed[0].stamp.observed_at_ms)
+                for part, message in enumerate(fleets.encode_parts(fleet)):
+                    (Path(home) / f"{cycle}-{number:03d}-{part:03d}").write_bytes(message)
+        granularity = "topic" if replicas >= TOPIC_FROM else "partition"
+        _alone("--exporter", home, "--granularity", granularity)
+
+
+def _exporter(folder: Path, granularity: str) -> None:
+    """Processor time of a cycle, from its snapshots to the text that is scraped, and memory."""
+    view = View("sim", SHARDS)
+    renderer = Renderer("sim", Exporter(granularity=granularity))  # type: ignore[arg-type]
+    cpu = []
+    for cycle in range(CYCLES):
+        began = time.process_time()
+        for file in sorted(folder.glob(f"{cycle}-*")):
+            _, shard, part = map(int, file.name.split("-"))
+            key = f"sim/{shard}" + (f"/{part}" if part else "")
+            view.take_snapshot(key.encode(), file.read_bytes())
+        picture = view.publish()
+        exposition = renderer.render(picture)
+        cpu.append(time.process_time() - began)
+    assert picture.known_shards == SHARDS
+    replicas = sum(int((piece.fleet.broker != NO_BROKER).sum()) for piece in picture.pieces)
+    about = {"replicas": replicas, "granularity": granularity}
+    figure("exporter_cycle_cpu_seconds", statistics.median(cpu[1:]), "s", **about)
+    figure("exporter_peak_memory_bytes", _peak_bytes(), "B", **about)
+    series = sum(not line.startswith(b"#") for b in exposition.blocks for line in b.splitlines())
+    figure(
+        "exporter_exposition_bytes", sum(map(len, exposition.blocks)), "B", series=series, **about
+    )
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
