@@ -137,7 +137,7 @@ def tail(ctx: click.Context, topic: str, start: str, limit: int | None) -> None:
 @click.pass_context
 def check(ctx: click.Context, principal: str | None) -> None:
     """Check configuration, connection and rights; say what goes without what is missing."""
-    from streaming.check import check as checked
+    from streaming.checks import check as checked
     from streaming.rights import commands
 
     if principal is not None:

@@ -14,7 +14,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from streaming import bus, bus_clients
 from streaming.bus import BusError, Reader, Record, Sender
-from streaming.check import check
+from streaming.checks import check
 from streaming.config import Bus, Cluster, Collector, Config
 from streaming.local.cluster import LocalCluster
 from streaming.tail import tail

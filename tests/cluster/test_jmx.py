@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming.check import check
+from streaming.checks import check
 from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector
 from streaming.collector.jmx import Metrics

@@ -22,7 +22,7 @@ from kafka.admin import (
 )
 
 from streaming import bus
-from streaming.check import check
+from streaming.checks import check
 from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector, run
 from streaming.config import Bus, Cluster, Config

@@ -16,7 +16,8 @@ import pytest
 from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.check import of_bus, of_cluster
+from streaming.checks.bus import of_bus
+from streaming.checks.cluster import of_cluster
 from streaming.config import Bus, Cluster, Collector, Config
 from streaming.rights import Right, rights
 from tests.cluster.asking import until

@@ -1,0 +1,68 @@
+"""The bus topics: there, of the right number of shards, written to and read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from streaming import bus
+from streaming.bus import BusError, Reader, Sender
+from streaming.bus_clients import failed
+from streaming.checks.cluster_rights import may_not
+from streaming.checks.finding import Finding, missing
+from streaming.config import Config, ConfigError
+from streaming.rights import Right, right_for, rights
+
+_PROBE_KEY: Final = b"kafka-twin check"
+_NO_TALK: Final = "the programs cannot talk to each other"
+_POLL_MS: Final = 200
+
+
+def of_bus(config: Config) -> Iterator[Finding]:
+    """What is there, and what the programs may not do with it."""
+    name = bus.topics(config)
+    try:
+        bus.ensure_topics(config)
+        yield Finding(f"bus topics {', '.join(name)}")
+        lacking = _missing_on(config)
+        for right in lacking:
+            yield missing(right, essential=True)
+        readable = [t for t in name if not _lacks(lacking, "READ", t)]
+        if {name.observations, name.snapshots} <= set(readable):
+            bus.check_shards(config)
+            yield Finding(f"bus.shards = {config.bus.shards}")
+        if not _lacks(lacking, "WRITE", name.snapshots):
+            with Sender(config) as sender:
+                sender.send(name.snapshots, _PROBE_KEY, None)
+                sender.flush(config.collector.deadline_ms)
+            if not any(right.operation == "WRITE" for right in lacking):
+                yield Finding("bus topics can be written to")
+        for topic in readable:
+            with Reader(config, [topic], 1) as reader:
+                reader.poll(_POLL_MS)
+        if len(readable) == len(list(name)):
+            yield Finding("bus topics can be read from")
+    except (BusError, ConfigError) as error:
+        if isinstance(error, BusError) and error.may_not_create:
+            yield missing(right_for(config, "bus topics"), f": {error}", essential=True)
+        else:
+            yield Finding(str(error), _NO_TALK, essential=True)
+
+
+def _missing_on(config: Config) -> list[Right]:
+    """The rights on bus topics that Kafka says are missing: to write is to leave something."""
+    try:
+        with KafkaAdminClient(**bus.settings(config)) as admin:
+            told = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
+    except (KafkaError, OSError, ValueError) as error:
+        raise failed(config, error) from None
+    return [
+        r for r in rights(config) if r.at == "bus" and r.name in told and may_not(r, told[r.name])
+    ]
+
+
+def _lacks(lacking: Iterable[Right], operation: str, topic: str) -> bool:
+    return any((r.operation, r.name) == (operation, topic) for r in lacking)

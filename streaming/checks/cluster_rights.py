@@ -1,0 +1,119 @@
+"""The rights on the watched cluster, one line each.
+
+Most show in an observation: what is refused is missing, what is complete is there. Of the others
+Kafka is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from uuid import uuid4
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from streaming import clients
+from streaming.checks.finding import Finding, missing, there
+from streaming.collector.topics import Topics
+from streaming.config import Config
+from streaming.query.remote_rights import why_not_readable
+from streaming.rights import WITHOUT, Right, rights
+
+NOT_ALLOWED: Final = "AuthorizationFailed"
+"""In the name of each of Kafka's errors that says so."""
+
+_MOST_NAMES: Final = 5
+
+
+def of_rights(config: Config, has_topics: bool, causes: Mapping[str, str]) -> Iterator[Finding]:
+    """One line a right: as an observation found it, or as Kafka says where none would show.
+
+    Args:
+        config: says what the twin wants to do.
+        has_topics: whether there is a topic of which could be asked.
+        causes: what the observation went without, and why.
+    """
+    incomplete = {wanted_by(cause) for cause in causes}
+    refused = {wanted_by(cause) for cause, why in causes.items() if NOT_ALLOWED in why}
+    arguments = clients.arguments(config.cluster.bootstrap, config.cluster.client, "cluster")
+    try:
+        with KafkaAdminClient(**arguments) as admin:
+            for right in rights(config):
+                if right.at == "bus":
+                    continue
+                asks = (ask for want, ask in _ASKS.items() if want in right.wants)
+                if found := next(asks, _nothing)(config, right, admin):
+                    yield found
+                elif right.of_any_topic and not has_topics:
+                    yield missing(right, ": not known, there is no topic to ask of")
+                elif refused & set(right.wants):
+                    yield missing(right)
+                elif not incomplete & set(right.wants):
+                    yield there(right)
+    except (KafkaError, OSError, ValueError) as error:
+        yield Finding(f"rights: {clients.one_line(error)}", "saying which are missing")
+
+
+def wanted_by(cause: str) -> str:
+    """What the twin wanted to do, by the beginning of a collector's cause."""
+    return max((want for want in WITHOUT if cause.startswith(want)), key=len, default="")
+
+
+def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
+    """Kafka says so; before 2.3 it says nothing."""
+    allowed: Any = topic.get("authorized_operations")
+    return topic["error_code"] == clients.TOPIC_NOT_ALLOWED or (
+        bool(allowed) and right.operation not in allowed
+    )
+
+
+def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> Finding | None:
+    """The observation tells."""
+    return None
+
+
+def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
+    """A topic that nobody has named may not be described: others may be there, unseen."""
+    [told] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
+    return missing(right) if told["error_code"] == clients.TOPIC_NOT_ALLOWED else None
+
+
+def _request_logs(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
+    """Asked, not tried: to try is to alter."""
+    allowed: Any = admin.describe_cluster().get("authorized_operations")
+    if not allowed:  # Kafka says nothing to those who may not describe the cluster
+        return missing(right, ": not known without DESCRIBE on the cluster")
+    return there(right) if right.operation in allowed else missing(right)
+
+
+def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
+    """All topics at once; an observation reads some at a time."""
+    if not config.collector.timestamps:
+        return Finding("collector.timestamps is off", right.without)
+    wanted = Topics(config, "check").wanted
+    watched = [t for t in admin.describe_topics() if not t["error_code"] and wanted(t["name"])]
+    if not watched:
+        return None
+    apart = {other.name for other in rights(config)}  # these have lines of their own
+    denied = sorted(t["name"] for t in watched if may_not(right, t) and t["name"] not in apart)
+    if not denied:
+        return there(right)
+    some = ", ".join(denied[:_MOST_NAMES]) + (", ..." if len(denied) > _MOST_NAMES else "")
+    return missing(right, f" ({len(denied)} of {len(watched)}: {some})")
+
+
+def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+    """Kafka's own topic of remote segments, which the query reads."""
+    if not config.query.remote_log_metadata:
+        return Finding("query.remote_log_metadata is off", right.without)
+    return missing(right) if why_not_readable(config) else there(right)
+
+
+_ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | None]]] = {
+    "topics": _topics,
+    "request logs": _request_logs,
+    "local start timestamps": _timestamps,
+    "remote segments": _remote_segments,
+}
+"""How Kafka is asked of a right, by what it is wanted for."""
