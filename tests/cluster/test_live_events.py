@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 
 from streaming.local.cluster import LocalCluster, free_base_port
 from streaming.supervise import Child
+from streaming.tap.switch import LOOK_EVERY_S, ON, level
 from tests.cluster import asking
 from tests.cluster.asking import until
 from tests.cluster.conftest import running
@@ -80,13 +81,20 @@ def programs(brokers: LocalCluster, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def twin(programs: Pipeline) -> Iterator[Pipeline]:
     until(lambda: programs.metrics().is_live, STARTS_WITHIN_S, "the twin is not live")
-    until(lambda: "request log switched on" in programs.log("tap"), 30, "the tap is not on")
+    # A broker that the test before has restarted is switched on again within LOOK_EVERY_S.
+    until(lambda: all_tell(programs.cluster), 2 * LOOK_EVERY_S, "a request log is not on")
     yield programs
     for node in programs.cluster.status():
         if node.state == "paused":
             programs.cluster.resume(node.id)
     programs.cluster.start()
     asking.whole(programs.cluster)
+
+
+def all_tell(cluster: LocalCluster) -> bool:
+    """The request log of every broker is on."""
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin:
+        return all(level(admin, node) == ON for node in cluster.layout.ids)
 
 
 def _producer(cluster: LocalCluster) -> KafkaProducer:
