@@ -172,7 +172,7 @@ def test_it_plays_while_other_tests_run(demo: Played):
 
 @pytest.mark.parametrize("script", PLAYED)
 def test_every_incident_came_true(played: Played, script: str):
-    assert played.said(f"script {script} came true"), played.printed[-20:]
+    assert played.said(f"script {script} came true"), "\n".join(played.printed[-20:])
 
 
 @pytest.mark.parametrize("script", PLAYED)
@@ -184,7 +184,7 @@ def test_its_alert_fired(played: Played, script: str):
 
 def test_every_alert_was_resolved_and_the_demo_ended_by_itself(ended: Played):
     for alert in ALERT_OF.values():
-        assert ended.said(f"{alert} is resolved"), ended.printed[-20:]
+        assert ended.said(f"{alert} is resolved"), "\n".join(ended.printed[-20:])
     assert ended.code == 0
 
 
