@@ -35,7 +35,7 @@ from tests.bench.deployment import (
 from tests.bench.per_key import INPUT, OUTPUT, PartitionProcessor, as_rows
 from twin.simulate import Shape, SimulatedShard
 
-CYCLES = 4
+CYCLES = 6
 PER_KEY_PARTITIONS = 4_000
 
 
@@ -44,7 +44,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="2.8 million replicas as well")
     parser.add_argument("--bootstrap", help="brokers to use instead of a cluster of its own")
-    parser.add_argument("--sizes", type=int, nargs="*", help="replicas, instead of the usual sizes")
+    parser.add_argument("--sizes", type=int, nargs="*", help="replicas, and nothing to compare")
+    parser.add_argument("--cycles", type=int, default=CYCLES)
     chosen = parser.parse_args(arguments)
     sizes = chosen.sizes or [300_000, 1_000_000, *([2_800_000] if chosen.full else [])]
     with (
@@ -52,9 +53,10 @@ def main(arguments: list[str] | None = None) -> None:
         brokers(chosen.bootstrap, Path(folder)) as bootstrap,
     ):
         home = Path(folder)
-        rates = [_twin(bootstrap, home, size) for size in sizes]
-        rate = _per_key(_config(bootstrap, home / "per-key", shards=1))
-        figure("end_to_end_ratio_to_one_key_per_partition", rates[0] / rate, "x")
+        rates = [_twin(bootstrap, home, size, chosen.cycles) for size in sizes]
+        if not chosen.sizes:
+            rate = _per_key(_config(bootstrap, home / "per-key", shards=1))
+            figure("end_to_end_ratio_to_one_key_per_partition", rates[0] / rate, "x")
 
 
 def _config(bootstrap: str, checkpoint: Path, shards: int) -> Config:
@@ -63,7 +65,7 @@ def _config(bootstrap: str, checkpoint: Path, shards: int) -> Config:
     )
 
 
-def _twin(bootstrap: str, home: Path, replicas: int) -> float:
+def _twin(bootstrap: str, home: Path, replicas: int, cycles: int) -> float:
     shards = max(16, replicas // 40_000)
     checkpoint = home / f"checkpoint-{replicas}"
     config = _config(bootstrap, checkpoint, shards)
@@ -78,7 +80,7 @@ def _twin(bootstrap: str, home: Path, replicas: int) -> float:
             bus.Sender(config, buffer_bytes=1 << 30) as sender,
             bus.Reader(config, [names.snapshots], "end") as reader,
         ):
-            for cycle in range(CYCLES):
+            for cycle in range(cycles):
                 at_ms = START_MS + cycle * 5_000
                 messages = simulated.encoded(at_ms)
                 began, before = time.monotonic(), usage()
@@ -89,20 +91,21 @@ def _twin(bootstrap: str, home: Path, replicas: int) -> float:
     finally:
         query.stop()
         spark.stop()
-    size = sum(f.stat().st_size for f in checkpoint.rglob("*.zip"))
-    median = statistics.median(seconds[1:])
+    size = sum(f.stat().st_size for f in checkpoint.rglob("*") if f.is_file())
+    # A fresh JVM compiles as it goes: only the later half is as in the long run.
+    steady = slice(cycles // 2, None)
+    median = statistics.median(seconds[steady])
     about: dict[str, Any] = {"replicas": simulated.replicas, "shards": shards}
     figure("end_to_end_cycle_seconds", median, "s", **about)
     figure("end_to_end_replica_updates_per_second", simulated.replicas / median, "1/s", **about)
     # Sending and reading along are in it, which the collector and the exporter do elsewhere.
-    figure("end_to_end_cycle_cpu_seconds", statistics.median(cpu_s[1:]), "s", **about)
+    figure("end_to_end_cycle_cpu_seconds", statistics.median(cpu_s[steady]), "s", **about)
     figure("end_to_end_memory_bytes", used.memory_bytes, "B", **about)
-    if size:
-        figure("end_to_end_checkpoint_bytes", size, "B", **about)
+    figure("end_to_end_checkpoint_bytes", size, "B", **about)
     for topic in (names.observations, names.snapshots):
         if held := bytes_on_disk(home, topic):
             kind = topic.rpartition(".")[2]
-            figure("end_to_end_bus_bytes_a_cycle", held / CYCLES, "B", topic=kind, **about)
+            figure("end_to_end_bus_bytes_a_cycle", held / cycles, "B", topic=kind, **about)
     return simulated.replicas / median
 
 
@@ -163,7 +166,7 @@ def _per_key(config: Config) -> float:
         query.stop()
         spark.stop()
     replicas = PER_KEY_PARTITIONS * REPLICATION
-    rate = replicas / statistics.median(seconds[1:])
+    rate = replicas / statistics.median(seconds[CYCLES // 2 :])
     figure("one_key_per_partition_replica_updates_per_second", rate, "1/s", replicas=replicas)
     return rate
 
