@@ -37,7 +37,7 @@ lint: $(READY) ## Style, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY) ## Figures, one JSON line each (ARGS=--full for 2.8 million replicas)
+bench: $(READY) ## Figures, one JSON line each (ARGS=--full: 2.8 million replicas; --sizes: what is needed)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 docs: $(READY) ## Make docs/metrics.md, docs/tables.md, the Grafana dashboards and their manifests anew

@@ -102,10 +102,8 @@ def _twin(bootstrap: str, home: Path, replicas: int, cycles: int) -> float:
     figure("end_to_end_cycle_cpu_seconds", statistics.median(cpu_s[steady]), "s", **about)
     figure("end_to_end_memory_bytes", used.memory_bytes, "B", **about)
     figure("end_to_end_checkpoint_bytes", size, "B", **about)
-    for topic in (names.observations, names.snapshots):
-        if held := bytes_on_disk(home, topic):
-            kind = topic.rpartition(".")[2]
-            figure("end_to_end_bus_bytes_a_cycle", held / cycles, "B", topic=kind, **about)
+    if held := bytes_on_disk(home, names.observations):
+        figure("end_to_end_observations_bytes_a_cycle", held / cycles, "B", **about)
     return simulated.replicas / median
 
 

@@ -188,7 +188,8 @@ def _exporter(folder: Path, granularity: str) -> None:
         cpu.append(time.process_time() - began)
     assert picture.known_shards == SHARDS
     replicas = sum(int((piece.fleet.broker != NO_BROKER).sum()) for piece in picture.pieces)
-    about = {"replicas": replicas, "granularity": granularity}
+    at_risk = sum(int((piece.fleet.risks != 0).sum()) for piece in picture.pieces)
+    about = {"replicas": replicas, "granularity": granularity, "partitions_at_risk": at_risk}
     figure("exporter_cycle_cpu_seconds", statistics.median(cpu[1:]), "s", **about)
     figure("exporter_peak_memory_bytes", _peak_bytes(), "B", **about)
     series = sum(not line.startswith(b"#") for b in exposition.blocks for line in b.splitlines())
