@@ -19,7 +19,7 @@ from twin import frames, tables
 from twin.fleet import Fleet, to_arrow
 from twin.frames import Frame, FrameRefused, Stamp
 from twin.rows import rows_at
-from twin.rules.lineage import Epochs, References, Segment, assigned
+from twin.rules.lineage import Epochs, References, Segment, assigned, truncated_from_start
 from twin.rules.tiering import Finding, finding
 from twin.sparse import Lineage
 from twin.tables import UNKNOWN, SegmentState
@@ -75,11 +75,14 @@ def with_findings(fleet: Fleet, archive: Archive, changed: Iterable[Key]) -> Fle
     if not rows:
         return fleet
     end = fleet.of_leader(fleet.log_end_offset)
+    start = fleet.of_leader(fleet.log_start_offset)
     local = fleet.of_leader(fleet.local_log_start_offset)
     found = []
     for row in sorted(rows):
         tier = archive[rows[row]]
-        found.append(finding(tier.references, tier.epochs, int(end[row]), int(local[row])))
+        # A history is told when an epoch begins; the log's start moves on meanwhile.
+        epochs = truncated_from_start(tier.epochs, int(start[row]))
+        found.append(finding(tier.references, epochs, int(end[row]), int(local[row])))
     columns: dict[str, Any] = {
         f.name: np.array([getattr(one, f.name) for one in found], np.int64) for f in fields(Finding)
     }

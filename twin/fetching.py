@@ -15,13 +15,10 @@ import numpy as np
 from twin.fleet import Array, Fleet, to_numpy
 from twin.frames import Frame, FrameRefused
 from twin.rows import rows_of
-from twin.rules.books import Books, fetched
+from twin.rules.books import LATELY_MS, Books, fetched, fetched_by_solution_1
 from twin.sparse import Fetches
 from twin.tables import UNKNOWN
 from twin.told import with_books
-
-SLOW_KEPT_MS: Final = 60_000
-"""The slowest fetch of a follower is remembered this long: an ISR that shrank is seen later."""
 
 _TIME_BITS: Final = 42
 """Of a time in ms, until the year 2109; two million followers of a shard fit above them."""
@@ -87,7 +84,7 @@ def _table(known: Fetches, follower: Array) -> Fetches:
         field.name: np.full(len(follower), UNKNOWN, getattr(known, field.name).dtype)
         for field in fields(Fetches)
     }
-    for name in ("fetched_at_ms", "caught_up_at_ms"):
+    for name in ("fetched_at_ms", "caught_up_at_ms", "caught_up_solution_1_at_ms"):
         columns[name][:] = 0
     _, here, there = np.intersect1d(follower, _key(known), return_indices=True)
     for name in columns:
@@ -124,58 +121,76 @@ def _applied(
     its follower was thrown out (``held_spans``: the remembered one is of that kind).
     """
     before = {field.name: getattr(table, field.name)[at] for field in fields(Fetches)}
-    epoch = fetch["leader_epoch"]
-    new_leader = (epoch > before["leader_epoch"]) | (
-        (epoch == before["leader_epoch"]) & (fetch["leader"] != before["leader"])
-    )
-    # A busy follower fetches more than once in a millisecond; its offset tells which came later.
-    arrived = fetch["arrived_at_ms"]
-    later = (arrived > before["fetched_at_ms"]) | (
-        (arrived == before["fetched_at_ms"]) & (fetch["fetch_offset"] > before["log_end_offset"])
-    )
-    same_leader = ~new_leader & (epoch == before["leader_epoch"])
-    is_new = new_leader | (same_leader & later)
-    # Where the records of a fetch ended may be told later than the fetch.
-    told_end = fetch["leader_end_estimate_offset"]
-    completes = (
-        same_leader
-        & (arrived == before["fetched_at_ms"])
-        & (fetch["fetch_offset"] == before["log_end_offset"])
-        & (before["leader_end_estimate_offset"] == UNKNOWN)
-        & (told_end != UNKNOWN)
-    )
-    # Another leader opens new books.
-    books = Books.blank(len(at)).where(new_leader, Books(*(before[name] for name in _BOOKS)))
+    new_leader, is_new, completes = _news(before, fetch)
     # What a pending fetch would have changed is a thought: an estimate will do.
     estimate = np.where(new_leader, UNKNOWN, before["leader_end_estimate_offset"])
     known = estimate != UNKNOWN
     kept = known & (fetch["fetch_offset"] >= estimate)
-    after = fetched(
-        books,
-        fetch["fetch_offset"],
-        fetch["log_start_offset"],
-        fetch["arrived_at_ms"],
-        fetch["leader_end_offset"],
-    )
+    values = _books_after(before, new_leader, fetch)
     took = fetch["completed_at_ms"] - fetch["arrived_at_ms"]
     slow_took = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
-    forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > SLOW_KEPT_MS
+    forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > LATELY_MS
     slower = new_leader | forgotten | (took >= slow_took)
     slower = fetch["spans"] | (slower & ~held_spans[at]) | new_leader
     slowest = {
         "slow_arrived_at_ms": fetch["arrived_at_ms"],
         "slow_completed_at_ms": fetch["completed_at_ms"],
-        "slow_caught_up_at_ms": after.caught_up_at_ms,
+        "slow_caught_up_at_ms": values["caught_up_at_ms"],
         "slow_kept": np.where(known, kept, UNKNOWN),
     }
-    values = {name: getattr(after, name) for name in _BOOKS}
-    values |= {name: fetch[name] for name in ("leader", "leader_end_estimate_offset")}
-    values |= {"leader_epoch": epoch}
+    names = ("leader", "leader_epoch", "leader_end_estimate_offset")
+    values |= {name: fetch[name] for name in names}
     values |= {name: np.where(slower, new, before[name]) for name, new in slowest.items()}
     columns = {field.name: getattr(table, field.name).copy() for field in fields(Fetches)}
     for name, value in values.items():
         columns[name][at[is_new]] = value[is_new]
+    told_end = fetch["leader_end_estimate_offset"]
     columns["leader_end_estimate_offset"][at[completes]] = told_end[completes]
     held_spans = held_spans.copy()
     held_spans[at] = np.where(is_new & slower, fetch["spans"], held_spans[at])
     return Fetches(**columns), bool((is_new | completes).any()), held_spans
+
+
+def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Array, Array, Array]:
+    """[N] the fetch is of a new leader; is news at all; or says of the last one where it ended."""
+    epoch, arrived = fetch["leader_epoch"], fetch["arrived_at_ms"]
+    new_leader = (epoch > before["leader_epoch"]) | (
+        (epoch == before["leader_epoch"]) & (fetch["leader"] != before["leader"])
+    )
+    same_leader = ~new_leader & (epoch == before["leader_epoch"])
+    same_time = arrived == before["fetched_at_ms"]
+    # A busy follower fetches more than once in a millisecond; its offset tells which came later.
+    later = (arrived > before["fetched_at_ms"]) | (
+        same_time & (fetch["fetch_offset"] > before["log_end_offset"])
+    )
+    same = same_leader & same_time & (fetch["fetch_offset"] == before["log_end_offset"])
+    ended = fetch["leader_end_estimate_offset"] != UNKNOWN
+    completes = same & ended & (before["leader_end_estimate_offset"] == UNKNOWN)
+    return new_leader, new_leader | (same_leader & later), completes
+
+
+def _books_after(
+    before: dict[str, Array], new_leader: Array, fetch: dict[str, Array]
+) -> dict[str, Array]:
+    """[N] the books after the fetch, by Kafka's rule and by KIP-501; another leader opens new."""
+    blank = Books.blank(len(new_leader))
+    books = blank.where(new_leader, Books(*(before[name] for name in _BOOKS)))
+    offset, log_start, arrived, completed, leader_end = (
+        fetch[name]
+        for name in (
+            "fetch_offset",
+            "log_start_offset",
+            "arrived_at_ms",
+            "completed_at_ms",
+            "leader_end_offset",
+        )
+    )
+    after = fetched(books, offset, log_start, arrived, leader_end)
+    known = np.where(new_leader, 0, before["caught_up_solution_1_at_ms"])
+    solution_1 = fetched_by_solution_1(
+        replace(books, caught_up_at_ms=known), offset, log_start, arrived, completed, leader_end
+    )
+    return {
+        **{name: getattr(after, name) for name in _BOOKS},
+        "caught_up_solution_1_at_ms": solution_1.caught_up_at_ms,
+    }

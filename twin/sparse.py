@@ -118,6 +118,7 @@ class Fetches(Sparse):
     leader_end_estimate_offset: Array
     fetched_at_ms: Array
     caught_up_at_ms: Array
+    caught_up_solution_1_at_ms: Array
     slow_arrived_at_ms: Array
     slow_completed_at_ms: Array
     slow_caught_up_at_ms: Array

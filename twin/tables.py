@@ -620,7 +620,7 @@ FLEET_SHRINKS = Table(
 
 FLEET_FETCHES = Table(
     "fleet.fetches",
-    2,
+    3,
     "State: one row a follower whose fetches are known, as its leader keeps books on it.",
     (
         _ROW,
@@ -634,6 +634,7 @@ FLEET_FETCHES = Table(
         Column("fetched_at_ms", _I64, "when the last fetch arrived", fill=0),
         Column("caught_up_at_ms", _I64, "when it was last caught up, by the leader's books",
                fill=0),
+        Column("caught_up_solution_1_at_ms", _I64, "the same by KIP-501's solution 1", fill=0),
         Column("slow_arrived_at_ms", _I64, "when its slowest fetch of late arrived"),
         Column("slow_completed_at_ms", _I64, "when that was answered"),
         Column("slow_caught_up_at_ms", _I64, "caught_up_at_ms as that fetch left it"),

@@ -7,25 +7,31 @@ for a partition is an empty list or null.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from streaming.exporter.plain import known, number, seconds, word
 from twin.fleet import Fleet
-from twin.rules.bootstrap import bootstrap
+from twin.rules.balance import rack_names
+from twin.rules.bootstrap import bootstrap, join_seconds, saved_share
 from twin.rules.joining import active, progress, seconds_left, seconds_to_lead
+from twin.rules.kip501 import hand_over
 from twin.rules.replication import caught_up_uncertainty_ms
-from twin.rules.selection import cold_reads
+from twin.rules.selection import cold_reads, high_watermark, preferred_read_replica
 from twin.rules.shrinks import SENTENCE, culprit, period_ms
 from twin.tables import NO_BROKER, UNKNOWN, Evidence, JoinPath, StuckReason, Verdict
 from twin.totals import FEATURE
+
+JOIN_BYTES_PER_S: Final = 50 << 20
+"""As ``kafka-twin whatif bootstrap`` has it where nothing is said."""
 
 
 def findings(page: Fleet, now_ms: int) -> list[dict[str, Any]]:
     """[P] for each row of the page, its findings by name."""
     empty, joining = _empty_followers(page), _joining(page, now_ms)
     shrinks, tier, cold = _shrinks(page), _tier(page), _cold_reads(page, now_ms)
+    reads, handed = _read_replicas(page, now_ms), _handed_over(page)
     uncertainty = caught_up_uncertainty_ms(page).max(axis=1, initial=UNKNOWN)
     return [
         {
@@ -34,6 +40,8 @@ def findings(page: Fleet, now_ms: int) -> list[dict[str, Any]]:
             "isr_shrinks": shrinks[row],
             "isr_thrash": _thrash(page, row),
             "cold_reads": cold[row],
+            "read_replicas": reads[row],
+            "kip501": handed[row],
             "remote_segments": tier.get(row),
             "caught_up_uncertainty_seconds": seconds(uncertainty[row]),
         }
@@ -44,14 +52,18 @@ def findings(page: Fleet, now_ms: int) -> list[dict[str, Any]]:
 def _empty_followers(page: Fleet) -> list[dict[str, Any]]:
     """What an empty follower that joined now would do, with KIP-1023 on and off."""
     ways = {feature: bootstrap(page, feature == "on") for feature in FEATURE}
+    saved = saved_share(ways["on"], ways["off"])
+    takes = {feature: join_seconds(way, JOIN_BYTES_PER_S) for feature, way in ways.items()}
     return [
-        {
+        {"kip1023_saves_share": number(saved[row])}
+        | {
             f"kip1023_{feature}": {
                 "path": word(JoinPath, way.path[row]),
                 "log_start_offset": known(way.log_start_offset[row]),
                 "start_offset": known(way.start_offset[row]),
                 "records": known(way.records[row]),
                 "bytes_estimated": number(np.rint(way.bytes[row])),
+                "seconds_at_50_mib_a_second": number(takes[feature][row]),
             }
             for feature, way in ways.items()
         }
@@ -148,6 +160,34 @@ def _cold_reads(page: Fleet, now_ms: int) -> list[dict[str, Any] | None]:
             "start_offset": int(of.start_offset[row]),
             "end_offset": int(of.end_offset[row]),
         }
+        for row in range(len(page))
+    ]
+
+
+def _read_replicas(page: Fleet, now_ms: int) -> list[dict[str, dict[str, int | None]]]:
+    """By the consumer's rack: whom it is sent to for the newest and the oldest records.
+
+    As RackAwareReplicaSelector decides; and for the oldest, whom KIP-1023 would rather have.
+    """
+    oldest, newest = page.of_leader(page.log_start_offset), high_watermark(page)
+    told: list[dict[str, dict[str, int | None]]] = [{} for _ in range(len(page))]
+    for rack in rack_names(page):
+        chosen = {
+            "newest": preferred_read_replica(page, rack, newest, now_ms),
+            "oldest": preferred_read_replica(page, rack, oldest, now_ms),
+            "oldest_tier_aware": preferred_read_replica(page, rack, oldest, now_ms, True),
+        }
+        for row, (first, last) in enumerate(zip(oldest.tolist(), newest.tolist(), strict=True)):
+            if UNKNOWN not in (first, last):
+                told[row][rack] = {name: known(of[row]) for name, of in chosen.items()}
+    return told
+
+
+def _handed_over(page: Fleet) -> list[dict[str, Any]]:
+    """What KIP-501's solution 2 would do now."""
+    to, thin = hand_over(page)
+    return [
+        {"hands_over_to": known(to[row]), "hands_over_to_thin": known(thin[row], bool)}
         for row in range(len(page))
     ]
 

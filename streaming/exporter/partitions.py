@@ -16,6 +16,7 @@ from twin.rules import upload
 from twin.rules.balance import NEVER, seconds_to_eligible
 from twin.rules.coverage import held_bytes, span_ms, timestamp_suspect
 from twin.rules.election import LossOutcome, effective_min_isr
+from twin.rules.kip501 import in_sync_solution_1
 from twin.rules.replication import lag_records
 from twin.rules.risks import RULES as RISKS
 from twin.tables import SAMPLE_COLUMNS, UNKNOWN, Coverage, Election, PendingUpload, Slot
@@ -67,6 +68,7 @@ def partition_rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any
 def _replicas(page: Fleet, now_ms: int) -> list[list[dict[str, Any]]]:
     """The assigned replicas of each row, in assignment order."""
     span, size, lag = span_ms(page, now_ms), held_bytes(page), lag_records(page)
+    in_sync_501 = in_sync_solution_1(page, now_ms)
     suspect, eligible_in = timestamp_suspect(page, now_ms), seconds_to_eligible(page, now_ms)
 
     def replica(row: int, slot: int) -> dict[str, Any]:
@@ -81,6 +83,7 @@ def _replicas(page: Fleet, now_ms: int) -> list[list[dict[str, Any]]]:
             "timestamp_suspect": bool(suspect[row, slot]),
             "lag_records": known(lag[row, slot]),
             "in_sync": known(page.in_sync[row, slot], bool),
+            "in_sync_kip501": known(in_sync_501[row, slot], bool),
             "coverage": word(Coverage, page.coverage[row, slot]),
             "eligible_in_seconds": number(eligible_in[row, slot]),
             "never_eligible": bool(eligible_in[row, slot] == NEVER),

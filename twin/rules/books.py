@@ -10,11 +10,15 @@ Source: Replica.updateFetchStateOrThrow and resetReplicaState, ReplicaState.isCa
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twin.tables import UNKNOWN
+
+LATELY_MS: Final = 60_000
+"""The slowest fetch of a follower is remembered this long: an ISR that shrank is seen later."""
 
 Offsets = NDArray[np.int64]
 Flags = NDArray[np.bool_]

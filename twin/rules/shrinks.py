@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.fleet import Array, Fleet
-from twin.rules.election import acceptable
+from twin.rules.kip501 import next_member
 from twin.signals import fresh
 from twin.sparse import Departures, Shrinks
-from twin.tables import NO_BROKER, UNKNOWN, Coverage, Evidence, Slot, Verdict
+from twin.tables import NO_BROKER, UNKNOWN, Evidence, Slot, Verdict
 
 WINDOW_MS: Final = 600_000
 """How long a shrink is remembered: two rounds of leader balancing."""
@@ -233,20 +233,9 @@ def _verdict(evidence: NDArray[np.int32]) -> NDArray[np.int8]:
 
 
 def _handover(fleet: Fleet, row: Array) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """[N] who would lead had the leader handed over before the shrink, and is that one thin.
-
-    KIP-501's solution 2 moves the leader to the end of the ISR, so the next live member leads.
-    """
-    was_in = ((fleet.slot_before & np.uint8(Slot.IN_ISR)) != 0)[row]
-    led = fleet.broker[row] == fleet.leader_before[row][:, None]
-    able = was_in & ~led & acceptable(fleet)[row]
-    seat = able.argmax(axis=1) if fleet.slots else np.zeros(len(row), np.intp)
-    at = np.arange(len(row))
-    any_able = able.any(axis=1)
-    to = np.where(any_able, fleet.broker[row][at, seat], NO_BROKER)
-    coverage = fleet.coverage[row][at, seat]
-    thin = np.where(any_able & (coverage != Coverage.ASSUMED), coverage == Coverage.THIN, UNKNOWN)
-    return to.astype(np.int32), thin.astype(np.int8)
+    """[N] who would lead had the leader handed over before the shrink, and is that one thin."""
+    was_in = (fleet.slot_before & np.uint8(Slot.IN_ISR)) != 0
+    return next_member(fleet, row, was_in, fleet.leader_before)
 
 
 def _with_told(fleet: Fleet, polled: Shrinks) -> Shrinks:
