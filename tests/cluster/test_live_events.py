@@ -213,6 +213,8 @@ def test_a_leader_that_stood_still_threw_out_a_healthy_follower(twin: Pipeline) 
     assert shrink["verdict"] == "frozen_leader", "since it did not answer the collector either"
     assert "fetch_was_pending" in shrink["evidence"]
     assert shrink["kip501"]["kept_by_solution_1"] is True
+    until(lambda: twin.partition(FAULT, 0)["kip501"]["hands_over_to"] == 5, SOON_S,
+          "a leader that took longer than the limit would not hand over")  # fmt: skip
     metrics = twin.metrics()
     assert metrics.value("isr_shrinks_preventable", kept="yes") >= 1
     assert metrics.value("isr_shrinks_recent", verdict=shrink["verdict"]) >= 1
