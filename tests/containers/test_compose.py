@@ -251,6 +251,25 @@ def test_a_broker_cut_from_the_network_is_as_lost_as_a_dead_one(stack: Stack):
     )
 
 
+def made(stack: Stack, topic: str) -> bool:
+    """The topic is there; asked for as long as it is not.
+
+    A broker that was cut off may wait for the controller on a connection that is dead, for 30 s.
+    """
+    with KafkaAdminClient(bootstrap_servers=stack.cluster.bootstrap) as admin:
+        with suppress(KafkaError):
+            admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 3}})
+        return topic in admin.list_topics()
+
+
+def deleted(stack: Stack, topic: str) -> bool:
+    """The topic is gone; asked for as long as it is not."""
+    with KafkaAdminClient(bootstrap_servers=stack.cluster.bootstrap) as admin:
+        with suppress(KafkaError):
+            admin.delete_topics([topic])
+        return topic not in admin.list_topics()
+
+
 def test_spark_killed_in_mid_batch_goes_on_from_the_volume_and_tells_everything_once(stack: Stack):
     """All else is ended and begun anew as well; what happened meanwhile is over by then."""
 
@@ -260,11 +279,10 @@ def test_spark_killed_in_mid_batch_goes_on_from_the_volume_and_tells_everything_
 
     before, partitions = created(), set(stack.metrics().by_partition("leader"))
     stack.container("query").kill()  # a batch each half second, in which something always runs
-    with KafkaAdminClient(bootstrap_servers=stack.cluster.bootstrap) as admin:
-        admin.create_topics({"meanwhile": {"num_partitions": 2, "replication_factor": 3}})
-        time.sleep(3 * CYCLE_S)  # the collector alone sees it
-        admin.delete_topics(["meanwhile"])
-        time.sleep(3 * CYCLE_S)
+    until(lambda: made(stack, "meanwhile"), TELLS_WITHIN_S, "no topic is created")
+    time.sleep(3 * CYCLE_S)  # the collector alone sees it
+    until(lambda: deleted(stack, "meanwhile"), TELLS_WITHIN_S, "the topic is not deleted")
+    time.sleep(3 * CYCLE_S)
     assert not any(e.get("topic") == "meanwhile" for e in stack.events())
 
     stack.down(keep_volumes=True)
