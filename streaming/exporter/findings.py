@@ -165,17 +165,18 @@ def _cold_reads(page: Fleet, now_ms: int) -> list[dict[str, Any] | None]:
 
 
 def _read_replicas(page: Fleet, now_ms: int) -> list[dict[str, dict[str, int | None]]]:
-    """By the consumer's rack: whom it is sent to for the newest and the oldest records.
+    """By the consumer's rack: whom it is sent to for the newest records and the oldest on disk.
 
-    As RackAwareReplicaSelector decides; and for the oldest, whom KIP-1023 would rather have.
+    As RackAwareReplicaSelector decides; and for the oldest that the leader has on its disk, whom
+    KIP-1023 would rather have.
     """
-    oldest, newest = page.of_leader(page.log_start_offset), high_watermark(page)
+    oldest, newest = page.of_leader(page.local_log_start_offset), high_watermark(page)
     told: list[dict[str, dict[str, int | None]]] = [{} for _ in range(len(page))]
     for rack in rack_names(page):
         chosen = {
             "newest": preferred_read_replica(page, rack, newest, now_ms),
-            "oldest": preferred_read_replica(page, rack, oldest, now_ms),
-            "oldest_tier_aware": preferred_read_replica(page, rack, oldest, now_ms, True),
+            "oldest_on_disk": preferred_read_replica(page, rack, oldest, now_ms),
+            "oldest_on_disk_tier_aware": preferred_read_replica(page, rack, oldest, now_ms, True),
         }
         for row, (first, last) in enumerate(zip(oldest.tolist(), newest.tolist(), strict=True)):
             if UNKNOWN not in (first, last):

@@ -40,9 +40,9 @@ def test_what_is_unknown_saves_nothing_that_anybody_knows():
 def test_each_rack_is_told_whom_its_consumers_are_sent_to():
     """Broker 1 leads in az-a; 2 in az-b has little on disk, 3 in az-c all of it."""
     told = of(a_fleet(Partition(logs={1: WARM, 2: COLD, 3: WARM}), topics=TIERED))["read_replicas"]
-    assert told["az-a"] == {"newest": 1, "oldest": 1, "oldest_tier_aware": 1}
-    assert told["az-b"] == {"newest": 2, "oldest": 2, "oldest_tier_aware": 1}
-    assert told["az-c"] == {"newest": 3, "oldest": 3, "oldest_tier_aware": 3}
+    names = ("newest", "oldest_on_disk", "oldest_on_disk_tier_aware")
+    sent_to = {rack: tuple(of[name] for name in names) for rack, of in told.items()}
+    assert sent_to == {"az-a": (1, 1, 1), "az-b": (2, 2, 1), "az-c": (3, 3, 3)}
     assert of(a_fleet(Partition(silent=(1, 2, 3))))["read_replicas"] == {}
 
 
