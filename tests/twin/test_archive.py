@@ -160,6 +160,18 @@ def test_a_copy_beyond_the_sampled_log_end_is_no_orphan():
     assert (fleet.lineage.orphan_segments[0], fleet.lineage.highest_remote_offset[0]) == (0, 549)
 
 
+def test_a_copy_below_the_log_start_waits_for_its_deletion_and_is_no_orphan():
+    """A leader cuts its history at the log start; the twin was told of it before that moved."""
+    part = replace(PART, log=Log(end=500, start=100, local_start=450))
+    fleet, _ = after(
+        epochs_frame(part, ((0, 0), (1, 100))),
+        segments_frame(part, [*life("a", 0, 99), *life("b", 100, 449, (1, 100))]),
+        fleet=a_fleet(part),
+    )
+    of = fleet.lineage
+    assert (of.orphan_segments[0], of.remote_bytes[0], of.lineage_bytes[0]) == (0, 450, 350)
+
+
 def test_a_copy_of_a_later_epoch_than_the_history_has_is_no_orphan_yet():
     late = segments_frame(PART, [*life("a", 0, 99), *life("b", 100, 199, (5, 100))])
     fleet, archive = after(epochs_frame(PART, ((0, 0),)), late)

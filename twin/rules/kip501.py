@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from twin.fleet import Array, Fleet
 from twin.rules.books import LATELY_MS, Books, is_caught_up, is_caught_up_pending
 from twin.rules.election import acceptable
+from twin.rules.replication import books_of_leaders
 from twin.sparse import Fetches
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
 
@@ -28,7 +29,7 @@ def in_sync_solution_1(fleet: Fleet, now_ms: int) -> NDArray[np.int8]:
     gone = fleet.marked(Slot.OFFLINE) & fleet.present & ~fleet.leads
     found[gone & (found != 1)] = 0
     lag_max_ms = fleet.setting("replica_lag_time_max_ms")
-    row, slot, of = _of_leaders(fleet)
+    row, slot, of = books_of_leaders(fleet)
     if lag_max_ms == UNKNOWN or not len(row):
         return found
     books = Books(
@@ -71,7 +72,7 @@ def hand_over(fleet: Fleet) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     to = np.full(len(fleet), NO_BROKER, np.int32)
     thin = np.full(len(fleet), UNKNOWN, np.int8)
     lag_max_ms = fleet.setting("replica_lag_time_max_ms")
-    rows, _, of = _of_leaders(fleet)
+    rows, _, of = books_of_leaders(fleet)
     took_ms = of.slow_completed_at_ms - of.slow_arrived_at_ms
     lately = fleet.observed_at_ms - of.slow_completed_at_ms <= LATELY_MS
     row = np.unique(rows[lately & (took_ms > lag_max_ms)]) if lag_max_ms != UNKNOWN else rows[:0]
@@ -98,15 +99,3 @@ def next_member(
     coverage = fleet.coverage[row][at, seat]
     thin = np.where(any_able & (coverage != Coverage.ASSUMED), coverage == Coverage.THIN, UNKNOWN)
     return to.astype(np.int32), thin.astype(np.int8)
-
-
-def _of_leaders(fleet: Fleet) -> tuple[Array, Array, Fetches]:
-    """Row and slot of the followers of whose fetches at their leader is known, and the books."""
-    of = fleet.fetches
-    if not len(of):
-        return of.row, of.row, of
-    seat = (fleet.broker[of.row] == of.broker[:, None]) & fleet.present[of.row]
-    seat &= ~fleet.leads[of.row]
-    current = (of.leader == fleet.leader[of.row]) & (of.leader_epoch == fleet.leader_epoch[of.row])
-    current &= seat.any(axis=1)
-    return of.row[current], seat.argmax(axis=1)[current], of.picked(current)

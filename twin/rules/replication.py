@@ -69,26 +69,28 @@ def _exact(books: Fetches) -> NDArray[np.bool_]:
     return exact
 
 
-def _current(fleet: Fleet) -> tuple[Array, Array, Fetches]:
-    """Row and slot of the followers whose leader's books are known and current, and the books.
+def books_of_leaders(fleet: Fleet) -> tuple[Array, Array, Fetches]:
+    """[N] row and slot of the followers whose fetches at the leader are known, and its books."""
+    of = fleet.fetches
+    if not len(of):
+        return of.row, of.row, of
+    seat = (fleet.broker[of.row] == of.broker[:, None]) & fleet.present[of.row]
+    seat &= ~fleet.leads[of.row]
+    leads = (of.leader == fleet.leader[of.row]) & (of.leader_epoch == fleet.leader_epoch[of.row])
+    leads &= seat.any(axis=1)
+    return of.row[leads], seat.argmax(axis=1)[leads], of.picked(leads)
 
-    Current are those of the leader that leads, with a fetch since the last cycle began: where
-    nobody tells of fetches any more, samples take over. So they do until a follower was seen caught
-    up: the twin has not heard what the leader noted before its first fetch, or at its election.
+
+def _current(fleet: Fleet) -> tuple[Array, Array, Fetches]:
+    """Those with a fetch since the last cycle began, by which a follower was seen caught up.
+
+    Where nobody tells of fetches any more, samples take over. So they do until a follower was seen
+    caught up: the twin has not heard what the leader noted before its first fetch, or at its
+    election.
     """
-    books = fleet.fetches
-    if not len(books):
-        return books.row, books.row, books
-    current = (
-        (books.leader == fleet.leader[books.row])
-        & (books.leader_epoch == fleet.leader_epoch[books.row])
-        & (books.fetched_at_ms >= fleet.before_at_ms)
-        & (books.caught_up_at_ms > 0)
-    )
-    seat = (fleet.broker[books.row] == books.broker[:, None]) & fleet.present[books.row]
-    seat &= ~fleet.leads[books.row]
-    current &= seat.any(axis=1)
-    return books.row[current], seat.argmax(axis=1)[current], books.picked(current)
+    row, slot, books = books_of_leaders(fleet)
+    current = (books.fetched_at_ms >= fleet.before_at_ms) & (books.caught_up_at_ms > 0)
+    return row[current], slot[current], books.picked(current)
 
 
 def in_sync(fleet: Fleet, now_ms: int) -> Array:
