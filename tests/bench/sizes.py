@@ -27,6 +27,7 @@ from streaming.config import Collector as CollectorSection
 from streaming.exporter.metrics import Renderer
 from streaming.exporter.view import View
 from tests.bench import backlog, end_to_end, figure
+from tests.bench.deployment import REPLICATION, START_MS
 from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition, Topic, World
 from twin import fleet as fleets
 from twin.simulate import Shape, SimulatedShard
@@ -35,19 +36,17 @@ from twin.tables import NO_BROKER
 
 REPLICAS = (9_000, 90_000, 300_000)
 LARGEST = 1_000_000
-REPLICATION = 3
 NODES = range(1, 13)
 PARTITIONS_A_TOPIC = 100
 SHARDS = 16
 TOPIC_FROM = 1_000_000
-"""From so many replicas on the exporter serves topics, as docs/deploy.md advises."""
+"""From so many replicas on the exporter serves topics; below, what its max_series lets through."""
 
 CYCLES = 5
 LONG = 20
 """Cycles of the query: what a new JVM does is not what it costs."""
 
 DEADLINE_MS = 60_000
-START_MS = 1_800_000_000_000
 
 
 class _Remembering(FakeBroker):
