@@ -3,8 +3,9 @@
 Kafka answers a fetch of one byte with one whole batch, whose header holds the timestamp of its
 first record. It does so only for the first partition of a request that has data (ReplicaManager
 ``minOneMessage``; measured on 4.3.1), so each replica is a request of its own, many under way at
-once. It is asked again only when its local start has moved, and never below the local start, which
-would read remote storage. Needs READ on the topic; without it the timestamp stays unknown.
+once. It is asked again only when its local start has moved, and never below what that was a moment
+ago: the broker would read remote storage (it does, once, where the start moves again between the
+two questions). Needs READ on the topic; without it the timestamp stays unknown.
 """
 
 from __future__ import annotations

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import pytest
 
 from streaming.local.cluster import LocalCluster, free_base_port
+
+STILL: Final = {"auto.leader.rebalance.enable": "false"}
+"""Leaders move when a test makes them, and not five minutes after the start by themselves."""
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +20,8 @@ def cluster(
 ) -> Iterator[LocalCluster]:
     """Three nodes, each broker and controller. Only one can be lost before the quorum is."""
     home = tmp_path_factory.mktemp("cluster")
-    with running(LocalCluster(home, base_port=free_base_port()), request.session) as local:
+    three = LocalCluster(home, base_port=free_base_port(), settings=STILL)
+    with running(three, request.session) as local:
         yield local
 
 
@@ -26,9 +31,7 @@ def five_brokers(
 ) -> Iterator[LocalCluster]:
     """Three nodes as above, and two that are broker only: 4 and 5 can both be lost."""
     home = tmp_path_factory.mktemp("five")
-    # Leaders move when a test makes them, and not five minutes after the start by themselves.
-    still = {"auto.leader.rebalance.enable": "false"}
-    five = LocalCluster(home, brokers=2, base_port=free_base_port(), settings=still)
+    five = LocalCluster(home, brokers=2, base_port=free_base_port(), settings=STILL)
     with running(five, request.session) as local:
         yield local
 

@@ -43,7 +43,10 @@ Row = Mapping[str, Any]
 
 def config(cluster: LocalCluster, **told: Any) -> Config:
     urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
-    section = Section(metrics_urls=urls, metrics_interval_ms=INTERVAL_MS, **told)
+    # Topics that others left may lose old records while those are asked: a remote read.
+    section = Section(
+        metrics_urls=urls, metrics_interval_ms=INTERVAL_MS, include_topics=TOPIC, **told
+    )
     return Config(
         cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
         bus=Bus(shards=2, prefix="jmx-bus"),
@@ -82,16 +85,17 @@ class Rows:
 
 @pytest.fixture(scope="module")
 def direct(cluster: LocalCluster) -> Direct:
-    """A topic most of whose records are only remote."""
+    """A topic most of whose records are only remote, and that nothing is done to any more."""
     asking = Direct(cluster)
     asking.create(TOPIC, [[LEADER, FOLLOWER]], TIERED | {"local.retention.bytes": "20000"})
     produce(cluster, TOPIC, RECORDS)
 
-    def uploaded() -> bool:
-        told = asking.offsets(LEADER, TOPIC, 0)
-        return 0 < told[-4] < told[-5] and told[-1] - told[-5] <= 20
+    def settled() -> bool:
+        """All full segments are remote, and as few are on disk as may be: two of 16 records."""
+        told = [asking.offsets(broker, TOPIC, 0) for broker in (LEADER, FOLLOWER)]
+        return all(0 < RECORDS - t[-4] <= 40 and RECORDS - t[-5] <= 20 for t in told)
 
-    eventually(uploaded, 60)
+    eventually(settled, 60)
     return asking
 
 
@@ -149,8 +153,13 @@ def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(
     for other in (FOLLOWER, EMPTY):
         assert told[other]["remote_fetch_requests_per_s"] == 0
         assert "remote_read_mean_ms" in absent(told[other])
-    after = rows.until(lambda told: told[LEADER]["remote_fetch_requests_per_s"] == 0)
-    assert "remote_read_mean_ms" in absent(after[LEADER])
+
+    def is_over(told: dict[int, Row]) -> bool:
+        """A broker counts a read when it begins and its time when it ends: perhaps a row later."""
+        quiet = told[LEADER]["remote_fetch_requests_per_s"] == 0
+        return quiet and "remote_read_mean_ms" in absent(told[LEADER])
+
+    rows.until(is_over)
 
 
 def test_a_follower_that_starts_at_the_tier_shows_as_a_build_of_its_own(
@@ -169,9 +178,13 @@ def test_a_broker_that_is_gone_has_no_row_and_counts_from_0_when_it_is_back(
     rows.until(lambda told: not math.isnan(told[EMPTY]["isr_shrinks_per_s"]))
     cluster.kill(EMPTY)
     try:
-        rows.until(lambda told: EMPTY not in told)
-        why = rows.collector.causes[f"metrics of broker {EMPTY}"]
-        assert why.endswith(": Connection refused")
+
+        def is_refused(told: dict[int, Row]) -> bool:
+            """A connection that was open at that moment has another cause, for one row."""
+            why = rows.collector.causes.get(f"metrics of broker {EMPTY}", "")
+            return EMPTY not in told and why.endswith(": Connection refused")
+
+        rows.until(is_refused)
     finally:
         cluster.start()
     told = rows.until(lambda told: told.get(EMPTY, {}).get("isr_shrinks_per_s") == 0)

@@ -410,10 +410,14 @@ def test_a_scrape_of_twenty_thousand_partitions_takes_less_than_a_second_of_work
     rendered = Renderer("c", Exporter(max_series=10**7)).render(a_view(fleet).picture)
     client = TestClient(application("c", lambda: rendered, lambda: NOW_MS))
     for encoding in ("identity", "gzip"):
-        # CPU time: other work on the machine says nothing of ours. The bench prints seconds.
+        # CPU time: other work on the machine says nothing of ours, nor does unpacking, which is the
+        # scraper's. The bench prints seconds.
         began = time.process_time()
-        body = client.get("/metrics", headers={"accept-encoding": encoding}).content
+        asked = {"accept-encoding": encoding}
+        with client.stream("GET", "/metrics", headers=asked) as answer:
+            sent = b"".join(answer.iter_raw())
         assert time.process_time() - began < 1.0
+        body = gzip.decompress(sent) if encoding == "gzip" else sent
         assert body.count(b"\n") > 20_000 * 35
 
 
