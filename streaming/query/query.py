@@ -44,6 +44,9 @@ REMOTE_RECORDS_A_BATCH: Final = 100_000
 REQUEST_TIMEOUT_MS: Final = 3_000
 """Of the source's questions, unless the client settings say otherwise."""
 
+WRITE_TIMEOUT_MS: Final = 5_000
+"""Of what the sink sends, likewise."""
+
 _WHAT_RAN: Final = "\n=== Streaming Query ==="
 """Where Spark's message goes on with the plan of the query, which is no cause."""
 
@@ -74,7 +77,7 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
     )
     return (
         told.writeStream.format("kafka")
-        .options(**kafka_options(config.bus_bootstrap, config.bus_client))
+        .options(**_sink(config))
         .option("checkpointLocation", str(Path(config.query.checkpoint).resolve()))
         .queryName("kafka-twin")
         .outputMode("append")
@@ -128,6 +131,9 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
             "offset",
             F.unix_millis("timestamp").alias("timestamp_ms"),
         )
+        # One task: it waits while a partition's leader stands still, and two that wait leave no
+        # slot of a small machine to the twin (seen: nothing told for 37 s).
+        .coalesce(1)
         .mapInArrow(
             partial(
                 remote_metadata.as_observations,
@@ -141,7 +147,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     )
     return (
         told.writeStream.format("kafka")
-        .options(**kafka_options(config.bus_bootstrap, config.bus_client))
+        .options(**_sink(config))
         .option("checkpointLocation", str(Path(config.query.checkpoint).resolve() / _REMOTE))
         .queryName("kafka-twin-remote-segments")
         .outputMode("append")
@@ -164,6 +170,18 @@ def impatience(client: Mapping[str, Any]) -> dict[str, str]:
         "fetchOffset.numRetries": "20",
         "fetchOffset.retryIntervalMs": "500",
     }
+
+
+def _sink(config: Config) -> dict[str, str]:
+    """Options of a sink that does not wait half a minute for a broker that stands still.
+
+    That is the producer's default, also for what any broker may answer: its id, and who leads
+    (seen: nothing told for 20 s although nothing of the bus was on that broker). What is sent again
+    is not written twice: the producer is idempotent.
+    """
+    client = config.bus_client
+    told_ms = client.get("request_timeout_ms", WRITE_TIMEOUT_MS)
+    return kafka_options(config.bus_bootstrap, client) | {"kafka.request.timeout.ms": str(told_ms)}
 
 
 def run(config: Config) -> None:

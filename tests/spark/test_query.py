@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.query import impatience
+from streaming.config import Cluster, Config
+from streaming.query.query import _sink, impatience
 from streaming.query.session import TASK_TRIES, _persistent
 
 
@@ -27,3 +28,9 @@ def test_the_source_never_waits_long_for_one_broker_and_its_limits_fit_each_othe
         request, api = (int(made[f"kafka.{n}.timeout.ms"]) for n in ("request", "default.api"))
         assert api > request
     assert int(impatience({})["kafka.default.api.timeout.ms"]) <= 5_000
+
+
+def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_told_to():
+    assert int(_sink(Config())["kafka.request.timeout.ms"]) <= 5_000
+    patient = Config(cluster=Cluster(client={"request_timeout_ms": 20_000}))
+    assert _sink(patient)["kafka.request.timeout.ms"] == "20000"
