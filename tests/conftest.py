@@ -14,15 +14,20 @@ _STURDY: Final = ("bus", "collector", "exporter", "jmx", "local_cluster", "numbe
 """Tests of tests/cluster that hold on a busy machine as well."""
 
 
+_BUSY: Final = ("tests/exporter", "tests/twin")
+"""Tests that compute all the time: the demo has next to nothing left to do when they begin."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What measures times, containers, brokers; then the demo, and while it plays all others."""
+    """Containers and brokers, by themselves; then the demo, and while it plays all others."""
     items.sort(key=_place)
 
 
 def _place(item: pytest.Item) -> int:
     folder, _, file = item.nodeid.partition("::")[0].rpartition("/")
     if file == "test_demo.py":
-        return 3 if item.get_closest_marker("first") else 6
+        return 3 if item.get_closest_marker("first") else 7
     if file in {f"test_{name}.py" for name in _STURDY} and folder == "tests/cluster":
         return 5
-    return {"tests/bench": 0, "tests/containers": 1, "tests/cluster": 2}.get(folder, 4)
+    others = 6 if folder in _BUSY else 4
+    return {"tests/containers": 1, "tests/cluster": 2}.get(folder, others)
