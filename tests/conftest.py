@@ -13,9 +13,8 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 _STURDY: Final = ("bus", "collector", "exporter", "jmx", "local_cluster", "numbers", "rights")
 """Tests of tests/cluster that hold on a busy machine as well."""
 
-
-_BUSY: Final = ("tests/exporter", "tests/twin")
-"""Tests that compute all the time: the demo has next to nothing left to do when they begin."""
+_LAST: Final = ("tests/twin", "tests/exporter", "tests/collector")
+"""Tests that compute all the time, or have deadlines: the demo has little left to do by then."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,8 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _place(item: pytest.Item) -> int:
     folder, _, file = item.nodeid.partition("::")[0].rpartition("/")
     if file == "test_demo.py":
-        return 3 if item.get_closest_marker("first") else 7
+        return 3 if item.get_closest_marker("first") else 9
     if file in {f"test_{name}.py" for name in _STURDY} and folder == "tests/cluster":
         return 5
-    others = 6 if folder in _BUSY else 4
+    others = 6 + _LAST.index(folder) if folder in _LAST else 4
     return {"tests/containers": 1, "tests/cluster": 2}.get(folder, others)

@@ -32,8 +32,11 @@ from twin.merge import merge
 from twin.tables import PendingUpload, Slot
 
 SHARDS = 4
+DEADLINE_MS = 1_000
+"""Brokers of this process answer in milliseconds, but for when the machine does other things."""
+
 CONFIG = Config(
-    bus=Bus(shards=SHARDS), collector=CollectorSection(interval_ms=1_000, deadline_ms=600)
+    bus=Bus(shards=SHARDS), collector=CollectorSection(interval_ms=1_000, deadline_ms=DEADLINE_MS)
 )
 
 
@@ -161,7 +164,7 @@ def test_broker_rows_say_where_they_are_and_that_they_answered(ask: Asker) -> No
         (1, "az-a", 0, True), (2, "az-b", 0, True), (3, "az-c", 0, True)
     ]  # fmt: skip
     assert all(r["host"].startswith("127.0.0.1:") for r in rows)
-    assert all(0 <= r["answered_in_ms"] < 600 for r in rows)
+    assert all(0 <= r["answered_in_ms"] < DEADLINE_MS for r in rows)
     assert {(r["log_dir_total_bytes"], r["log_dir_usable_bytes"]) for r in rows} == {(2_000, 800)}
 
 
@@ -173,7 +176,7 @@ def test_a_silent_broker_has_no_replica_rows_and_did_not_answer(
     cluster[silent].silent = True
     began = time.monotonic()
     found = ask()
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 2 * DEADLINE_MS / 1_000  # one for all that are asked
     answered = dict(
         zip(*(found[0, "brokers"].rows.column(c).to_pylist() for c in ("broker", "answered")),
             strict=True)
@@ -363,7 +366,7 @@ def test_the_minutes_line_counts_cycles_overruns_and_failures(ask: Asker) -> Non
 
 def test_timestamps_can_be_switched_off(cluster: FakeCluster) -> None:
     without = msgspec.structs.replace(
-        CONFIG, collector=CollectorSection(timestamps=False, deadline_ms=600)
+        CONFIG, collector=CollectorSection(timestamps=False, deadline_ms=DEADLINE_MS)
     )
     asker = Asker(cluster, without)
     assert {r["local_start_timestamp_ms"] for r in asker.rows("replicas")} == {-1}
