@@ -45,7 +45,7 @@ REQUEST_TIMEOUT_MS: Final = 3_000
 """Of the source's questions, unless the client settings say otherwise."""
 
 WRITE_TIMEOUT_MS: Final = 5_000
-"""Of what the sink sends, likewise."""
+"""Of what the sinks send, likewise."""
 
 _WHAT_RAN: Final = "\n=== Streaming Query ==="
 """Where Spark's message goes on with the plan of the query, which is no cause."""
@@ -179,9 +179,8 @@ def _sink(config: Config) -> dict[str, str]:
     (seen: nothing told for 20 s although nothing of the bus was on that broker). What is sent again
     is not written twice: the producer is idempotent.
     """
-    client = config.bus_client
-    told_ms = client.get("request_timeout_ms", WRITE_TIMEOUT_MS)
-    return kafka_options(config.bus_bootstrap, client) | {"kafka.request.timeout.ms": str(told_ms)}
+    of_client = kafka_options(config.bus_bootstrap, config.bus_client)
+    return {"kafka.request.timeout.ms": str(WRITE_TIMEOUT_MS), **of_client}
 
 
 def run(config: Config) -> None:

@@ -41,12 +41,10 @@ RATIOS: Final = ("request_handlers_idle_ratio", "remote_reader_idle_ratio")
 Row = Mapping[str, Any]
 
 
-def config(cluster: LocalCluster, **told: Any) -> Config:
+def config(cluster: LocalCluster) -> Config:
     urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
     # Topics that others left may lose old records while those are asked: a remote read.
-    section = Section(
-        metrics_urls=urls, metrics_interval_ms=INTERVAL_MS, include_topics=TOPIC, **told
-    )
+    section = Section(metrics_urls=urls, metrics_interval_ms=INTERVAL_MS, include_topics=TOPIC)
     return Config(
         cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
         bus=Bus(shards=2, prefix="jmx-bus"),
@@ -91,7 +89,7 @@ def direct(cluster: LocalCluster) -> Direct:
     produce(cluster, TOPIC, RECORDS)
 
     def settled() -> bool:
-        """All full segments are remote, and as few are on disk as may be: two of 16 records."""
+        """All full segments are remote, and as few are on disk as may be: two, of 16 records."""
         told = [asking.offsets(broker, TOPIC, 0) for broker in (LEADER, FOLLOWER)]
         return all(0 < RECORDS - t[-4] <= 40 and RECORDS - t[-5] <= 20 for t in told)
 

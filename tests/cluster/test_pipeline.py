@@ -241,11 +241,7 @@ def test_a_query_that_lost_its_checkpoint_is_rebuilt_from_the_observations(
     lost_at_ms = now_ms()
     pipeline.start("query")
     until(lambda: pipeline.tells_of(lost_at_ms / 1_000), STARTS_WITHIN_S, "it is not rebuilt")
-    # Kafka balances leaders each five minutes, perhaps right now: the next cycle tells.
-    until(
-        lambda: pipeline.metrics().by_partition("leader") == leaders(pipeline.cluster),
-        2 * TELLS_WITHIN_S, "leaders differ",
-    )  # fmt: skip
+    assert pipeline.metrics().by_partition("leader") == leaders(pipeline.cluster)
     after = [e for e in unique_events(pipeline) if e["at_ms"] < lost_at_ms - LIVE_S * 1_000]
     assert {event["id"] for event in after} <= before, "the past is told differently"
 
