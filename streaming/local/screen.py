@@ -77,7 +77,7 @@ def _partition(partition: Mapping[str, Any]) -> str:
         after += f"; under KIP-1303 {_next(kip)}"
     leader = partition["leader"] if partition["leader"] >= 0 else "nobody"
     risks = ", ".join(partition["risks"]).replace("_", " ")
-    return f"    {name:<28} led by {leader:<7} {risks:<34} {after}"
+    return f"    {name:<28} led by {leader:<7} {risks:<36} {after}"
 
 
 def _next(answer: Mapping[str, Any]) -> str:
