@@ -144,9 +144,20 @@ class Stage:
 
     def leaders(self) -> dict[tuple[str, int], int]:
         """Who leads each partition, by Kafka's own word; empty while it cannot be asked."""
+        return {key: p["leader_id"] for key, p in self._described().items()}
+
+    def whole(self) -> set[tuple[str, int]]:
+        """Partitions of which all replicas are in sync, by Kafka's own word."""
+        return {
+            key
+            for key, p in self._described().items()
+            if set(p["isr_nodes"]) == set(p["replica_nodes"])
+        }
+
+    def _described(self) -> dict[tuple[str, int], Any]:
         with suppress(KafkaError), KafkaAdminClient(bootstrap_servers=self._alive()) as admin:
             return {
-                (t["name"], p["partition_index"]): p["leader_id"]
+                (t["name"], p["partition_index"]): p
                 for t in admin.describe_topics()
                 for p in t["partitions"]
             }
@@ -164,12 +175,11 @@ def failover(stage: Stage) -> None:
     lost = stage.until(
         lambda: stage.partition(topic).get("leader"), SOON_S, f"nobody leads {topic}"
     )
-    led = stage.api(f"partitions?broker={lost}&limit=1000")["partitions"]
-    predicted = {
-        (p["topic"], p["partition"]): p["if_leader_lost"]["kafka"]["leader"]
-        for p in led
-        if p["leader"] == lost
-    }
+    led = stage.until(
+        lambda: _led_at_rest(stage, lost), SOON_S,
+        f"a partition that broker {lost} leads is not whole, for Kafka or for the twin,",
+    )  # fmt: skip
+    predicted = {_key(p): p["if_leader_lost"]["kafka"]["leader"] for p in led}
     nobody = sum(leader < 0 for leader in predicted.values())
     stage.say(
         f"prediction if broker {lost} crashes, each of the {len(predicted)} partitions it leads "
@@ -193,6 +203,25 @@ def failover(stage: Stage) -> None:
     stage.resolves("KafkaTwinPartitionOffline")
 
 
+def _led_at_rest(stage: Stage, broker: int) -> list[dict[str, Any]]:
+    """What a broker leads, as the twin has it; empty until all is in sync and the twin knows.
+
+    Another script may have thrown replicas out a moment ago. A prediction is of the state that
+    the twin has seen, so one that is read before their return is seen would be of the past.
+    """
+    answer = stage.api(f"partitions?broker={broker}&limit=1000") or {"partitions": []}
+    led = [p for p in answer["partitions"] if p["leader"] == broker]
+    return led if all(_is_whole(p) for p in led) and stage.whole() >= {_key(p) for p in led} else []
+
+
+def _is_whole(partition: dict[str, Any]) -> bool:
+    return all(replica["in_isr"] for replica in partition["replicas"])
+
+
+def _key(partition: dict[str, Any]) -> tuple[str, int]:
+    return partition["topic"], partition["partition"]
+
+
 def _moved(
     stage: Stage, predicted: dict[tuple[str, int], int], lost: int
 ) -> dict[tuple[str, int], int] | None:
@@ -205,12 +234,12 @@ def thin_leader(stage: Stage) -> None:
     key = TopicPartition(THIN_TOPIC, 0)
     # Another script may have moved it.
     stage.until(lambda: _elected(stage, key), 2 * SOON_S, f"broker 1 does not lead {THIN_TOPIC}-0")
-    stage.until(
-        lambda: (now := stage.partition(THIN_TOPIC)) and now["leader"] == 1
-        and now["if_leader_lost"]["kafka"]["outcome"] == "clean_thin",
+    after = stage.until(
+        lambda: (now := stage.partition(THIN_TOPIC)) and now["leader"] == 1 and _is_whole(now)
+        and _key(now) in stage.whole() and (found := now["if_leader_lost"])
+        and found["kafka"]["outcome"] == "clean_thin" and found,
         SOON_S, f"{THIN_TOPIC}-0 has no thin successor",
     )  # fmt: skip
-    after = stage.partition(THIN_TOPIC)["if_leader_lost"]
     thin, full = after["kafka"]["leader"], after["kip1303"]["leader"]
     stage.say(
         f"prediction if broker 1 goes, {THIN_TOPIC}-0 is led by {thin}, which has next to nothing "
@@ -353,7 +382,8 @@ def _written_to(stage: Stage, topic: str) -> Iterator[None]:
         while not over.wait(0.02):
             with suppress(KafkaError):
                 producer.send(topic, b"x" * 100, partition=0)
-        producer.close(timeout=5)
+        with suppress(KafkaError):
+            producer.close(timeout=5)
 
     writers = [threading.Thread(target=write, name="writer", daemon=True) for _ in range(2)]
     for writer in writers:

@@ -138,5 +138,6 @@ class Traffic:
             with contextlib.suppress(KafkaError, OSError, AssertionError):
                 producer = producer or self._producer()
                 producer.send(topic, record, key=str(turn % 97).encode())
-        if producer is not None:
-            producer.close(timeout=2)
+        with contextlib.suppress(KafkaError):
+            if producer is not None:
+                producer.close(timeout=2)

@@ -186,6 +186,7 @@ def test_every_alert_was_resolved_and_the_demo_ended_by_itself(ended: Played):
     for alert in ALERT_OF.values():
         assert ended.said(f"{alert} is resolved"), "\n".join(ended.printed[-20:])
     assert ended.code == 0
+    assert not ended.said("Traceback")
 
 
 def test_what_kafka_did_is_what_was_predicted(played: Played):
