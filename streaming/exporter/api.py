@@ -43,7 +43,7 @@ def application(
 
     def partitions(request: Request) -> Response:
         try:
-            asked = describe.Query.of(dict(request.query_params))
+            asked = describe.Query.of(request.query_params.multi_items())
         except ValueError as error:
             return _json({"error": str(error)}, 400)
         return _json(describe.partitions(current().picture, asked, clock()))

@@ -6,6 +6,7 @@ Unknown is null. Every object says when it was observed and how old that is.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from streaming.exporter.plain import known, observed
 from streaming.exporter.view import Picture
 from twin.fleet import Array, Fleet
 from twin.rules.election import LossOutcome
+from twin.rules.risks import BY_NAME
 from twin.rules.risks import RULES as RISKS
 from twin.tables import UNKNOWN
 from twin.totals import COUNTS, RULES, Totals
@@ -24,6 +26,7 @@ from twin.totals import COUNTS, RULES, Totals
 MOST_ROWS: Final = 1_000
 _NUMBERS: Final = ("partition", "broker", "limit", "offset")
 _MOST_DIGITS: Final = 10
+_ANY_RISK: Final = sum(int(rule.risk) for rule in RISKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +36,23 @@ class Query:
     topic: str = ""
     partition: int = UNKNOWN
     broker: int = UNKNOWN
-    at_risk: bool = False
+    risks: int = 0  # one of these bits, at the least
     limit: int = 100
     offset: int = 0
 
     @staticmethod
-    def of(parameters: dict[str, str]) -> Query:
-        """From a URL's parameters.
+    def of(parameters: Iterable[tuple[str, str]]) -> Query:
+        """From a URL's parameters. ``risk`` names one, ``at_risk`` means any.
 
         Raises:
             ValueError: one line that says which parameter and why.
         """
         chosen: dict[str, Any] = {}
-        for name, text in parameters.items():
+        given: set[str] = set()
+        for name, text in parameters:
+            if name in given:
+                raise ValueError(f"{name}: it is given twice")
+            given.add(name)
             if name in _NUMBERS:
                 if not text.isdecimal() or len(text) > _MOST_DIGITS:
                     raise ValueError(f"{name}: {text!r} is not a number")
@@ -55,7 +62,12 @@ class Query:
             elif name == "at_risk":
                 if text not in ("true", "false"):
                     raise ValueError(f"at_risk: {text!r} is neither true nor false")
-                chosen[name] = text == "true"
+                if text == "true":
+                    chosen.setdefault("risks", _ANY_RISK)
+            elif name == "risk":
+                if text not in BY_NAME:
+                    raise ValueError(f"risk: {text!r} is none of {', '.join(BY_NAME)}")
+                chosen["risks"] = int(BY_NAME[text].risk)
             else:
                 raise ValueError(f"{name}: there is no such parameter")
         if chosen.get("limit", 1) > MOST_ROWS:
@@ -66,7 +78,7 @@ class Query:
 def partitions(picture: Picture, asked: Query, now_ms: int) -> dict[str, Any]:
     """The partitions asked for, and how many match in all.
 
-    In order of shard, topic and number; those at risk with the worst risk first.
+    In order of shard, topic and number; where risks are asked for, the worst risk first.
     """
     fleets = [piece.fleet for piece in picture.pieces]
     matching = [_matching(fleet, asked) for fleet in fleets]
@@ -77,7 +89,7 @@ def partitions(picture: Picture, asked: Query, now_ms: int) -> dict[str, Any]:
     of = np.repeat(np.arange(len(fleets)), [len(rows) for rows in matching])
     first, last = asked.offset, asked.offset + asked.limit
     chosen = np.arange(total)[first:last]
-    if asked.at_risk:
+    if asked.risks:
         risks = np.concatenate([f.risks[rows] for f, rows in zip(fleets, matching, strict=True)])
         # The lowest bit is the risk a person would act on first.
         chosen = np.argsort(risks & -risks, kind="stable")[first:last]
@@ -97,8 +109,8 @@ def _matching(fleet: Fleet, asked: Query) -> Array:
         wanted &= fleet.partition == asked.partition
     if asked.broker != UNKNOWN:
         wanted &= ((fleet.broker == asked.broker) & fleet.present).any(axis=1)
-    if asked.at_risk:
-        wanted &= fleet.risks != 0
+    if asked.risks:
+        wanted &= (fleet.risks & asked.risks) != 0
     return np.flatnonzero(wanted)
 
 

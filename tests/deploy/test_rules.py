@@ -104,6 +104,7 @@ def test_every_risk_has_one_alert_of_its_severity():
         assert alert["labels"]["severity"] == RISKS[name].severity
         assert alert["annotations"]["runbook_url"].endswith(f"#{name}")
         assert f'risk="{name}"' in alert["expr"]
+        assert alert["annotations"]["description"].endswith(f"/api/v1/partitions?risk={name}.")
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=by_name)

@@ -38,6 +38,7 @@ from tests.builders import (
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.metrics import BY_NAME, METRICS
+from twin.rules.risks import BY_NAME as RISKS
 from twin.simulate import Shape, SimulatedShard
 from twin.step import step, step_archive
 from twin.tables import SIGNALS, PendingUpload, SegmentState
@@ -329,6 +330,8 @@ def test_the_api_tells_unknown_as_null_and_how_old_a_fact_is():
     client = a_client(a_busy_view())
     told = client.get("/api/v1/partitions", params={"at_risk": "true"}).json()
     assert told["total"] == 2
+    told = client.get("/api/v1/partitions", params={"risk": "offline", "at_risk": "true"}).json()
+    assert [p["topic"] for p in told["partitions"]] == ["lost"]
     thin = client.get("/api/v1/partitions/thin/0").json()
     assert thin["if_leader_lost"]["kafka"] == {"leader": 5, "outcome": "clean_thin"}
     assert thin["risks"] == ["next_leader_thin"]
@@ -347,6 +350,8 @@ def test_a_wrong_question_gets_one_clear_line():
         ({"at_risk": "maybe"}, "at_risk: 'maybe' is neither true nor false"),
         ({"colour": "red"}, "colour: there is no such parameter"),
         ({"limit": "100000"}, "limit: at most 1000"),
+        ({"risk": "rain"}, f"risk: 'rain' is none of {', '.join(RISKS)}"),
+        ([("broker", "1"), ("broker", "2")], "broker: it is given twice"),
     ):
         answer = client.get("/api/v1/partitions", params=asked)
         assert (answer.status_code, answer.json()) == (400, {"error": why})
