@@ -2,12 +2,17 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from streaming import docs
 from streaming.cli import main
+from streaming.exporter.describe import Query
+from tests.exporter.test_exporter import a_client, a_full_view
+from twin import tables
+from twin.rules.election import LossOutcome
 from twin.rules.risks import RULES
 
 ROOT = Path(__file__).parents[2]
@@ -59,3 +64,33 @@ def test_every_risk_has_a_section_in_the_runbook_and_no_other_has():
     risks = {rule.name for rule in RULES}
     assert risks <= sections
     assert {name for name in sections if "_" in name} <= risks
+
+
+NAMED_BY_DATA = {"risks", "signals", "racks", "read_replicas"}
+
+
+def fields(answer: Any) -> set[str]:
+    """Names of all fields, at any depth; what is named after a risk, signal or rack aside."""
+    if isinstance(answer, list):
+        return set[str]().union(*map(fields, answer))
+    if not isinstance(answer, dict):
+        return set()
+    inner = [list(v.values()) if k in NAMED_BY_DATA and isinstance(v, dict) else v
+             for k, v in answer.items()]  # fmt: skip
+    return set(answer) | fields(inner)
+
+
+def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
+    client = a_client(a_full_view())
+    served = set(Query.__slots__) | {"risk", "at_risk"} | {"observed_at_ms", "age_seconds"}
+    for path in ("summary", "brokers", "partitions"):
+        served |= fields(client.get(f"/api/v1/{path}").json())
+    page = (docs.DOCS / "api.md").read_text(encoding="utf-8")
+    enums = (LossOutcome, tables.JoinPath, tables.StuckReason, tables.Verdict, tables.Evidence,
+             tables.Coverage, tables.PendingUpload)  # fmt: skip
+    words = {str(word.name).lower() for kind in enums for word in kind}
+    told = set(re.findall(r"`([a-z_0-9]+)`", page))
+    assert served | words <= told, (served | words) - told
+    rows = re.findall(r"^\| (`[^|]*`) \|", page, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([a-z_0-9]+)`", row)}
+    assert named <= served, named - served
