@@ -30,7 +30,8 @@ FENCED_S: Final = 45.0
 SLOW_RESOLVES_S: Final = 600.0
 """A leader stays under suspicion for five minutes after a shrink, also of a later script."""
 
-ATTEMPTS: Final = 6
+WRITERS: Final = 8
+ATTEMPTS: Final = 10
 
 IDLE_TOPIC, STEADY_TOPIC = "archive", "steady"
 LAG_MS: Final = 3_000
@@ -373,19 +374,19 @@ def _write(stage: Stage, topic: str, count: int) -> None:
 
 @contextmanager
 def _written_to(stage: Stage, topic: str) -> Iterator[None]:
-    """Two writers, a record each 20 ms, acks=1."""
+    """Many writers, a record each 50 ms, acks=1: the more, the likelier one comes in first."""
     over = threading.Event()
 
     def write() -> None:
         producer = KafkaProducer(bootstrap_servers=stage.cluster.bootstrap, acks=1, linger_ms=0,
                                  enable_idempotence=False)  # fmt: skip
-        while not over.wait(0.02):
+        while not over.wait(0.05):
             with suppress(KafkaError):
                 producer.send(topic, b"x" * 100, partition=0)
         with suppress(KafkaError):
             producer.close(timeout=5)
 
-    writers = [threading.Thread(target=write, name="writer", daemon=True) for _ in range(2)]
+    writers = [threading.Thread(target=write, name="writer", daemon=True) for _ in range(WRITERS)]
     for writer in writers:
         writer.start()
     try:
