@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Final
 
 import pytest
 
+from streaming.local.jars import QUICK_START
+
 # What one test asks in the background is no word of the program that another one listens to.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
+
+# Spark is started a dozen times, each for a minute or two.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK_START))
 
 _STURDY: Final = ("bus", "collector", "exporter", "jmx", "local_cluster", "numbers", "rights")
 """Tests of tests/cluster that hold on a busy machine as well."""

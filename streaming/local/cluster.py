@@ -237,8 +237,8 @@ class LocalCluster:
         """The command of a small JVM that starts fast, which matters more here than its peak."""
         logging = self.layout.folder(node) / "log4j2.properties"
         classpath = ":".join(str(jar) for jar in jars.ensure("kafka"))
-        command = [jars.java(), f"-Xmx{self.layout.heap}", "-XX:+UseSerialGC", "-Xshare:auto"]
-        command += ["-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
+        command = [jars.java(), f"-Xmx{self.layout.heap}", *jars.QUICK_START, "-Xshare:auto"]
+        command += ["-XX:-UsePerfData"]
         command += [f"-Dlog4j2.configurationFile={logging}", *options, "-cp", classpath]
         return command + main
 

@@ -6,6 +6,7 @@ Everything lives below one folder and ends with the demo; what it was told stays
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import sys
@@ -92,6 +93,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     """
     began = time.monotonic()
     clients.quiet()  # brokers are lost here on purpose
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(jars.QUICK_START))
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -25,6 +25,9 @@ from pathlib import Path
 from typing import Final
 
 CONFS: Final = ("spark", "kafka", "jmx")
+QUICK_START: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Java's options where a start matters more than the peak, and processors are few."""
+
 JAVA_MINIMUM: Final = 17  # class files of Spark 4 and Kafka 4 brokers
 
 _FETCH_DEADLINE_S: Final = 900.0  # 30 s on a good line; Ivy asks for one file after the other

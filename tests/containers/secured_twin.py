@@ -13,6 +13,7 @@ from docker.models.containers import Container
 from testcontainers.core.container import DockerContainer
 
 from streaming.config import Config, load
+from streaming.local.jars import QUICK_START
 from streaming.local.processes import free_base_port
 from tests.cluster.pipeline import Metrics, answer_of
 from tests.containers.secured import INTERNAL, SECRETS, Secured, readable
@@ -89,6 +90,7 @@ class Programs:
 
     def _login(self, user: str) -> dict[str, str]:
         return {
+            "SPARK_SUBMIT_OPTS": " ".join(QUICK_START),
             f"{ENVIRONMENT}CONFIG": f"{SECRETS}/twin.toml",
             f"{ENVIRONMENT}CLUSTER_CLIENT_SASL_PLAIN_USERNAME": user,
             f"{ENVIRONMENT}CLUSTER_CLIENT_SASL_PLAIN_PASSWORD": self._passwords[user],
