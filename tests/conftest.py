@@ -7,6 +7,7 @@ import os
 from typing import Final
 
 import pytest
+from hypothesis import settings
 
 from streaming.local.jars import QUICK_START
 
@@ -15,6 +16,10 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 # Spark is started a dozen times, each for a minute or two.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK_START))
+
+# How long an example takes says how busy the machine is; everywhere, as Hypothesis has it in CI.
+settings.register_profile("unhurried", settings.default, deadline=None)
+settings.load_profile("unhurried")
 
 _STURDY: Final = ("bus", "collector", "exporter", "jmx", "local_cluster", "numbers", "rights")
 """Tests of tests/cluster that hold on a busy machine as well."""

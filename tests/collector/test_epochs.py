@@ -176,7 +176,7 @@ def histories(draw: st.DrawFn) -> tuple[list[tuple[int, int]], int]:
 
 
 @given(histories())
-@settings(max_examples=30, deadline=None,
+@settings(max_examples=30,
           suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 def test_any_history_comes_out_as_it_is(cluster, drawn):
     history, start = drawn

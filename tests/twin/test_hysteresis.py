@@ -67,7 +67,7 @@ def test_what_waits_is_part_of_the_state():
     assert cycles(again, WARM_NEXT, WARM_NEXT)[1] == ["risk_closed/next_leader_thin"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     thin=st.lists(st.booleans(), min_size=2, max_size=8),
     pause=st.lists(st.integers(1, 9_000), min_size=8, max_size=8),

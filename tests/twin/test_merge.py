@@ -232,7 +232,7 @@ def a_cycle(rng: random.Random, at_ms: int, epochs: dict[tuple[str, int], int]) 
     return frames
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seed=st.integers(0, 10**9), cycles=st.integers(1, 4))
 def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(seed, cycles):
     rng = random.Random(seed)
@@ -251,7 +251,7 @@ def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(se
         assert same(whole, one_by_one)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), limit=st.integers(8_000, 20_000))
 def test_a_listing_sent_in_parts_says_the_same_as_one_sent_whole(seed, limit):
     shard = SimulatedShard(Shape(topics=3, partitions=40), seed)
@@ -264,7 +264,7 @@ def test_a_listing_sent_in_parts_says_the_same_as_one_sent_whole(seed, limit):
         assert same(whole, parts)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10**6))
 def test_a_fleet_survives_being_encoded_at_every_cycle(seed):
     shard = SimulatedShard(Shape(topics=2, partitions=5), seed)

@@ -65,7 +65,7 @@ class TestLose:
     def test_a_rack_is_its_brokers(self):
         assert scenario.brokers_in(a_fleet(), ["az-a", "az-c"]) == [1, 3, 4]
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(
         seed=st.integers(0, 50), lost=st.sets(st.integers(1, 6), max_size=5),
         more=st.sets(st.integers(1, 6), max_size=3), elr=st.booleans(), unclean=st.booleans(),
@@ -79,7 +79,7 @@ class TestLose:
         )
         assert_never_safer(replace(fleet, configs=configs), lost, lost | more)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(
         marks=st.lists(st.sampled_from(["isr", "elr", "out"]), min_size=4, max_size=4),
         offline=st.sets(st.integers(1, 4)), fenced=st.sets(st.integers(1, 4)),

@@ -101,7 +101,7 @@ def test_what_losing_a_broker_does_covers_every_partition_it_leads_once(seed):
 
 
 @given(cut=st.lists(st.booleans(), min_size=20, max_size=20), seed=st.integers(0, 20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_counts_of_shards_add_up_to_the_counts_of_all(cut, seed):
     fleet = a_lively_fleet(seed)
     # Whole topics, as a shard has them: min ISR follows a topic's first partition.
