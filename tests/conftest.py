@@ -9,13 +9,13 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from streaming.local.jars import QUICK_START
+from streaming.local.jars import QUICK_SPARK
 
 # What one test asks in the background is no word of the program that another one listens to.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 # Spark is started a dozen times, each for a minute or two.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK_START))
+os.environ.update(QUICK_SPARK | os.environ)
 
 # How long an example takes says how busy the machine is; everywhere, as Hypothesis has it in CI.
 settings.register_profile("unhurried", settings.default, deadline=None)

@@ -93,7 +93,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     """
     began = time.monotonic()
     clients.quiet()  # brokers are lost here on purpose
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(jars.QUICK_START))
+    os.environ.update(jars.QUICK_SPARK | os.environ)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -28,6 +28,9 @@ CONFS: Final = ("spark", "kafka", "jmx")
 QUICK_START: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Java's options where a start matters more than the peak, and processors are few."""
 
+QUICK_SPARK: Final = {"SPARK_SUBMIT_OPTS": " ".join(QUICK_START)}
+"""The environment of a driver that is to start with them."""
+
 JAVA_MINIMUM: Final = 17  # class files of Spark 4 and Kafka 4 brokers
 
 _FETCH_DEADLINE_S: Final = 900.0  # 30 s on a good line; Ivy asks for one file after the other

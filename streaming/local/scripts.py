@@ -147,13 +147,17 @@ class Stage:
         """Who leads each partition, by Kafka's own word; empty while it cannot be asked."""
         return {key: p["leader_id"] for key, p in self._described().items()}
 
-    def whole(self) -> set[tuple[str, int]]:
-        """Partitions of which all replicas are in sync, by Kafka's own word."""
-        return {
-            key
-            for key, p in self._described().items()
-            if set(p["isr_nodes"]) == set(p["replica_nodes"])
-        }
+    def is_at_rest(self, partitions: list[dict[str, Any]]) -> bool:
+        """All their replicas are in sync, for the twin that tells of them and for Kafka.
+
+        Another script may have thrown replicas out a moment ago. A prediction is of the state that
+        the twin has seen, so one that is read before their return is seen would be of the past.
+        """
+        if not all(replica["in_isr"] for p in partitions for replica in p["replicas"]):
+            return False
+        known = self._described().items()
+        whole = {key for key, p in known if set(p["isr_nodes"]) == set(p["replica_nodes"])}
+        return whole.issuperset(map(_key, partitions))
 
     def _described(self) -> dict[tuple[str, int], Any]:
         with suppress(KafkaError), KafkaAdminClient(bootstrap_servers=self._alive()) as admin:
@@ -205,18 +209,10 @@ def failover(stage: Stage) -> None:
 
 
 def _led_at_rest(stage: Stage, broker: int) -> list[dict[str, Any]]:
-    """What a broker leads, as the twin has it; empty until all is in sync and the twin knows.
-
-    Another script may have thrown replicas out a moment ago. A prediction is of the state that
-    the twin has seen, so one that is read before their return is seen would be of the past.
-    """
+    """What a broker leads, as the twin has it; empty until all of it is at rest."""
     answer = stage.api(f"partitions?broker={broker}&limit=1000") or {"partitions": []}
     led = [p for p in answer["partitions"] if p["leader"] == broker]
-    return led if all(_is_whole(p) for p in led) and stage.whole() >= {_key(p) for p in led} else []
-
-
-def _is_whole(partition: dict[str, Any]) -> bool:
-    return all(replica["in_isr"] for replica in partition["replicas"])
+    return led if stage.is_at_rest(led) else []
 
 
 def _key(partition: dict[str, Any]) -> tuple[str, int]:
@@ -236,11 +232,8 @@ def thin_leader(stage: Stage) -> None:
     # Another script may have moved it.
     stage.until(lambda: _elected(stage, key), 2 * SOON_S, f"broker 1 does not lead {THIN_TOPIC}-0")
     after = stage.until(
-        lambda: (now := stage.partition(THIN_TOPIC)) and now["leader"] == 1 and _is_whole(now)
-        and _key(now) in stage.whole() and (found := now["if_leader_lost"])
-        and found["kafka"]["outcome"] == "clean_thin" and found,
-        SOON_S, f"{THIN_TOPIC}-0 has no thin successor",
-    )  # fmt: skip
+        lambda: _before_thin(stage), SOON_S, f"{THIN_TOPIC}-0 has no thin successor"
+    )
     thin, full = after["kafka"]["leader"], after["kip1303"]["leader"]
     stage.say(
         f"prediction if broker 1 goes, {THIN_TOPIC}-0 is led by {thin}, which has next to nothing "
@@ -262,6 +255,15 @@ def thin_leader(stage: Stage) -> None:
     stage.say("deed       broker 1 was started again, and leads as soon as it is in sync")
     stage.until(lambda: _elected(stage, key), 2 * SOON_S, "broker 1 does not lead again")
     stage.resolves("KafkaTwinColdLeaderElected")
+
+
+def _before_thin(stage: Stage) -> dict[str, Any] | None:
+    """What is to follow if broker 1 goes, once it leads at rest and its successor is thin."""
+    now = stage.partition(THIN_TOPIC)
+    if not now or now["leader"] != 1 or not stage.is_at_rest([now]):
+        return None
+    after: dict[str, Any] = now["if_leader_lost"]
+    return after if after["kafka"]["outcome"] == "clean_thin" else None
 
 
 def _elected(stage: Stage, key: TopicPartition) -> bool:

@@ -13,7 +13,7 @@ from docker.models.containers import Container
 from testcontainers.core.container import DockerContainer
 
 from streaming.config import Config, load
-from streaming.local.jars import QUICK_START
+from streaming.local.jars import QUICK_SPARK
 from streaming.local.processes import free_base_port
 from tests.cluster.pipeline import Metrics, answer_of
 from tests.containers.secured import INTERNAL, SECRETS, Secured, readable
@@ -81,7 +81,7 @@ class Programs:
             security_opt=["no-new-privileges:true"],
             restart_policy={"Name": "on-failure"},
         )
-        for name, value in self._login(program).items():
+        for name, value in (QUICK_SPARK | self._login(program)).items():
             container.with_env(name, value)
         if program == "exporter":
             container.ports = {"9410": ("127.0.0.1", self._port)}
@@ -90,7 +90,6 @@ class Programs:
 
     def _login(self, user: str) -> dict[str, str]:
         return {
-            "SPARK_SUBMIT_OPTS": " ".join(QUICK_START),
             f"{ENVIRONMENT}CONFIG": f"{SECRETS}/twin.toml",
             f"{ENVIRONMENT}CLUSTER_CLIENT_SASL_PLAIN_USERNAME": user,
             f"{ENVIRONMENT}CLUSTER_CLIENT_SASL_PLAIN_PASSWORD": self._passwords[user],

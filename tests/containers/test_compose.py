@@ -17,7 +17,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.local.jars import QUICK_START
+from streaming.local.jars import QUICK_SPARK
 from streaming.local.scripts import Stage, failover
 from tests.cluster import asking
 from tests.cluster.asking import Key, until
@@ -107,7 +107,7 @@ def submitted(
             "KAFKA_TWIN_BUS_PREFIX": "submitted",
             "KAFKA_TWIN_BUS_SHARDS": "4",
             "KAFKA_TWIN_QUERY_MASTER": "",
-            "SPARK_SUBMIT_OPTS": " ".join(QUICK_START),
+            **QUICK_SPARK,
         },
         network=f"{PROJECT}_default", detach=True, read_only=True, cap_drop=["ALL"],
         tmpfs={"/tmp": "exec,mode=1777"}, restart_policy={"Name": "on-failure"},
