@@ -1,7 +1,7 @@
-"""Tables as bytes: Arrow IPC streams that say what they are, and refuse what is not exactly that.
+"""Tables as bytes: Arrow IPC streams with a header, read strictly.
 
 A frame is one table of one kind for one shard at one time. A message is one frame, or several back
-to back. Encoding asserts what decoding checks again: a frame that left us is one that can be read.
+to back. Encoding asserts what decoding checks again: a frame that was written can be read.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from twin.tables import ALL, UNKNOWN
+from twin.table import UNKNOWN, Observation
+from twin.tables.observations import OBSERVATIONS
 
 MAX_FRAME_BYTES: Final = 900_000
 """Below Kafka's default max.message.bytes (1 048 588) with room for the record's own framing."""
+
+Kinds = Mapping[str, type[Observation]]
 
 # Arrow's thread pool costs more than it saves on tables of this size.
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _NUMBERS = ("version", "shard", "shards", "observed_at_ms", "cycle", "part", "parts")
 
 
-class FrameRefused(ValueError):  # noqa: N818 - what happens to the frame, in the words of the docs
-    """The bytes are not a frame we may use. ``reason`` is one of a few words and is counted by."""
+class InvalidFrame(ValueError):  # noqa: N818 - the name says what the bytes are
+    """The bytes are no frame that can be used. ``reason`` is one of a few words and is counted by."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -33,8 +36,8 @@ class FrameRefused(ValueError):  # noqa: N818 - what happens to the frame, in th
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
-    """What every frame says of itself beside its rows."""
+class FrameHeader:
+    """What a frame carries beside its rows."""
 
     kind: str
     cluster: str
@@ -45,45 +48,70 @@ class Stamp:
     part: int = 0  # a large table is sent in parts
     parts: int = 1
     complete: bool = True  # all parts together list everything there is
+    version: int = 1  # of the kind's columns
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A stamp and the rows it speaks of."""
+    """A header and rows."""
 
-    stamp: Stamp
+    header: FrameHeader
     rows: pa.Table
 
 
-def encode(frame: Frame) -> bytes:
-    """The frame as bytes. The rows must have the schema of their kind."""
-    stamp = frame.stamp
-    table = ALL[stamp.kind]
-    if not frame.rows.schema.equals(table.schema):
-        raise ValueError(f"rows of kind {stamp.kind} have the schema {frame.rows.schema}")
-    header = {
-        "kind": stamp.kind,
-        "version": str(table.version),
-        "cluster": stamp.cluster,
-        "shard": str(stamp.shard),
-        "shards": str(stamp.shards),
-        "observed_at_ms": str(stamp.observed_at_ms),
-        "cycle": str(stamp.cycle),
-        "part": str(stamp.part),
-        "parts": str(stamp.parts),
-        "complete": "1" if stamp.complete else "0",
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a message holds.
+
+    ``unknown_kinds`` are kinds of frames that this version does not know, and skips; ``invalid``
+    are frames of known kinds that cannot be used. Neither spoils the others of the message.
+    """
+
+    frames: tuple[Frame, ...] = ()
+    unknown_kinds: tuple[str, ...] = ()
+    invalid: tuple[InvalidFrame, ...] = ()
+
+
+def encode(frame: Frame, kinds: Kinds = OBSERVATIONS) -> bytes:
+    """The frame as bytes, with the version of its kind.
+
+    Raises:
+        ValueError: the rows do not have the schema of their kind.
+    """
+    table = kinds[frame.header.kind]
+    if not frame.rows.schema.equals(table.schema()):
+        raise ValueError(f"rows of kind {table.kind} have the schema {frame.rows.schema}")
+    return write(replace(frame.header, version=table.version), frame.rows)
+
+
+def write(header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = None) -> bytes:
+    """One Arrow IPC stream with the header, and ``more``, as its metadata."""
+    metadata = {
+        "kind": header.kind,
+        "version": str(header.version),
+        "cluster": header.cluster,
+        "shard": str(header.shard),
+        "shards": str(header.shards),
+        "observed_at_ms": str(header.observed_at_ms),
+        "cycle": str(header.cycle),
+        "part": str(header.part),
+        "parts": str(header.parts),
+        "complete": "1" if header.complete else "0",
+        **(more or {}),
     }
-    # One chunk and no slice, or Arrow would send what is not shown.
-    rows = frame.rows.combine_chunks().replace_schema_metadata(header)
+    # One chunk and no slice, or Arrow would send rows that are not shown.
+    rows = rows.combine_chunks().replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
         writer.write_table(rows)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def encode_parts(frame: Frame, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:
+def encode_parts(
+    frame: Frame, limit_bytes: int = MAX_FRAME_BYTES, kinds: Kinds = OBSERVATIONS
+) -> list[bytes]:
     """The frame in as many parts as keep each below the limit, rows in order."""
-    whole = encode(frame)
+    whole = encode(frame, kinds)
     parts = 1
     while True:
         if parts == 1:
@@ -91,7 +119,10 @@ def encode_parts(frame: Frame, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes
         else:
             step = -(-frame.rows.num_rows // parts)
             encoded = [
-                encode(Frame(replace(frame.stamp, part=i, parts=parts), _part(frame.rows, i, step)))
+                encode(
+                    Frame(replace(frame.header, part=i, parts=parts), _part(frame.rows, i, step)),
+                    kinds,
+                )
                 for i in range(parts)
             ]
         largest = max(map(len, encoded))
@@ -100,30 +131,70 @@ def encode_parts(frame: Frame, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes
         parts = max(parts + 1, -(-parts * largest // limit_bytes))
 
 
-def decode(message: bytes) -> list[Frame]:
+def decode(message: bytes, kinds: Kinds = OBSERVATIONS) -> Decoded:
     """All frames of a message, in order.
 
     Raises:
-        FrameRefused: with a reason of ``bytes`` (no Arrow stream), ``stamp`` (metadata missing or
-            not a number), ``kind``, ``version`` (unknown to this reader), ``columns`` (not the
-            kind's schema).
+        InvalidFrame: ``bytes``, it is no sequence of Arrow streams; nothing of it can be used.
     """
+    frames, unknown, invalid = [], [], []
+    for metadata, rows in streams(message):
+        try:
+            header = header_of(metadata)
+            if header.kind not in kinds:
+                unknown.append(header.kind)
+                continue
+            frames.append(_checked(header, rows, kinds[header.kind]))
+        except InvalidFrame as error:
+            invalid.append(error)
+    return Decoded(tuple(frames), tuple(unknown), tuple(invalid))
+
+
+def streams(message: bytes) -> Iterator[tuple[dict[str, str], pa.Table]]:
+    """Metadata and rows of each Arrow stream of a message, valid as Arrow.
+
+    Raises:
+        InvalidFrame: ``bytes``.
+    """
+    if not message:
+        raise InvalidFrame("bytes", "the message is empty")
     source = pa.BufferReader(message)
-    frames = []
     while source.tell() < len(message):
         try:
             with pa.ipc.open_stream(source) as reader:
                 rows = reader.read_all()
                 rows.validate(full=True)
-            frames.append(_checked(rows))
-        except FrameRefused:
-            raise
+            metadata = {k.decode(): v.decode() for k, v in (rows.schema.metadata or {}).items()}
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-            # Arrow's own refusals, and text that is no text (UnicodeDecodeError is a ValueError).
-            raise FrameRefused("bytes", (str(error) or "?").splitlines()[0][:200]) from None
-    if not frames:
-        raise FrameRefused("bytes", "the message is empty")
-    return frames
+            # Arrow's own errors, and text that is not UTF-8 (UnicodeDecodeError is a ValueError).
+            raise InvalidFrame("bytes", (str(error) or "?").splitlines()[0][:200]) from None
+        yield metadata, rows.replace_schema_metadata(None)
+
+
+def header_of(metadata: Mapping[str, str]) -> FrameHeader:
+    """The header in the metadata of a stream.
+
+    Raises:
+        InvalidFrame: ``header``, an entry is missing or not a number that can be.
+    """
+    try:
+        header = FrameHeader(
+            kind=metadata["kind"],
+            cluster=metadata["cluster"],
+            complete=metadata["complete"] == "1",
+            **{name: int(metadata[name]) for name in _NUMBERS},
+        )
+    except KeyError as missing:
+        raise InvalidFrame("header", f"metadata {missing} is missing") from None
+    except ValueError as error:
+        raise InvalidFrame("header", str(error)) from None
+    if not (0 <= header.shard < header.shards and 0 <= header.part < header.parts):
+        raise InvalidFrame(
+            "header", f"shard {header.shard}/{header.shards}, part {header.part}/{header.parts}"
+        )
+    if header.observed_at_ms < UNKNOWN:
+        raise InvalidFrame("header", f"observed_at_ms is {header.observed_at_ms}")
+    return header
 
 
 def join(parts: Iterable[bytes]) -> bytes:
@@ -131,7 +202,9 @@ def join(parts: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def packed(encoded: Sequence[bytes], limit_bytes: int = MAX_FRAME_BYTES) -> Iterator[bytes]:
+def batch_messages(
+    encoded: Sequence[bytes], limit_bytes: int = MAX_FRAME_BYTES
+) -> Iterator[bytes]:
     """Frames joined to as few messages as keep each below the limit, in order."""
     batch: list[bytes] = []
     size = 0
@@ -159,43 +232,15 @@ def _part(rows: pa.Table, part: int, step: int) -> pa.Table:
     return piece
 
 
-def _checked(rows: pa.Table) -> Frame:
-    metadata = {k.decode(): v.decode() for k, v in (rows.schema.metadata or {}).items()}
-    stamp, version = _stamp(metadata)
-    table = ALL.get(stamp.kind)
-    if table is None:
-        raise FrameRefused("kind", f"no table is called {stamp.kind!r}")
-    if version != table.version:
-        raise FrameRefused(
-            "version", f"{stamp.kind} has version {version}, this reader knows {table.version}"
+def _checked(header: FrameHeader, rows: pa.Table, table: type[Observation]) -> Frame:
+    if header.version != table.version:
+        raise InvalidFrame(
+            "version",
+            f"{table.kind} has version {header.version}, this reader knows {table.version}",
         )
-    rows = rows.replace_schema_metadata(None)
-    if not rows.schema.equals(table.schema):
-        raise FrameRefused("columns", _difference(rows.schema, table.schema))
-    return Frame(stamp, rows.combine_chunks())
-
-
-def _stamp(metadata: Mapping[str, str]) -> tuple[Stamp, int]:
-    try:
-        number = {name: int(metadata[name]) for name in _NUMBERS}
-        version = number.pop("version")
-        stamp = Stamp(
-            kind=metadata["kind"],
-            cluster=metadata["cluster"],
-            complete=metadata["complete"] == "1",
-            **number,
-        )
-    except KeyError as missing:
-        raise FrameRefused("stamp", f"metadata {missing} is missing") from None
-    except ValueError as error:
-        raise FrameRefused("stamp", str(error)) from None
-    if not (0 <= stamp.shard < stamp.shards and 0 <= stamp.part < stamp.parts):
-        raise FrameRefused(
-            "stamp", f"shard {stamp.shard}/{stamp.shards}, part {stamp.part}/{stamp.parts}"
-        )
-    if stamp.observed_at_ms < UNKNOWN:
-        raise FrameRefused("stamp", f"observed_at_ms is {stamp.observed_at_ms}")
-    return stamp, version
+    if not rows.schema.equals(table.schema()):
+        raise InvalidFrame("columns", _difference(rows.schema, table.schema()))
+    return Frame(header, rows.combine_chunks())
 
 
 def _difference(got: pa.Schema, wanted: pa.Schema) -> str:
@@ -206,4 +251,4 @@ def _difference(got: pa.Schema, wanted: pa.Schema) -> str:
     for theirs, ours in zip(got, wanted, strict=True):
         if not theirs.equals(ours):
             return f"column {theirs.name} is {theirs.type}, expected {ours.type}"
-    return "columns stand in another order"
+    return "columns are in another order"

@@ -1,0 +1,194 @@
+"""All rules and what is declared with them, checked and put in order once.
+
+``Catalog.of`` takes modules that are written like those of ``twin.rules``: it reads the tables and
+the decorated functions in each. A package from elsewhere adds its modules to the same list. A
+catalog never changes, so programs pass it on like any other value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from types import ModuleType
+from typing import Any
+
+from twin.declare import (
+    ApiField,
+    EventSource,
+    Expiry,
+    Ingest,
+    Metric,
+    Ratio,
+    Risk,
+    Rule,
+    declarations,
+)
+from twin.risks import MAX_RISKS, OpenRisks, RiskConditions, RiskStates, risk_rules
+from twin.signature import DeclarationError, Parameter, Reads
+from twin.table import Observation, Table
+from twin.tables import observations, state
+
+Spec = Rule | Ingest | Expiry | Metric | Ratio | Risk | EventSource | ApiField
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Catalog:
+    """What there is. Mappings keep the order of declaration."""
+
+    observations: Mapping[str, type[Observation]]
+    ingests: Mapping[str, tuple[Ingest, ...]]
+    expiries: tuple[Expiry, ...]
+    rules: Mapping[type[Table], Rule]
+    stored: tuple[type[Table], ...]
+    on_demand: tuple[type[Table], ...]
+    remembered: tuple[type[Table], ...]
+    metrics: tuple[Metric, ...]
+    ratios: tuple[Ratio, ...]
+    risks: tuple[Risk, ...]
+    events: tuple[EventSource, ...]
+    api_fields: tuple[ApiField, ...]
+    risk_names: tuple[str, ...] = field(default=())
+
+    @staticmethod
+    def of(modules: Iterable[ModuleType]) -> Catalog:
+        """The catalog of those modules.
+
+        Raises:
+            DeclarationError: two declare the same thing, a rule reads a table that nobody makes, or
+                rules need each other in a circle.
+        """
+        listed = (observations, state, *modules)
+        specs = [spec for module in listed for spec in _specs(module)]
+        tables = [table for module in listed for table in _tables(module)]
+        risks = tuple(sorted((s for s in specs if isinstance(s, Risk)), key=lambda s: s.rank))
+        rules = {made.makes: made for made in _only(specs, Rule)}
+        _refuse_twice([made.makes.kind for made in _only(specs, Rule)], "rule for table")
+        rules |= {made.makes: made for made in risk_rules(risks)}
+        state_tables = [t for t in tables if not issubclass(t, Observation)]
+        state_tables += [RiskConditions, RiskStates, OpenRisks]
+        _refuse_twice([t.kind for t in state_tables], "table")
+        ingests: dict[str, tuple[Ingest, ...]] = {}
+        for each in _only(specs, Ingest):
+            kind = each.observation.kind
+            ingests[kind] = (*ingests.get(kind, ()), each)
+        metrics = _metrics(listed, specs)
+        catalog = Catalog(
+            observations={t.kind: t for t in tables if issubclass(t, Observation)},
+            ingests=ingests,
+            expiries=tuple(_only(specs, Expiry)),
+            rules=rules,
+            stored=tuple(t for t in state_tables if t.stored),
+            on_demand=tuple(t for t in state_tables if not t.stored),
+            remembered=tuple(_remembered(rules.values(), specs)),
+            metrics=metrics,
+            ratios=tuple(_only(specs, Ratio)),
+            risks=risks,
+            events=tuple(_only(specs, EventSource)),
+            api_fields=tuple(_only(specs, ApiField)),
+            risk_names=tuple(risk.name for risk in risks),
+        )
+        catalog._check(specs)
+        return catalog
+
+    def metric(self, series_name: str) -> Metric:
+        """The metric of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for metric in self.metrics:
+            if metric.series_name == series_name:
+                return metric
+        raise KeyError(series_name)
+
+    def _check(self, specs: Iterable[Spec]) -> None:
+        _refuse_twice([m.series_name for m in self.metrics], "metric")
+        _refuse_twice([risk.name for risk in self.risks], "risk")
+        if len(self.risks) > MAX_RISKS:
+            raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")
+        there = {*self.stored, *self.on_demand}
+        for table in self.on_demand:
+            if table not in self.rules:
+                raise DeclarationError(f"table {table.kind}: no rule makes it on demand")
+        for spec in (*specs, *self.rules.values()):
+            for parameter in _reads(spec):
+                if parameter.table is not None and parameter.table not in there:
+                    raise DeclarationError(
+                        f"{_name(spec)}: parameter {parameter.name} reads the table "
+                        f"{parameter.table.kind}, which nobody makes"
+                    )
+        needs = {
+            table: {p.table for p in rule.reads if p.reads is Reads.TABLE and p.table in self.rules}
+            for table, rule in self.rules.items()
+        }
+        try:
+            tuple(TopologicalSorter(needs).static_order())
+        except CycleError as error:
+            names = " → ".join(table.kind for table in error.args[1])
+            raise DeclarationError(f"rules need each other in a circle: {names}") from None
+
+
+def _metrics(modules: Iterable[ModuleType], specs: Iterable[Spec]) -> tuple[Metric, ...]:
+    """Decorated ones, those of ratios, and tuples of metrics that a module names METRICS."""
+    made = [
+        spec if isinstance(spec, Metric) else spec.metric
+        for spec in specs
+        if isinstance(spec, Metric | Ratio)
+    ]
+    for module in modules:
+        made += getattr(module, "METRICS", ())
+    return tuple(made)
+
+
+def _specs(module: ModuleType) -> list[Spec]:
+    return [
+        spec
+        for value in vars(module).values()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+        for spec in declarations(value)
+    ]
+
+
+def _tables(module: ModuleType) -> list[type[Table]]:
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Table)
+        and value.__module__ == module.__name__
+        and "kind" in vars(value)
+    ]
+
+
+def _only(specs: Iterable[Spec], kind: type[Any]) -> list[Any]:
+    return [spec for spec in specs if isinstance(spec, kind)]
+
+
+def _remembered(rules: Iterable[Rule], specs: Iterable[Spec]) -> list[type[Table]]:
+    """Tables that something wants as the previous cycle left them, once each."""
+    wanted: dict[type[Table], None] = {}
+    for spec in (*rules, *specs):
+        for parameter in _reads(spec):
+            if parameter.reads is Reads.BEFORE and parameter.table is not None:
+                wanted[parameter.table] = None
+    return list(wanted)
+
+
+def _reads(spec: Spec) -> tuple[Parameter, ...]:
+    reads: tuple[Parameter, ...] = getattr(spec, "reads", ())
+    return reads
+
+
+def _name(spec: Spec) -> str:
+    for attribute in ("name", "kinds"):
+        if hasattr(spec, attribute):
+            return f"{type(spec).__name__.lower()} {getattr(spec, attribute)}"
+    return f"{type(spec).__name__.lower()} {getattr(getattr(spec, 'makes', None), 'kind', '')}"
+
+
+def _refuse_twice(names: list[str], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DeclarationError(f"{what} {', '.join(twice)} is declared twice")

@@ -1,0 +1,337 @@
+"""Decorators that declare what a function of tables is for.
+
+A function below the rule that makes its table says what is exported, judged or reported of it; its
+parameters say what it reads (``signature``). The exporter, the JSON API, the documentation, the
+alert rules and their tests iterate these declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeVar
+
+import numpy as np
+
+from twin.signature import Parameter, makes, parameters
+from twin.table import UNKNOWN, Array, Observation, Table
+
+ATTRIBUTE: Final = "__twin__"
+"""Where a decorated function carries its declarations."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# ---------------------------------------------------------------- rules
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A function from tables to a table."""
+
+    compute: Callable[..., Table]
+    makes: type[Table]
+    reads: tuple[Parameter, ...]
+
+
+def rule(function: F) -> F:
+    """Declare a rule: the table that it returns is made anew whenever something was observed."""
+    return _declared(function, Rule(function, makes(function), parameters(function)))
+
+
+# ---------------------------------------------------------------- observations
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """How a frame of one kind changes a state: a function (state, frame) → state.
+
+    It returns the same state object if the frame brings nothing new, and raises InvalidFrame if the
+    frame contradicts itself.
+    """
+
+    apply: Callable[..., Any]
+    observation: type[Observation]
+
+
+def ingest(observation: type[Observation]) -> Callable[[F], F]:
+    """Declare the function that takes in frames of this kind."""
+    return lambda function: _declared(function, Ingest(function, observation))
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """A function from tables to a table, applied when a cycle begins: what is too old goes."""
+
+    compute: Callable[..., Table]
+    makes: type[Table]
+    reads: tuple[Parameter, ...]
+
+
+def expiry(function: F) -> F:
+    """Declare what of an ingested table is dropped when a cycle begins."""
+    return _declared(function, Expiry(function, makes(function), parameters(function)))
+
+
+# ---------------------------------------------------------------- metrics
+
+Level = Literal["cluster", "rack", "broker", "topic", "partition", "replica"]
+
+LEVEL_LABELS: Final[dict[str, tuple[str, ...]]] = {
+    "cluster": (),
+    "rack": ("rack",),
+    "broker": ("broker", "rack"),
+    "topic": ("topic",),
+    "partition": ("topic", "partition"),
+    "replica": ("topic", "partition", "broker", "rack"),
+}
+"""Labels that a series of a level carries beside ``cluster``; a metric's own come after them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """One family of series.
+
+    ``compute`` returns, by level:
+        cluster    a number
+        rack       ByRack
+        broker     ByBroker
+        topic      [P] numbers, added up (or the highest, by ``combine``) over a topic's partitions
+        partition  [P] numbers or Known; UNKNOWN and NaN have no series
+        replica    [P, R] numbers, Known, or OfReplicas for few of them
+    and with labels of its own a mapping from their values to that. Shards are put together by
+    ``combine``; ``newest`` takes the value of the shard that was observed last. Without ``compute``
+    the program that exports it fills it in.
+    """
+
+    name: str
+    help: str
+    level: Level = "cluster"
+    labels: tuple[str, ...] = ()
+    type: Literal["gauge", "counter"] = "gauge"
+    combine: Literal["sum", "max", "newest"] = "sum"
+    scale: float = 1
+    compute: Callable[..., Any] | None = None
+    reads: tuple[Parameter, ...] = ()
+
+    @property
+    def series_name(self) -> str:
+        """As Prometheus sees it."""
+        prefix = "kafka_twin_" if self.level == "cluster" else f"kafka_twin_{self.level}_"
+        return f"{prefix}{self.name}" + ("_total" if self.type == "counter" else "")
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """All labels but ``cluster``, in order."""
+        return (*LEVEL_LABELS[self.level], *self.labels)
+
+
+def gauge(
+    name: str, help: str, *, level: Level = "cluster", labels: tuple[str, ...] = (),  # noqa: A002
+    combine: Literal["sum", "max", "newest"] = "sum", scale: float = 1,
+) -> Callable[[F], F]:  # fmt: skip
+    """Declare a gauge; its HELP stands alone. See ``Metric`` for what the function returns."""
+
+    def declare(function: F) -> F:
+        metric = Metric(name, help, level, labels, "gauge", combine, scale, function,
+                        parameters(function))  # fmt: skip
+        return _declared(function, metric)
+
+    return declare
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ratio:
+    """A gauge of sums over all shards: a function of the samples of other metrics.
+
+    ``compute`` gets, for each metric of ``source``, a mapping from label values to the number, and
+    returns such a mapping.
+    """
+
+    metric: Metric
+    source: tuple[str, ...]
+    compute: Callable[..., Mapping[tuple[str, ...], float]]
+
+
+def ratio(
+    name: str, help: str, *, source: tuple[str, ...], level: Level = "cluster",  # noqa: A002
+    labels: tuple[str, ...] = (),
+) -> Callable[[F], F]:  # fmt: skip
+    """Declare a gauge that is computed once the shards' sums are added up."""
+    return lambda function: _declared(
+        function, Ratio(Metric(name, help, level, labels), source, function)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Values, and which of them are known: for values that may be negative."""
+
+    values: Array
+    is_known: Array
+
+
+@dataclass(frozen=True, slots=True)
+class OfReplicas:
+    """[N] values of few replicas, by row and slot."""
+
+    row: Array
+    slot: Array
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class ByBroker:
+    """[N] brokers and a number each, added up by broker. Without numbers each counts as 1."""
+
+    broker: Array
+    values: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ByRack:
+    """[N] racks by name and a number each, added up by rack."""
+
+    rack: Array
+    values: Array | None = None
+
+
+def hidden(values: Array, where: Array) -> Array:
+    """The values as whole numbers, without a series where ``where`` holds."""
+    return np.where(where, UNKNOWN, values.astype(np.int64))
+
+
+# ---------------------------------------------------------------- risks
+
+Severity = Literal["page", "warn", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """The alert of a risk.
+
+    Args:
+        summary: what N partitions do or suffer, after "N partitions".
+        description: a sentence for whoever is paged; {n} is the number, {cluster} the cluster.
+        wait: Prometheus' ``for``.
+        keep_firing_for: as Prometheus has it.
+        unless: name of a risk whose partitions have an alert of their own.
+    """
+
+    summary: str
+    description: str
+    wait: str
+    keep_firing_for: str
+    unless: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """A condition that a person should worry about.
+
+    ``holds`` returns [P] booleans. The risk opens once the condition has held for
+    ``open_after_ms`` and closes once it has been gone for ``close_after_ms``. Risks are listed by
+    ``rank``, the lowest first: it is the order in which a person would act.
+    """
+
+    name: str
+    rank: int
+    severity: Severity
+    open_after_ms: int
+    close_after_ms: int
+    sentence: str
+    source: str
+    alert: Alert
+    holds: Callable[..., Array]
+    reads: tuple[Parameter, ...]
+
+    @property
+    def alert_name(self) -> str:
+        """The name of its alert: KafkaTwin and the risk's name in camel case."""
+        return "KafkaTwin" + "".join(word.capitalize() for word in self.name.split("_"))
+
+
+def risk(
+    name: str, *, rank: int, severity: Severity, sentence: str, source: str, alert: Alert,
+    open_after_ms: int = 0, close_after_ms: int = 0,
+) -> Callable[[F], F]:  # fmt: skip
+    """Declare a risk: the function says which partitions are in that condition."""
+
+    def declare(function: F) -> F:
+        declared = Risk(name, rank, severity, open_after_ms, close_after_ms, sentence, source,
+                        alert, function, parameters(function))  # fmt: skip
+        return _declared(function, declared)
+
+    return declare
+
+
+# ---------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One thing that happened in this step to the partition of ``row``, or to a broker.
+
+    ``{p}`` in ``text`` becomes the partition. ``detail`` tells apart occurrences of one kind.
+    """
+
+    text: str
+    row: int = UNKNOWN
+    kind: str = ""  # only where the declaration has several
+    broker: int = UNKNOWN
+    detail: str = ""
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """A function that compares a step's tables and yields what happened."""
+
+    kinds: tuple[str, ...]
+    per: Literal["partition", "broker"]
+    occurrences: Callable[..., Iterable[Occurrence]]
+    reads: tuple[Parameter, ...]
+
+
+def event(*kinds: str, per: Literal["partition", "broker"] = "partition") -> Callable[[F], F]:
+    """Declare the kinds of events that the function yields.
+
+    Every shard knows every broker; events of brokers are taken from shard 0 alone.
+    """
+    return lambda function: _declared(
+        function, EventSource(kinds, per, function, parameters(function))
+    )
+
+
+# ---------------------------------------------------------------- the JSON API
+
+
+@dataclass(frozen=True, slots=True)
+class ApiField:
+    """A field that is no column: a function that returns one value of plain JSON a partition.
+
+    ``meaning`` goes to the reference; tables with an ``api`` name need no such declaration.
+    """
+
+    name: str
+    meaning: str
+    values: Callable[..., list[Any]]
+    reads: tuple[Parameter, ...] = field(default=())
+
+
+def api_field(name: str, meaning: str) -> Callable[[F], F]:
+    """Declare a field of a partition in the JSON API: the function returns [P] values."""
+    return lambda function: _declared(
+        function, ApiField(name, meaning, function, parameters(function))
+    )
+
+
+def declarations(function: Any) -> tuple[Any, ...]:
+    """What was declared with the function."""
+    carried: tuple[Any, ...] = getattr(function, ATTRIBUTE, ())
+    return carried
+
+
+def _declared(function: F, declaration: Any) -> F:
+    setattr(function, ATTRIBUTE, (*declarations(function), declaration))
+    return function

@@ -1,0 +1,104 @@
+"""A function's signature is its declaration: its parameters say what it reads.
+
+    def growth(ends: LeaderEnds, last: Before[LeaderEnds], average: Before[Growth]) -> Growth: ...
+
+A parameter is one of
+    T            the table of this cycle
+    Before[T]    the table as the previous cycle left it: memory from cycle to cycle
+    Latest[T]    the table as the last step left it, which may have been of this same cycle: for
+                 what is only ever added to within a cycle
+    Earlier[T]   for events: the table before this step, with its rows where they are now
+    NowMs        the time against which ages are judged
+    Cycle        which cycle this is, and when the one before it was observed
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, NewType, TypeVar, get_args, get_origin, get_type_hints
+
+from twin.table import Table
+
+
+class Reads(Enum):
+    """Where the value of a parameter comes from."""
+
+    TABLE = "table"
+    BEFORE = "before"
+    LATEST = "latest"
+    EARLIER = "earlier"
+    TIME = "time"
+    CYCLE = "cycle"
+
+
+_T = TypeVar("_T")
+Before = Annotated[_T, Reads.BEFORE]
+Latest = Annotated[_T, Reads.LATEST]
+Earlier = Annotated[_T, Reads.EARLIER]
+NowMs = NewType("NowMs", int)
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """The newest cycle. Times are UNKNOWN before the first, or the second."""
+
+    observed_at_ms: int
+    prev_observed_at_ms: int
+
+
+class DeclarationError(TypeError):
+    """A declaration cannot be served: raised when the catalog is made, never during a cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter; ``table`` is None for time and cycle."""
+
+    name: str
+    reads: Reads
+    table: type[Table] | None = None
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Module and name, for messages."""
+    return f"{function.__module__}.{function.__name__}"
+
+
+def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """What the function reads.
+
+    Raises:
+        DeclarationError: a parameter is none of the kinds above.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    return tuple(
+        _parameter(function, name, hints.get(name)) for name in inspect.signature(function).parameters
+    )
+
+
+def makes(function: Callable[..., Any]) -> type[Table]:
+    """The table that the function returns.
+
+    Raises:
+        DeclarationError: it returns something else.
+    """
+    returned = get_type_hints(function, include_extras=True).get("return")
+    if not (isinstance(returned, type) and issubclass(returned, Table) and returned.kind):
+        raise DeclarationError(f"{name_of(function)}: it must return a table with a kind")
+    return returned
+
+
+def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
+    if hint is NowMs:
+        return Parameter(name, Reads.TIME)
+    if hint is Cycle:
+        return Parameter(name, Reads.CYCLE)
+    reads = Reads.TABLE
+    if get_origin(hint) is Annotated:
+        hint, reads = get_args(hint)
+    if not (isinstance(hint, type) and issubclass(hint, Table) and isinstance(reads, Reads)):
+        raise DeclarationError(f"{name_of(function)}: parameter {name} is no table")
+    return Parameter(name, reads, hint)

@@ -1,0 +1,338 @@
+"""What a table is: a frozen class of columns, declared once.
+
+From the declaration come the arrays' types, the Arrow schema, blank rows, the documentation and the
+fields of the JSON API. The base class says what a row is:
+
+    PartitionTable   [P]     one row a partition of the shard
+    ReplicaTable     [P, R]  one row a partition, one column a replica slot in assignment order
+    SparseTable      [N]     rows about few partitions; ``row`` is the index of the partition
+    KeyedTable       [K]     rows with a key of their own (brokers, topics, configs)
+    Observation      [N]     rows of a frame on the bus; never part of a state
+
+This module knows nothing of Kafka, of rules, and of how a state is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import Field, dataclass, field, fields
+from enum import Enum
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+UNKNOWN: Final = -1
+"""Not known, in offset, time, size and yes/no columns: Kafka's own -1, never a zero."""
+
+NO_BROKER: Final = -1
+
+Int8 = NDArray[np.int8]
+UInt8 = NDArray[np.uint8]
+Int16 = NDArray[np.int16]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+Array = NDArray[Any]
+
+_ITEM_I32 = pa.list_(pa.field("item", pa.int32(), nullable=False))
+_ITEM_I64 = pa.list_(pa.field("item", pa.int64(), nullable=False))
+_ITEM_U8 = pa.list_(pa.field("item", pa.uint8(), nullable=False))
+
+# Columns of Python objects: what Arrow calls them is in the annotation.
+Text = Annotated[NDArray[np.object_], pa.dictionary(pa.int32(), pa.string())]
+Uuid = Annotated[NDArray[np.object_], pa.dictionary(pa.int32(), pa.binary(16))]
+SegmentId = Annotated[NDArray[np.object_], pa.binary(16)]
+Blob = Annotated[NDArray[np.object_], pa.binary()]
+Int32List = Annotated[NDArray[np.object_], _ITEM_I32]
+Int64List = Annotated[NDArray[np.object_], _ITEM_I64]
+UInt8List = Annotated[NDArray[np.object_], _ITEM_U8]
+
+T = TypeVar("T", bound="Table")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    ``enum`` names the values of a number, ``flags`` its bits; ``tri_state`` is 1 yes, 0 no, -1
+    unknown. The documentation and the JSON API write the names. A column that is not ``in_api`` is
+    of use to rules only.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    arrow: pa.DataType
+    meaning: str
+    source: str
+    fill: Any
+    enum: type[Enum] | None = None
+    flags: type[Enum] | None = None
+    tri_state: bool = False
+    in_api: bool = True
+
+
+def column(
+    meaning: str, *, source: str = "", fill: Any = UNKNOWN, enum: type[Enum] | None = None,
+    flags: type[Enum] | None = None, tri_state: bool = False, in_api: bool = True,
+) -> Any:  # fmt: skip
+    """A column: its meaning, the request it is read from, its value before anything is known."""
+    declared = {"meaning": meaning, "source": source, "fill": fill, "enum": enum, "flags": flags,
+                "tri_state": tri_state, "in_api": in_api}  # fmt: skip
+    return field(metadata=declared)
+
+
+def _columns(table: type[Any]) -> Iterator[Column]:
+    hints = get_type_hints(table, include_extras=True)
+    for each in fields(table):
+        yield _column(each, hints[each.name])
+
+
+def _column(declared: Field[Any], hint: Any) -> Column:
+    if get_origin(hint) is Annotated:
+        arrow, dtype = get_args(hint)[1], np.dtype(object)
+    else:
+        dtype = np.dtype(get_args(get_args(hint)[1])[0])
+        arrow = pa.from_numpy_dtype(dtype)
+    return Column(name=declared.name, dtype=dtype, arrow=arrow, **declared.metadata)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(column,))
+class Table:
+    """Base of all tables.
+
+    Class arguments of a concrete table:
+        kind: its name in frames, in the documentation, and by default in the JSON API.
+        version: rises when a column changes; then this table alone is discarded.
+        stored: false for a table that is computed on demand; ``why_on_demand`` says why.
+        api: name of the JSON object that holds its columns; "" puts them into the object of the
+            partition or replica itself, None leaves the table out.
+    """
+
+    kind: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    stored: ClassVar[bool] = True
+    why_on_demand: ClassVar[str] = ""
+    api: ClassVar[str | None] = None
+    columns: ClassVar[tuple[Column, ...]] = ()
+
+    def __init_subclass__(
+        cls, *, kind: str = "", version: int = 1, on_demand: str = "",
+        api: str | None = None, **more: Any,
+    ) -> None:  # fmt: skip
+        super().__init_subclass__(**more)
+        dataclass(frozen=True, eq=False)(cls)
+        cls.columns = tuple(_columns(cls))
+        if kind:
+            cls.kind, cls.version, cls.api = kind, version, api
+            cls.stored, cls.why_on_demand = not on_demand, on_demand
+
+    @classmethod
+    def meaning(cls) -> str:
+        """The first line of its docstring."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+    @classmethod
+    def schema(cls) -> pa.Schema:
+        """The Arrow schema of its rows."""
+        return pa.schema([pa.field(c.name, c.arrow, nullable=False) for c in cls.columns])
+
+    @classmethod
+    def of(cls, values: Iterable[Array]) -> Self:
+        """The table of those arrays, in the order of its columns."""
+        make: Any = cls  # the base has no columns, every concrete table has
+        made: Self = make(*values)
+        return made
+
+    def values(self) -> list[Array]:
+        """The arrays, in the order of the columns."""
+        return [getattr(self, c.name) for c in self.columns]
+
+    def nbytes(self) -> int:
+        """Memory that the arrays take."""
+        return sum(value.nbytes for value in self.values())
+
+
+class PartitionTable(Table):
+    """[P] one row a partition."""
+
+    @classmethod
+    def blank(cls, partitions: int) -> Self:
+        """The table before anything is known."""
+        return cls.of(blank(c, partitions) for c in cls.columns)
+
+    def take(self, rows: Rows) -> Self:
+        """The table for other partitions: row i is the old row ``rows[i]``, blank where it is -1."""
+        return self.of(_taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True))
+
+
+class ReplicaTable(Table):
+    """[P, R] one row a partition, one column a replica slot."""
+
+    @classmethod
+    def blank(cls, partitions: int, slots: int) -> Self:
+        """The table before anything is known."""
+        return cls.of(blank(c, (partitions, slots)) for c in cls.columns)
+
+    def take(self, rows: Rows) -> Self:
+        """The table for other partitions: row i is the old row ``rows[i]``, blank where it is -1."""
+        return self.of(_taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True))
+
+    def widened(self, slots: int) -> Self:
+        """The table with that many slots; new ones are blank."""
+        wide = []
+        for c, old in zip(self.columns, self.values(), strict=True):
+            new = blank(c, (len(old), slots))
+            new[:, : old.shape[1]] = old
+            wide.append(new)
+        return self.of(wide)
+
+    def with_slots(self, row: Rows, came_from: Array) -> Self:
+        """The table with replicas in other slots: slot s of ``row[i]`` was ``came_from[i, s]``.
+
+        Args:
+            row: [N] partitions.
+            came_from: [N, R] old slot of each, -1 for a replica that was not there.
+        """
+        moved = []
+        for c, old in zip(self.columns, self.values(), strict=True):
+            new = old.copy()
+            held = np.take_along_axis(old[row], np.maximum(came_from, 0), axis=1)
+            new[row] = np.where(came_from < 0, np.array(c.fill, old.dtype), held)
+            moved.append(new)
+        return self.of(moved)
+
+
+class SparseTable(Table):
+    """[N] rows about few partitions, in ascending order of ``row``."""
+
+    row: Int32 = column("row of the partition in this state")
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """A table without rows."""
+        return cls.of(blank(c, 0) for c in cls.columns)
+
+    def pick(self, chosen: Array) -> Self:
+        """Those rows: a mask, or indices in ascending order of ``row``."""
+        return self.of(value[chosen] for value in self.values())
+
+    def renumbered(self, new_row: Array) -> Self:
+        """The table for other partitions: old row i is now ``new_row[i]``, negative if it is gone."""
+        if not len(self.row):
+            return self
+        row = new_row[self.row]
+        order = np.argsort(row, kind="stable")
+        order = order[row[order] >= 0]
+        _, *others = self.values()
+        return self.of([row[order].astype(np.int32), *(value[order] for value in others)])
+
+    def with_rows(self, other: Self) -> Self:
+        """The rows of both."""
+        if not len(other.row):
+            return self
+        if not len(self.row):
+            return other
+        order = np.argsort(np.concatenate([self.row, other.row]), kind="stable")
+        both = zip(self.values(), other.values(), strict=True)
+        return self.of(np.concatenate(pair)[order] for pair in both)
+
+
+class KeyedTable(Table):
+    """[K] rows with a key of their own."""
+
+    @classmethod
+    def empty(cls) -> Self:
+        """A table without rows."""
+        return cls.of(blank(c, 0) for c in cls.columns)
+
+    def pick(self, chosen: Array) -> Self:
+        """Those rows: a mask or indices."""
+        return self.of(value[chosen] for value in self.values())
+
+    def with_rows(self, other: Self, key: str) -> Self:
+        """The rows of both, those of ``other`` where they share a key, sorted by it."""
+        stays = ~np.isin(getattr(self, key), getattr(other, key))
+        both = [
+            np.concatenate([mine[stays], theirs])
+            for mine, theirs in zip(self.values(), other.values(), strict=True)
+        ]
+        at = [c.name for c in self.columns].index(key)
+        order = np.argsort(both[at], kind="stable")
+        return self.of(value[order] for value in both)
+
+
+class Observation(Table):
+    """[N] rows of a frame on the bus.
+
+    Class argument ``event``: its rows belong to no cycle; their own times say whether they are new.
+    """
+
+    event: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, event: bool = False, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.event = event
+
+
+# ---------------------------------------------------------------- arrays and Arrow
+
+
+def blank(of: Column, shape: int | tuple[int, ...]) -> Array:
+    """An array that holds what the column holds before anything is known."""
+    return np.full(shape, of.fill, of.dtype)
+
+
+def object_array(values: Iterable[Any]) -> Array:
+    """A one-dimensional array of objects, also where these are sequences of one length."""
+    listed = list(values)
+    return np.fromiter(listed, object, len(listed))
+
+
+def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
+    """An Arrow column as numpy; text and ids become Python objects, one a distinct value."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_dictionary(array.type):
+        entries = object_array(array.dictionary.to_pylist())
+        return entries[array.indices.to_numpy(zero_copy_only=False)]
+    if array.type in _OBJECTS or pa.types.is_list(array.type):
+        return object_array(array.to_pylist())
+    return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def to_arrow(of: Column, values: Array) -> pa.Array:
+    """The inverse of ``to_numpy``, in exactly the declared type."""
+    if pa.types.is_dictionary(of.arrow):
+        return pa.array(values.tolist(), of.arrow.value_type).dictionary_encode().cast(of.arrow)
+    if of.dtype == object:
+        return pa.array(values.tolist(), of.arrow)
+    return pa.array(values, of.arrow)
+
+
+_OBJECTS: Final = (pa.binary(16), pa.binary())
+
+
+def _taken(of: Column, old: Array, rows: Rows) -> Array:
+    is_new = rows < 0
+    if not is_new.any():
+        return old[rows]
+    new = blank(of, (len(rows), *old.shape[1:]))
+    new[~is_new] = old[rows[~is_new]]
+    return new

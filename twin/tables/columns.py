@@ -1,0 +1,199 @@
+"""Columns that an observation and a table of the state have in common."""
+
+from __future__ import annotations
+
+from twin.table import Float64, Int8, Int16, Int32, Int64, Table, Text, Uuid, column
+from twin.tables.enums import NOT_SET, PendingUpload
+
+ABSENT = float("nan")
+
+
+class PartitionKey(Table):
+    """Which partition."""
+
+    topic: Text = column("topic name", source="Metadata", fill="")
+    topic_id: Uuid = column(
+        "topic id, 16 bytes; a recreated topic has a new one", source="Metadata", fill=b""
+    )
+    partition: Int32 = column("partition number", source="Metadata")
+
+
+class ReplicaKey(PartitionKey):
+    """Which replica."""
+
+    broker: Int32 = column("broker id")
+
+
+class LogSample(Table):
+    """What a replica reports of its own log."""
+
+    log_start_offset: Int64 = column("first offset of the log", source="ListOffsets -2")
+    local_log_start_offset: Int64 = column("first offset on disk", source="ListOffsets -4")
+    log_end_offset: Int64 = column("offset of the next record", source="ListOffsets -1")
+    last_tiered_offset: Int64 = column(
+        "last offset that the replica knows to be in remote storage", source="ListOffsets -5"
+    )
+    pending_upload_offset: Int64 = column(
+        "first offset not yet in remote storage", source="ListOffsets -6"
+    )
+    pending_upload: Int8 = column(
+        "why pending_upload_offset is what it is", fill=PendingUpload.ABSENT, enum=PendingUpload
+    )
+    local_log_bytes: Int64 = column("size of the segments on disk", source="DescribeLogDirs")
+    local_start_timestamp_ms: Int64 = column(
+        "timestamp of the first record on disk", source="Fetch at the local log start"
+    )
+    error_code: Int16 = column("Kafka error code of the last answer, 0 for none", fill=0)
+
+
+class ConfigColumns(Table):
+    """Settings of a topic, or of the cluster under the empty name."""
+
+    topic: Text = column("topic name, empty for cluster-wide values", fill="")
+    min_insync_replicas: Int32 = column("min.insync.replicas", source="DescribeConfigs")
+    unclean_leader_election: Int8 = column(
+        "unclean.leader.election.enable", source="DescribeConfigs", tri_state=True
+    )
+    remote_storage: Int8 = column(
+        "remote.storage.enable", source="DescribeConfigs", tri_state=True
+    )
+    compacted: Int8 = column(
+        "cleanup.policy contains compact", source="DescribeConfigs", tri_state=True
+    )
+    local_retention_ms: Int64 = column(
+        "effective local.retention.ms, -1 for unlimited or unknown", source="DescribeConfigs"
+    )
+    local_retention_bytes: Int64 = column(
+        "effective local.retention.bytes, -1 for unlimited or unknown", source="DescribeConfigs"
+    )
+    eligible_local_log_ms: Int64 = column(
+        "leader.election.eligible.local.log.ms, -2 if the topic does not override it",
+        source="configuration of kafka-twin (KIP-1303)",
+        fill=NOT_SET,
+    )
+    eligible_local_log_bytes: Int64 = column(
+        "leader.election.eligible.local.log.bytes, -2 if the topic does not override it",
+        source="configuration of kafka-twin (KIP-1303)",
+        fill=NOT_SET,
+    )
+    replica_lag_time_max_ms: Int64 = column("replica.lag.time.max.ms", source="DescribeConfigs")
+    elr_enabled: Int8 = column(
+        "eligible leader replicas are enabled (KIP-966)",
+        source="ApiVersions, eligible.leader.replicas.version",
+        tri_state=True,
+    )
+    last_tiered_fetch: Int8 = column(
+        "follower.fetch.last.tiered.offset.enable (KIP-1023)",
+        source="DescribeConfigs",
+        tri_state=True,
+    )
+
+
+class BrokerColumns(Table):
+    """A registered broker."""
+
+    broker: Int32 = column("broker id", source="DescribeCluster")
+    rack: Text = column("rack, empty if none", source="DescribeCluster", fill="")
+    host: Text = column(
+        "advertised host:port, empty if unknown", source="DescribeCluster", fill=""
+    )
+    fenced: Int8 = column(
+        "the controller has fenced the broker", source="DescribeCluster v2", tri_state=True
+    )
+
+
+class BrokerMetricColumns(Table):
+    """What a broker measures itself; NaN where it does not report it."""
+
+    broker: Int32 = column("broker id")
+    measured_at_ms: Int64 = column("when its JMX exporter was scraped")
+    fetch_follower_p99_ms: Float64 = column(
+        "99th percentile of the total time of followers' fetches",
+        source="RequestMetrics TotalTimeMs, FetchFollower", fill=ABSENT,
+    )
+    fetch_follower_local_p99_ms: Float64 = column(
+        "99th percentile of the time the leader worked on followers' fetches",
+        source="RequestMetrics LocalTimeMs, FetchFollower", fill=ABSENT,
+    )
+    fetch_follower_queue_p99_ms: Float64 = column(
+        "99th percentile of the time followers' fetches waited for a request handler",
+        source="RequestMetrics RequestQueueTimeMs, FetchFollower", fill=ABSENT,
+    )
+    fetch_consumer_p99_ms: Float64 = column(
+        "99th percentile of the total time of consumers' fetches",
+        source="RequestMetrics TotalTimeMs, FetchConsumer", fill=ABSENT,
+    )
+    request_queue_size: Float64 = column(
+        "requests that wait for a request handler",
+        source="RequestChannel RequestQueueSize", fill=ABSENT,
+    )
+    request_handlers_idle_ratio: Float64 = column(
+        "share of time in which request handlers are idle",
+        source="KafkaRequestHandlerPool RequestHandlerAvgIdlePercent, one minute", fill=ABSENT,
+    )
+    fetch_purgatory_size: Float64 = column(
+        "fetches that wait for records",
+        source="DelayedOperationPurgatory NumDelayedOperations, Fetch (its PurgatorySize counts "
+        "completed operations too)", fill=ABSENT,
+    )
+    remote_copy_lag_bytes: Float64 = column(
+        "bytes of closed segments not uploaded yet, without internal topics",
+        source="BrokerTopicMetrics RemoteCopyLagBytes by topic", fill=ABSENT,
+    )
+    remote_copy_lag_segments: Float64 = column(
+        "closed segments not uploaded yet, without internal topics",
+        source="BrokerTopicMetrics RemoteCopyLagSegments by topic", fill=ABSENT,
+    )
+    remote_copy_errors_per_s: Float64 = column(
+        "failed uploads a second",
+        source="BrokerTopicMetrics RemoteCopyErrorsPerSec", fill=ABSENT,
+    )
+    remote_fetch_requests_per_s: Float64 = column(
+        "reads from remote storage for consumers a second",
+        source="BrokerTopicMetrics RemoteFetchRequestsPerSec", fill=ABSENT,
+    )
+    remote_fetch_bytes_per_s: Float64 = column(
+        "bytes read from remote storage for consumers a second",
+        source="BrokerTopicMetrics RemoteFetchBytesPerSec", fill=ABSENT,
+    )
+    remote_fetch_errors_per_s: Float64 = column(
+        "failed reads from remote storage for consumers a second",
+        source="BrokerTopicMetrics RemoteFetchErrorsPerSec", fill=ABSENT,
+    )
+    remote_reader_queue_size: Float64 = column(
+        "reads from remote storage that wait for a reader thread",
+        source="RemoteStorageThreadPool RemoteLogReaderTaskQueueSize", fill=ABSENT,
+    )
+    remote_reader_idle_ratio: Float64 = column(
+        "share of time in which remote storage reader threads are idle",
+        source="RemoteStorageThreadPool RemoteLogReaderAvgIdlePercent", fill=ABSENT,
+    )
+    remote_read_mean_ms: Float64 = column(
+        "mean time of a read from remote storage",
+        source="RemoteLogManager RemoteLogReaderFetchRateAndTimeMs", fill=ABSENT,
+    )
+    aux_state_builds_per_s: Float64 = column(
+        "followers that build their state from remote storage, attempts a second",
+        source="BrokerTopicMetrics BuildRemoteLogAuxStateRequestsPerSec", fill=ABSENT,
+    )
+    aux_state_errors_per_s: Float64 = column(
+        "failed attempts of followers to build their state from remote storage, a second",
+        source="BrokerTopicMetrics BuildRemoteLogAuxStateErrorsPerSec", fill=ABSENT,
+    )
+    isr_shrinks_per_s: Float64 = column(
+        "ISR shrinks a second, by the leader",
+        source="ReplicaManager IsrShrinksPerSec", fill=ABSENT,
+    )
+    isr_expands_per_s: Float64 = column(
+        "ISR expansions a second, by the leader",
+        source="ReplicaManager IsrExpandsPerSec", fill=ABSENT,
+    )  # fmt: skip
+
+
+BROKER_METRICS = tuple(
+    c.name for c in BrokerMetricColumns.columns if c.name not in ("broker", "measured_at_ms")
+)
+"""Names of what a broker measures."""
+
+LOG_SAMPLE = tuple(c.name for c in LogSample.columns)
+"""Names of what a replica reports of its log."""

@@ -1,0 +1,47 @@
+"""Numbers with names that observations and state share. Stored: their values never change."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Final
+
+NOT_SET: Final = -2
+"""A topic does not override this setting: the cluster-wide value holds. (-1 is "switched off".)"""
+
+CLUSTER_WIDE: Final = ""
+"""The topic name under which cluster-wide settings are listed."""
+
+
+class ReplicaFlags(IntFlag):
+    """The controller's view of one replica of a partition."""
+
+    IN_ISR = 1
+    IN_ELR = 2
+    LAST_KNOWN_ELR = 4
+    OFFLINE = 8  # its broker is fenced or its log directory failed
+    ADDING = 16
+    REMOVING = 32
+
+
+class PendingUpload(IntEnum):
+    """Why the earliest pending upload offset (ListOffsets -6) is what it is.
+
+    Kafka answers -1 for several reasons; the collector tells them apart by the other offsets of the
+    same replica. Source: UnifiedLog.fetchEarliestPendingUploadOffset, ReplicaManager.fetchOffset
+    of Kafka 4.3.
+    """
+
+    KNOWN = 0
+    ABSENT = 1  # not asked, refused, or the broker is older than 4.2
+    NOTHING_TIERED = 2  # remote storage is off, or nothing has been uploaded yet
+    ALL_TIERED = 3  # nothing is left below the log end: Kafka suppresses the answer
+    LEARNING = 4  # something is tiered, but this replica's task has not run yet
+
+
+class SegmentState(IntEnum):
+    """How far the copy or the deletion of a remote segment is, as Kafka writes it."""
+
+    COPY_STARTED = 0
+    COPY_FINISHED = 1
+    DELETE_STARTED = 2
+    DELETE_FINISHED = 3

@@ -1,0 +1,164 @@
+"""The frames of the bus: what collectors, taps and the query of remote segments write.
+
+Anybody may write them: the schema, the version and the meaning of each column are the contract.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twin.table import (
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int32List,
+    Int64,
+    Int64List,
+    Observation,
+    SegmentId,
+    UInt8List,
+    column,
+)
+from twin.tables.columns import (
+    BrokerColumns,
+    BrokerMetricColumns,
+    ConfigColumns,
+    LogSample,
+    PartitionKey,
+    ReplicaKey,
+)
+from twin.tables.enums import SegmentState
+
+
+class BrokersFrame(Observation, BrokerColumns, kind="brokers"):
+    """One row a registered broker."""
+
+    answered: Bool = column("it answered this cycle within its deadline", fill=False)
+    answered_in_ms: Int32 = column("time until its last answer of the cycle")
+    log_dir_total_bytes: Int64 = column("size of its log volumes", source="DescribeLogDirs v4")
+    log_dir_usable_bytes: Int64 = column(
+        "free space of its log volumes", source="DescribeLogDirs v4"
+    )
+
+
+class PartitionsFrame(Observation, PartitionKey, kind="partitions", version=2):
+    """One row a partition: the controller's view of it."""
+
+    leader: Int32 = column("broker id of the leader, -1 if none", source="Metadata")
+    leader_epoch: Int32 = column("leader epoch", source="Metadata")
+    elr_known: Bool = column("the IN_ELR flags are an answer", fill=False)
+    replicas: Int32List = column("broker ids in assignment order", source="Metadata", fill=())
+    replica_flags: UInt8List = column(
+        "ReplicaFlags of each replica, in the same order",
+        source="Metadata, DescribeTopicPartitions, ListPartitionReassignments",
+        fill=(),
+    )
+
+
+class ReplicasFrame(Observation, LogSample, ReplicaKey, kind="replicas"):
+    """One row a replica that answered, about its own log."""
+
+
+class ConfigsFrame(Observation, ConfigColumns, kind="configs"):
+    """One row a topic, and one under the empty name for cluster-wide values."""
+
+
+class FetchesFrame(Observation, PartitionKey, kind="fetches", version=2, event=True):
+    """One row a completed fetch of a follower, of one partition."""
+
+    leader: Int32 = column("broker id of the leader that answered")
+    broker: Int32 = column("broker id of the follower")
+    broker_epoch: Int64 = column("broker epoch of the follower, -1 if not sent")
+    leader_epoch: Int32 = column("leader epoch that the follower named")
+    arrived_at_ms: Int64 = column("when the request arrived")
+    completed_at_ms: Int64 = column("when it left the purgatory")
+    queue_ms: Int32 = column("time it waited for a request handler")
+    local_ms: Int32 = column("time the leader worked on it")
+    remote_ms: Int32 = column("time it was parked until there was something to send")
+    fetch_offset: Int64 = column("log end of the follower")
+    log_start_offset: Int64 = column("log start of the follower")
+    leader_end_offset: Int64 = column("log end of the leader at the arrival, -1 if unknown")
+    leader_end_estimate_offset: Int64 = column(
+        "leader_end_offset, or where the answer's records ended if it had room for more"
+    )
+    high_watermark: Int64 = column("high watermark of the answer, -1 if not sent")
+    error_code: Int16 = column("Kafka error code of the answer, 0 for none", fill=0)
+
+
+class SegmentsFrame(Observation, PartitionKey, kind="segments"):
+    """One row an event of a remote segment, in the order of the remote log metadata."""
+
+    segment_id: SegmentId = column(
+        "remote log segment id", source="__remote_log_metadata", fill=b""
+    )
+    state: Int8 = column(
+        "state that the segment reached", source="__remote_log_metadata", enum=SegmentState
+    )
+    metadata_offset: Int64 = column(
+        "offset in the metadata topic: events ascend", source="__remote_log_metadata"
+    )
+    event_at_ms: Int64 = column("when, by the broker's clock", source="__remote_log_metadata")
+    start_offset: Int64 = column("first offset; like all below, set only when a copy starts")
+    end_offset: Int64 = column("last offset")
+    log_bytes: Int64 = column("size of its records")
+    leader_epochs: Int32List = column("leader epochs of its records", fill=())
+    epoch_start_offsets: Int64List = column("first offset of each of these epochs", fill=())
+
+
+class EpochsFrame(Observation, PartitionKey, kind="epochs"):
+    """One row a leader epoch; a frame has the whole history of each partition in it."""
+
+    leader_epoch: Int32 = column("leader epoch", source="OffsetForLeaderEpoch")
+    start_offset: Int64 = column("its first offset", source="OffsetForLeaderEpoch")
+
+
+class IsrChangesFrame(Observation, PartitionKey, kind="isr_changes", event=True):
+    """One row a replica that left or joined an ISR, as a broker logged it."""
+
+    leader: Int32 = column("broker id of the leader")
+    leader_epoch: Int32 = column("leader epoch, -1 if not logged")
+    broker: Int32 = column("broker id of the replica that left or joined")
+    left: Bool = column("it left", fill=False)
+    at_ms: Int64 = column("when, by the clock of the broker that logged it")
+    caught_up_at_ms: Int64 = column(
+        "when the replica was last caught up, by its leader", source="the log line 'Shrinking ISR'"
+    )
+    log_end_offset: Int64 = column("log end of the replica, by its leader")
+    leader_end_offset: Int64 = column("log end of the leader")
+
+
+class PendingUploadLookupsFrame(
+    Observation, PartitionKey, kind="pending_upload_lookups", event=True
+):
+    """One row a follower that asked its leader for the earliest pending upload offset (KIP-1023)."""
+
+    leader: Int32 = column("broker id of the leader that was asked")
+    broker: Int32 = column("broker id of the follower")
+    at_ms: Int64 = column("when")
+    pending_upload_offset: Int64 = column("the answer, -1 for none", source="ListOffsets -6")
+    error_code: Int16 = column("Kafka error code of the answer, 0 for none", fill=0)
+
+
+class BrokerMetricsFrame(
+    Observation, BrokerMetricColumns, kind="broker_metrics", event=True
+):
+    """One row a broker whose JMX exporter answered."""
+
+
+OBSERVATIONS: Final[dict[str, type[Observation]]] = {
+    table.kind: table
+    for table in (
+        BrokersFrame,
+        PartitionsFrame,
+        ReplicasFrame,
+        ConfigsFrame,
+        FetchesFrame,
+        IsrChangesFrame,
+        PendingUploadLookupsFrame,
+        SegmentsFrame,
+        EpochsFrame,
+        BrokerMetricsFrame,
+    )
+}
+"""Every kind of frame that this version knows, by its kind."""

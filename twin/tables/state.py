@@ -1,0 +1,173 @@
+"""What a shard keeps of what was observed. Ingest alone changes these tables.
+
+``Topics``, ``PartitionIndex`` and ``Assignment`` are the spine: they give every partition its row
+and every replica its slot. All other tables have their rows by them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Bool,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    KeyedTable,
+    PartitionTable,
+    ReplicaTable,
+    SparseTable,
+    Text,
+    UInt8,
+    Uuid,
+    column,
+)
+from twin.tables.columns import (
+    BrokerColumns,
+    BrokerMetricColumns,
+    ConfigColumns,
+    LogSample,
+)
+from twin.tables.enums import CLUSTER_WIDE, ReplicaFlags
+
+STALE_METRICS_MS: Final = 60_000
+"""A broker's own measurement that is older says nothing of now: four rounds by default."""
+
+
+class Topics(KeyedTable, kind="topics"):
+    """[T] one row a topic of the shard, sorted by name and id."""
+
+    topic: Text = column("topic name", fill="")
+    topic_id: Uuid = column("topic id, 16 bytes", fill=b"")
+
+
+class PartitionIndex(PartitionTable, kind="partition_index"):
+    """[P] one row a partition, sorted by topic and number."""
+
+    topic_index: Int32 = column("row in topics")
+    partition: Int32 = column("partition number")
+
+
+class Assignment(ReplicaTable, kind="assignment"):
+    """[P, R] the broker of each replica slot; slots behind the assigned ones hold unlisted replicas."""
+
+    broker: Int32 = column("broker id", fill=NO_BROKER)
+
+
+class Partitions(PartitionTable, kind="partitions", api=""):
+    """[P] the controller's view of each partition."""
+
+    leader: Int32 = column("broker id of the leader, -1 if none")
+    leader_epoch: Int32 = column("leader epoch")
+    listed_at_ms: Int64 = column("when the cluster last listed it", in_api=False)
+    described_at_ms: Int64 = column("when this view was observed", in_api=False)
+    elr_known: Bool = column("the IN_ELR flags are an answer", fill=False, in_api=False)
+    assigned: UInt8 = column("number of assigned replicas", fill=0, in_api=False)
+
+
+class Replicas(ReplicaTable, LogSample, kind="replicas", api=""):
+    """[P, R] what the controller and the replica itself report of each replica."""
+
+    sampled_at_ms: Int64 = column("when the replica last answered", in_api=False)
+    replica_flags: UInt8 = column(
+        "the controller's view of the replica", fill=0, flags=ReplicaFlags
+    )
+
+
+class Configs(KeyedTable, ConfigColumns, kind="configs"):
+    """[C] one row a configured topic, sorted by name; the empty name holds cluster-wide values."""
+
+    configured_at_ms: Int64 = column("when it was observed")
+
+    def cluster_wide(self, name: str) -> int:
+        """A cluster-wide value; the column's fill where it was not observed."""
+        row = np.flatnonzero(self.topic == CLUSTER_WIDE)
+        if not len(row):
+            return int(next(c.fill for c in self.columns if c.name == name))
+        return int(getattr(self, name)[row[0]])
+
+
+class Brokers(KeyedTable, BrokerColumns, kind="brokers"):
+    """[B] one row a registered broker, sorted by id."""
+
+    answered: Bool = column("it answered the newest cycle within its deadline", fill=False)
+    answered_in_ms: Int32 = column("time until its last answer of the cycle")
+    log_dir_total_bytes: Int64 = column("size of its log volumes")
+    log_dir_usable_bytes: Int64 = column("free space of its log volumes")
+    listed_at_ms: Int64 = column("when the cluster last listed it")
+    answered_at_ms: Int64 = column("when it last answered")
+    silent_since_ms: Int64 = column("last answer before its newest silence")
+    silent_until_ms: Int64 = column("first answer after that silence, or unknown")
+
+
+class BrokerMetrics(KeyedTable, BrokerMetricColumns, kind="broker_metrics"):
+    """[M] what brokers with a JMX exporter measure themselves, sorted by id; NaN if absent."""
+
+    def of_brokers(self, brokers: Int32, name: str, now_ms: int) -> Float64:
+        """[B] a metric of those brokers; NaN where it is absent or stale."""
+        value = np.full(len(brokers), np.nan)
+        _, here, there = np.intersect1d(brokers, self.broker, return_indices=True)
+        recent = now_ms - self.measured_at_ms[there] <= STALE_METRICS_MS
+        value[here] = np.where(recent, getattr(self, name)[there], np.nan)
+        return value
+
+
+class FollowerStates(SparseTable, kind="follower_states"):
+    """[N] one row a follower whose fetches are known: the state that its leader keeps of it.
+
+    Kafka's ReplicaState, kept along from the log of completed fetches.
+    """
+
+    broker: Int32 = column("broker id of the follower")
+    leader: Int32 = column("broker id of the leader that keeps this state")
+    leader_epoch: Int32 = column("leader epoch for which it holds")
+    log_start_offset: Int64 = column("log start of the follower")
+    log_end_offset: Int64 = column("log end of the follower")
+    last_fetch_leader_end_offset: Int64 = column("log end of the leader at the last fetch")
+    last_fetch_leader_end_estimate_offset: Int64 = column(
+        "the same, estimated where it is not known"
+    )
+    last_fetch_at_ms: Int64 = column("when the last fetch arrived", fill=0)
+    caught_up_at_ms: Int64 = column("when the follower was last caught up", fill=0)
+    caught_up_solution_1_at_ms: Int64 = column(
+        "when it was last caught up by solution 1 of KIP-501", fill=0
+    )
+    slow_arrived_at_ms: Int64 = column("when its slowest recent fetch arrived")
+    slow_completed_at_ms: Int64 = column("when that fetch was answered")
+    slow_caught_up_at_ms: Int64 = column("caught_up_at_ms after that fetch")
+    slow_asked_for_leader_end: Int8 = column(
+        "that fetch asked for the leader's log end of the fetch before", tri_state=True
+    )
+
+
+class IsrRemovals(SparseTable, kind="isr_removals"):
+    """[N] one row a replica that left the ISR recently, as a broker logged it."""
+
+    leader: Int32 = column("broker id of the leader")
+    broker: Int32 = column("broker id of the replica that left")
+    at_ms: Int64 = column("when")
+    rejoined_at_ms: Int64 = column("when it joined again, as logged")
+    was_behind: Int8 = column("the leader had more records than the replica", tri_state=True)
+    logged_caught_up_at_ms: Int64 = column("when it was last caught up, as its leader logged it")
+    tracked_caught_up_at_ms: Int64 = column("the same, by the follower state kept here")
+
+
+class PendingUploadLookups(SparseTable, kind="pending_upload_lookups"):
+    """[N] one row a follower that asked recently where its leader's pending uploads begin."""
+
+    broker: Int32 = column("broker id of the follower")
+    leader: Int32 = column("broker id of the leader that was asked")
+    at_ms: Int64 = column("when it asked last")
+    pending_upload_offset: Int64 = column("the last answer, -1 for none")
+    error_code: Int16 = column("Kafka error code of the last answer, 0 for none", fill=0)
+    request_count: Int32 = column(
+        "requests, with pauses of less than ten minutes between them", fill=0
+    )
+
+
