@@ -41,9 +41,9 @@ bench: $(READY) ## Figures, one JSON line each (ARGS=--full: 2.8 million replica
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 docs: $(READY) ## Make docs/metrics.md, docs/tables.md, the Grafana dashboards and their manifests anew
-	$(BIN)/python -m streaming.docs
+	$(BIN)/python docs/generate.py
 	$(BIN)/python -m grafana
-	$(BIN)/python -m streaming.manifests
+	$(BIN)/python deploy/generate.py
 
 clean: ## Remove what was installed and what the demo left
 	rm -rf $(VENV) .kafka-twin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

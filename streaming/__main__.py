@@ -1,5 +1,5 @@
 """``python -m streaming`` is ``kafka-twin``."""
 
-from streaming.cli import main
+from streaming.cli.main import main
 
 main()

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.simulator.shard import rows
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.frames import Frame, Stamp
-from twin.simulate import rows
 from twin.step import step
 from twin.tables import (
     BROKER_METRICS,

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from streaming.local.jars import QUICK_SPARK
+from streaming.runtime.jars import QUICK_SPARK
 
 # What one test asks in the background is no word of the program that another one listens to.
 logging.getLogger("httpx2").setLevel(logging.WARNING)

@@ -12,7 +12,7 @@ from typing import TextIO
 from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
 from streaming.checks.machine import of_machine
-from streaming.config import Config
+from streaming.runtime.config import Config
 
 
 def check(config: Config, out: TextIO) -> bool:

@@ -10,11 +10,11 @@ from kafka.errors import KafkaError
 
 from streaming import bus
 from streaming.bus import BusError, Reader, Sender
-from streaming.bus_clients import failed
+from streaming.bus.clients import failed
 from streaming.checks.cluster_rights import may_not
 from streaming.checks.finding import Finding, missing
-from streaming.config import Config, ConfigError
-from streaming.rights import Right, right_for, rights
+from streaming.checks.rights import Right, right_for, rights
+from streaming.runtime.config import Config, ConfigError
 
 _PROBE_KEY: Final = b"kafka-twin check"
 _NO_TALK: Final = "the programs cannot talk to each other"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from streaming.checks.cluster_rights import NOT_ALLOWED, of_rights, wanted_by
 from streaming.checks.finding import Finding
+from streaming.checks.rights import WITHOUT
 from streaming.collector.brokers import Address, Brokers, CollectorError
 from streaming.collector.cycle import Collector
 from streaming.collector.jmx import ask_all, urls
 from streaming.collector.observation import Observation
-from streaming.config import Config, ConfigError
-from streaming.rights import WITHOUT
+from streaming.runtime.config import Config, ConfigError
 
 
 def of_cluster(config: Config) -> Iterator[Finding]:

@@ -13,12 +13,12 @@ from uuid import uuid4
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming import clients
 from streaming.checks.finding import Finding, missing, there
+from streaming.checks.rights import WITHOUT, Right, rights
 from streaming.collector.topics import Topics
-from streaming.config import Config
 from streaming.query.remote_rights import why_not_readable
-from streaming.rights import WITHOUT, Right, rights
+from streaming.runtime import clients
+from streaming.runtime.config import Config
 
 NOT_ALLOWED: Final = "AuthorizationFailed"
 """In the name of each of Kafka's errors that says so."""

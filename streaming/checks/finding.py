@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streaming.rights import Right
+from streaming.checks.rights import Right
 
 
 @dataclass(frozen=True, slots=True)

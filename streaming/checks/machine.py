@@ -6,12 +6,12 @@ import importlib.util
 from collections.abc import Iterator
 
 from streaming.checks.finding import Finding
-from streaming.local.jars import JarError, java
+from streaming.runtime.jars import JarError, java
 
 
 def of_machine() -> Iterator[Finding]:
     """What the Spark query needs on this machine; the other programs run without."""
-    here = "kafka-twin stream, run and demo on this machine"
+    here = "kafka-twin query, run and demo on this machine"
     try:
         yield Finding(f"Java: {java()}")
     except JarError as error:

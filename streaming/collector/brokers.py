@@ -19,7 +19,7 @@ from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.metadata import MetadataResponse
 
-from streaming import clients
+from streaming.runtime import clients
 
 CLIENT_ID: Final = "kafka-twin-collector"
 

@@ -21,7 +21,7 @@ from streaming.collector.brokers import Brokers, Question, Versions, best
 from streaming.collector.columns import dictionary, numbers, texts
 from streaming.collector.listing import Array, Placement
 from streaming.collector.thresholds import Thresholds
-from streaming.config import Config, ConfigError
+from streaming.runtime.config import Config, ConfigError
 from twin.tables import CLUSTER_WIDE, CONFIGS, NOT_SET, UNKNOWN
 
 _TOPIC, _BROKER = 2, 4

@@ -35,8 +35,8 @@ from streaming.collector.observation import Messages, Observation, brokers_table
 from streaming.collector.offsets import Offsets
 from streaming.collector.timestamps import Timestamps
 from streaming.collector.topics import Topics, View
-from streaming.config import Config
-from streaming.health import alive
+from streaming.runtime.config import Config
+from streaming.runtime.health import alive
 from twin.tables import UNKNOWN
 
 _SUMMARY_S: Final = 60.0

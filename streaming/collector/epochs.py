@@ -21,9 +21,9 @@ import numpy as np
 from kafka.errors import for_code
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
-from streaming.clients import TOPIC_NOT_ALLOWED
 from streaming.collector.brokers import Brokers, Question, Versions, best
 from streaming.collector.listing import Array, Listing, Placement
+from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from twin.tables import NO_BROKER, UNKNOWN
 
 _MOST_WALKS: Final = 5_000

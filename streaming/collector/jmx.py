@@ -23,11 +23,11 @@ from urllib.parse import SplitResult, urlsplit
 
 import pyarrow as pa
 
-from streaming import clients
 from streaming.collector.brokers import Address
 from streaming.collector.columns import numbers
 from streaming.collector.signals import STARTED, Samples, Scrape, samples_of, signals_of
-from streaming.config import Collector as Section
+from streaming.runtime import clients
+from streaming.runtime.config import Collector as Section
 from twin.tables import BROKER_METRICS
 
 _MAX_BYTES: Final = 32 << 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from streaming.config import ConfigError, Eligibility, TopicThreshold
+from streaming.runtime.config import ConfigError, Eligibility, TopicThreshold
 from twin.tables import NOT_SET
 
 

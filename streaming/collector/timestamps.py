@@ -18,10 +18,10 @@ from typing import Any, Final
 import numpy as np
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from streaming.clients import TOPIC_NOT_ALLOWED
 from streaming.collector.brokers import Brokers, Question, Reply, Versions, best
 from streaming.collector.listing import Array, Placement, matched_replicas
 from streaming.collector.offsets import Samples
+from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from twin.tables import UNKNOWN
 
 _LOWEST: Final = 11

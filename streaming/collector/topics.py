@@ -23,12 +23,12 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from streaming.clients import TOPIC_NOT_ALLOWED
 from streaming.collector import listing
 from streaming.collector.brokers import Address, Brokers, Question, Reply, Versions, best
 from streaming.collector.listing import Listing
 from streaming.collector.wire import Cursor
-from streaming.config import Config
+from streaming.runtime.clients import TOPIC_NOT_ALLOWED
+from streaming.runtime.config import Config
 from twin.tables import UNKNOWN
 
 _HIGHEST_METADATA: Final = 12

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from streaming.bus.view import Picture
 from streaming.exporter import signals
 from streaming.exporter.partitions import partition_rows
 from streaming.exporter.plain import known, observed
-from streaming.exporter.view import Picture
 from twin.fleet import Array, Fleet
 from twin.rules.election import LossOutcome
 from twin.rules.risks import BY_NAME

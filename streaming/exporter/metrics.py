@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from streaming.config import Exporter
+from streaming.bus.view import Picture, Piece
 from streaming.exporter import signals
 from streaming.exporter.series import (
     Labels,
@@ -27,7 +27,7 @@ from streaming.exporter.series import (
     same_labels,
     series_per_row,
 )
-from streaming.exporter.view import Picture, Piece
+from streaming.runtime.config import Exporter
 from twin.fleet import Fleet
 from twin.metrics import METRICS, Metric
 from twin.rules.risks import BY_NAME

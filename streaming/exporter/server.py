@@ -18,12 +18,12 @@ import structlog
 import uvicorn
 
 from streaming import bus
-from streaming.config import Config
-from streaming.exporter.annotate import Annotator
+from streaming.bus.view import View
 from streaming.exporter.api import application
 from streaming.exporter.metrics import Exposition, Renderer
-from streaming.exporter.view import View
-from streaming.health import alive
+from streaming.grafana.annotate import Annotator
+from streaming.runtime.config import Config
+from streaming.runtime.health import alive
 
 EVENTS_READ_BACK: Final = 10_000
 """Events of each partition counted again after a restart, so that counters do not start at zero."""
@@ -170,7 +170,7 @@ def _annotator(config: Config) -> Annotator | None:
     if not (config.grafana.url and config.grafana.annotations):
         return None
     try:
-        from streaming.grafana_client import GrafanaClient, GrafanaError
+        from streaming.grafana.client import GrafanaClient, GrafanaError
     except ModuleNotFoundError as missing:
         raise ExporterError(
             f"grafana.url is set, but {missing.name} is not installed: "

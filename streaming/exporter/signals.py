@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from streaming.bus.view import Picture
 from streaming.exporter.plain import number
-from streaming.exporter.view import Picture
 from twin.fleet import Fleet, Signals
 from twin.signals import STALE_MS
 from twin.tables import SIGNALS, UNKNOWN

@@ -25,12 +25,12 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
-from streaming.config import Config
-from streaming.health import alive
 from streaming.query import remote_metadata, remote_rights
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
 from streaming.query.session import STOP_WITHIN_SECONDS, session
+from streaming.runtime.config import Config
+from streaming.runtime.health import alive
 
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60

@@ -11,9 +11,9 @@ from typing import Any, Final
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming import clients
-from streaming.config import Config
 from streaming.query.remote_metadata import TOPIC
+from streaming.runtime import clients
+from streaming.runtime.config import Config
 
 _PATIENCE_MS: Final = 3_000
 """Whoever asks has something else to do."""

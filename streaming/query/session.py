@@ -12,8 +12,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from streaming.config import Config
-from streaming.local import jars
+from streaming.runtime import jars
+from streaming.runtime.config import Config
 
 STOP_WITHIN_SECONDS: Final = 60
 TASK_TRIES: Final = 12

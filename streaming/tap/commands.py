@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-from streaming.config import Config, load
+from streaming.runtime.config import Config, load
 
 _INPUT: Final = re.compile(r"(\d+)=(.+)")
 

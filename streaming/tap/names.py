@@ -14,8 +14,8 @@ from uuid import UUID
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming import clients
-from streaming.config import Config
+from streaming.runtime import clients
+from streaming.runtime.config import Config
 
 ASK_EVERY_S: Final = 10.0
 _BOOTSTRAP_MS: Final = 10_000

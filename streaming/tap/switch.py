@@ -17,8 +17,8 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from streaming import clients
-from streaming.config import Config
+from streaming.runtime import clients
+from streaming.runtime.config import Config
 
 LOGGER: Final = "kafka.request.logger"
 ON: Final = "DEBUG"

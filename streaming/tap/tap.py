@@ -25,8 +25,8 @@ from prometheus_client.registry import Collector
 from streaming import bus
 from streaming.bus import BusError, Sender
 from streaming.collector.columns import use_little_memory
-from streaming.config import Config
-from streaming.health import alive
+from streaming.runtime.config import Config
+from streaming.runtime.health import alive
 from streaming.tap.names import Names
 from streaming.tap.observing import Deployment, messages
 from streaming.tap.reading import Reading

@@ -34,9 +34,9 @@ from streaming.collector.columns import use_little_memory
 from streaming.collector.cycle import Collector, send
 from streaming.collector.listing import Placement
 from streaming.collector.observation import Messages, Observation
-from streaming.config import Bus, Cluster, Config
-from streaming.config import Collector as CollectorSection
-from streaming.local.cluster import LocalCluster, free_base_port
+from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.runtime.config import Bus, Cluster, Config
+from streaming.runtime.config import Collector as CollectorSection
 from tests.bench import figure
 
 TOPICS, PARTITIONS, REPLICATION = 100, 30, 3

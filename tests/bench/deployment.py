@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streaming import bus
-from streaming.config import Bus, Cluster, Config, Query
-from streaming.local.cluster import LocalCluster, free_base_port
+from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.runtime.config import Bus, Cluster, Config, Query
+from tests.simulator.shard import Shape, SimulatedShard
 from twin.frames import decode, encode_parts
-from twin.simulate import Shape, SimulatedShard
 
 START_MS = 1_800_000_000_000
 REPLICATION = 3

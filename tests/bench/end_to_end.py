@@ -17,9 +17,9 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from streaming import bus
-from streaming.config import Config
 from streaming.query import query as twin_query
 from streaming.query.kafka_options import kafka_options
+from streaming.runtime.config import Config
 from tests.bench import figure
 from tests.bench.deployment import (
     REPLICATION,
@@ -33,7 +33,7 @@ from tests.bench.deployment import (
     usage,
 )
 from tests.bench.per_key import INPUT, OUTPUT, PartitionProcessor, as_rows
-from twin.simulate import Shape, SimulatedShard
+from tests.simulator.shard import Shape, SimulatedShard
 
 CYCLES = 6
 PER_KEY_PARTITIONS = 4_000

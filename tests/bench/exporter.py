@@ -11,14 +11,14 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from streaming.config import Exporter
+from streaming.bus.view import View
 from streaming.exporter.api import application
 from streaming.exporter.metrics import Exposition, Renderer
 from streaming.exporter.server import listen
-from streaming.exporter.view import View
+from streaming.runtime.config import Exporter
 from tests.bench import figure
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 
 START_MS = 1_800_000_000_000

@@ -18,19 +18,19 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from streaming.bus.view import View
 from streaming.collector.brokers import Brokers
 from streaming.collector.columns import use_little_memory
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import Messages
-from streaming.config import Cluster, Config, Exporter
-from streaming.config import Collector as CollectorSection
 from streaming.exporter.metrics import Renderer
-from streaming.exporter.view import View
+from streaming.runtime.config import Cluster, Config, Exporter
+from streaming.runtime.config import Collector as CollectorSection
 from tests.bench import backlog, end_to_end, figure
 from tests.bench.deployment import REPLICATION, START_MS
 from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition, Topic, World
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 from twin.tables import NO_BROKER
 

@@ -6,9 +6,9 @@ import statistics
 import time
 
 from tests.bench import figure
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
 from twin.frames import decode, encode
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 
 SHAPE = Shape(topics=20, partitions=900, replication=3, brokers=60)

@@ -23,7 +23,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
 
 T = TypeVar("T")
 Key = tuple[str, int]  # topic and partition number

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from streaming.local.cluster import LocalCluster, free_base_port
+from streaming.lab.cluster import LocalCluster, free_base_port
 
 STILL: Final = {"auto.leader.rebalance.enable": "false"}
 """Leaders move when a test makes them, and not five minutes after the start by themselves."""

@@ -26,7 +26,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
 
 KINDS = (-1, -2, -4, -5, -6)
 TIERED = {

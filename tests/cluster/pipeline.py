@@ -19,9 +19,9 @@ from typing import Any, Final
 from kafka import KafkaAdminClient
 
 from streaming import bus
-from streaming.config import Config, load
-from streaming.local.cluster import LocalCluster, free_base_port
-from streaming.supervise import Child, children
+from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.runtime.config import Config, load
+from streaming.runtime.supervise import Child, children
 from tests.cluster.asking import Key
 
 INTERVAL_MS: Final = 1_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
 from tests.cluster.direct import TIERED, Direct, eventually, produce
 from tests.cluster.watching import Watch, keys, watching
 from twin.fleet import Fleet

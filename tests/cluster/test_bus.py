@@ -12,12 +12,13 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streaming import bus, bus_clients
+from streaming import bus
 from streaming.bus import BusError, Reader, Record, Sender
+from streaming.bus import clients as bus_clients
 from streaming.checks import check
-from streaming.config import Bus, Cluster, Collector, Config
-from streaming.local.cluster import LocalCluster
-from streaming.tail import tail
+from streaming.cli.tail import tail
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime.config import Bus, Cluster, Collector, Config
 from tests.cluster.asking import until
 from tests.cluster.direct import eventually
 from twin import frames

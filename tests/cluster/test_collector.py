@@ -18,9 +18,9 @@ from streaming.bus import Reader
 from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector, run
 from streaming.collector.observation import Messages
-from streaming.config import Bus, Cluster, Config, Eligibility, TopicThreshold
-from streaming.config import Collector as CollectorSection
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
+from streaming.runtime.config import Collector as CollectorSection
 from tests.cluster.direct import TIERED, Direct, eventually, produce
 from twin import frames
 from twin.frames import Frame
@@ -384,7 +384,7 @@ def test_a_program_told_to_stop_ends_its_cycle_and_leaves(
         "KAFKA_TWIN_COLLECTOR_INTERVAL_MS": "300",
     }
     with subprocess.Popen(
-        [sys.executable, "-m", "streaming", "collect"],
+        [sys.executable, "-m", "streaming", "collector"],
         env=environment,
         stderr=subprocess.PIPE,
         text=True,

@@ -18,10 +18,10 @@ import httpx2
 import pytest
 
 from grafana.__main__ import DASHBOARDS
-from streaming.local import processes
-from streaming.local.cluster import free_base_port
-from streaming.local.prometheus import WAITS_CUT_TO_S, hurried
-from streaming.local.scripts import SCRIPTS
+from streaming.lab import processes
+from streaming.lab.cluster import free_base_port
+from streaming.lab.prometheus import WAITS_CUT_TO_S, hurried
+from streaming.lab.scenarios import SCRIPTS
 from tests.cluster.asking import until
 
 ALERT_OF = {

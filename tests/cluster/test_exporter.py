@@ -17,12 +17,12 @@ import msgspec
 import pytest
 
 from streaming import bus
-from streaming.config import Config, load
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime.config import Config, load
 from tests.exporter.test_server import a_free_port
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
 from twin.fleet import Fleet
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 
 pytestmark = pytest.mark.cluster
@@ -48,7 +48,7 @@ def configured(cluster: LocalCluster, tmp_path: Path) -> Path:
 def exporting(path: Path) -> Iterator[Callable[[str], str]]:
     """A running exporter, as a function that gets a path; it must end cleanly."""
     config = load(path, {})
-    process = subprocess.Popen([sys.executable, "-m", "streaming", "-c", str(path), "export"])
+    process = subprocess.Popen([sys.executable, "-m", "streaming", "-c", str(path), "exporter"])
 
     def get(path: str) -> str:
         url = f"http://127.0.0.1:{config.exporter.port}{path}"

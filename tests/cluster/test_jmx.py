@@ -16,9 +16,9 @@ from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector
 from streaming.collector.jmx import Metrics
 from streaming.collector.observation import Messages
-from streaming.config import Bus, Cluster, Config
-from streaming.config import Collector as Section
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime.config import Bus, Cluster, Config
+from streaming.runtime.config import Collector as Section
 from tests.cluster.direct import TIERED, Direct, eventually, produce
 from twin import frames
 from twin.tables import SIGNALS

@@ -18,8 +18,8 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from streaming.local.cluster import LocalCluster, free_base_port
-from streaming.supervise import Child
+from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.runtime.supervise import Child
 from streaming.tap.switch import LOOK_EVERY_S, ON, level
 from tests.cluster import asking
 from tests.cluster.asking import until

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
-from streaming.local import commands, processes
-from streaming.local.cluster import ClusterError, LocalCluster, NodeStatus, free_base_port
+from streaming.lab import commands, processes
+from streaming.lab.cluster import ClusterError, LocalCluster, NodeStatus, free_base_port
 
 pytestmark = pytest.mark.cluster
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from streaming import config
 from streaming.collector.brokers import Brokers
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime import config
 from tests.cluster import asking
 from tests.cluster.asking import Key
 from tests.cluster.watching import Watch, assert_agrees, keys, watching

@@ -12,8 +12,8 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from streaming import bus
-from streaming.local import processes
-from streaming.local.cluster import LocalCluster
+from streaming.lab import processes
+from streaming.lab.cluster import LocalCluster
 from tests.cluster import asking
 from tests.cluster.asking import until
 from tests.cluster.pipeline import (

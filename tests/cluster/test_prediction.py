@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from streaming.config import TopicThreshold
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime.config import TopicThreshold
 from tests.cluster import asking
 from tests.cluster.asking import Key, Said
 from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching

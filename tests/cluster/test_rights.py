@@ -25,8 +25,8 @@ from streaming import bus
 from streaming.checks import check
 from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector, run
-from streaming.config import Bus, Cluster, Config
-from streaming.local.cluster import LocalCluster, free_base_port
+from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.runtime.config import Bus, Cluster, Config
 from tests.cluster.conftest import running
 from tests.cluster.direct import eventually
 
@@ -155,7 +155,7 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
     ]
 
 
-@pytest.mark.parametrize("command", [["collect"], ["tail", "observations", "--max", "1"]])
+@pytest.mark.parametrize("command", [["collector"], ["tail", "observations", "--max", "1"]])
 def test_a_wrong_password_is_one_line_without_the_password(
     guarded: LocalCluster, command: list[str]
 ) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from streaming.local.cluster import LocalCluster
+from streaming.lab.cluster import LocalCluster
 from tests.cluster.direct import TIERED, Direct, eventually, produce
 from tests.cluster.watching import Watch, keys, watching
 from twin.fleet import Fleet

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from streaming import bus
 from streaming.bus import Sender
-from streaming.cli import main
-from streaming.config import Bus, Cluster, Config
-from streaming.local.cluster import LocalCluster
+from streaming.cli.main import main
+from streaming.lab.cluster import LocalCluster
+from streaming.runtime.config import Bus, Cluster, Config
 from tests.builders import Partition, a_fleet
 from twin import fleet as fleets
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from streaming import config
 from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import Messages
+from streaming.runtime import config
 from tests.cluster.asking import Key, Said
 from twin import archive as archives
 from twin import fleet as fleets

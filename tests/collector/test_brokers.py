@@ -17,7 +17,7 @@ from streaming.collector.brokers import (
     Versions,
     best,
 )
-from streaming.config import ConfigError
+from streaming.runtime.config import ConfigError
 from tests.collector.fake_broker import FakeCluster, Topic, World, fake_cluster
 
 

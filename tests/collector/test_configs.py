@@ -12,7 +12,7 @@ from streaming.collector.brokers import Brokers
 from streaming.collector.configs import Configs, topic_columns
 from streaming.collector.thresholds import Thresholds
 from streaming.collector.topics import Topics, View
-from streaming.config import Collector, Config, ConfigError, Eligibility, TopicThreshold
+from streaming.runtime.config import Collector, Config, ConfigError, Eligibility, TopicThreshold
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from twin.tables import CONFIGS
 

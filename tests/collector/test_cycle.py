@@ -15,8 +15,8 @@ from streaming.bus import shard_of
 from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector, Pace, Told
 from streaming.collector.observation import Messages, Observation
-from streaming.config import Bus, Config
-from streaming.config import Collector as CollectorSection
+from streaming.runtime.config import Bus, Config
+from streaming.runtime.config import Collector as CollectorSection
 from tests.collector.fake_broker import (
     Error,
     FakeCluster,

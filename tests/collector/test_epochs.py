@@ -14,7 +14,7 @@ from streaming.collector import epochs
 from streaming.collector.brokers import Brokers
 from streaming.collector.epochs import Epochs
 from streaming.collector.topics import Topics
-from streaming.config import Config
+from streaming.runtime.config import Config
 from tests.collector.fake_broker import (
     FakeCluster,
     Log,

@@ -24,8 +24,8 @@ from streaming.collector.cycle import Collector
 from streaming.collector.jmx import Metrics, ask_all, urls
 from streaming.collector.observation import Messages
 from streaming.collector.signals import Scrape, samples_of, signals_of
-from streaming.config import Bus, Config
-from streaming.config import Collector as Section
+from streaming.runtime.config import Bus, Config
+from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
 from twin import frames
 from twin.tables import BROKER_METRICS, SIGNALS

@@ -14,7 +14,7 @@ from streaming.collector import marks
 from streaming.collector.brokers import Brokers
 from streaming.collector.marks import Marked, Marks
 from streaming.collector.topics import Topics
-from streaming.config import Config
+from streaming.runtime.config import Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from twin.tables import Slot
 

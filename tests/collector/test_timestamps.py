@@ -11,7 +11,7 @@ from streaming.collector.brokers import Brokers
 from streaming.collector.offsets import Offsets
 from streaming.collector.timestamps import Timestamps, first_timestamp_ms
 from streaming.collector.topics import Topics
-from streaming.config import Config
+from streaming.runtime.config import Config
 from tests.collector.fake_broker import (
     FakeCluster,
     Log,

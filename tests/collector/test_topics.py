@@ -11,7 +11,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.collector.brokers import Brokers
 from streaming.collector.topics import Topics, View
-from streaming.config import Collector, Config
+from streaming.runtime.config import Collector, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.test_listing import rows
 

@@ -28,8 +28,8 @@ from kafka.errors import KafkaError
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
-from streaming.local.processes import free_base_port
-from streaming.rights import Right
+from streaming.checks.rights import Right
+from streaming.lab.processes import free_base_port
 from tests.cluster.asking import until
 
 ADMIN: Final = "admin"

@@ -12,13 +12,12 @@ from typing import Any, Final
 from docker.models.containers import Container
 from testcontainers.core.container import DockerContainer
 
-from streaming.config import Config, load
-from streaming.local.jars import QUICK_SPARK
-from streaming.local.processes import free_base_port
+from streaming.lab.processes import free_base_port
+from streaming.runtime.config import Config, load
+from streaming.runtime.jars import QUICK_SPARK
 from tests.cluster.pipeline import Metrics, answer_of
 from tests.containers.secured import INTERNAL, SECRETS, Secured, readable
 
-COMMANDS: Final = {"collector": "collect", "query": "stream", "exporter": "export"}
 ENVIRONMENT: Final = "KAFKA_TWIN_"
 
 CONFIG: Final = f"""\
@@ -72,7 +71,7 @@ class Programs:
             self._images["twin-spark" if program == "query" else "twin"],
             network=self._cluster.network,
         )
-        container.with_command(COMMANDS[program])
+        container.with_command(program)
         container.with_volume_mapping(self._cluster.folder / "client", SECRETS)
         container.with_tmpfs_mount("/tmp", "exec,mode=1777")
         container.with_kwargs(

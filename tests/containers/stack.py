@@ -21,10 +21,10 @@ from docker.models.containers import Container
 from testcontainers.compose import DockerCompose
 
 from streaming import bus
-from streaming.config import Config, load
-from streaming.local.cluster import NodeStatus
-from streaming.local.processes import free_base_port
-from streaming.local.prometheus import hurried
+from streaming.lab.cluster import NodeStatus
+from streaming.lab.processes import free_base_port
+from streaming.lab.prometheus import hurried
+from streaming.runtime.config import Config, load
 from tests.cluster.asking import until
 from tests.cluster.pipeline import Metrics, answer_of
 

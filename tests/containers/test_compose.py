@@ -17,8 +17,8 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.local.jars import QUICK_SPARK
-from streaming.local.scripts import Stage, failover
+from streaming.lab.scenarios import Stage, failover
+from streaming.runtime.jars import QUICK_SPARK
 from tests.cluster import asking
 from tests.cluster.asking import Key, until
 from tests.containers.stack import NODES, PROJECT, Stack
@@ -101,7 +101,7 @@ def submitted(
     driver = engine.containers.run(
         images["twin-spark"],
         ["driver", "--master", "local[2]", "--conf", "spark.driver.memory=700m",
-         "--conf", "spark.app.id=given", "local:///opt/kafka-twin/stream.py"],
+         "--conf", "spark.app.id=given", "local:///opt/kafka-twin/query.py"],
         environment={
             "KAFKA_TWIN_CLUSTER_BOOTSTRAP": "kafka-1:19092,kafka-2:19092,kafka-3:19092",
             "KAFKA_TWIN_BUS_PREFIX": "submitted",

@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
-from streaming.config import Bus, Cluster, Collector, Config
-from streaming.rights import Right, rights
+from streaming.checks.rights import Right, rights
+from streaming.runtime.config import Bus, Cluster, Collector, Config
 from tests.cluster.asking import until
 from tests.containers.secured import ADMIN, STRANGER, Secured, secured_cluster
 from tests.containers.secured_twin import Programs
@@ -184,7 +184,7 @@ def test_who_has_no_right_at_all_is_told_of_each(cluster: Secured, programs: Pro
 def test_what_is_wrong_with_the_connection_is_one_line(
     programs: Programs, settings: dict[str, str], cause: str
 ):
-    code, told = programs.run("collector", USER, "collect", **settings)
+    code, told = programs.run("collector", USER, "collector", **settings)
     assert code == 1
     [line] = told.splitlines()
     assert line.startswith("Error: ")

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from streaming.local.processes import free_base_port
+from streaming.lab.processes import free_base_port
 from tests.deploy.test_rules import ALERTS
 
 CONFIG = Path(__file__).parents[2] / "deploy" / "alertmanager" / "alertmanager.yml"

@@ -12,8 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from streaming import manifests
-from streaming.config import load
+from deploy import generate as manifests
+from streaming.runtime.config import load
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"

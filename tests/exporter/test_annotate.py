@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from streaming.config import Config, Exporter, Grafana
-from streaming.exporter import annotate
-from streaming.exporter.annotate import MOST_SINGLE, TRIES, Annotator
+from streaming.bus.view import Event, View
 from streaming.exporter.metrics import Renderer
 from streaming.exporter.server import ExporterError, run
-from streaming.exporter.view import Event, View
-from streaming.grafana_client import GrafanaClient, GrafanaError
+from streaming.grafana import annotate
+from streaming.grafana.annotate import MOST_SINGLE, TRIES, Annotator
+from streaming.grafana.client import GrafanaClient, GrafanaError
+from streaming.runtime.config import Config, Exporter, Grafana
 from tests.grafana.stub import a_grafana
 
 START_MS = 1_000

@@ -15,10 +15,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from streaming.config import Exporter
+from streaming.bus.view import STALE_AFTER_MS, View
 from streaming.exporter.api import application
 from streaming.exporter.metrics import Renderer, at_scrape, zipped
-from streaming.exporter.view import STALE_AFTER_MS, View
+from streaming.runtime.config import Exporter
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -35,11 +35,11 @@ from tests.builders import (
     segments_frame,
     signals_frame,
 )
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.metrics import BY_NAME, METRICS
 from twin.rules.risks import BY_NAME as RISKS
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step, step_archive
 from twin.tables import SIGNALS, PendingUpload, SegmentState
 

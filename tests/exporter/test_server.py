@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.config import Config
 from streaming.exporter.server import Reading
-from streaming.local.processes import free_base_port
+from streaming.lab.processes import free_base_port
+from streaming.runtime.config import Config
 
 WITHIN_S = 60
 
@@ -41,7 +41,7 @@ def configured(tmp_path: Path, port: int, more: str = "") -> Path:
 def an_exporter(path: Path) -> Iterator[subprocess.Popen[str]]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_TWIN_")}
     with subprocess.Popen(
-        [sys.executable, "-m", "streaming", "--config", str(path), "export"],
+        [sys.executable, "-m", "streaming", "--config", str(path), "exporter"],
         stderr=subprocess.PIPE, text=True, env=environment,
     ) as process:  # fmt: skip
         try:

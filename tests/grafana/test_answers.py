@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from grafana.__main__ import DASHBOARDS
-from streaming.local.processes import free_base_port
+from streaming.lab.processes import free_base_port
 from tests.exporter.test_exporter import a_full_view, exposition
 
 pytestmark = pytest.mark.skipif(

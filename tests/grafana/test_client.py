@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from streaming.cli import main
-from streaming.config import Grafana
-from streaming.grafana_client import GrafanaClient, GrafanaError
-from streaming.grafana_commands import dashboards
+from streaming.cli.main import main
+from streaming.grafana.client import GrafanaClient, GrafanaError
+from streaming.grafana.commands import dashboards
+from streaming.runtime.config import Grafana
 from tests.grafana.stub import Stub, a_grafana, slow
 
 

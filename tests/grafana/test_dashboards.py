@@ -289,7 +289,7 @@ def test_every_column_that_is_renamed_or_coloured_is_a_column_of_the_table(dashb
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda d: d.uid)
 def test_what_the_exporter_marks_is_shown(dashboard):
-    """By the tags that streaming.exporter.annotate gives."""
+    """By the tags that streaming.grafana.annotate gives."""
     [marks] = dashboard.json()["annotations"]["list"]
     tags = marks["target"]["tags"]
     assert tags[:2] == ["kafka-twin", "cluster:$cluster"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.local import jars
+from streaming.runtime import jars
 from tests.oracle.oracle import Oracle, compiled, javac
 
 

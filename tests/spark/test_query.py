@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.config import Cluster, Config
 from streaming.query.query import _sink, impatience
 from streaming.query.session import TASK_TRIES, _persistent
+from streaming.runtime.config import Cluster, Config
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming import bus, bus_clients, clients
+from streaming import bus
+from streaming.bus import clients as bus_clients
 from streaming.bus import shard_of
-from streaming.config import Bus, Cluster, Config, ConfigError
+from streaming.runtime import clients
+from streaming.runtime.config import Bus, Cluster, Config, ConfigError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.config import Config, ConfigError, load
+from streaming.runtime.config import Config, ConfigError, load
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "config.toml"
 

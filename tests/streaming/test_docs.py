@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from streaming import docs
-from streaming.cli import main
+from docs import generate as docs
+from streaming.cli.main import main
 from streaming.exporter.describe import Query
 from tests.exporter.test_exporter import a_client, a_full_view
 from twin import tables
@@ -42,7 +42,7 @@ def test_every_command_has_help_that_says_what_it_is_for():
     runner = CliRunner()
     top = runner.invoke(main, ["--help"])
     assert top.exit_code == 0
-    for command in ("demo", "cluster", "collect", "stream", "export", "run", "tail", "check"):
+    for command in ("demo", "cluster", "collector", "query", "exporter", "run", "tail", "check"):
         assert command in top.output
         shown = runner.invoke(main, [command, "--help"])
         assert shown.exit_code == 0
@@ -52,7 +52,7 @@ def test_every_command_has_help_that_says_what_it_is_for():
 def test_a_wrong_configuration_is_one_line_and_no_traceback(tmp_path):
     path = tmp_path / "twin.toml"
     path.write_text("[cluster]\nname = 5\n")
-    for command in ("collect", "stream", "export", "run", "check"):
+    for command in ("collector", "query", "exporter", "run", "check"):
         ended = CliRunner().invoke(main, ["--config", str(path), command])
         assert ended.exit_code == 1
         assert ended.output == f"Error: {path}: cluster.name: Expected `str`, got `int`\n"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from streaming.health import alive
+from streaming.runtime.health import alive
 
 
 def test_a_program_touches_its_own_file(tmp_path: Path):

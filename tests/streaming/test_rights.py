@@ -7,9 +7,9 @@ from itertools import permutations
 
 from click.testing import CliRunner
 
-from streaming.cli import main
-from streaming.config import Bus, Cluster, Collector, Config, Query
-from streaming.rights import WITHOUT, Right, commands, right_for, rights
+from streaming.checks.rights import WITHOUT, Right, commands, right_for, rights
+from streaming.cli.main import main
+from streaming.runtime.config import Bus, Cluster, Collector, Config, Query
 
 CONTAINS = {
     "READ": {"DESCRIBE"}, "WRITE": {"DESCRIBE"}, "ALTER_CONFIGS": {"DESCRIBE_CONFIGS"},

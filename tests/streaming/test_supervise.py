@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming import supervise
-from streaming.supervise import Child, children
+from streaming.runtime import supervise
+from streaming.runtime.supervise import Child, children
 
 LIVES = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + LIVES
@@ -134,8 +134,8 @@ def test_the_programs_are_run_by_this_interpreter_with_the_same_configuration(
 ) -> None:
     programs = children(["--config", "x.toml"], tmp_path)
     assert [p.command for p in programs] == [
-        [sys.executable, "-m", "streaming", "--config", "x.toml", command]
-        for command in ("collect", "stream", "export")
+        [sys.executable, "-m", "streaming", "--config", "x.toml", program]
+        for program in ("collector", "query", "exporter")
     ]
     assert [p.log_file for p in programs] == [
         tmp_path / name for name in ("collector.log", "query.log", "exporter.log")

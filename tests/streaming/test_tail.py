@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from streaming.bus import Record
-from streaming.tail import lines
+from streaming.cli.tail import lines
 from twin import frames
 from twin.frames import Frame, Stamp
 from twin.tables import BROKERS

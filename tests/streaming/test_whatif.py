@@ -6,9 +6,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from streaming import whatif
-from streaming.cli import main
-from streaming.whatif import (
+from streaming.cli import whatif
+from streaming.cli.main import main
+from streaming.cli.whatif import (
     Answer,
     WhatIfError,
     bootstrapped,

@@ -16,6 +16,7 @@ from tests.builders import (
     epochs_frame,
     segments_frame,
 )
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import archive as archives
 from twin import fleet as fleets
 from twin import frames
@@ -23,7 +24,6 @@ from twin.archive import CLOCKS_MS, Archive
 from twin.fleet import Fleet
 from twin.frames import Frame, FrameRefused
 from twin.rules.lineage import without_empty_epochs
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step, step_archive
 from twin.tables import UNKNOWN, SegmentState
 

@@ -18,6 +18,7 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.frames import FrameRefused
@@ -29,7 +30,6 @@ from twin.rules.books import (
     is_caught_up_pending,
 )
 from twin.rules.replication import caught_up_uncertainty_ms
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 from twin.tables import UNKNOWN
 

@@ -20,11 +20,11 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
 from twin.fleet import Fleet
 from twin.frames import Frame, FrameRefused, decode, encode_parts
 from twin.merge import merge
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 from twin.tables import NO_BROKER, UNKNOWN
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.builders import NOW_MS
+from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 
 per_key = pytest.importorskip("tests.bench.per_key", reason="pyspark is not installed")

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import Log, Partition, a_fleet
+from tests.simulator.shard import Shape, SimulatedShard
 from twin.fleet import Fleet, rearranged
 from twin.rules.election import LossOutcome, effective_min_isr
-from twin.simulate import Shape, SimulatedShard
 from twin.step import step
 from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
 from twin.totals import Totals, totals

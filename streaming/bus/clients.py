@@ -1,0 +1,289 @@
+"""Clients of the bus: one that writes, one that reads, both made to outlive its outages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal, NamedTuple
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from streaming.runtime import clients
+from streaming.runtime.config import Config
+
+BOOTSTRAP_MS: Final = 10_000
+"""How long a first connection may take before the error is told."""
+
+MAX_MESSAGE_BYTES: Final = 1_048_588
+"""Kafka's default; set on the topics, since a cluster may have a lower one for all others."""
+
+_BUFFER_BYTES: Final = 64 << 20
+_GIVE_UP_MS: Final = 30_000
+_FETCH_BYTES: Final = 16 << 20
+_LOOK_EVERY_S: Final = 5.0
+"""How soon a silent reader finds that its topics are gone, or may not be seen any more."""
+
+
+class BusError(RuntimeError):
+    """The bus cannot be used: one line that says which address or topic, and why."""
+
+    def __init__(
+        self, message: str, *, topic_missing: bool = False, may_not_create: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.topic_missing = topic_missing
+        self.may_not_create = may_not_create
+
+
+class Record(NamedTuple):
+    """One message as it lies in a topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """Arguments of any kafka-python client of the bus."""
+    section = "bus" if config.bus.bootstrap else "cluster"
+    return {
+        "bootstrap_timeout_ms": BOOTSTRAP_MS,
+        **clients.arguments(config.bus_bootstrap, config.bus_client, section),
+    }
+
+
+class Sender:
+    """Writes to the bus. Messages with one key arrive in order; after a retry, perhaps twice.
+
+    A message that the bus has not taken after ``give_up_ms`` is dropped: a newer one will do.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        buffer_bytes: int = _BUFFER_BYTES,
+        give_up_ms: int = _GIVE_UP_MS,
+    ) -> None:
+        """Connect.
+
+        Raises:
+            BusError: the bus cannot be reached.
+        """
+        self.failures = 0
+        self._config = config
+        self._buffer_bytes = buffer_bytes
+        self._give_up_ms = give_up_ms
+        self._lock = threading.Lock()
+        self._pending_bytes = 0
+        self._failed: tuple[int, str] = (0, "")
+        self._producer = self._connected()
+
+    def _connected(self) -> KafkaProducer:
+        arguments = {
+            "acks": -1,
+            # kafka-python's idempotent producer never sends again once a message has expired
+            # (measured: a bus away for 40 s). One request at a time keeps the order instead.
+            "enable_idempotence": False,
+            "max_in_flight_requests_per_connection": 1,
+            # Frames are compressed already, and what is left is small.
+            "compression_type": None,
+            "linger_ms": 5,
+            # A cycle's messages go to a partition as one batch: a quarter of the CPU (measured).
+            "batch_size": 512 << 10,
+            "max_request_size": MAX_MESSAGE_BYTES,
+            "max_block_ms": 5_000,
+            "request_timeout_ms": self._give_up_ms // 3,
+            "delivery_timeout_ms": self._give_up_ms,
+            "allow_auto_create_topics": False,
+            "metrics_enabled": False,
+            **settings(self._config),
+        }
+        try:
+            return KafkaProducer(**arguments)
+        except (KafkaError, OSError, ValueError) as error:
+            raise failed(self._config, error) from None
+
+    def send(self, topic: str, message_key: bytes | None, value: bytes | None) -> None:
+        """Hand a message over; ``flush`` tells whether it arrived. Without a value: a tombstone.
+
+        Raises:
+            BusError: the buffer is full, or the topic cannot be written to.
+        """
+        size = len(value or b"") + len(message_key or b"")
+        with self._lock:
+            if self._pending_bytes + size > self._buffer_bytes:
+                self.failures += 1
+                raise BusError(
+                    f"bus topic {topic}: {self._pending_bytes >> 20} MiB wait to be sent, "
+                    "nothing more is taken; is the bus slow or gone?"
+                )
+            self._pending_bytes += size
+        try:
+            future = self._producer.send(topic, key=message_key, value=value)
+        except (KafkaError, ValueError) as error:
+            self._settled(size, topic, error)
+            raise BusError(f"bus topic {topic}: {clients.one_line(error)}") from None
+        future.add_callback(lambda _: self._settled(size, topic, None))
+        future.add_errback(lambda error: self._settled(size, topic, error))
+
+    def _settled(self, size: int, topic: str, error: BaseException | None) -> None:
+        with self._lock:
+            self._pending_bytes -= size
+            if error is not None:
+                self.failures += 1
+                reason = f"bus topic {topic}: {clients.one_line(error)}"
+                self._failed = (self._failed[0] + 1, reason)
+
+    def flush(self, deadline_ms: int) -> None:
+        """Wait until everything handed over has arrived.
+
+        Raises:
+            BusError: it has not by the deadline (it may still), or messages were refused since the
+                last flush.
+        """
+        late = False
+        try:
+            self._producer.flush(deadline_ms / 1000)
+        except KafkaError:
+            late = True
+        with self._lock:
+            (count, reason), self._failed = self._failed, (0, "")
+            pending = self._pending_bytes
+        if count:
+            raise BusError(f"{count} messages were not sent: {reason}")
+        if late:
+            raise BusError(
+                f"bus {self._config.bus_bootstrap}: {pending} bytes wait after {deadline_ms} ms"
+            )
+
+    def close(self, deadline_ms: int = 5_000) -> None:
+        """Send what is left, as long as the deadline allows, and disconnect."""
+        with suppress(KafkaError):
+            self._producer.close(timeout=deadline_ms / 1000)
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Reader:
+    """Reads bus topics from a chosen place on, all partitions, without a consumer group.
+
+    Brokers may come and go: ``poll`` then returns nothing until they are back. At most one fetch of
+    each broker is held in memory.
+    """
+
+    def __init__(
+        self, config: Config, names: Sequence[str], start: Literal["beginning", "end"] | int
+    ) -> None:
+        """Connect and take position: the beginning, the end, or that many records before the end.
+
+        Raises:
+            BusError: the bus cannot be reached, or a topic does not exist (``topic_missing``).
+        """
+        self._config = config
+        self._names, self._look_at_s = names, 0.0
+        arguments = {
+            "group_id": None,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "fetch_max_bytes": _FETCH_BYTES,
+            "max_partition_fetch_bytes": 4 << 20,
+            "request_timeout_ms": 15_000,
+            "allow_auto_create_topics": False,
+            "metrics_enabled": False,
+            **settings(config),
+        }
+        try:
+            self._consumer = KafkaConsumer(**arguments)
+        except (KafkaError, OSError, ValueError) as error:
+            raise failed(config, error) from None
+        try:
+            self._assign(start)
+        except KafkaError as error:
+            self.close()
+            raise failed(config, error) from None
+        except BusError:
+            self.close()
+            raise
+
+    def _partitions(self) -> list[TopicPartition]:
+        """What there is to read, from what the client knows; asks the brokers if it knows none."""
+        found = []
+        for name in self._names:
+            partitions = self._consumer.partitions_for_topic(name)
+            if not partitions:
+                raise BusError(
+                    f"bus {self._config.bus_bootstrap}: there is no topic {name}, or no right to "
+                    "see it; kafka-twin collector creates it, kafka-twin check tells rights",
+                    topic_missing=True,
+                )
+            found += [TopicPartition(name, p) for p in sorted(partitions)]
+        return found
+
+    def _assign(self, start: Literal["beginning", "end"] | int) -> None:
+        assigned = self._partitions()
+        self._consumer.assign(assigned)
+        first = self._consumer.beginning_offsets(assigned)
+        self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(assigned)
+        for tp in assigned:
+            if start == "beginning":
+                place = first[tp]
+            elif start == "end":
+                place = self._ends[tp]
+            else:
+                place = max(first[tp], self._ends[tp] - start)
+            self._consumer.seek(tp, place)
+
+    def poll(self, timeout_ms: int) -> list[Record]:
+        """What has arrived, in order within each partition; empty after the timeout.
+
+        Raises:
+            BusError: the topics may not be read, or are not there any more.
+        """
+        try:
+            batches = self._consumer.poll(timeout_ms=timeout_ms)
+            # Of a topic that has vanished the client fetches nothing, and says nothing.
+            if not batches and time.monotonic() >= self._look_at_s:
+                self._look_at_s = time.monotonic() + _LOOK_EVERY_S
+                self._partitions()
+        except KafkaError as error:
+            if getattr(error, "retriable", False):
+                return []
+            raise failed(self._config, error) from None
+        return [
+            Record(tp.topic, tp.partition, r.offset, r.key, r.value, r.timestamp)
+            for tp, records in batches.items()
+            for r in records
+        ]
+
+    def caught_up(self) -> bool:
+        """Everything that was there when the reader started has been read."""
+        return all(
+            (self._consumer.position(tp, timeout_ms=1_000) or 0) >= end
+            for tp, end in self._ends.items()
+        )
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close(autocommit=False)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def failed(config: Config, error: BaseException) -> BusError:
+    """The client's error as ours, with the address."""
+    return BusError(f"bus {config.bus_bootstrap}: {clients.one_line(error)}")

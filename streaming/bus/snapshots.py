@@ -1,0 +1,52 @@
+"""The newest snapshots of all shards, read once: for commands that ask and end."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from typing import Final, Literal
+
+from streaming import bus
+from streaming.bus import BusError
+from streaming.bus.view import Picture, View
+from streaming.runtime.config import Config
+
+WITHIN_S: Final = 20.0
+
+_BACK: Final[tuple[int | Literal["beginning"], ...]] = (64, 4_096, "beginning")
+"""Records of each partition that are read, more until all shards are known: most topics hold the
+snapshots of several minutes, and each cycle brings one of every shard."""
+
+_KEPT: Final = 2
+"""Messages of each key: the newest part of a shard may be ahead of its other parts."""
+
+
+def newest(config: Config, within_s: float = WITHIN_S) -> Picture:
+    """What is known of every shard that has told of itself.
+
+    Raises:
+        BusError: the snapshots cannot be read, or not in time.
+    """
+    deadline = time.monotonic() + within_s
+    picture = Picture()
+    for start in _BACK:
+        picture = _read(config, start, deadline)
+        if picture.known_shards == picture.shards:
+            break
+    return picture
+
+
+def _read(config: Config, start: int | Literal["beginning"], deadline: float) -> Picture:
+    held: defaultdict[bytes | None, deque[bytes | None]] = defaultdict(lambda: deque(maxlen=_KEPT))
+    topic = bus.topics(config).snapshots
+    with bus.Reader(config, [topic], start) as reader:
+        while not reader.caught_up():
+            if time.monotonic() > deadline:
+                raise BusError(f"bus {config.bus_bootstrap}: {topic} cannot be read in time")
+            for record in reader.poll(200):
+                held[record.key].append(record.value)
+    view = View(config.cluster.name, config.bus.shards, config.collector.interval_ms)
+    for key, values in held.items():
+        for value in values:
+            view.take_snapshot(key, value)
+    return view.publish()

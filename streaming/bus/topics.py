@@ -1,0 +1,208 @@
+"""The bus: three Kafka topics between the programs, and how to write to them and read from them.
+
+``observations`` and ``snapshots`` carry frames (``twin.frames``) under the key ``cluster/shard``;
+``events`` carries JSON. A topic of the watched cluster lives in one shard, ``shard_of`` its name.
+The number of shards is fixed for a deployment: ``check_shards`` compares it with what was recorded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka.partitioner.default import murmur2
+
+from streaming.bus.clients import (
+    BOOTSTRAP_MS,
+    MAX_MESSAGE_BYTES,
+    BusError,
+    Reader,
+    Record,
+    Sender,
+    failed,
+    settings,
+)
+from streaming.runtime.clients import TOPIC_NOT_ALLOWED
+from streaming.runtime.config import Config
+from twin import frames
+from twin.frames import FrameRefused
+
+__all__ = [
+    "BusError",
+    "BusTopics",
+    "Reader",
+    "Record",
+    "Sender",
+    "check_shards",
+    "ensure_topics",
+    "key",
+    "recorded_shards",
+    "settings",
+    "shard_of",
+    "topic_configs",
+    "topics",
+]
+
+EVENTS_RETENTION_MS: Final = 7 * 24 * 3_600_000
+_RECENT: Final = 64
+"""Records of each partition that are looked at to learn the recorded number of shards."""
+
+
+@dataclass(frozen=True, slots=True)
+class BusTopics:
+    """The names of the bus topics."""
+
+    observations: str
+    snapshots: str
+    events: str
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.observations, self.snapshots, self.events))
+
+
+def shard_of(topic: str, shards: int) -> int:
+    """The shard a topic of the watched cluster belongs to; Kafka's own hash of its name."""
+    return int(murmur2(topic.encode()) & 0x7FFFFFFF) % shards
+
+
+def key(cluster: str, shard: int) -> bytes:
+    """The key of a shard's frames, so that they stay in order in one partition."""
+    return f"{cluster}/{shard}".encode()
+
+
+def topics(config: Config) -> BusTopics:
+    """The bus topics of this deployment."""
+    prefix = config.bus.prefix
+    return BusTopics(f"{prefix}.observations", f"{prefix}.snapshots", f"{prefix}.events")
+
+
+def topic_configs(config: Config) -> dict[str, dict[str, str]]:
+    """The settings each bus topic is created with, by topic name."""
+    name = topics(config)
+    retention_ms = config.bus.observations_retention_ms
+    common = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+    return {
+        name.observations: common
+        | {
+            "cleanup.policy": "delete",
+            "retention.ms": str(retention_ms),
+            # Only closed segments expire.
+            "segment.ms": str(max(60_000, retention_ms // 4)),
+        },
+        # The log cleaner leaves the active segment alone, and a reader starts at the beginning:
+        # small segments and a low dirty ratio keep what it skips to a few minutes of snapshots.
+        name.snapshots: common
+        | {
+            "cleanup.policy": "compact",
+            "segment.ms": "120000",
+            "segment.bytes": str(64 << 20),
+            "min.cleanable.dirty.ratio": "0.05",
+            "max.compaction.lag.ms": "300000",
+            "delete.retention.ms": "3600000",
+        },
+        name.events: common
+        | {"cleanup.policy": "delete", "retention.ms": str(EVENTS_RETENTION_MS)},
+    }
+
+
+def ensure_topics(config: Config) -> None:
+    """Create the bus topics that are missing; existing ones are left as they are.
+
+    Those that this user may not see are left to users who may: not every program needs all.
+
+    Raises:
+        BusError: the bus cannot be reached, or it refuses to create a topic.
+    """
+    wanted = {
+        name: {
+            "num_partitions": config.bus.partitions,
+            "replication_factor": config.bus.replication_factor,
+            "configs": configs,
+        }
+        for name, configs in topic_configs(config).items()
+    }
+    with _admin(config) as admin:
+        try:
+            told = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
+            missing = {name: spec for name, spec in wanted.items() if told.get(name) != 0}
+            hidden = {name for name, code in told.items() if code == TOPIC_NOT_ALLOWED}
+            if missing:
+                answer = admin.create_topics(missing, timeout_ms=BOOTSTRAP_MS, raise_errors=False)
+                for topic in answer["topics"]:
+                    if not (topic["name"] in hidden and topic["error_code"] == TOPIC_NOT_ALLOWED):
+                        _refuse(topic)
+            admin.wait_for_topics(sorted(wanted.keys() - hidden), timeout_ms=BOOTSTRAP_MS)
+        except KafkaError as error:
+            raise failed(config, error) from None
+
+
+def _refuse(created: Mapping[str, Any]) -> None:
+    """Say why a topic was not created."""
+    name, code = created["name"], created["error_code"]
+    if code == TOPIC_NOT_ALLOWED:
+        raise BusError(
+            f"bus topic {name}: it is not there, and may not be created: grant CREATE, or create "
+            "it yourself (docs/security.md)",
+            may_not_create=True,
+        )
+    # Another program may have been faster.
+    if code and for_code(code) is not TopicAlreadyExistsError:
+        reason = created.get("error_message") or for_code(code).__name__
+        raise BusError(f"bus topic {name}: cannot be created: {reason}")
+
+
+def recorded_shards(config: Config) -> int | None:
+    """The number of shards in the newest readable frame of this cluster, None if there is none.
+
+    Raises:
+        BusError: the bus cannot be reached.
+    """
+    name = topics(config)
+    newest_ms, shards = -1, None
+    prefix = f"{config.cluster.name}/".encode()
+    for topic in (name.observations, name.snapshots):
+        try:
+            reader = Reader(config, [topic], _RECENT)
+        except BusError as error:
+            if error.topic_missing:
+                continue
+            raise
+        with reader:
+            deadline = time.monotonic() + BOOTSTRAP_MS / 1000
+            while not reader.caught_up() and time.monotonic() < deadline:
+                for record in reader.poll(200):
+                    if record.value is None or not (record.key or b"").startswith(prefix):
+                        continue
+                    try:
+                        stamp = frames.decode(record.value)[0].stamp
+                    except FrameRefused:
+                        continue
+                    if stamp.observed_at_ms >= newest_ms:
+                        newest_ms, shards = stamp.observed_at_ms, stamp.shards
+    return shards
+
+
+def check_shards(config: Config) -> None:
+    """Refuse to start with another number of shards than the bus already holds.
+
+    Raises:
+        BusError: they differ; says both numbers and what to do.
+    """
+    recorded = recorded_shards(config)
+    if recorded is not None and recorded != config.bus.shards:
+        raise BusError(
+            f"bus.shards is {config.bus.shards}, but the topics {config.bus.prefix}.* of cluster "
+            f"{config.cluster.name} were written with {recorded}: set bus.shards = {recorded}, "
+            "or choose another bus.prefix (and checkpoint) to start anew"
+        )
+
+
+def _admin(config: Config) -> KafkaAdminClient:
+    try:
+        return KafkaAdminClient(**settings(config))
+    except (KafkaError, OSError, ValueError) as error:
+        raise failed(config, error) from None

@@ -1,0 +1,150 @@
+"""The rights that the twin needs on a Kafka which authorises, and what it goes without otherwise.
+
+Each is here once. ``kafka-twin check`` speaks in these words, ``docs/security.md`` lists them, and
+a test takes away one after the other from a real cluster.
+
+Kafka lets some rights contain others: READ and WRITE on a topic contain DESCRIBE, and
+ALTER_CONFIGS contains DESCRIBE_CONFIGS. What is contained in another right of the list is not
+listed again, so each one is needed by itself.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from streaming import bus
+from streaming.query.remote_metadata import TOPIC as REMOTE_SEGMENTS
+from streaming.runtime.config import Config
+
+ALL: Final = "*"
+
+WITHOUT: Final = {
+    "broker": "what its replicas say of themselves; their last values age",
+    "topics": "topics that it does not cover: they are not seen, as if they did not exist",
+    "log dirs": "local bytes, so that thresholds in bytes are assumed to be met",
+    "reassignments": "marks of replicas that come or go",
+    "eligible leader replicas": "eligible leader replicas, in predictions too",
+    "topic configs": "min.insync.replicas, retention and what is tiered, of such topics",
+    "broker configs": "replica.lag.time.max.ms and what else the cluster sets",
+    "local start timestamps": "when a replica's oldest local record was written, so that "
+    "thresholds in time are assumed to be met",
+    "thresholds": "the thresholds of such topics",
+    "leader epoch histories": "which remote segments of such topics belong to their logs",
+    "remote segments": "findings on remote segments: orphans, gaps, uploads that never ended",
+    "metrics": "what the broker measures itself: fetch times, request queue, remote reads, uploads",
+    "bus topics": "the bus topics that are not there; or create them yourself",
+    "writing observations": "everything new: what is seen cannot be told",
+    "reading observations": "everything new: the query has nothing to work on",
+    "writing snapshots": "everything new: the query cannot tell what it finds",
+    "reading snapshots": "everything that is served, and `whatif`",
+    "writing events": "everything new: the query cannot tell what it finds",
+    "reading events": "everything that is served: the exporter needs both",
+    "request logs": "`tap --enable`: somebody else must switch the brokers' request logs on",
+}
+"""What the twin goes without, by what it wants to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One right: an operation on a resource, in Kafka's words."""
+
+    operation: str
+    resource: Literal["topic", "cluster"]
+    name: str  # of the topic; "*" are all, and "audit-*" those that begin so
+    wants: tuple[str, ...]  # keys of WITHOUT
+    programs: tuple[str, ...]
+    at: Literal["cluster", "bus"] = "cluster"  # section of the configuration that says where
+    option: str = ""  # which command or setting needs it; empty: the twin as it is
+
+    def __str__(self) -> str:
+        if self.resource == "cluster":
+            return f"{self.operation} on the cluster"
+        if self.of_any_topic:
+            return f"{self.operation} on topics"
+        return f"{self.operation} on topic{'s' * self.is_prefix} {self.name}"
+
+    @property
+    def of_any_topic(self) -> bool:
+        """It is about whatever topics there are."""
+        return self.resource == "topic" and self.name == ALL
+
+    @property
+    def is_prefix(self) -> bool:
+        """It holds for the topics whose name begins so."""
+        return self.name != ALL and self.name.endswith(ALL)
+
+    @property
+    def without(self) -> str:
+        """What is lost where it is missing."""
+        return "; ".join(dict.fromkeys(WITHOUT[what] for what in self.wants))
+
+
+def rights(config: Config, readable: str = ALL) -> tuple[Right, ...]:
+    """All of them. ``readable`` are the topics whose local log is judged by its age."""
+    return (*_of_cluster(readable), *_of_bus(config))
+
+
+def _of_cluster(readable: str) -> Iterator[Right]:
+    yield Right("DESCRIBE", "topic", ALL, ("topics", "leader epoch histories"),
+                ("collector", "tap"))  # fmt: skip
+    yield Right("DESCRIBE_CONFIGS", "topic", ALL, ("topic configs",), ("collector",))
+    yield Right("DESCRIBE", "cluster", ALL, ("log dirs", "reassignments"), ("collector",))
+    yield Right("DESCRIBE_CONFIGS", "cluster", ALL, ("broker configs",), ("collector",))
+    yield Right("READ", "topic", readable, ("local start timestamps",), ("collector",),
+                option="collector.timestamps")  # fmt: skip
+    yield Right("READ", "topic", REMOTE_SEGMENTS, ("remote segments",), ("query",),
+                option="query.remote_log_metadata")  # fmt: skip
+    yield Right("ALTER_CONFIGS", "cluster", ALL, ("request logs",), ("tap",), option="tap --enable")
+
+
+def _of_bus(config: Config) -> Iterator[Right]:
+    """Most programs read observations and snapshots at their start, to compare bus.shards."""
+    name = bus.topics(config)
+    tellers = ("collector", "query", "tap")
+
+    def right(operation: str, topic: str, wants: str, *programs: str) -> Right:
+        return Right(operation, "topic", topic, (wants,), programs, at="bus")
+
+    yield right("CREATE", f"{config.bus.prefix}.*", "bus topics", *tellers, "exporter")
+    yield right("WRITE", name.observations, "writing observations", *tellers)
+    yield right("READ", name.observations, "reading observations", *tellers)
+    yield right("WRITE", name.snapshots, "writing snapshots", "query")
+    yield right("READ", name.snapshots, "reading snapshots", *tellers, "exporter")
+    yield right("WRITE", name.events, "writing events", "query")
+    yield right("READ", name.events, "reading events", "exporter")
+
+
+def right_for(config: Config, what: str) -> Right:
+    """The right that is needed for what the twin wants to do."""
+    [found] = [right for right in rights(config) if what in right.wants]
+    return found
+
+
+def commands(config: Config, principal: str) -> Iterator[str]:
+    """Lines for a shell that grant the rights with Kafka's own tool, one a resource.
+
+    What only an option needs that is not on is a comment.
+    """
+    grouped: dict[tuple[str, str, str, str], list[Right]] = {}
+    for right in rights(config):
+        grouped.setdefault((right.at, right.resource, right.name, right.option), []).append(right)
+    on = {"collector.timestamps": config.collector.timestamps,
+          "query.remote_log_metadata": config.query.remote_log_metadata}  # fmt: skip
+    for (at, resource, _, option), them in grouped.items():
+        bootstrap = config.bus_bootstrap if at == "bus" else config.cluster.bootstrap
+        words = ["kafka-acls.sh", "--bootstrap-server", bootstrap]
+        words += ["--command-config", "admin.properties", "--add", "--allow-principal", principal]
+        for right in them:
+            words += ["--operation", right.operation.title().replace("_", "")]
+        if resource == "cluster":
+            words.append("--cluster")
+        else:
+            first = them[0]
+            words += ["--topic", first.name.removesuffix(ALL) if first.is_prefix else first.name]
+            words += ["--resource-pattern-type", "prefixed"] if first.is_prefix else []
+        if option:
+            yield f"# only for {option}:"
+        yield shlex.join(words) if on.get(option, not option) else f"# {shlex.join(words)}"

@@ -1,0 +1,206 @@
+"""The command line. Each command loads the configuration, calls one function, and says what failed.
+
+Programs are imported by the command that runs them: the collector starts without Spark, and help is
+there at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from streaming.cli.whatif import whatif
+from streaming.grafana.commands import grafana
+from streaming.lab.commands import cluster
+from streaming.runtime.config import Config, ConfigError, load
+from streaming.tap.commands import tap
+
+USER_ERRORS: Final = ("ConfigError", "BusError", "JarError", "QueryFailed", "ClusterError",
+                      "CollectorError", "ExporterError", "UnsupportedSetting", "CheckFailed",
+                      "ClientError", "DemoFailed", "WhatIfError", "TapError",
+                      "SwitchError", "GrafanaError")  # fmt: skip
+"""Exceptions whose message is meant for the person at the terminal."""
+
+
+class _Group(click.Group):
+    """Errors a user can cause are one line; anything else is a bug and shows itself whole."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if type(error).__name__ in USER_ERRORS:
+                raise click.ClickException(str(error)) from None
+            raise
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    "-c",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="KAFKA_TWIN_CONFIG",
+    help="TOML file; docs/config.toml explains every key.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Log what the libraries do as well.")
+@click.version_option(package_name="kafka-twin")
+@click.pass_context
+def main(ctx: click.Context, config: Path | None, verbose: bool) -> None:
+    """A live digital twin of every partition of a Kafka cluster.
+
+    It tells who would lead each partition if a broker went now, how safe that leader is, and
+    whether it has enough data on its own disk to serve.
+
+    Try it without a cluster of your own: kafka-twin demo
+    """
+    from streaming.runtime import logs
+
+    logs.configure(verbose)
+    ctx.obj = config
+
+
+def _config(ctx: click.Context) -> Config:
+    return load(ctx.obj)
+
+
+@main.command()
+@click.pass_context
+def collector(ctx: click.Context) -> None:
+    """Poll the brokers and write observations to the bus."""
+    from streaming.collector.cycle import run
+
+    run(_config(ctx))
+
+
+@main.command()
+@click.pass_context
+def query(ctx: click.Context) -> None:
+    """Run the Spark query: observations in, snapshots and events out."""
+    from streaming.query.query import run
+
+    run(_config(ctx))
+
+
+@main.command()
+@click.pass_context
+def exporter(ctx: click.Context) -> None:
+    """Serve /metrics, the API and the page from the snapshots."""
+    from streaming.exporter.server import run
+
+    run(_config(ctx))
+
+
+@main.command()
+@click.pass_context
+def run(ctx: click.Context) -> None:
+    """Run collector, query and exporter together; restart what falls."""
+    from streaming.runtime.supervise import children, supervise
+
+    _config(ctx)  # a wrong configuration is said once, not by three programs for ever
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    supervise(children([] if ctx.obj is None else ["--config", str(ctx.obj)]), stop)
+
+
+@main.command()
+@click.argument("topic", type=click.Choice(["observations", "snapshots", "events"]))
+@click.option(
+    "--from",
+    "start",
+    type=click.Choice(["beginning", "end"]),
+    default="end",
+    show_default=True,
+    help="Where to start reading.",
+)
+@click.option("--max", "limit", type=click.IntRange(min=1), help="Stop after so many lines.")
+@click.pass_context
+def tail(ctx: click.Context, topic: str, start: str, limit: int | None) -> None:
+    """Print what goes over the bus, one readable line each."""
+    from streaming.cli.tail import tail as follow
+
+    follow(_config(ctx), topic, start, limit, sys.stdout)
+
+
+@main.command()
+@click.option(
+    "--acls",
+    "principal",
+    metavar="PRINCIPAL",
+    help="Only print calls of kafka-acls.sh that grant the rights, e.g. to User:kafka-twin.",
+)
+@click.pass_context
+def check(ctx: click.Context, principal: str | None) -> None:
+    """Check configuration, connection and rights; say what goes without what is missing."""
+    from streaming.checks import check as checked
+    from streaming.checks.rights import commands
+
+    if principal is not None:
+        for line in commands(_config(ctx), principal):
+            click.echo(line)
+    elif not checked(_config(ctx), sys.stdout):
+        ctx.exit(1)
+
+
+@main.command()
+@click.option("--seconds", type=click.FloatRange(min=1), help="End by itself after so long.")
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".kafka-twin/demo"),
+    show_default=True,
+    help="Where the demo lives.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1024, 32_700),
+    default=29_090,
+    show_default=True,
+    help="Base port of the brokers.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1024, 65_535),
+    default=9_410,
+    show_default=True,
+    help="Port of the exporter.",
+)
+@click.option(
+    "--prometheus-port",
+    type=click.IntRange(1024, 32_700),
+    default=9_490,
+    show_default=True,
+    help="Port of Prometheus, where it is installed; the Alertmanager takes the next but two.",
+)
+@click.option(
+    "--script",
+    "scripts",
+    multiple=True,
+    type=click.Choice(["failover", "thin-leader", "stuck-bootstrap", "slow-leader"]),
+    help="Play an incident, say what was predicted and what Kafka did, and end; may be repeated.",
+)
+@click.pass_context
+def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metrics_port: int,
+         prometheus_port: int, scripts: tuple[str, ...]) -> None:  # fmt: skip
+    """Start a local tiered Kafka cluster with traffic, and the twin of it; show what it sees.
+
+    Nothing needs to be installed but Java 17. Ctrl-C stops everything and leaves nothing behind.
+    """
+    from streaming.lab.demo import Ports
+    from streaming.lab.demo import demo as show
+
+    if ctx.obj is not None:
+        raise ConfigError("the demo brings its own configuration: leave --config away")
+    ports = Ports(port, metrics_port, prometheus_port, prometheus_port + 3)
+    show(home, ports, seconds=seconds, scripts=scripts)
+
+
+main.add_command(cluster)
+main.add_command(grafana)
+main.add_command(tap)
+main.add_command(whatif)

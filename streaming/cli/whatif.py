@@ -1,0 +1,381 @@
+"""``kafka-twin whatif``: the twin's rules over the newest snapshots, with something changed.
+
+It reads the snapshots from the bus and asks ``twin.scenario``; the cluster itself is not asked and
+not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Final, TextIO
+
+import click
+from prettytable import PrettyTable
+
+from streaming.bus import snapshots
+from streaming.runtime.config import Config, load
+from twin import scenario
+from twin.fleet import Fleet
+from twin.rules.election import LossOutcome
+from twin.tables import NO_BROKER, UNKNOWN
+
+MOST_ROWS: Final = 50
+GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "": 1}
+_UNITS_BYTES: Final = {
+    "": 1,
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+}
+
+
+class WhatIfError(Exception):
+    """Nothing can be said; the message is for the person who asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is printed: a sentence, and rows of a table; as JSON, the plain data."""
+
+    data: dict[str, Any]
+    lines: Sequence[str]
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+class _Quantity(click.ParamType[int]):
+    """A number with a unit."""
+
+    def __init__(self, name: str, units: dict[str, int], examples: str) -> None:
+        self.name, self._units, self._examples = name, units, examples
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", value)
+        if match is None or match[2] not in self._units:
+            self.fail(f"{value!r} is no {self.name}; write {self._examples}", param, ctx)
+        return int(float(match[1]) * self._units[match[2]])
+
+
+DURATION: Final = _Quantity("duration", _UNITS_MS, "10m, 90s, 2h or milliseconds")
+SIZE: Final = _Quantity("size", _UNITS_BYTES, "100MiB, 2GiB or bytes")
+
+
+@click.group()
+def whatif() -> None:
+    """What would happen if: ask the rules over the newest snapshots. Nothing is changed."""
+
+
+def _json_option(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option("--json", "as_json", is_flag=True, help="Plain data, all rows.")(command)
+
+
+@whatif.command()
+@click.option("--broker", "brokers", type=int, multiple=True, help="A broker to lose; repeatable.")
+@click.option("--rack", "racks", multiple=True, help="All brokers of a rack; repeatable.")
+@_json_option
+@click.pass_obj
+def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json: bool) -> None:
+    """Brokers or racks are lost at once: who leads then, and how safe is that?"""
+    if not brokers and not racks:
+        raise WhatIfError("say what is lost: --broker 3, or --rack az-a; both may be repeated")
+    _answer(config, lambda fleets: lost(fleets, brokers, racks), as_json)
+
+
+@whatif.command()
+@click.option("--ms", type=DURATION, default=UNKNOWN, help="Span of local log, e.g. 10m.")
+@click.option("--bytes", "size", type=SIZE, default=UNKNOWN, help="Its size, e.g. 100MiB.")
+@click.option("--grid", is_flag=True, help="A curve: a tenth to four times of what is given.")
+@_json_option
+@click.pass_obj
+def threshold(config: Any, ms: int, size: int, grid: bool, as_json: bool) -> None:
+    """KIP-1303's thresholds are set for every topic: who is thin, and how are leaders spread?"""
+    if ms <= 0 and size <= 0:
+        raise WhatIfError("say a threshold: --ms 10m, --bytes 100MiB, or both")
+    shares = GRID if grid else (1.0,)
+    _answer(config, lambda fleets: thresholds(fleets, ms, size, shares), as_json)
+
+
+@whatif.command()
+@click.option("--broker", type=int, required=True, help="The broker whose disk is empty.")
+@click.option("--new", "is_new", is_flag=True, help="It is not there yet.")
+@click.option(
+    "--rate", type=SIZE, default="50MiB", show_default=True, help="Bytes it copies a second."
+)
+@_json_option
+@click.pass_obj
+def bootstrap(config: Any, broker: int, is_new: bool, rate: int, as_json: bool) -> None:
+    """An empty broker joins: what does it copy, with KIP-1023 and without?
+
+    It copies the replicas it is assigned. One that has none takes over a fair share.
+    """
+    if rate <= 0:
+        raise WhatIfError("--rate must be positive")
+    _answer(config, lambda fleets: bootstrapped(fleets, broker, rate, is_new), as_json)
+
+
+@whatif.command()
+@click.option("--local-ms", type=DURATION, default=UNKNOWN, help="local.retention.ms, e.g. 1h.")
+@click.option("--local-bytes", type=SIZE, default=UNKNOWN, help="local.retention.bytes.")
+@_json_option
+@click.pass_obj
+def retention(config: Any, local_ms: int, local_bytes: int, as_json: bool) -> None:
+    """Tiered topics keep less or more on disk: who is thin then, and how far can logs reach back?
+
+    What is longer is cut; nothing is longer than it is now until it has grown.
+    """
+    if local_ms == UNKNOWN and local_bytes == UNKNOWN:
+        raise WhatIfError("say a retention: --local-ms 1h, --local-bytes 10GiB, or both")
+    _answer(config, lambda fleets: retained(fleets, local_ms, local_bytes), as_json)
+
+
+def _answer(config: Any, question: Callable[[list[Fleet]], Answer], as_json: bool) -> None:
+    tell(question(read(load(config))), as_json, sys.stdout)
+
+
+def read(config: Config) -> list[Fleet]:
+    """The newest snapshot of every shard; says so if it is old.
+
+    Raises:
+        BusError: the bus cannot be read.
+        WhatIfError: it does not hold a snapshot of every shard.
+    """
+    picture = snapshots.newest(config)
+    if picture.known_shards < picture.shards:
+        refused = "; ".join(f"{n} refused: {why}" for why, n in picture.snapshots_refused.items())
+        raise WhatIfError(
+            f"{picture.known_shards} of {picture.shards} shards of cluster {config.cluster.name} "
+            f"have told of themselves: do collector and query run? {refused}".rstrip()
+        )
+    if old := picture.why_not_up(time.time_ns() // 1_000_000):
+        click.echo(f"note: {old}", err=True)
+    return [piece.fleet for piece in picture.pieces]
+
+
+def lost(fleets: Sequence[Fleet], brokers: Collection[int], racks: Collection[str]) -> Answer:
+    """The answer to ``lose``.
+
+    Raises:
+        WhatIfError: a broker or rack that does not exist.
+    """
+    known = _brokers(fleets)
+    names = {str(rack) for fleet in fleets for rack in fleet.brokers.rack if rack}
+    for rack in racks:
+        if rack not in names:
+            raise WhatIfError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
+    gone = sorted({*brokers, *(b for f in fleets for b in scenario.brokers_in(f, racks))})
+    for broker in gone:
+        _check_broker(broker, known)
+    rows: list[dict[str, Any]] = []
+    for fleet in fleets:
+        found, topics = scenario.lose(fleet, gone), fleet.topic_names()
+        for i, row in enumerate(found.row.tolist()):
+            rows.append(
+                {
+                    "topic": str(topics[row]),
+                    "partition": int(fleet.partition[row]),
+                    "leader": int(fleet.leader[row]),
+                    "next_leader_kafka": int(found.leaders.kafka[i]),
+                    "outcome_kafka": _outcome(found.leaders.kafka_outcome[i]),
+                    "next_leader_kip1303": int(found.leaders.kip1303[i]),
+                    "outcome_kip1303": _outcome(found.leaders.kip1303_outcome[i]),
+                    "isr": int(found.isr[i]),
+                    "min_isr": int(found.min_isr[i]),
+                }
+            )
+    rows.sort(key=lambda r: (-_WORST[r["outcome_kafka"]], r["topic"], r["partition"]))
+    offline = sum(row["next_leader_kafka"] == NO_BROKER for row in rows)
+    short = sum(row["isr"] < row["min_isr"] for row in rows)
+    line = (
+        f"Losing {_listed(gone)}: {len(rows)} partitions lose their leader or too many replicas; "
+        f"{offline} go offline, {short} end under min ISR."
+    )
+    return Answer(
+        {"brokers": gone, "offline": offline, "under_min_isr": short, "partitions": rows},
+        [line],
+        ("partition", "led by", "next (Kafka)", "safety", "next (KIP-1303)", "safety ", "ISR"),
+        [
+            (f"{r['topic']}-{r['partition']}", _who(r["leader"]), _who(r["next_leader_kafka"]),
+             r["outcome_kafka"], _who(r["next_leader_kip1303"]), r["outcome_kip1303"],
+             f"{r['isr']}/{r['min_isr']}")
+            for r in rows
+        ],
+    )  # fmt: skip
+
+
+def thresholds(fleets: Sequence[Fleet], ms: int, size: int, shares: Iterable[float]) -> Answer:
+    """The answer to ``threshold``: a row for each share of what is asked."""
+    found = []
+    for share in shares:
+        span, held = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, size))
+        of = [scenario.eligibility(fleet, span, held, fleet.observed_at_ms) for fleet in fleets]
+        found.append(reduce(add, of))
+    rows: list[dict[str, Any]] = [
+        {
+            "local_log_ms": one.local_log_ms,
+            "local_log_bytes": one.local_log_bytes,
+            "thin_replicas": one.thin_replicas,
+            "thin_leaders": one.thin_leaders,
+            "next_leaders_thin": one.next_leaders_thin,
+            "moved_leaders": one.moved_leaders,
+            "unreachable_partitions": one.unreachable_partitions,
+            "rack_skew": None if one.rack_skew != one.rack_skew else round(one.rack_skew, 3),
+            "leaders_by_rack": dict(one.leaders_by_rack),
+        }
+        for one in found
+    ]
+    return Answer(
+        {"thresholds": rows},
+        ["With these thresholds for every topic, once leaders are balanced:"],
+        ("span", "bytes", "thin replicas", "thin leaders", "next leaders thin", "leaders moved",
+         "unreachable", "rack skew"),
+        [
+            (_span(r["local_log_ms"]), _size(r["local_log_bytes"]), r["thin_replicas"],
+             r["thin_leaders"], r["next_leaders_thin"], r["moved_leaders"],
+             r["unreachable_partitions"], r["rack_skew"])
+            for r in rows
+        ],
+    )  # fmt: skip
+
+
+def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int, is_new: bool = False) -> Answer:
+    """The answer to ``bootstrap``.
+
+    Raises:
+        WhatIfError: the broker does not exist, or is to be new and does.
+    """
+    others = [known for known in _brokers(fleets) if known != broker]
+    if not is_new:
+        _check_broker(broker, _brokers(fleets), "; --new asks of one that is not there yet")
+    elif broker in _brokers(fleets):
+        raise WhatIfError(f"broker {broker} is there already: leave --new away")
+    rows = [scenario.held_by(fleet, broker) for fleet in fleets]
+    what = "the replicas it has"
+    if not any(map(len, rows)):
+        rows = [scenario.fair_share(fleet, len(others)) for fleet in fleets]
+        what = "a fair share of all replicas"
+    found = reduce(
+        add, (scenario.rejoin(f, broker, of) for f, of in zip(fleets, rows, strict=True))
+    )
+    ways: list[dict[str, Any]] = [
+        {"feature": feature, "records": records, "bytes": round(size), "seconds": size / rate}
+        for feature, records, size in (
+            ("on", found.records_on, found.bytes_on),
+            ("off", found.records_off, found.bytes_off),
+        )
+    ]
+    lines = [
+        f"Broker {broker}, empty, copies {what}: {found.partitions} partitions. "
+        f"{found.without_source} have nobody to copy from; of {found.unknown} too little is known.",
+        f"With KIP-1023, {found.cannot_start} could not start now. Paths: "
+        + ", ".join(f"{count} {path}" for path, count in found.paths)
+        + ". Bytes are estimated by the leaders' local records.",
+    ]
+    counts = {name: value for name, value in asdict(found).items() if isinstance(value, int)}
+    return Answer(
+        {"broker": broker, **counts, "paths": dict(found.paths), "ways": ways},
+        lines,
+        ("KIP-1023", "records", "bytes", f"time at {_size(rate)}/s"),
+        [(w["feature"], w["records"], _size(w["bytes"]), _span(int(w["seconds"] * 1000)))
+         for w in ways],
+    )  # fmt: skip
+
+
+def retained(fleets: Sequence[Fleet], local_ms: int, local_bytes: int) -> Answer:
+    """The answer to ``retention``."""
+    changed = [
+        scenario.with_local_retention(fleet, local_ms, local_bytes, fleet.observed_at_ms)
+        for fleet in fleets
+    ]
+    now, then = (reduce(add, map(scenario.kept, of)) for of in (fleets, changed))
+    return Answer(
+        {"now": _finite(asdict(now)), "then": _finite(asdict(then))},
+        [f"{now.replicas} replicas of tiered topics; sizes as if each log were evenly dense."],
+        ("", "now", "then"),
+        [("thin replicas", now.thin, then.thin),
+         ("... that stay thin", now.thin_for_good, then.thin_for_good),
+         ("local log", _size(now.bytes), _size(then.bytes)),
+         ("span kept, busiest", _reach(now.shortest_span_ms), _reach(then.shortest_span_ms)),
+         ("span kept, calmest", _reach(now.longest_span_ms), _reach(then.longest_span_ms))],
+    )  # fmt: skip
+
+
+def tell(answer: Answer, as_json: bool, out: TextIO) -> None:
+    """Print the answer for a person, or as one line of JSON."""
+    if as_json:
+        out.write(json.dumps(answer.data) + "\n")
+        return
+    for line in answer.lines:
+        out.write(line + "\n")
+    if not answer.rows:
+        return
+    table = PrettyTable(list(answer.header))
+    table.align = "l"
+    table.add_rows([list(row) for row in answer.rows[:MOST_ROWS]])
+    out.write(f"{table.get_string()}\n")
+    if len(answer.rows) > MOST_ROWS:
+        out.write(f"{len(answer.rows) - MOST_ROWS} more; --json has all of them\n")
+
+
+_WORST: Final = {outcome.name.lower(): int(outcome) for outcome in LossOutcome}
+
+
+def _outcome(value: Any) -> str:
+    return LossOutcome(int(value)).name.lower()
+
+
+def _brokers(fleets: Sequence[Fleet]) -> list[int]:
+    return sorted({int(broker) for fleet in fleets for broker in fleet.brokers.broker})
+
+
+def _check_broker(broker: int, known: Sequence[int], hint: str = "") -> None:
+    if broker not in known:
+        raise WhatIfError(f"there is no broker {broker}; brokers are {_listed(known)}{hint}")
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, brokers)) or "none"
+
+
+def _who(broker: int) -> str:
+    return "nobody" if broker == NO_BROKER else str(broker)
+
+
+def _size(value: int) -> str:
+    if value == UNKNOWN:
+        return "-"
+    unit = max((u for u in ("B", "KiB", "MiB", "GiB", "TiB") if value >= _UNITS_BYTES[u]),
+               key=lambda u: _UNITS_BYTES[u], default="B")  # fmt: skip
+    return f"{value / _UNITS_BYTES[unit]:.4g} {unit}"
+
+
+def _finite(told: dict[str, Any]) -> dict[str, Any]:
+    """As JSON has it: null where there is no limit, or nobody knows."""
+    return {name: value if math.isfinite(value) else None for name, value in told.items()}
+
+
+def _reach(span_ms: float) -> str:
+    """A span that may have no limit or be unknown."""
+    if math.isfinite(span_ms):
+        return _span(int(span_ms))
+    return "unknown" if math.isnan(span_ms) else "no limit"
+
+
+def _span(value_ms: int) -> str:
+    if value_ms == UNKNOWN:
+        return "-"
+    unit = max((u for u in ("ms", "s", "m", "h", "d") if value_ms >= _UNITS_MS[u]),
+               key=lambda u: _UNITS_MS[u], default="ms")  # fmt: skip
+    return f"{value_ms / _UNITS_MS[unit]:.4g} {unit}"

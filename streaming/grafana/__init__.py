@@ -1,0 +1,1 @@
+"""Grafana from outside: its HTTP API, the `grafana` commands, and annotations of events."""

@@ -1,0 +1,136 @@
+"""Grafana annotations of what the twin tells of: leaders that move, ISRs that shrink, risks.
+
+Events wait in a queue of limited length, and a thread of its own posts them, so neither a scrape
+nor the reading of snapshots ever waits for Grafana. Many events of one kind at one time, as when a
+broker is lost, become one annotation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from streaming.bus.view import Event
+
+KINDS: Final = frozenset(
+    {"leader_moved", "isr_shrank", "isr_shrink_explained", "risk_opened", "risk_closed",
+     "broker_fenced", "broker_unfenced"}
+)  # fmt: skip
+TAG: Final = "kafka-twin"
+
+MOST_WAITING: Final = 10_000
+GATHERED_S: Final = 1.0
+"""Events of one cause come within a batch or two of the query."""
+
+MOST_SINGLE: Final = 5
+"""So many events of one kind are annotations of their own; more are one."""
+
+TRIES: Final = 4
+FIRST_PAUSE_S: Final = 0.5
+
+log = structlog.get_logger("annotate")
+
+
+class Annotates(Protocol):
+    """Posts one annotation; an error that may pass says so by ``again``."""
+
+    def annotate(self, text: str, tags: Sequence[str], at_ms: int) -> None: ...
+
+
+class Annotator:
+    """The queue and its thread. ``counts`` are by result: posted, gathered, dropped, refused."""
+
+    def __init__(
+        self, cluster: str, grafana: Annotates, since_ms: int,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:  # fmt: skip
+        """``since_ms``: events before it are of the past, and were annotated then."""
+        self.counts: Counter[str] = Counter(posted=0, gathered=0, dropped=0, refused=0)
+        self._cluster, self._grafana, self._since_ms = cluster, grafana, since_ms
+        self._waiting: deque[Event] = deque()
+        self._news, self._stop = threading.Event(), threading.Event()
+        self._wait = wait or self._stop.wait
+        self._told = ""
+        self._thread = threading.Thread(target=self._run, name="annotate", daemon=True)
+
+    def start(self) -> None:
+        """Begin to post."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what waits is not posted any more."""
+        self._stop.set()
+        self._news.set()
+        self._thread.join(timeout=10)
+
+    def take(self, event: Event) -> None:
+        """An event that was told for the first time; never waits."""
+        if event.kind not in KINDS or event.at_ms < self._since_ms:
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            self.counts["dropped"] += 1
+            return
+        self._waiting.append(event)
+        self._news.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._news.wait()
+            if self._wait(GATHERED_S):
+                return
+            self._news.clear()
+            self.post_waiting()
+
+    def post_waiting(self) -> None:
+        """Post all that waits."""
+        events = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        groups: defaultdict[tuple[str, str], list[Event]] = defaultdict(list)
+        for event in events:
+            groups[event.kind, event.detail if event.kind.startswith("risk") else ""].append(event)
+        for group in groups.values():
+            if len(group) <= MOST_SINGLE:
+                for event in group:
+                    self._post(event.text, self._tags(event), event.at_ms)
+            else:
+                self.counts["gathered"] += len(group)
+                self._post(_together(group), self._tags(group[0], alone=False), group[0].at_ms)
+
+    def _tags(self, event: Event, *, alone: bool = True) -> list[str]:
+        tags = [TAG, f"cluster:{self._cluster}", event.kind]
+        if event.kind.startswith("risk"):
+            tags.append(f"risk:{event.detail}")
+        if alone and event.topic:
+            tags.append(f"topic:{event.topic}")
+        return tags
+
+    def _post(self, text: str, tags: list[str], at_ms: int) -> None:
+        pause_s = FIRST_PAUSE_S
+        for left in range(TRIES - 1, -1, -1):
+            try:
+                self._grafana.annotate(text, tags, at_ms)
+            except RuntimeError as error:
+                if str(error) != self._told:  # once a cause
+                    self._told = str(error)
+                    log.warning("missing", what="annotations", why=self._told)
+                again = getattr(error, "again", False)
+                if not again or not left:
+                    self.counts["dropped" if again else "refused"] += 1
+                    return
+                if self._wait(pause_s):
+                    return
+                pause_s *= 2
+            else:
+                self.counts["posted"] += 1
+                if self._told:
+                    self._told = ""
+                    log.info("there again", what="annotations")
+                return
+
+
+def _together(group: Sequence[Event]) -> str:
+    some = "; ".join(event.text for event in group[:3])
+    return f"{len(group)} times {group[0].kind.replace('_', ' ')}: {some}; ..."

@@ -1,0 +1,68 @@
+"""``kafka-twin grafana``: publish the dashboards, or mark a time on them."""
+
+from __future__ import annotations
+
+import time
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from streaming.runtime.config import load
+
+if TYPE_CHECKING:
+    from streaming.grafana.client import GrafanaClient
+
+FOLDER_UID: Final = "kafka-twin"
+TAG: Final = "kafka-twin"
+
+
+@click.group()
+def grafana() -> None:
+    """Publish dashboards to Grafana, or annotate them.
+
+    Grafana is the one of the configuration's [grafana]; keep its token in KAFKA_TWIN_GRAFANA_TOKEN.
+    """
+
+
+@grafana.command()
+@click.pass_context
+def publish(ctx: click.Context) -> None:
+    """Create or update the folder and the dashboards in it."""
+    client = _client(ctx)
+    title = load(ctx.find_root().obj).grafana.folder
+    client.ensure_folder(FOLDER_UID, title)
+    for path in dashboards():
+        dashboard = msgspec.json.decode(path.read_bytes())
+        url = client.save_dashboard(dashboard, FOLDER_UID, "kafka-twin grafana publish")
+        click.echo(f"{dashboard['title']}: {url}")
+
+
+@grafana.command()
+@click.argument("text")
+@click.option("--tag", "tags", multiple=True, help="Beside the tag kafka-twin; may be repeated.")
+@click.option("--at-ms", type=int, help="Since the epoch; now if not given.")
+@click.pass_context
+def annotate(ctx: click.Context, text: str, tags: tuple[str, ...], at_ms: int | None) -> None:
+    """Mark a time on the dashboards, e.g. when a broker is restarted on purpose."""
+    config = load(ctx.find_root().obj)
+    marks = [TAG, f"cluster:{config.cluster.name}", *tags]
+    _client(ctx).annotate(text, marks, int(time.time() * 1_000) if at_ms is None else at_ms)
+
+
+def dashboards() -> list[Path]:
+    """The dashboards' files, as they are committed."""
+    folder = Path(str(resources.files("grafana"))) / "dashboards"
+    return sorted(folder.glob("*.json"))
+
+
+def _client(ctx: click.Context) -> GrafanaClient:
+    try:
+        from streaming.grafana.client import GrafanaClient
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(
+            f"{missing.name} is not installed: pip install 'kafka-twin[grafana]'"
+        ) from None
+    return GrafanaClient(load(ctx.find_root().obj).grafana)

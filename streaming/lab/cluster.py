@@ -1,0 +1,403 @@
+"""A real Kafka cluster on this machine: KRaft nodes with tiered storage, each in its own rack.
+
+The remote tier is a folder the nodes share. Only 127.0.0.1 is used. A cluster lives in its home
+folder and not in this process: it stays when the process ends, and ``LocalCluster.open(home)``
+finds it again. Its nodes may be killed, paused and restarted one by one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from streaming.lab import node_logs, processes
+from streaming.lab.cluster_config import (
+    HOST,
+    ClusterError,
+    Layout,
+    disk_of,
+    kafka_uuid,
+    load,
+    write_files,
+)
+from streaming.lab.node_logs import Marks
+from streaming.lab.processes import State, free_base_port
+from streaming.runtime import jars
+
+__all__ = ["ClusterError", "LocalCluster", "NodeStatus", "free_base_port"]
+
+_START_DEADLINE_S: Final = 120.0  # 12 s on two idle cores
+_STOP_DEADLINE_S: Final = 30.0  # a controlled shutdown takes 3 s
+_LEADERLESS_DEADLINE_S: Final = 3.0
+_KILL_DEADLINE_S: Final = 10.0
+_FREEZE_DEADLINE_S: Final = 5.0
+_POLL_S: Final = 0.02
+_TIERING_DEADLINE_S: Final = 10.0
+_TIERING_POLL_S: Final = 0.2
+_TIERING_READY: Final = "Initialized topic-based RLMM resources successfully"
+_MAIN: Final = "kafka.Kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """What one node does at the moment."""
+
+    id: int
+    pid: int | None
+    port: int
+    rack: str
+    state: State
+
+
+class LocalCluster:
+    """The nodes of one home folder. As a context manager: started on entry, stopped on exit."""
+
+    def __init__(
+        self,
+        home: Path,
+        nodes: int = 3,
+        brokers: int = 0,
+        base_port: int = 29_090,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "256m",
+        java_opts: Sequence[str] = (),
+        metrics: bool = True,
+    ) -> None:
+        """Describe a cluster; nothing is started or written yet.
+
+        Args:
+            home: everything it writes goes there.
+            nodes: how many are broker and controller, with ids from 1.
+            brokers: how many more are broker only. Lose those freely: of three ``nodes`` only one
+                can be lost before the controllers have no majority.
+            base_port: brokers listen on base_port + id, controllers on base_port + 10 + id, and
+                metrics are served on base_port + 20 + id.
+            settings: of every node, over those in ``cluster_config``.
+            heap: of each node, as Java writes it.
+            java_opts: for Java itself; {node} and {port} (that of metrics) are filled in.
+            metrics: each node serves what it measures itself, with the rules deploy/jmx/kafka.yml.
+
+        Raises:
+            ClusterError: such a cluster cannot be.
+        """
+        self.layout = Layout(
+            Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
+            tuple(java_opts), metrics,
+        )  # fmt: skip
+
+    @classmethod
+    def open(cls, home: Path) -> LocalCluster:
+        """The cluster that was started in a home, perhaps by another process.
+
+        Raises:
+            ClusterError: none was.
+        """
+        found = load(Path(home).resolve())
+        if found is None:
+            raise ClusterError(f"{home} has no cluster; kafka-twin cluster start makes one")
+        cluster = cls.__new__(cls)
+        cluster.layout = found
+        return cluster
+
+    @property
+    def home(self) -> Path:
+        return self.layout.home
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect: every broker, running or not."""
+        return self.layout.bootstrap
+
+    def __enter__(self) -> LocalCluster:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def status(self) -> list[NodeStatus]:
+        """Every node, in the order of ids."""
+        return [self._status(node) for node in self.layout.ids]
+
+    # Starting
+
+    def start(self, only: Iterable[int] | None = None) -> None:
+        """Start the nodes that are stopped and wait until clients can connect to each.
+
+        If one of them does not come up, those started by this call are stopped again.
+
+        Args:
+            only: start these ids and leave the others as they are.
+
+        Raises:
+            ClusterError: a port is taken, a node died, or the home holds a different cluster.
+            JarError: Java or a jar is missing and cannot be had.
+        """
+        stopped = [node for node in self._named(only) if self._status(node).state == "stopped"]
+        before = load(self.home)
+        self._check_same(before)
+        self._check_ports(stopped)
+        self.layout.save()
+        try:
+            self._format()
+            # Only what this start writes can explain its failure.
+            seen = {node: node_logs.marks(self.layout.folder(node)) for node in stopped}
+            for node in stopped:
+                self._launch(node)
+            self._await_ready(stopped, seen)
+            self._await_tiering(stopped, seen)
+        except BaseException:  # Ctrl-C as well: no process is left that nobody asked for
+            self._end(stopped, signal.SIGKILL, _KILL_DEADLINE_S)
+            # A setting that Kafka refused is not remembered.
+            (before or replace(self.layout, settings={})).save()
+            raise
+
+    def _check_same(self, saved: Layout | None) -> None:
+        """Refuse a home that holds a cluster which this one cannot become."""
+        mine = self.layout
+        if saved is not None and (mine.nodes != saved.nodes or mine.brokers < saved.brokers):
+            raise ClusterError(
+                f"{self.home} holds a cluster of {saved.nodes} nodes and {saved.brokers} brokers, "
+                f"which cannot become {mine.nodes} and {mine.brokers}; remove it "
+                "(kafka-twin cluster stop --wipe) or choose another home"
+            )
+        if saved is not None and saved.base_port != mine.base_port:
+            running = [n.id for n in self.status() if n.state != "stopped"]
+            if running:
+                raise ClusterError(
+                    f"{self.home}: nodes {_listed(running)} run on base port {saved.base_port}; "
+                    f"stop them before they can move to {mine.base_port}"
+                )
+
+    def _check_ports(self, nodes: Iterable[int]) -> None:
+        for node in nodes:
+            for port in self.layout.listens_on(node):
+                if not processes.is_free(port):
+                    raise ClusterError(
+                        f"port {port}, where node {node} would listen, is taken; "
+                        "stop what listens there or choose another base port (--port)"
+                    )
+
+    def _format(self) -> None:
+        """Write configurations, and format the disks that are not.
+
+        Kafka's tool formats the first; the others differ by two lines, so they are copied, which
+        saves a JVM each.
+        """
+        for node in self.layout.ids:
+            write_files(self.layout, node)
+        first, *others = self.layout.ids
+        source = self._disk(first)
+        if not (source / "meta.properties").exists():
+            self._format_first(first)
+        for node in others:
+            target = self._disk(node)
+            if not (target / "meta.properties").exists():
+                target.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source / "bootstrap.checkpoint", target)
+                meta = disk_of(node, (source / "meta.properties").read_text())
+                (target / "meta.properties").write_text(meta)
+
+    def _format_first(self, node: int) -> None:
+        tool = ["kafka.tools.StorageTool", "format", "--cluster-id", kafka_uuid()]
+        tool += ["--config", str(self.layout.folder(node) / "server.properties")]
+        done = subprocess.run(
+            self._java(node, tool),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_START_DEADLINE_S,
+        )
+        if done.returncode:
+            raise ClusterError(f"cannot format node {node}: {node_logs.reason(done.stdout)}")
+
+    def _launch(self, node: int) -> None:
+        folder = self.layout.folder(node)
+        main = [_MAIN, str(folder / "server.properties")]
+        command = self._java(node, main, [*self._agent(node), *self.layout.options(node)])
+        pid = processes.spawn(command, folder, folder / "stdout.log")
+        (folder / "pid").write_text(f"{pid}\n")
+
+    def _agent(self, node: int) -> list[str]:
+        """The Java option that has a node serve its metrics."""
+        if not self.layout.metrics:
+            return []
+        [agent] = jars.ensure("jmx")
+        rules = jars.declared_in() / "jmx" / "kafka.yml"
+        return [f"-javaagent:{agent}={HOST}:{self.layout.agent_port(node)}:{rules}"]
+
+    def _java(self, node: int, main: list[str], options: Sequence[str] = ()) -> list[str]:
+        """The command of a small JVM that starts fast, which matters more here than its peak."""
+        logging = self.layout.folder(node) / "log4j2.properties"
+        classpath = ":".join(str(jar) for jar in jars.ensure("kafka"))
+        command = [jars.java(), f"-Xmx{self.layout.heap}", *jars.QUICK_START, "-Xshare:auto"]
+        command += ["-XX:-UsePerfData"]
+        command += [f"-Dlog4j2.configurationFile={logging}", *options, "-cp", classpath]
+        return command + main
+
+    def _await_ready(self, nodes: Sequence[int], seen: Mapping[int, Marks]) -> None:
+        """Wait for each broker port: a node opens it when the controller has let it in."""
+        deadline = time.monotonic() + _START_DEADLINE_S
+        waiting = list(nodes)
+        while waiting:
+            for node in waiting:
+                if self._status(node).state == "stopped":
+                    raise ClusterError(
+                        f"node {node} died while it started: "
+                        f"{node_logs.reason(node_logs.since(seen[node]))} "
+                        f"(more in {self.layout.folder(node) / 'server.log'})"
+                    )
+            waiting = [n for n in waiting if not processes.is_listening(self.layout.port(n))]
+            if waiting and time.monotonic() > deadline:
+                raise ClusterError(
+                    f"nodes {_listed(waiting)} are not ready after {_START_DEADLINE_S:.0f} s; see "
+                    f"{self.layout.folder(waiting[0]) / 'server.log'}"
+                )
+            time.sleep(_POLL_S)
+
+    def _await_tiering(self, nodes: Sequence[int], seen: Mapping[int, Marks]) -> None:
+        """Wait until the nodes can tier, half a second more; go on without where they cannot yet.
+
+        A node that is asked to end in that half second waits two minutes for its own admin client.
+        """
+        if self.layout.settings.get("remote.log.storage.system.enable") == "false":
+            return
+        deadline = time.monotonic() + _TIERING_DEADLINE_S
+        waiting = list(nodes)
+        while waiting and time.monotonic() < deadline:
+            waiting = [n for n in waiting if _TIERING_READY not in node_logs.since(seen[n])]
+            if waiting:
+                time.sleep(_TIERING_POLL_S)
+
+    # Ending and freezing
+
+    def stop(self, only: Iterable[int] | None = None) -> None:
+        """End nodes in good order; those that do not end in time are killed.
+
+        Raises:
+            ClusterError: a process is left even so.
+        """
+        nodes = self._named(only)
+        voters = sum(self._status(node).state != "stopped" for node in self.layout.voters)
+        # A controlled shutdown asks the controller, and there is none without a majority.
+        is_led = 2 * voters > self.layout.nodes
+        self._end(nodes, signal.SIGTERM, _STOP_DEADLINE_S if is_led else _LEADERLESS_DEADLINE_S)
+        left = self._end(nodes, signal.SIGKILL, _KILL_DEADLINE_S)
+        if left:
+            raise ClusterError(f"nodes {_listed(left)} do not end; see kafka-twin cluster status")
+
+    def term(self, node: int) -> None:
+        """Ask one node to shut down: its leaders move first. Returns when it has ended.
+
+        Raises:
+            ClusterError: it does not run, or has not ended in time.
+        """
+        self._running(node)
+        if self._end([node], signal.SIGTERM, _STOP_DEADLINE_S):
+            raise ClusterError(
+                f"node {node} has not ended after {_STOP_DEADLINE_S:.0f} s; "
+                f"kafka-twin cluster kill {node} ends it at once"
+            )
+
+    def kill(self, node: int) -> None:
+        """End one node at once, as a crash would; the cluster is not told.
+
+        Raises:
+            ClusterError: it does not run.
+        """
+        self._running(node)
+        self._end([node], signal.SIGKILL, _KILL_DEADLINE_S)
+
+    def pause(self, node: int) -> None:
+        """Freeze one node: connections to it open and are never answered.
+
+        Raises:
+            ClusterError: it does not run.
+        """
+        self._freeze(node, signal.SIGSTOP, "paused")
+
+    def resume(self, node: int) -> None:
+        """Let a paused node go on.
+
+        Raises:
+            ClusterError: it does not run.
+        """
+        self._freeze(node, signal.SIGCONT, "running")
+
+    def _freeze(self, node: int, number: signal.Signals, becomes: State) -> None:
+        processes.send(self._running(node), number)
+        deadline = time.monotonic() + _FREEZE_DEADLINE_S
+        while self._status(node).state != becomes:  # every thread has to take it
+            if time.monotonic() > deadline:
+                raise ClusterError(f"node {node} is not {becomes} {_FREEZE_DEADLINE_S:.0f} s later")
+            time.sleep(_POLL_S)
+
+    def wipe(self) -> None:
+        """Kill every node and remove the home with all it holds.
+
+        Raises:
+            ClusterError: the home is not one of a cluster, or a process is left.
+        """
+        if load(self.home) is None:
+            if self.home.exists():
+                raise ClusterError(f"{self.home} has no cluster.json, so it is not removed")
+            return
+        if left := self._end(self.layout.ids, signal.SIGKILL, _KILL_DEADLINE_S):
+            raise ClusterError(f"nodes {_listed(left)} do not end")
+        shutil.rmtree(self.home)
+
+    def _end(self, nodes: Iterable[int], number: signal.Signals, deadline_s: float) -> list[int]:
+        """Signal the nodes that run and wait for their end. Those that did not end are returned."""
+        left = {node: pid for node in nodes if (pid := self._status(node).pid) is not None}
+        for pid in left.values():
+            processes.send(pid, number)
+            # A frozen process takes the signal when it goes on.
+            processes.send(pid, signal.SIGCONT)
+        deadline = time.monotonic() + deadline_s
+        while left and time.monotonic() < deadline:
+            left = {node: pid for node, pid in left.items() if self._status(node).pid == pid}
+            if left:
+                time.sleep(_POLL_S)
+        return list(left)
+
+    # Looking
+
+    def _named(self, only: Iterable[int] | None) -> list[int]:
+        named = list(self.layout.ids if only is None else only)
+        for node in named:
+            if node not in self.layout.ids:
+                raise ClusterError(f"there is no node {node}; ids are 1 to {len(self.layout.ids)}")
+        return named
+
+    def _status(self, node: int) -> NodeStatus:
+        folder = self.layout.folder(node)
+        pid: int | None = None
+        state: State = "stopped"
+        with suppress(FileNotFoundError, ValueError):
+            pid = int((folder / "pid").read_text())
+            state = processes.state(pid, (str(folder / "server.properties"), _MAIN))
+        if state == "stopped":
+            pid = None
+        return NodeStatus(node, pid, self.layout.port(node), self.layout.rack(node), state)
+
+    def _running(self, node: int) -> int:
+        self._named([node])
+        pid = self._status(node).pid
+        if pid is None:
+            raise ClusterError(f"node {node} does not run")
+        return pid
+
+    def _disk(self, node: int) -> Path:
+        return self.layout.folder(node) / "data"
+
+
+def _listed(nodes: Iterable[int]) -> str:
+    return ", ".join(str(node) for node in nodes)

@@ -1,0 +1,263 @@
+"""``kafka-twin cluster``: the local cluster from the command line."""
+
+from __future__ import annotations
+
+import functools
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+import click
+from kafka.errors import KafkaError
+
+from streaming.lab.cluster import ClusterError, LocalCluster
+from streaming.lab.cluster_config import MAX_NODES, Layout, load
+from streaming.lab.traffic import STEADY, Traffic
+from streaming.runtime import clients, jars
+from streaming.runtime.health import alive
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULT_HOME: Final = Path(".kafka-twin/cluster")
+_DEFAULTS: Final = Layout(DEFAULT_HOME)
+
+
+def _one_line(command: Callable[P, R]) -> Callable[P, R]:
+    """Show what a user can cause as one line, not as a traceback."""
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (ClusterError, jars.JarError) as error:
+            raise click.ClickException(str(error)) from None
+        except OSError as error:
+            raise click.ClickException(str(error)) from None
+
+    return guarded
+
+
+def _home(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--home",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=DEFAULT_HOME,
+        show_default=True,
+        envvar="KAFKA_TWIN_CLUSTER_HOME",
+        help="Folder the cluster lives in.",
+    )(command)
+
+
+def _open(home: Path) -> LocalCluster:
+    """The cluster of a home."""
+    return LocalCluster.open(_of_demo(home))
+
+
+def _of_demo(home: Path) -> Path:
+    """The home itself; the demo's home will do as well, its cluster is a folder below."""
+    below = home.resolve() / "cluster"
+    return below if load(home.resolve()) is None and load(below) else home
+
+
+@click.group()
+def cluster() -> None:
+    """A real Kafka cluster on this machine, to try things on.
+
+    Nodes 1, 2, 3 are broker and controller at once; --brokers adds nodes that are broker only. Each
+    has its own rack, and all share a folder as remote storage (tiered storage). Nothing but Java 17
+    is needed: Kafka's jars are fetched once.
+
+    \b
+      kafka-twin cluster start --brokers 2    a cluster of five
+      kafka-twin cluster kill 4               broker 4 crashes
+      kafka-twin cluster status               who runs, and where
+      kafka-twin cluster start                broker 4 comes back
+      kafka-twin cluster stop                 all end
+    """
+
+
+@cluster.command()
+@_home
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, MAX_NODES),
+    help=f"Nodes that are broker and controller.  [default: {_DEFAULTS.nodes}]",
+)
+@click.option(
+    "--brokers",
+    type=click.IntRange(0, MAX_NODES - 1),
+    help="Further nodes that are broker only: lose as many of them as you like.  [default: 0]",
+)
+@click.option(
+    "--port",
+    type=int,
+    help=f"Base port: node N listens on this + N.  [default: {_DEFAULTS.base_port}]",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Broker setting of every node, as in server.properties. May be repeated.",
+)
+@click.option(
+    "--metrics/--no-metrics",
+    default=None,
+    help="Node N serves what it measures itself on base port + 20 + N.  [default: --metrics]",
+)
+@click.option(
+    "--only", type=int, multiple=True, metavar="N", help="Start only this node. May be repeated."
+)
+@_one_line
+def start(
+    home: Path,
+    nodes: int | None,
+    brokers: int | None,
+    port: int | None,
+    settings: tuple[str, ...],
+    metrics: bool | None,
+    only: tuple[int, ...],
+) -> None:
+    """Start the nodes that are not running.
+
+    The cluster stays when this command ends. A cluster that was stopped comes back with its data,
+    and with the options it was started with.
+    """
+    home = _of_demo(home)
+    saved = load(home.resolve()) or _DEFAULTS
+    local = LocalCluster(
+        home,
+        saved.nodes if nodes is None else nodes,
+        saved.brokers if brokers is None else brokers,
+        saved.base_port if port is None else port,
+        {**saved.settings, **dict(_setting(text) for text in settings)},
+        saved.heap,
+        saved.java_opts,
+        saved.metrics if metrics is None else metrics,
+    )
+    needed = ["kafka", "jmx"] if local.layout.metrics else ["kafka"]
+    if missing := [conf for conf in needed if not jars.present(conf)]:
+        click.echo("fetching Kafka's jars (37 MiB, this once)")
+        for conf in missing:
+            jars.ensure(conf)
+    wanted = set(only or local.layout.ids)
+    stopped = [n.id for n in local.status() if n.state == "stopped" and n.id in wanted]
+    if stopped:
+        click.echo(f"starting node{'s' * (len(stopped) > 1)} {', '.join(map(str, stopped))}")
+    began = time.monotonic()
+    local.start(only or None)
+    click.echo(f"ready after {time.monotonic() - began:.1f} s" if stopped else "running already")
+    click.echo(f"bootstrap {local.bootstrap}")
+
+
+@cluster.command()
+@_home
+@click.option("--wipe", is_flag=True, help="Remove its data as well.")
+@_one_line
+def stop(home: Path, wipe: bool) -> None:
+    """Stop every node; the data stays unless --wipe is given."""
+    local = _open(home)
+    if wipe:
+        local.wipe()
+        click.echo(f"{local.home} removed")
+    else:
+        local.stop()
+        click.echo("stopped")
+
+
+@cluster.command()
+@_home
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@_one_line
+def status(home: Path, as_json: bool) -> None:
+    """Show each node: running, paused or stopped, its port, rack and process."""
+    local = _open(home)
+    nodes = local.status()
+    if as_json:
+        told = {"bootstrap": local.bootstrap, "nodes": [asdict(node) for node in nodes]}
+        click.echo(json.dumps(told))
+        return
+    click.echo(f"bootstrap {local.bootstrap}")
+    click.echo("node  state    port   rack  pid")
+    for node in nodes:
+        pid = "" if node.pid is None else node.pid
+        click.echo(f"{node.id:>4}  {node.state:<7}  {node.port}  {node.rack}  {pid}".rstrip())
+
+
+@cluster.command()
+@_home
+@click.argument("node", type=int)
+@_one_line
+def kill(home: Path, node: int) -> None:
+    """Crash a node (SIGKILL). The controller notices after 9 seconds and elects new leaders."""
+    _open(home).kill(node)
+    click.echo(f"node {node} killed")
+
+
+@cluster.command()
+@_home
+@click.argument("node", type=int)
+@_one_line
+def term(home: Path, node: int) -> None:
+    """Shut a node down in good order (SIGTERM): its leaders move away first."""
+    _open(home).term(node)
+    click.echo(f"node {node} has ended")
+
+
+@cluster.command()
+@_home
+@click.argument("node", type=int)
+@_one_line
+def pause(home: Path, node: int) -> None:
+    """Freeze a node (SIGSTOP): it accepts connections and answers nothing."""
+    _open(home).pause(node)
+    click.echo(f"node {node} paused")
+
+
+@cluster.command()
+@_home
+@click.argument("node", type=int)
+@_one_line
+def resume(home: Path, node: int) -> None:
+    """Let a paused node go on."""
+    _open(home).resume(node)
+    click.echo(f"node {node} goes on")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ClusterError(f"--set {text}: expected KEY=VALUE")
+    return key, value
+
+
+@cluster.command()
+@click.option(
+    "--bootstrap", required=True, metavar="HOST:PORT,...", help="Where the cluster is reached."
+)
+@click.option("--health-folder", default="", envvar="KAFKA_TWIN_HEALTH_FOLDER", hidden=True)
+@_one_line
+def traffic(bootstrap: str, health_folder: str) -> None:
+    """Make the demo's topics on a cluster, and write to them until ended.
+
+    For a cluster to try things on: topics are created, and a partition is reassigned.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    writer = Traffic(bootstrap)
+    try:
+        writer.prepare()
+    except KafkaError as error:
+        raise ClusterError(f"topics or traffic: {clients.one_line(error)}") from None
+    click.echo("writing to " + ", ".join(STEADY))
+    writer.start()
+    while not stop.wait(1) and writer.writing():
+        alive(health_folder, "traffic")
+    writer.stop()

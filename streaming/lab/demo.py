@@ -1,0 +1,268 @@
+"""``kafka-twin demo``: a cluster, traffic, the twin of it, and a screen that says what it sees.
+
+Everything lives below one folder and ends with the demo; what it was told stays there to be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from kafka.errors import KafkaError
+
+from streaming.lab import prometheus
+from streaming.lab.cluster import LocalCluster
+from streaming.lab.cluster_config import Layout
+from streaming.lab.scenarios import LAG_MS, SCRIPTS, ScriptFailed, Stage
+from streaming.lab.screen import draw
+from streaming.lab.traffic import ENOUGH_BYTES, Traffic
+from streaming.runtime import clients, jars
+from streaming.runtime.supervise import Child, children, supervise
+
+FIRST_SNAPSHOT_WITHIN_S: Final = 180
+LINE_EVERY_S: Final = 10
+"""How often the summary is printed where the screen cannot be redrawn."""
+
+_CONFIG: Final = """\
+# Made by the demo; docs/config.toml explains every key.
+[cluster]
+name = "demo"
+bootstrap = "{bootstrap}"
+
+[bus]
+partitions = 2
+replication_factor = 3
+shards = 4
+
+[collector]
+interval_ms = 2000
+deadline_ms = 1500
+config_interval_ms = 10000
+metrics_interval_ms = 2000
+
+[collector.metrics_urls]
+{metrics_urls}
+
+[eligibility] # KIP-1303: a replica with less local log than both is passed over
+local_log_bytes = {enough_bytes}
+
+[[eligibility.topics]]
+pattern = "clicks|audit|scratch|archive|steady|__.*|kafka-twin.*"
+local_log_bytes = -1
+
+[query]
+checkpoint = "{checkpoint}"
+trigger_ms = 500
+
+[exporter]
+port = {port}
+"""
+
+
+class DemoFailed(RuntimeError):  # noqa: N818 - said to a person
+    """The demo could not be shown: one line with the reason and where to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where the demo listens."""
+
+    brokers: int  # and the thirty after it
+    metrics: int
+    prometheus: int
+    alertmanager: int
+
+
+def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[str] = ()) -> None:
+    """Show it until Ctrl-C, or for so long, or until the scripts are played.
+
+    Raises:
+        DemoFailed, ClusterError, JarError: one line each.
+    """
+    began = time.monotonic()
+    clients.quiet()  # brokers are lost here on purpose
+    os.environ.update(jars.QUICK_SPARK | os.environ)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    home = home.resolve()
+    say = _Progress(began)
+    say("looking for the jars of Kafka and of Spark's connector (fetched once)")
+    for conf in jars.CONFS:
+        jars.ensure(conf)
+    shutil.rmtree(home / "twin", ignore_errors=True)
+    lag = {"replica.lag.time.max.ms": str(LAG_MS)} if "slow-leader" in scripts else {}
+    cluster = LocalCluster(home / "cluster", base_port=ports.brokers, settings=lag)
+    with contextlib.ExitStack() as stack:
+        cluster.wipe()
+        stack.callback(cluster.stop)
+        say("starting three Kafka brokers with tiered storage in racks az-a, az-b, az-c")
+        cluster.start()
+        traffic = Traffic(cluster.bootstrap)
+        stack.callback(traffic.stop)
+        config = _write_config(home, cluster.layout, ports.metrics)
+        say("starting collector, Spark query and exporter")
+        others = _others(home, cluster, ports, config, scripts, say)
+        stack.enter_context(_supervised(config, home / "twin" / "logs", others, stop))
+        say("making topics, traffic, and a replica that holds little of its log")
+        try:
+            traffic.prepare()
+        except KafkaError as error:
+            raise DemoFailed(f"topics or traffic: {error}; see {cluster.home}") from None
+        traffic.start()
+        say("waiting for the first snapshot")
+        url = f"http://127.0.0.1:{ports.metrics}"
+        _await_up(url, home, stop)
+        say("the twin is live")
+        alerts = f"http://127.0.0.1:{ports.prometheus}" if prometheus.available() else None
+        if scripts:
+            _play(scripts, Stage(cluster, url, alerts, say, stop))
+        else:
+            _show(url, alerts, home, cluster, stop, began, seconds)
+        print("\nstopping ...", flush=True)
+    print("stopped: no process and no port is left", flush=True)
+
+
+def _others(
+    home: Path, cluster: LocalCluster, ports: Ports, config: Path, scripts: Sequence[str],
+    say: Callable[[str], None],
+) -> list[Child]:  # fmt: skip
+    """Prometheus where it is installed, and a tap where a script needs one."""
+    found: list[Child] = []
+    if prometheus.available():
+        folder = home / "twin" / "prometheus"
+        found += prometheus.programs(folder, ports.metrics, ports.prometheus, ports.alertmanager)
+        say(f"alerts wait {prometheus.WAITS_CUT_TO_S} s at the most here, not minutes")
+    else:
+        say(prometheus.HOW)
+    if "slow-leader" in scripts:
+        logs = [
+            f"{node}={cluster.layout.folder(node) / name}"
+            for node in cluster.layout.ids
+            for name in ("request.log", "server.log")
+        ]
+        command = [sys.executable, "-m", "streaming", "--config", str(config), "tap", "follow",
+                   "--enable", *logs]  # fmt: skip
+        found.append(Child("tap", command, log_file=home / "twin" / "logs" / "tap.log"))
+    return found
+
+
+def _play(scripts: Sequence[str], stage: Stage) -> None:
+    for name in scripts:
+        stage.say(f"script {name}: {(SCRIPTS[name].__doc__ or '').strip()}")
+        try:
+            SCRIPTS[name](stage)
+        except (ScriptFailed, KafkaError) as error:
+            raise DemoFailed(f"script {name}: {error}") from None
+        stage.say(f"script {name} came true")
+    try:
+        stage.settle()
+    except ScriptFailed as error:
+        raise DemoFailed(str(error)) from None
+
+
+class _Progress:
+    """A line a stage, with the seconds since the start."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+
+    def __call__(self, stage: str) -> None:
+        print(f"[{time.monotonic() - self._began:5.1f} s] {stage}", flush=True)
+
+
+def _write_config(home: Path, cluster: Layout, port: int) -> Path:
+    path = home / "twin" / "kafka-twin.toml"
+    (home / "twin" / "logs").mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        _CONFIG.format(
+            bootstrap=cluster.bootstrap,
+            metrics_urls="\n".join(f'{b} = "{url}"' for b, url in cluster.metrics_urls.items()),
+            port=port,
+            checkpoint=home / "twin" / "checkpoint",
+            enough_bytes=ENOUGH_BYTES,
+        )
+    )
+    return path
+
+
+@contextlib.contextmanager
+def _supervised(
+    config: Path, logs: Path, others: Sequence[Child], stop: threading.Event
+) -> Iterator[None]:
+    """The three programs and others in the background, ended on leaving."""
+    programs = [*children(["--config", str(config)], logs), *others]
+    ended = threading.Event()
+    thread = threading.Thread(target=supervise, args=(programs, ended), name="supervise")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        ended.set()
+        thread.join()
+
+
+def _await_up(url: str, home: Path, stop: threading.Event) -> None:
+    deadline = time.monotonic() + FIRST_SNAPSHOT_WITHIN_S
+    while not stop.is_set():
+        answer = _get(f"{url}/api/v1/summary")
+        if answer is not None and answer["up"]:
+            return
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"no snapshot after {FIRST_SNAPSHOT_WITHIN_S} s; see {home}/twin/logs")
+        stop.wait(0.3)
+
+
+def _show(
+    url: str, alerts: str | None, home: Path, cluster: LocalCluster, stop: threading.Event,
+    began: float, seconds: float | None,
+) -> None:  # fmt: skip
+    """Redraw the screen each second; print it now and then where there is none."""
+    live = sys.stdout.isatty()
+    while not stop.is_set() and (seconds is None or time.monotonic() - began < seconds):
+        summary, brokers = _get(f"{url}/api/v1/summary"), _get(f"{url}/api/v1/brokers")
+        risky = _get(f"{url}/api/v1/partitions?at_risk=true&limit=12")
+        if summary is None or brokers is None or risky is None:
+            text = "the exporter does not answer; it is being started again\n"
+        else:
+            text = draw(summary, brokers["brokers"], risky, url, alerts, _typed(home),
+                        cluster.bootstrap, _typed(program()))  # fmt: skip
+        print(f"\x1b[H\x1b[J{text}" if live else text, flush=True)
+        pause = 1.0 if live else LINE_EVERY_S
+        if seconds is not None:
+            pause = max(min(pause, seconds - (time.monotonic() - began)), 0.05)
+        stop.wait(pause)
+
+
+def program() -> Path:
+    """This program: by its name alone where the PATH leads to it."""
+    beside = Path(sys.executable).with_name("kafka-twin")
+    found = shutil.which("kafka-twin")
+    return Path("kafka-twin") if found and Path(found) == beside else beside
+
+
+def _typed(path: Path) -> str:
+    """The shortest that a person can type here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _get(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=3) as answer:
+            return msgspec.json.decode(answer.read())
+    except (urllib.error.URLError, OSError, msgspec.DecodeError):
+        return None

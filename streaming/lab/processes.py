@@ -1,0 +1,124 @@
+"""Processes that outlive the program which started them, and ports.
+
+A process is known by its id and by words of its command line: an id alone may by now be another's.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from streaming.lab.cluster_config import HOST, ClusterError
+
+State = Literal["running", "paused", "stopped"]
+
+_PROC: Final = Path("/proc/self/stat")
+_children: dict[int, subprocess.Popen[bytes]] = {}  # of this process, to be reaped
+
+
+def spawn(command: Sequence[str], folder: Path, log: Path) -> int:
+    """Start a process in a session of its own: Ctrl-C here does not reach it. Its id is returned.
+
+    What it prints goes to the end of ``log``.
+    """
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    _children[child.pid] = child
+    return child.pid
+
+
+def state(pid: int, words: Iterable[str]) -> State:
+    """What a process does; ``stopped`` also if the id is now that of another command."""
+    child = _children.get(pid)
+    if child is not None and child.poll() is not None:
+        del _children[pid]
+        return "stopped"
+    status, command, threads = _look(pid)
+    if child is None and status == "Z":
+        # Without threads it is nobody any more, only its parent has not looked. With threads it is
+        # about to end and still holds its ports. (Our own child has ended when it can be reaped.)
+        return "stopped" if threads <= 1 else "running"
+    if child is None and not (status and all(word in command for word in words)):
+        return "stopped"
+    return "paused" if status in ("T", "t") else "running"
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """Send a signal; nothing happens if the process has ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _look(pid: int) -> tuple[str, str, int]:
+    """State letter, command line and number of threads of a process; all empty if there is none."""
+    if not _PROC.exists():
+        return _look_by_ps(pid)
+    with suppress(OSError):
+        process = Path(f"/proc/{pid}")
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf8", "replace")
+        return fields[0], command, int(fields[17])
+    return "", "", 0
+
+
+def _look_by_ps(pid: int) -> tuple[str, str, int]:
+    """As ``_look``, where there is no /proc: macOS and the BSDs."""
+    command = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+    status, _, line = told.partition(" ")
+    return status[:1], line, 1 if status else 0
+
+
+# Ports
+
+
+def is_listening(port: int) -> bool:
+    """Somebody accepts connections there."""
+    try:
+        with socket.create_connection((HOST, port), 0.2):
+            return True
+    except OSError:
+        return False
+
+
+def is_free(port: int) -> bool:
+    """A server could listen there."""
+    with socket.socket() as probe:
+        # As Java does: connections that linger after a server has ended do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_base_port(span: int = 40) -> int:
+    """A port between 20000 and 32000 that is free, and the ``span - 1`` after it, at this moment.
+
+    Runs at the same time look in different places, in whole steps of ``span``.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    bases = list(range(20_000, 32_001 - span, span))
+    random.Random(f"{os.getpid()} {time.monotonic_ns()}").shuffle(bases)
+    for base in bases:
+        if all(is_free(port) for port in range(base, base + span)):
+            return base
+    raise ClusterError(f"no {span} neighbouring ports are free between 20000 and 32000")

@@ -1,1 +1,0 @@
-"""A Kafka cluster on this machine, the jars it and Spark need, and the demo that uses both."""

@@ -1,0 +1,1 @@
+"""What every program needs: configuration, logs, liveness, supervision, Kafka clients, jars."""

@@ -1,0 +1,142 @@
+"""What every Kafka client of the twin has in common: its settings and its way of failing.
+
+``settings`` turns a ``client`` section of the configuration into arguments that the admin client,
+the producer and the consumer of kafka-python all take. Values from the environment are text, so
+they are parsed by the type of the client's own default. No message shows a value, only its key.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import TopicAuthorizationFailedError
+
+from streaming.runtime.config import ConfigError
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    key: default
+    for key, default in KafkaAdminClient.DEFAULT_CONFIG.items()
+    if key in KafkaProducer.DEFAULT_CONFIG and key in KafkaConsumer.DEFAULT_CONFIG
+}
+TOPIC_NOT_ALLOWED: Final[int] = TopicAuthorizationFailedError.errno
+"""Kafka's answer about a topic where a right is missing."""
+
+_OURS: Final = {
+    "bootstrap_servers": "set bootstrap of the same section",
+    "kafka_client": "cannot come from a configuration",
+    "metric_reporters": "cannot come from a configuration",
+    "sasl_oauth_token_provider": "is a Python object; use another SASL mechanism",
+    "selector": "cannot come from a configuration",
+    "socket_options": "cannot come from a configuration",
+    "ssl_context": "is a Python object; use ssl_cafile, ssl_certfile and ssl_keyfile",
+}
+_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+def arguments(bootstrap: str, client: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """Those of any of kafka-python's clients: where the cluster is, and its settings.
+
+    Raises:
+        ConfigError: as ``settings``.
+    """
+    places = [place.strip() for place in bootstrap.split(",") if place.strip()]
+    return {"bootstrap_servers": places, **settings(client, section)}
+
+
+def settings(client: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The section as keyword arguments of kafka-python's clients.
+
+    Raises:
+        ConfigError: a key no client knows, or a value that cannot be read; never shows the value.
+    """
+    quiet()
+    return {key: _parsed(key, value, f"{section}.client") for key, value in client.items()}
+
+
+def _parsed(key: str, value: Any, section: str) -> Any:
+    if key in _OURS:
+        raise ConfigError(f"{section}.{key}: {_OURS[key]}")
+    if key not in _DEFAULTS:
+        raise ConfigError(f"{section}.{key}: is no setting of kafka-python's clients")
+    if key in _FILES and value and not os.access(str(value), os.R_OK):
+        raise ConfigError(f"{section}.{key}: there is no such file, or it may not be read")
+    default = _DEFAULTS[key]
+    try:
+        if isinstance(default, bool):
+            return value if isinstance(value, bool) else _truth(str(value))
+        if isinstance(default, int):
+            return int(value)
+        if key == "api_version":
+            return tuple(int(part) for part in str(value).split("."))
+    except ValueError:
+        wanted = "true or false" if isinstance(default, bool) else "a number"
+        raise ConfigError(f"{section}.{key}: must be {wanted}") from None
+    return value
+
+
+def _truth(text: str) -> bool:
+    if text.lower() in _YES:
+        return True
+    if text.lower() in _NO:
+        return False
+    raise ValueError(text)
+
+
+class _LastWord(logging.Handler):
+    """Keeps the client's most telling complaint, so that an error of ours can say the cause."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage().partition("\n")[0]
+        _, found, cause = line.partition("onnection lost: ")  # the other lines give no cause
+        if found and _telling(cause) >= _telling(self._text):
+            self._text = _REPEATED.sub(r"\1: ", cause)[:300]
+
+    def take(self) -> str:
+        """What was kept, once."""
+        text, self._text = self._text, ""
+        if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
+            # The client often misses the broker's last words (it reads them with the end).
+            text += "; a refused login or a wrong security_protocol ends like this"
+        return text
+
+
+_REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
+_DISCONNECTED: Final = "socket disconnected"
+
+
+def _telling(cause: str) -> int:
+    """How much a cause explains: time running out, an end of the connection, anything else."""
+    if not cause:
+        return -1
+    return 0 if "timed out" in cause else 1 if cause.endswith(_DISCONNECTED) else 2
+
+
+_last_word = _LastWord()
+
+
+def quiet() -> None:
+    """Keep kafka-python's own log out of ours: it repeats itself on every attempt to connect."""
+    log = logging.getLogger("kafka")
+    if _last_word not in log.handlers:
+        log.addHandler(_last_word)
+        log.propagate = log.isEnabledFor(logging.INFO)  # --verbose asks for it
+
+
+def one_line(error: BaseException) -> str:
+    """The error as one line, with what the client said last where the error itself says little."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if "Unable to bootstrap" in text:
+        return f"cannot be reached: {_last_word.take() or 'no broker answered'}"
+    if type(error).__name__ not in text:
+        text = f"{type(error).__name__}: {text}"
+    return text[:400]

@@ -1,0 +1,112 @@
+"""``kafka-twin run``: collector, query and exporter as children, each restarted when it falls.
+
+Knows processes and nothing of what they do. A child that fails is started again after a pause that
+doubles up to a limit and falls back once the child has lived; the others go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60.0
+HEALTHY_AFTER_S: Final = 60.0
+STOP_WITHIN_S: Final = 75.0
+"""A little more than the query takes at the longest to end its batch."""
+
+log = structlog.get_logger("run")
+
+
+@dataclass(slots=True)
+class Child:
+    """One program and how it has fared."""
+
+    name: str
+    command: Sequence[str]
+    process: subprocess.Popen[bytes] | None = None
+    started_s: float = 0.0
+    due_s: float = 0.0
+    pause_s: float = FIRST_PAUSE_S
+    restarts: int = 0
+    log_file: Path | None = None  # what it says; this process's own output if None
+
+    def start(self) -> None:
+        """Start it in a session of its own, so that Ctrl-C reaches only the supervisor."""
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(self.log_file.open("ab")) if self.log_file else None
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self.started_s = time.monotonic()
+        log.info("started", program=self.name, pid=self.process.pid)
+
+    def check(self, now_s: float) -> None:
+        """Start it again if it fell and its pause is over."""
+        if self.process is not None:
+            code = self.process.poll()
+            if code is None:
+                return
+            self.process = None
+            if now_s - self.started_s >= HEALTHY_AFTER_S:
+                self.pause_s = FIRST_PAUSE_S
+            self.due_s = now_s + self.pause_s
+            log.error("ended", program=self.name, code=code, again_in_s=self.pause_s)
+            self.pause_s = min(self.pause_s * 2, LONGEST_PAUSE_S)
+        elif now_s >= self.due_s:
+            self.restarts += 1
+            self.start()
+
+    def stop(self, deadline_s: float) -> None:
+        """Wait for it to end after SIGTERM, then end it."""
+        if self.process is None:
+            return
+        try:
+            self.process.wait(max(deadline_s - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            log.error("killed", program=self.name, reason="it did not stop in time")
+            self.process.kill()
+            self.process.wait()
+
+
+def children(config_arguments: Sequence[str], logs: Path | None = None) -> list[Child]:
+    """The three programs, as this interpreter runs them; each with a log of its own in ``logs``."""
+    return [
+        Child(
+            name,
+            [sys.executable, "-m", "streaming", *config_arguments, name],
+            log_file=logs / f"{name}.log" if logs else None,
+        )
+        for name in ("collector", "query", "exporter")
+    ]
+
+
+def supervise(programs: Sequence[Child], stop: threading.Event) -> None:
+    """Keep the programs running until ``stop`` is set, then stop them, the last first."""
+    try:
+        for program in programs:
+            program.start()
+        while not stop.wait(0.2):
+            for program in programs:
+                program.check(time.monotonic())
+    finally:
+        for program in reversed(programs):
+            if program.process is not None and program.process.poll() is None:
+                program.process.send_signal(signal.SIGTERM)
+        deadline_s = time.monotonic() + STOP_WITHIN_S
+        for program in reversed(programs):
+            program.stop(deadline_s)

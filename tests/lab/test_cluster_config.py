@@ -1,0 +1,126 @@
+"""What a local cluster may be, and what is written down of it. Nothing is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from streaming.lab import commands
+from streaming.lab.cluster import ClusterError, LocalCluster, free_base_port
+from streaming.lab.cluster_config import Layout, disk_of, load, properties
+
+
+def test_no_two_listeners_share_a_port_in_the_largest_cluster() -> None:
+    layout = Layout(Path("/home"), nodes=5, brokers=5)
+    ports = [port for node in layout.ids for port in layout.listens_on(node)]
+    assert len(ports) == len(set(ports)) == 25
+
+
+def test_nothing_listens_for_metrics_where_they_are_off() -> None:
+    layout = Layout(Path("/home"), nodes=1, metrics=False)
+    assert layout.listens_on(1) == [29_091, 29_101]
+    assert layout.metrics_urls == {}
+
+
+def test_each_broker_serves_its_metrics_at_a_port_of_its_own() -> None:
+    urls = {1: "http://127.0.0.1:29111/metrics", 2: "http://127.0.0.1:29112/metrics"}
+    assert Layout(Path("/home"), nodes=1, brokers=1).metrics_urls == urls
+
+
+def test_a_layout_that_was_saved_before_there_were_metrics_is_read(tmp_path: Path) -> None:
+    Layout(tmp_path).save()
+    saved = json.loads((tmp_path / "cluster.json").read_text())
+    del saved["metrics"]
+    (tmp_path / "cluster.json").write_text(json.dumps(saved))
+    assert load(tmp_path) == Layout(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"nodes": 0}, "at least one node"),
+        ({"nodes": 3, "brokers": 8}, "at most 10 of both"),
+        ({"base_port": 32_738}, "base port 32738 is not between 1024 and 32737"),
+        ({"base_port": 80}, "base port 80"),
+        ({"home": Path("/a,b")}, "comma"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(wrong: dict[str, object], reason: str) -> None:
+    with pytest.raises(ClusterError, match=reason):
+        Layout(**{"home": Path("/home"), **wrong})  # type: ignore[arg-type]
+
+
+def test_the_highest_base_port_keeps_every_port_below_the_lent_ones() -> None:
+    layout = Layout(Path("/home"), nodes=10, base_port=32_737)
+    assert max(layout.agent_port(node) for node in layout.ids) == 32_767
+
+
+def test_a_layout_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, 1, 2, 20_000, {"a": "b"}, "300m", ("-Dport={port}",), False)
+    layout.save()
+    assert load(tmp_path) == layout
+
+
+def test_a_home_without_a_cluster_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="kafka-twin cluster start makes one"):
+        LocalCluster.open(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["not json", "[]", "{}", '{"java_opts": [], "colour": "red"}'])
+def test_a_strange_cluster_file_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "cluster.json").write_text(text)
+    with pytest.raises(ClusterError, match=r"cluster\.json was not written by kafka-twin"):
+        load(tmp_path)
+
+
+def test_a_folder_that_is_not_a_cluster_is_never_wiped(tmp_path: Path) -> None:
+    (tmp_path / "letters").write_text("dear")
+    with pytest.raises(ClusterError, match="is not removed"):
+        LocalCluster(tmp_path).wipe()
+    assert (tmp_path / "letters").exists()
+
+
+def test_settings_of_the_user_win() -> None:
+    layout = Layout(Path("/home"), settings={"num.io.threads": "9"})
+    assert properties(layout, 1)["num.io.threads"] == "9"
+
+
+def test_a_broker_only_node_has_no_controller() -> None:
+    layout = Layout(Path("/home"), nodes=1, brokers=1)
+    told = properties(layout, 2)
+    assert told["process.roles"] == "broker"
+    assert "CONTROLLER://" not in told["listeners"]
+    assert layout.listens_on(2) == [29_092, 29_112]
+
+
+def test_java_options_have_node_and_port_filled_in() -> None:
+    layout = Layout(Path("/home"), java_opts=("-javaagent:a.jar={port}", "-Dn={node}", "-Dx={y}"))
+    assert layout.options(2) == ["-javaagent:a.jar=29112", "-Dn=2", "-Dx={y}"]
+
+
+def test_each_disk_has_an_id_of_its_own_in_the_same_cluster() -> None:
+    formatted = "#\n#Mon\ncluster.id=abc=\ndirectory.id=first\nnode.id=1\nversion=1\n"
+    told = dict(line.split("=", 1) for line in disk_of(2, formatted).splitlines())
+    assert told["cluster.id"] == "abc="
+    assert told["node.id"] == "2"
+    assert told["directory.id"] not in ("", "first")
+
+
+def test_free_ports_are_below_those_lent_to_outgoing_connections() -> None:
+    base = free_base_port()
+    assert 20_000 <= base <= 32_000 - 40
+
+
+@pytest.mark.parametrize(
+    "arguments", [["start", "--set", "x"], ["start", "--port", "40000"], ["status"], ["kill", "1"]]
+)
+def test_what_a_user_gets_wrong_is_told_in_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    home = tmp_path / "none"
+    result = CliRunner().invoke(commands.cluster, [*arguments, "--home", str(home)])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+    assert not home.exists()

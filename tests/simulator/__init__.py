@@ -1,0 +1,1 @@
+"""A simulated shard of a Kafka cluster, for tests, the demo and the bench."""

@@ -1,0 +1,398 @@
+"""A seeded cluster that emits observations as a collector would: for tests and the bench.
+
+It knows how a Kafka cluster moves (traffic, tiering, retention, lost brokers, joining replicas) and
+nothing of how the twin judges it. The same seed and the same calls give the same frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tests.simulator.tier import NOT_TIERED_RECORDS, Event, SimulatedTier
+from twin.fleet import Array
+from twin.frames import Frame, Stamp
+from twin.tables import (
+    BROKERS,
+    CLUSTER_WIDE,
+    CONFIGS,
+    EPOCHS,
+    FETCHES,
+    NO_BROKER,
+    NOT_SET,
+    OBSERVATIONS,
+    PARTITIONS,
+    REPLICAS,
+    SEGMENTS,
+    UNKNOWN,
+    PendingUpload,
+    Slot,
+    Table,
+)
+
+RECORD_BYTES: Final = 1_000
+MS_PER_RECORD: Final = 10
+CONFIG_EVERY_CYCLES: Final = 12
+FETCH_WAIT_MS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the simulated shard looks like."""
+
+    topics: int = 4
+    partitions: int = 8  # of each topic
+    replication: int = 3
+    brokers: int = 6
+    racks: int = 3
+    min_isr: int = 2
+    eligible_ms: int = 600_000
+    thin_share: float = 0.05  # replicas that joined lately and hold little
+    fetches: bool = False  # tell of the last fetch of each follower in each cycle
+    tier: bool = False  # tell of remote segments and leader epochs in each cycle
+
+
+def _none() -> Array:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(slots=True)
+class _Truth:
+    """The state of the simulated partitions: a row a partition, a column a replica."""
+
+    topic: Array = field(default_factory=_none)  # [P]: index in SimulatedShard.topics
+    partition: Array = field(default_factory=_none)
+    leader: Array = field(default_factory=_none)
+    epoch: Array = field(default_factory=_none)
+    broker: Array = field(default_factory=_none)  # [P, R]
+    isr: Array = field(default_factory=_none)
+    end: Array = field(default_factory=_none)
+    local: Array = field(default_factory=_none)
+
+    def followed_by(self, other: _Truth) -> _Truth:
+        """These partitions and the other's below them."""
+        if not len(self.topic):
+            return other
+        return self._each(lambda name: np.concatenate([getattr(self, name), getattr(other, name)]))
+
+    def where(self, mask: Array) -> _Truth:
+        """The partitions of that ``[P]`` mask."""
+        return self._each(lambda name: getattr(self, name)[mask])
+
+    def _each(self, column: Callable[[str], Array]) -> _Truth:
+        return _Truth(**{one.name: column(one.name) for one in fields(self)})
+
+
+class SimulatedShard:
+    """One shard of a cluster. Methods change the truth; ``observe`` tells it."""
+
+    def __init__(
+        self, shape: Shape = Shape(), seed: int = 0, cluster: str = "sim", shard: int = 0,
+        shards: int = 1,
+    ) -> None:  # fmt: skip
+        self.shape, self.cluster, self.shard, self.shards = shape, cluster, shard, shards
+        self._random = np.random.default_rng((seed, shard))
+        self._born = 0
+        self._remote = SimulatedTier()
+        self.cycle = 0
+        self.alive = np.ones(shape.brokers + 1, bool)  # by broker id, from 1
+        self.answers = np.ones(shape.brokers + 1, bool)
+        self.topics: list[tuple[str, bytes]] = []
+        self._truth = _Truth()
+        for i in range(shape.topics):
+            self.create_topic(f"topic-{shard}-{i}")
+
+    # ------------------------------------------------------------ what happens to it
+
+    def create_topic(self, name: str) -> None:
+        """A new topic with a new id, replicas spread over the brokers."""
+        shape, random = self.shape, self._random
+        self._born += 1
+        topic_id = (self.shard << 64 | self._born).to_bytes(16, "big")
+        self.topics.append((name, topic_id))
+        size = (shape.partitions, shape.replication)
+        first = random.integers(0, shape.brokers, shape.partitions)
+        broker = (first[:, None] + np.arange(shape.replication)) % shape.brokers + 1
+        end = np.repeat(random.integers(100_000, 1_000_000, (shape.partitions, 1)), size[1], axis=1)
+        thin = random.random(size) < shape.thin_share
+        thin[:, 0] = False
+        local = np.maximum(end - np.where(thin, 3_000, 90_000), 0)
+        created = _Truth(
+            topic=np.full(shape.partitions, len(self.topics) - 1),
+            partition=np.arange(shape.partitions),
+            leader=broker[:, 0].copy(),
+            epoch=np.zeros(shape.partitions, np.int64),
+            broker=broker,
+            isr=np.ones(size, bool),
+            end=end,
+            local=local,
+        )
+        self._truth = self._truth.followed_by(created)
+
+    def delete_topic(self, name: str) -> None:
+        """Gone, with its partitions."""
+        at = [topic for topic, _ in self.topics].index(name)
+        self._truth = self._truth.where(self._truth.topic != at)
+        self._truth.topic = self._truth.topic - (self._truth.topic > at)
+        del self.topics[at]
+
+    def lose(self, broker: int) -> None:
+        """The controller fences the broker: out of every ISR that has another, leaders move."""
+        self.alive[broker] = self.answers[broker] = False
+        self._lead()
+
+    def restore(self, broker: int) -> None:
+        """The broker is back and in sync again."""
+        self.alive[broker] = self.answers[broker] = True
+        self._truth.isr |= self._truth.broker == broker
+        self._lead()
+
+    def silence(self, broker: int) -> None:
+        """The broker stops answering, and nobody has noticed yet."""
+        self.answers[broker] = False
+
+    def move_leader(self, row: int, slot: int) -> None:
+        """Another in-sync replica leads."""
+        self._truth.leader[row] = self._truth.broker[row, slot]
+        self._truth.epoch[row] += 1
+
+    def shrink(self, row: int, slot: int) -> None:
+        """A follower leaves the ISR."""
+        self._truth.isr[row, slot] = False
+
+    def traffic(self, elapsed_ms: int) -> None:
+        """Producers write, the tail is uploaded, old local segments go."""
+        written = self._random.poisson(elapsed_ms / MS_PER_RECORD, (len(self._truth.end), 1))
+        truth = self._truth
+        follows = truth.isr & self.alive[truth.broker]
+        truth.end = truth.end + np.where(follows & (truth.leader > 0)[:, None], written, 0)
+        truth.local = np.maximum(truth.local, truth.end - 90_000)
+
+    # ------------------------------------------------------------ what a collector would see
+
+    def observe(self, at_ms: int) -> list[Frame]:
+        """All frames of one cycle."""
+        self.cycle += 1
+        told = [self._brokers(), self._partitions(), self._replicas(at_ms)]
+        if self.cycle % CONFIG_EVERY_CYCLES == 1:
+            told.append(self._configs())
+        if self.shape.fetches:
+            told.append(self._fetches(at_ms))
+        if self.shape.tier:
+            told += self._tier(at_ms)
+        return [
+            Frame(Stamp(table.kind, self.cluster, self.shard, self.shards, at_ms, self.cycle), rows)
+            for table, rows in told
+        ]
+
+    def run(self, cycles: int, start_ms: int, interval_ms: int = 5_000) -> Iterable[list[Frame]]:
+        """Cycles with traffic between them and now and then a mishap."""
+        for i in range(cycles):
+            self.traffic(interval_ms)
+            if len(self._truth.leader) and self._random.random() < 0.3:
+                self._mishap()
+            yield self.observe(start_ms + i * interval_ms)
+
+    def _mishap(self) -> None:
+        broker = int(self._random.integers(1, self.shape.brokers + 1))
+        row = int(self._random.integers(0, len(self._truth.leader)))
+        slot = int(self._random.integers(0, self._truth.broker.shape[1]))
+        match int(self._random.integers(0, 4)):
+            case 0 if self.alive.sum() > 2:
+                self.lose(broker)
+            case 1:
+                self.restore(broker)
+            case 2 if self._truth.broker[row, slot] != self._truth.leader[row]:
+                self.shrink(row, slot)
+            case 3 if self._truth.isr[row, slot] and self.alive[self._truth.broker[row, slot]]:
+                self.move_leader(row, slot)
+            case _:
+                pass
+
+    def _lead(self) -> None:
+        live = self.alive[self._truth.broker]
+        # A broker leaves the ISR unless it is the last in it.
+        others = (self._truth.isr & live).sum(axis=1)
+        self._truth.isr &= live | (others == 0)[:, None]
+        able = self._truth.isr & live
+        leads = (self._truth.broker == self._truth.leader[:, None]) & able
+        first = np.take_along_axis(self._truth.broker, able.argmax(axis=1)[:, None], axis=1)[:, 0]
+        leader = np.where(
+            leads.any(axis=1), self._truth.leader, np.where(able.any(axis=1), first, NO_BROKER)
+        )
+        self._truth.epoch = self._truth.epoch + (leader != self._truth.leader)
+        self._truth.leader = leader
+
+    def _brokers(self) -> tuple[Table, pa.Table]:
+        ids = np.arange(1, self.shape.brokers + 1)
+        racks = [f"az-{chr(ord('a') + (i - 1) % self.shape.racks)}" for i in ids]
+        return BROKERS, rows(
+            BROKERS,
+            broker=ids,
+            rack=racks,
+            host=[f"127.0.0.1:{19_090 + i}" for i in ids],
+            fenced=~self.alive[ids],
+            answered=self.answers[ids],
+            answered_in_ms=np.where(self.answers[ids], 20, UNKNOWN),
+            log_dir_total_bytes=np.full(len(ids), 10**12),
+            log_dir_usable_bytes=np.full(len(ids), 5 * 10**11),
+        )
+
+    def _partitions(self) -> tuple[Table, pa.Table]:
+        slot = np.where(self._truth.isr, int(Slot.IN_ISR), 0)
+        slot = slot | np.where(self.alive[self._truth.broker], 0, int(Slot.OFFLINE))
+        return PARTITIONS, rows(
+            PARTITIONS,
+            **self._keys(self._truth.topic, self._truth.partition),
+            leader=self._truth.leader,
+            leader_epoch=self._truth.epoch,
+            elr_known=np.ones(len(self._truth.leader), bool),
+            replicas=lists(self._truth.broker, pa.int32()),
+            slots=lists(slot, pa.uint8()),
+        )
+
+    def _replicas(self, at_ms: int) -> tuple[Table, pa.Table]:
+        answers = self.answers[self._truth.broker]
+        row = np.broadcast_to(np.arange(len(self._truth.leader))[:, None], answers.shape)[answers]
+        end, local = self._truth.end[answers], self._truth.local[answers]
+        tiered = np.maximum(end - NOT_TIERED_RECORDS, 0)
+        return REPLICAS, rows(
+            REPLICAS,
+            **self._keys(self._truth.topic[row], self._truth.partition[row]),
+            broker=self._truth.broker[answers],
+            log_start_offset=np.zeros(len(end), np.int64),
+            local_log_start_offset=local,
+            log_end_offset=end,
+            last_tiered_offset=tiered - 1,
+            pending_upload_offset=tiered,
+            pending_upload=np.full(len(end), int(PendingUpload.KNOWN)),
+            local_log_bytes=(end - local) * RECORD_BYTES,
+            local_start_timestamp_ms=at_ms - (end - local) * MS_PER_RECORD,
+            error_code=np.zeros(len(end), np.int16),
+        )
+
+    def _fetches(self, at_ms: int) -> tuple[Table, pa.Table]:
+        """Each live follower asked for its log end, waited, and has its answer by now."""
+        leader = self._truth.leader[:, None]
+        follows = self.alive[self._truth.broker] & (self._truth.broker != leader)
+        follows &= leader != NO_BROKER
+        row, slot = np.nonzero(follows)
+        leads = (self._truth.broker == self._truth.leader[:, None]).argmax(axis=1)
+        count = len(row)
+        return FETCHES, rows(
+            FETCHES,
+            **self._keys(self._truth.topic[row], self._truth.partition[row]),
+            leader=self._truth.leader[row],
+            broker=self._truth.broker[row, slot],
+            broker_epoch=np.ones(count, np.int64),
+            leader_epoch=self._truth.epoch[row],
+            arrived_at_ms=np.full(count, at_ms - FETCH_WAIT_MS),
+            completed_at_ms=np.full(count, at_ms),
+            queue_ms=np.zeros(count, np.int64),
+            local_ms=np.zeros(count, np.int64),
+            remote_ms=np.full(count, FETCH_WAIT_MS),
+            fetch_offset=self._truth.end[row, slot],
+            log_start_offset=np.zeros(count, np.int64),
+            leader_end_offset=self._truth.end[row, leads[row]],
+            leader_end_estimate_offset=self._truth.end[row, leads[row]],
+            high_watermark=np.full(count, UNKNOWN),
+            error_code=np.zeros(count, np.int16),
+        )
+
+    def _tier(self, at_ms: int) -> list[tuple[Table, pa.Table]]:
+        """What leaders copied since the last cycle, and the histories of their logs."""
+        leads = (self._truth.broker == self._truth.leader[:, None]).argmax(axis=1)
+        events: list[tuple[int, Event]] = []
+        epochs: list[tuple[int, int, int]] = []
+        for row in np.flatnonzero(self._truth.leader != NO_BROKER).tolist():
+            key = self.topics[self._truth.topic[row]][1], int(self._truth.partition[row])
+            end = int(self._truth.end[row, leads[row]])
+            copied, history = self._remote.cycle(key, int(self._truth.epoch[row]), end)
+            events += [(row, event) for event in copied]
+            epochs += [(row, *entry) for entry in history]
+        return [self._segments(events, at_ms), self._epochs(epochs)]
+
+    def _segments(self, told: list[tuple[int, Event]], at_ms: int) -> tuple[Table, pa.Table]:
+        row = np.array([row for row, _ in told], np.int64)
+        events = [event for _, event in told]
+        records = [event.end_offset - event.start_offset + 1 for event in events]
+        return SEGMENTS, rows(
+            SEGMENTS,
+            **self._keys(self._truth.topic[row], self._truth.partition[row]),
+            segment_id=[event.segment.to_bytes(16, "big") for event in events],
+            state=[int(event.state) for event in events],
+            metadata_offset=[event.metadata_offset for event in events],
+            event_at_ms=np.full(len(events), at_ms),
+            start_offset=[event.start_offset for event in events],
+            end_offset=[event.end_offset for event in events],
+            log_bytes=np.array(records, np.int64) * RECORD_BYTES,
+            leader_epochs=[[epoch for epoch, _ in event.epochs] for event in events],
+            epoch_start_offsets=[[start for _, start in event.epochs] for event in events],
+        )
+
+    def _epochs(self, told: list[tuple[int, int, int]]) -> tuple[Table, pa.Table]:
+        row, epoch, start = np.array(told, np.int64).reshape(-1, 3).T
+        return EPOCHS, rows(
+            EPOCHS,
+            **self._keys(self._truth.topic[row], self._truth.partition[row]),
+            leader_epoch=epoch,
+            start_offset=start,
+        )
+
+    def _configs(self) -> tuple[Table, pa.Table]:
+        names = [CLUSTER_WIDE, *sorted(topic for topic, _ in self.topics)]
+        same: dict[str, int] = {
+            "min_insync_replicas": self.shape.min_isr,
+            "unclean_leader_election": 0,
+            "remote_storage": 1,
+            "compacted": 0,
+            "local_retention_ms": 900_000,
+            "local_retention_bytes": UNKNOWN,
+            "replica_lag_time_max_ms": 30_000,
+            "elr_enabled": 0,
+            "last_tiered_fetch": 1,
+            "eligible_local_log_bytes": NOT_SET,
+        }
+        eligible = np.full(len(names), NOT_SET)
+        eligible[0] = self.shape.eligible_ms
+        return CONFIGS, rows(
+            CONFIGS,
+            topic=names,
+            eligible_local_log_ms=eligible,
+            **{name: np.full(len(names), value) for name, value in same.items()},
+        )
+
+    def _keys(self, topic: Array, partition: Array) -> dict[str, Any]:
+        index = pa.array(topic, pa.int32())
+        names = pa.array([name for name, _ in self.topics], pa.string())
+        ids = pa.array([topic_id for _, topic_id in self.topics], pa.binary(16))
+        return {
+            "topic": pa.DictionaryArray.from_arrays(index, names),
+            "topic_id": pa.DictionaryArray.from_arrays(index, ids),
+            "partition": partition,
+        }
+
+
+def rows(table: Table, **columns: Any) -> pa.Table:
+    """An Arrow table of exactly the kind's schema from arrays or lists."""
+    arrays = []
+    for column in table.columns:
+        value = columns[column.name]
+        if not isinstance(value, pa.Array):
+            value = pa.array(value)
+        if pa.types.is_dictionary(column.dtype) and not pa.types.is_dictionary(value.type):
+            value = value.cast(column.dtype.value_type).dictionary_encode()
+        arrays.append(value.cast(column.dtype))
+    return pa.table(arrays, schema=OBSERVATIONS[table.kind].schema)
+
+
+def lists(matrix: Array, kind: pa.DataType) -> pa.ListArray:
+    """[P, S] as a column of lists of S values."""
+    offsets = np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[-1]
+    return pa.ListArray.from_arrays(
+        offsets, pa.array(matrix.ravel().astype(kind.to_pandas_dtype()))
+    )
