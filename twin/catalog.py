@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from twin.declare import (
+    Addition,
     ApiField,
     EventSource,
     Expiry,
@@ -30,7 +31,7 @@ from twin.signature import DeclarationError, Parameter, Reads
 from twin.table import Observation, Table
 from twin.tables import observations, state
 
-Spec = Rule | Ingest | Expiry | Metric | Ratio | Risk | EventSource | ApiField
+Spec = Rule | Ingest | Expiry | Metric | Addition | Ratio | Risk | EventSource | ApiField
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +46,7 @@ class Catalog:
     on_demand: tuple[type[Table], ...]
     remembered: tuple[type[Table], ...]
     metrics: tuple[Metric, ...]
+    additions: Mapping[str, tuple[Addition, ...]]
     ratios: tuple[Ratio, ...]
     risks: tuple[Risk, ...]
     events: tuple[EventSource, ...]
@@ -73,6 +75,9 @@ class Catalog:
         for each in _only(specs, Ingest):
             kind = each.observation.kind
             ingests[kind] = (*ingests.get(kind, ()), each)
+        additions: dict[str, tuple[Addition, ...]] = {}
+        for more in _only(specs, Addition):
+            additions[more.series_name] = (*additions.get(more.series_name, ()), more)
         metrics = _metrics(listed, specs)
         catalog = Catalog(
             observations={t.kind: t for t in tables if issubclass(t, Observation)},
@@ -83,6 +88,7 @@ class Catalog:
             on_demand=tuple(t for t in state_tables if not t.stored),
             remembered=tuple(_remembered(rules.values(), specs)),
             metrics=metrics,
+            additions=additions,
             ratios=tuple(_only(specs, Ratio)),
             risks=risks,
             events=tuple(_only(specs, EventSource)),
@@ -106,6 +112,9 @@ class Catalog:
     def _check(self, specs: Iterable[Spec]) -> None:
         _refuse_twice([m.series_name for m in self.metrics], "metric")
         _refuse_twice([risk.name for risk in self.risks], "risk")
+        for series_name in self.additions:
+            if series_name not in {metric.series_name for metric in self.metrics}:
+                raise DeclarationError(f"metric {series_name} is added to, and nobody declares it")
         if len(self.risks) > MAX_RISKS:
             raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")
         there = {*self.stored, *self.on_demand}
@@ -120,7 +129,11 @@ class Catalog:
                         f"{parameter.table.kind}, which nobody makes"
                     )
         needs = {
-            table: {p.table for p in rule.reads if p.reads is Reads.TABLE and p.table in self.rules}
+            table: {
+                p.table
+                for p in rule.reads
+                if p.reads in (Reads.TABLE, Reads.LAZY) and p.table in self.rules
+            }
             for table, rule in self.rules.items()
         }
         try:
@@ -182,7 +195,7 @@ def _reads(spec: Spec) -> tuple[Parameter, ...]:
 
 
 def _name(spec: Spec) -> str:
-    for attribute in ("name", "kinds"):
+    for attribute in ("name", "series_name", "kinds"):
         if hasattr(spec, attribute):
             return f"{type(spec).__name__.lower()} {getattr(spec, attribute)}"
     return f"{type(spec).__name__.lower()} {getattr(getattr(spec, 'makes', None), 'kind', '')}"

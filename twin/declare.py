@@ -96,7 +96,7 @@ class Metric:
         rack       ByRack
         broker     ByBroker
         topic      [P] numbers, added up (or the highest, by ``combine``) over a topic's partitions
-        partition  [P] numbers or Known; UNKNOWN and NaN have no series
+        partition  [P] numbers, Known, or OfRows for few of them; UNKNOWN and NaN have no series
         replica    [P, R] numbers, Known, or OfReplicas for few of them
     and with labels of its own a mapping from their values to that. Shards are put together by
     ``combine``; ``newest`` takes the value of the shard that was observed last. Without ``compute``
@@ -140,6 +140,22 @@ def gauge(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Addition:
+    """More label values of a metric that another file declares."""
+
+    series_name: str
+    compute: Callable[..., Any]
+    reads: tuple[Parameter, ...]
+
+
+def adds_to(series_name: str) -> Callable[[F], F]:
+    """Declare further samples of a metric: the function returns a mapping as ``Metric`` says."""
+    return lambda function: _declared(
+        function, Addition(series_name, function, parameters(function))
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Ratio:
     """A gauge of sums over all shards: a function of the samples of other metrics.
 
@@ -171,6 +187,14 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class OfRows:
+    """[N] values of few partitions, by row."""
+
+    row: Array
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
 class OfReplicas:
     """[N] values of few replicas, by row and slot."""
 
@@ -189,7 +213,7 @@ class ByBroker:
 
 @dataclass(frozen=True, slots=True)
 class ByRack:
-    """[N] racks by name and a number each, added up by rack."""
+    """[N] racks by their place in ``rack_names`` (UNKNOWN counts nowhere), and a number each."""
 
     rack: Array
     values: Array | None = None

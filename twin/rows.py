@@ -1,131 +1,99 @@
-"""Which row a partition stands in: topics and rows come into the fleet, and go.
+"""Which row a partition has: topics and rows come into a state, and go.
 
 Rows are sorted by topic name, topic id and number, so that the same partitions always give the same
-table, in whatever order they became known.
+tables, in whatever order they became known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from twin.fleet import Array, Fleet, Topics, rearranged, to_numpy
-from twin.frames import FrameRefused
-from twin.tables import UNKNOWN
+from twin import keys
+from twin.frames import InvalidFrame
+from twin.state import ShardState
+from twin.table import UNKNOWN, Array, Bool, Rows, object_array, to_numpy
+from twin.tables.state import PartitionIndex, Topics
 
-_PARTITION_BITS = 32
 
-
-def without(fleet: Fleet, gone: Array) -> Fleet:
-    """The fleet without those rows, and without topics that have none left."""
-    fleet = replace(fleet, **rearranged(fleet, np.flatnonzero(~gone)))
-    used = np.isin(np.arange(len(fleet.topics.topic)), fleet.topic_index)
+def without(state: ShardState, gone: Bool) -> ShardState:
+    """The state without those rows, and without topics that have none left."""
+    state = state.take(np.flatnonzero(~gone))
+    index, topics = state[PartitionIndex], state[Topics]
+    used = np.isin(np.arange(len(topics.topic)), index.topic_index)
     renumbered = np.cumsum(used) - 1
-    return replace(
-        fleet,
-        topics=Topics(fleet.topics.topic[used], fleet.topics.topic_id[used]),
-        topic_index=renumbered[fleet.topic_index].astype(np.int32),
+    return state.with_tables(
+        topics.pick(used),
+        PartitionIndex(renumbered[index.topic_index].astype(np.int32), index.partition),
     )
 
 
-def rows_of(fleet: Fleet, rows: pa.Table, create: bool = True) -> tuple[Fleet, Array]:
-    """The fleet with a row for every partition named, and [N] where each stands.
+def rows_of(state: ShardState, rows: pa.Table, create: bool = True) -> tuple[ShardState, Rows]:
+    """The state with a row for every partition in the frame, and [N] the row of each.
 
-    Without ``create`` unknown partitions get no row and stand at UNKNOWN.
+    Without ``create`` unknown partitions get no row, and UNKNOWN.
+
+    Raises:
+        InvalidFrame: ``rows``, topics or numbers contradict each other.
     """
     topic, topic_id = (rows.column(n).combine_chunks() for n in ("topic", "topic_id"))
     number = topic.indices.to_numpy()
     if not np.array_equal(number, topic_id.indices.to_numpy()):
-        raise FrameRefused("rows", "topic and topic_id use different dictionary entries")
-    names = np.array([*topic.dictionary.to_pylist(), None], object)[:-1]
-    ids = np.array([*topic_id.dictionary.to_pylist(), None], object)[:-1]
+        raise InvalidFrame("rows", "topic and topic_id use different dictionary entries")
+    names, ids = (object_array(c.dictionary.to_pylist()) for c in (topic, topic_id))
     if len(set(names)) != len(names) or len(ids) != len(names):
-        raise FrameRefused("rows", "one topic has two dictionary entries")
+        raise InvalidFrame("rows", "one topic has two dictionary entries")
     partition = to_numpy(rows.column("partition"))
     if (partition < 0).any():
-        raise FrameRefused("rows", "a partition number is negative")
+        raise InvalidFrame("rows", "a partition number is negative")
 
     if create:
-        fleet = _with_topics(fleet, names, ids)
-    at = {
-        key: i for i, key in enumerate(zip(fleet.topics.topic, fleet.topics.topic_id, strict=True))
-    }
-    index = np.array([at.get(key, -1) for key in zip(names, ids, strict=True)] + [0], np.int64)
-    wanted = _key(index[number], partition)
-    present = _key(fleet.topic_index, fleet.partition)
-    found, row = _find(present, wanted)
-    if create and not found.all():
-        fleet = _with_rows(fleet, present, np.unique(wanted[~found]))
-        found, row = _find(_key(fleet.topic_index, fleet.partition), wanted)
-    return fleet, np.where(found, row, UNKNOWN)
+        state = _with_topics(state, names, ids)
+    topics = state[Topics]
+    place = {key: i for i, key in enumerate(zip(topics.topic, topics.topic_id, strict=True))}
+    index = np.array([place.get(key, -1) for key in zip(names, ids, strict=True)] + [0], np.int64)
+    wanted = keys.pack(index[number], partition)
+    present = _keys(state)
+    row = keys.find_sorted(present, wanted)
+    if create and (row == UNKNOWN).any():
+        state = _with_rows(state, present, np.unique(wanted[row == UNKNOWN]))
+        row = keys.find_sorted(_keys(state), wanted)
+    return state, row
 
 
-def rows_at(fleet: Fleet, keys: Sequence[tuple[bytes, int]]) -> Array:
+def rows_at(state: ShardState, partitions: Sequence[tuple[bytes, int]]) -> Rows:
     """[N] the row of each partition by topic id and number, UNKNOWN where there is none."""
-    at = {topic_id: i for i, topic_id in enumerate(fleet.topics.topic_id)}
-    topic = np.array([at.get(topic_id, UNKNOWN) for topic_id, _ in keys], np.int64)
-    wanted = _key(topic, np.array([number for _, number in keys], np.int64))
-    found, row = _find(_key(fleet.topic_index, fleet.partition), wanted)
-    return np.where(found, row, UNKNOWN)
+    place = {topic_id: i for i, topic_id in enumerate(state[Topics].topic_id)}
+    topic = np.array([place.get(topic_id, UNKNOWN) for topic_id, _ in partitions], np.int64)
+    wanted = keys.pack(topic, np.array([number for _, number in partitions], np.int64))
+    return keys.find_sorted(_keys(state), wanted)
 
 
-def _with_topics(fleet: Fleet, names: Array, ids: Array) -> Fleet:
-    """The fleet with those topics; a topic of the same name and another id is gone."""
-    before = list(zip(fleet.topics.topic, fleet.topics.topic_id, strict=True))
-    named = dict(zip(names, ids, strict=True))
-    old_ids = [topic in named and named[topic] != topic_id for topic, topic_id in before]
-    if any(old_ids):
-        fleet = without(fleet, np.array(old_ids)[fleet.topic_index])
-        before = list(zip(fleet.topics.topic, fleet.topics.topic_id, strict=True))
-    after = sorted({*before, *named.items()})
-    if after == before:
-        return fleet
-    at = {key: i for i, key in enumerate(after)}
-    moved = np.array([at[key] for key in before] + [0], np.int32)
-    columns = np.array([*after, (None, None)], object)[:-1]
-    return replace(
-        fleet,
-        topics=Topics(columns[:, 0].copy(), columns[:, 1].copy()),
-        topic_index=moved[fleet.topic_index],
-    )
-
-
-def _with_rows(fleet: Fleet, present: Array, wanted: Array) -> Fleet:
-    """The fleet with blank rows for those keys, which it does not have."""
-    keys = np.concatenate([present, wanted])
-    order = np.argsort(keys, kind="stable")
-    rows = np.where(order < len(present), order, -1)
-    keys = keys[order]
-    columns = rearranged(fleet, rows)
-    columns["topic_index"] = (keys >> _PARTITION_BITS).astype(np.int32)
-    columns["partition"] = (keys & ((1 << _PARTITION_BITS) - 1)).astype(np.int32)
-    return replace(fleet, **columns)
-
-
-def _key(topic: Array, partition: Array) -> Array:
-    return (topic.astype(np.int64) << _PARTITION_BITS) | partition.astype(np.int64)
-
-
-def _find(present: Array, wanted: Array) -> tuple[Array, Array]:
-    """Which wanted keys are present (sorted), and where."""
-    if len(present) == len(wanted) and np.array_equal(present, wanted):
-        return np.ones(len(wanted), bool), np.arange(len(wanted))
-    row = np.minimum(np.searchsorted(present, wanted), max(len(present) - 1, 0))
-    if not len(present):
-        return np.zeros(len(wanted), bool), row
-    return present[row] == wanted, row
+def common_rows(before: ShardState, after: ShardState) -> Rows:
+    """[P of after] the row that each partition had before, -1 where it is new."""
+    was, now = before[PartitionIndex], after[PartitionIndex]
+    if (
+        np.array_equal(before[Topics].topic_id, after[Topics].topic_id)
+        and np.array_equal(was.topic_index, now.topic_index)
+        and np.array_equal(was.partition, now.partition)
+    ):
+        return np.arange(after.partitions)
+    place = {topic_id: i for i, topic_id in enumerate(after[Topics].topic_id)}
+    moved = np.array([place.get(i, UNKNOWN) for i in before[Topics].topic_id] + [0], np.int64)
+    return keys.find(keys.pack(moved[was.topic_index], was.partition), _keys(after))
 
 
 def refuse_duplicates(values: Array, what: str) -> None:
+    """Raises InvalidFrame (``rows``) if a value occurs twice."""
     if len(set(values.tolist())) != len(values):
-        raise FrameRefused("rows", f"one {what} is listed twice")
+        raise InvalidFrame("rows", f"one {what} is listed twice")
 
 
 def refuse_duplicate_rows(rows: pa.Table, broker: Array | None = None) -> None:
-    key = _key(
+    """Raises InvalidFrame (``rows``) if a partition, or a replica of it, is listed twice."""
+    key = keys.pack(
         rows.column("topic").combine_chunks().indices.to_numpy(),
         to_numpy(rows.column("partition")),
     )
@@ -137,4 +105,41 @@ def refuse_duplicate_rows(rows: pa.Table, broker: Array | None = None) -> None:
     for column in columns:
         same &= np.diff(column[order]) == 0
     if same.any():
-        raise FrameRefused("rows", "a row is listed twice")
+        raise InvalidFrame("rows", "a row is listed twice")
+
+
+def _with_topics(state: ShardState, names: Array, ids: Array) -> ShardState:
+    """The state with those topics; a topic of the same name and another id is gone."""
+    topics = state[Topics]
+    before = list(zip(topics.topic, topics.topic_id, strict=True))
+    named = dict(zip(names, ids, strict=True))
+    old_ids = [topic in named and named[topic] != topic_id for topic, topic_id in before]
+    if any(old_ids):
+        state = without(state, np.array(old_ids)[state[PartitionIndex].topic_index])
+        topics = state[Topics]
+        before = list(zip(topics.topic, topics.topic_id, strict=True))
+    after = sorted({*before, *named.items()})
+    if after == before:
+        return state
+    place = {key: i for i, key in enumerate(after)}
+    moved = np.array([place[key] for key in before] + [0], np.int32)
+    index = state[PartitionIndex]
+    return state.with_tables(
+        Topics(object_array(name for name, _ in after), object_array(i for _, i in after)),
+        PartitionIndex(moved[index.topic_index], index.partition),
+    )
+
+
+def _with_rows(state: ShardState, present: Array, wanted: Array) -> ShardState:
+    """The state with blank rows for those keys, which it does not have."""
+    joined = np.concatenate([present, wanted])
+    order = np.argsort(joined, kind="stable")
+    taken = state.take(np.where(order < len(present), order, -1))
+    topic, partition = keys.unpack(joined[order])
+    return taken.with_tables(PartitionIndex(topic, partition))
+
+
+def _keys(state: ShardState) -> Array:
+    """[P] one number a partition, ascending."""
+    index = state[PartitionIndex]
+    return keys.pack(index.topic_index, index.partition)

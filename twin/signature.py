@@ -7,6 +7,7 @@ A parameter is one of
     Before[T]    the table as the previous cycle left it: memory from cycle to cycle
     Latest[T]    the table as the last step left it, which may have been of this same cycle: for
                  what is only ever added to within a cycle
+    Lazy[T]      a function that returns the table: for what is needed in few cycles only
     Earlier[T]   for events: the table before this step, with its rows where they are now
     NowMs        the time against which ages are judged
     Cycle        which cycle this is, and when the one before it was observed
@@ -18,7 +19,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, NewType, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, NewType, TypeVar, get_args, get_origin, get_type_hints
 
 from twin.table import Table
 
@@ -27,6 +28,7 @@ class Reads(Enum):
     """Where the value of a parameter comes from."""
 
     TABLE = "table"
+    LAZY = "lazy"
     BEFORE = "before"
     LATEST = "latest"
     EARLIER = "earlier"
@@ -42,11 +44,24 @@ NowMs = NewType("NowMs", int)
 
 
 @dataclass(frozen=True, slots=True)
+class Lazy(Generic[_T]):
+    """A table that is made once somebody asks for it."""
+
+    make: Callable[[], _T]
+
+    def __call__(self) -> _T:
+        """The table."""
+        return self.make()
+
+
+
+@dataclass(frozen=True, slots=True)
 class Cycle:
-    """The newest cycle. Times are UNKNOWN before the first, or the second."""
+    """The newest cycle. Times are UNKNOWN before there was one."""
 
     observed_at_ms: int
-    prev_observed_at_ms: int
+    prev_observed_at_ms: int  # of the cycle before it
+    listed_whole_at_ms: int  # of the newest cycle whose listing of partitions was complete
 
 
 class DeclarationError(TypeError):
@@ -99,6 +114,8 @@ def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
     reads = Reads.TABLE
     if get_origin(hint) is Annotated:
         hint, reads = get_args(hint)
+    elif get_origin(hint) is Lazy:
+        (hint,), reads = get_args(hint), Reads.LAZY
     if not (isinstance(hint, type) and issubclass(hint, Table) and isinstance(reads, Reads)):
         raise DeclarationError(f"{name_of(function)}: parameter {name} is no table")
     return Parameter(name, reads, hint)

@@ -4,7 +4,7 @@ A follower begins at offset 0. A leader that still has offset 0 on disk simply s
 feature never comes into play; any other leader answers that the offset moved to remote storage or
 is out of range, and the follower chooses where to start: at the leader's local log start, or, with
 ``follower.fetch.last.tiered.offset.enable``, at its earliest pending upload offset (ListOffsets
--6). What the leader answers to -6 is observed, not guessed: the collector asks as a follower would.
+-6). The leader's answer to -6 is observed: the collector asks as a follower would.
 
 Source: AbstractFetcherThread.fetchOffsetAndTruncate and handleOffsetsMovedToTieredStorage,
 ReplicaFetcherThread.shouldFetchFromLastTieredOffset, TierStateMachine.start, Kafka 4.3; the paths
@@ -13,91 +13,120 @@ that fail were measured on Kafka 4.3.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twin.fleet import Array, Fleet
-from twin.rules.growth import bytes_per_record
-from twin.tables import UNKNOWN, JoinPath, PendingUpload
+from twin.declare import api_field, gauge, rule
+from twin.rules.growth import RecordSizes
+from twin.rules.leaders import Leaders
+from twin.rules.topic_configs import TopicConfigs
+from twin import plain
+from twin.signature import Lazy
+from twin.table import UNKNOWN, Array, Bool, Float64, Int8, Int64, PartitionTable, column
+from twin.tables.enums import PendingUpload
+from twin.tables.state import Configs
+
+COPY_BYTES_PER_S: Final = 50 << 20
+"""The rate at which the API quotes a time to copy: the default of ``whatif bootstrap``."""
+
+_WHY: Final = "a function of the leader's stored offsets"
 
 
-@dataclass(frozen=True, slots=True)
-class Bootstrap:
-    """[P] what an empty follower would do. Unknown is UNKNOWN, or NaN for the estimate of bytes.
+class BootstrapPath(IntEnum):
+    """Where an empty follower starts to copy (KIP-1023). The values are stored."""
+
+    FROM_ZERO = 0  # the leader still has offset 0: a full copy, with the feature as without
+    FROM_LOCAL_START = 1  # the leader's local log start
+    FROM_PENDING_UPLOAD = 2  # what is not in remote storage yet: the feature at work
+    # These fail and are tried again each second, until what they wait for happens:
+    NOTHING_TIERED_YET = 3  # the first upload of a log that does not begin at 0
+    LEADER_LEARNING = 4  # the leader has not learnt yet what is tiered
+    STUCK_IDLE = 5  # everything is tiered: until somebody writes a record
+    BELOW_LOG_START = 6  # the tier ends below the log start: until the next upload
+
+
+class BootstrapOff(PartitionTable, kind="bootstrap_kip1023_off", on_demand=_WHY):
+    """[P] what an empty follower would do with KIP-1023's feature off.
 
     Remote storage gives it the auxiliary state (epochs, producers) of ``log_start_offset`` to
     ``start_offset``, where the latter is higher; it copies ``start_offset`` to the leader's log
     end.
     """
 
-    path: Array  # JoinPath
-    log_start_offset: Array
-    start_offset: Array
-    records: Array  # to copy from the leader
-    bytes: NDArray[np.float64]  # an estimate, at the size of the leader's local records
-
-
-def bootstrap(fleet: Fleet, last_tiered_fetch: bool) -> Bootstrap:
-    """What an empty follower would do with the feature on or off.
-
-    The path is UNKNOWN where the leader, or its answer to -6, is. Paths that cannot start now (see
-    JoinPath) have no start offset.
-    """
-    start = fleet.of_leader(fleet.log_start_offset)
-    local = fleet.of_leader(fleet.local_log_start_offset)
-    end = fleet.of_leader(fleet.log_end_offset)
-    known = (start != UNKNOWN) & (local != UNKNOWN) & (end != UNKNOWN)
-
-    path = np.where(local == 0, JoinPath.FROM_ZERO, JoinPath.FROM_LOCAL_START)
-    begins = local
-    if last_tiered_fetch:
-        applies = (local > 0) & (end > 0) & applies_to(fleet)
-        tiered_path, tiered_start = _with_feature(fleet, start, local)
-        path = np.where(applies, tiered_path, path)
-        begins = np.where(applies, tiered_start, begins)
-    path = np.where(known, path, UNKNOWN)
-    begins = np.where(path == UNKNOWN, UNKNOWN, begins)
-    records = np.where(begins == UNKNOWN, UNKNOWN, np.maximum(end - begins, 0))
-    sized = np.where(records == 0, 0.0, records * bytes_per_record(fleet))
-    return Bootstrap(
-        path=path.astype(np.int8),
-        log_start_offset=np.where(known, start, UNKNOWN),
-        start_offset=begins,
-        records=records,
-        bytes=np.where(records == UNKNOWN, np.nan, sized),
+    path: Int8 = column("where it starts", enum=BootstrapPath)
+    log_start_offset: Int64 = column("log start that it takes over")
+    start_offset: Int64 = column("first offset that it copies, unknown if it cannot start")
+    records: Int64 = column("records that it copies")
+    bytes_estimate: Float64 = column(
+        "bytes that it copies, by the size of the leader's records", fill=float("nan")
     )
 
 
-def applies_to(fleet: Fleet) -> NDArray[np.bool_]:
-    """[P] the topic is one the feature concerns: tiered and not compacted."""
-    concerned: NDArray[np.bool_] = (fleet.topic_setting("remote_storage") == 1) & (
-        fleet.topic_setting("compacted") != 1
+class BootstrapOn(PartitionTable, kind="bootstrap_kip1023_on", on_demand=_WHY):
+    """[P] what an empty follower would do with KIP-1023's feature on."""
+
+    path: Int8 = column("where it starts", enum=BootstrapPath)
+    log_start_offset: Int64 = column("log start that it takes over")
+    start_offset: Int64 = column("first offset that it copies, unknown if it cannot start")
+    records: Int64 = column("records that it copies")
+    bytes_estimate: Float64 = column(
+        "bytes that it copies, by the size of the leader's records", fill=float("nan")
     )
+
+
+Bootstrap = BootstrapOff | BootstrapOn
+
+
+@rule
+def bootstrap_off(leaders: Leaders, sizes: RecordSizes) -> BootstrapOff:
+    """At offset 0 if the leader has it on disk, else at its local log start."""
+    local = leaders.local_log_start_offset
+    path = np.where(local == 0, BootstrapPath.FROM_ZERO, BootstrapPath.FROM_LOCAL_START)
+    return BootstrapOff(*_columns(leaders, sizes, path, local))
+
+
+@rule
+def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) -> BootstrapOn:
+    """At the earliest pending upload offset, where the feature applies."""
+    local, end = leaders.local_log_start_offset, leaders.log_end_offset
+    path = np.where(local == 0, BootstrapPath.FROM_ZERO, BootstrapPath.FROM_LOCAL_START)
+    applies = (local > 0) & (end > 0) & applies_to(configs)
+    tiered_path, tiered_start = _with_feature(leaders)
+    path = np.where(applies, tiered_path, path)
+    begins = np.where(applies, tiered_start, local)
+    return BootstrapOn(*_columns(leaders, sizes, path, begins))
+
+
+def as_configured(
+    configs: Configs, on: Lazy[BootstrapOn], off: Lazy[BootstrapOff]
+) -> Bootstrap:
+    """What an empty follower would do as the cluster is configured; unknown counts as off."""
+    return on() if configs.cluster_wide("last_tiered_fetch") == 1 else off()
+
+
+def applies_to(configs: TopicConfigs) -> Bool:
+    """[P] the topic is one that the feature concerns: tiered and not compacted."""
+    concerned: Bool = (configs.remote_storage == 1) & (configs.compacted != 1)
     return concerned
 
 
-def cannot_start(path: Array) -> NDArray[np.bool_]:
+def cannot_start(path: Array) -> Bool:
     """The path fails until something else happens. Any shape."""
-    fails: NDArray[np.bool_] = path >= JoinPath.NOTHING_TIERED_YET
+    fails: Bool = path >= BootstrapPath.NOTHING_TIERED_YET
     return fails
 
 
-def as_configured(fleet: Fleet) -> Bootstrap:
-    """What an empty follower would do as the cluster is configured; unknown counts as off."""
-    return bootstrap(fleet, fleet.setting("last_tiered_fetch") == 1)
-
-
-def saved_share(on: Bootstrap, off: Bootstrap) -> NDArray[np.float64]:
-    """[P] share of the records that the feature spares, 0 to 1; NaN where either is unknown."""
+def saved_share(on: Bootstrap, off: Bootstrap) -> Float64:
+    """[P] share of the records that the feature saves, 0 to 1; NaN where either is unknown."""
     known = (on.records != UNKNOWN) & (off.records != UNKNOWN)
-    spared = off.records - on.records
-    share = spared / np.maximum(off.records, 1)
+    share = (off.records - on.records) / np.maximum(off.records, 1)
     return np.where(known, share, np.nan)
 
 
-def join_seconds(of: Bootstrap, bytes_per_second: float) -> NDArray[np.float64]:
+def copy_seconds(bootstrap: Bootstrap, bytes_per_second: float) -> Float64:
     """[P] time to copy at that rate; NaN where the bytes are unknown.
 
     Raises:
@@ -105,12 +134,10 @@ def join_seconds(of: Bootstrap, bytes_per_second: float) -> NDArray[np.float64]:
     """
     if bytes_per_second <= 0:
         raise ValueError(f"bytes_per_second is {bytes_per_second}")
-    return of.bytes / bytes_per_second
+    return bootstrap.bytes_estimate / bytes_per_second
 
 
-def follower_start_offset(
-    answer: NDArray[np.int64], log_start: NDArray[np.int64], local_start: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def follower_start_offset(answer: Int64, log_start: Int64, local_start: Int64) -> Int64:
     """[P] where a follower with the feature on decides to start, UNKNOWN where it tries again.
 
     Args:
@@ -124,16 +151,32 @@ def follower_start_offset(
     return np.where(answer >= 0, answer, np.where(whole, local_start, UNKNOWN))
 
 
-def _with_feature(fleet: Fleet, start: Array, local: Array) -> tuple[Array, Array]:
+def _columns(
+    leaders: Leaders, sizes: RecordSizes, path: Array, begins: Int64
+) -> tuple[Int8, Int64, Int64, Int64, Float64]:
+    """The columns of either table; unknown where one of the leader's offsets is."""
+    start, end = leaders.log_start_offset, leaders.log_end_offset
+    known = (start != UNKNOWN) & (end != UNKNOWN) & (leaders.local_log_start_offset != UNKNOWN)
+    path = np.where(known, path, UNKNOWN).astype(np.int8)
+    begins = np.where(path == UNKNOWN, UNKNOWN, begins)
+    records = np.where(begins == UNKNOWN, UNKNOWN, np.maximum(end - begins, 0))
+    sized = np.where(records == 0, 0.0, records * sizes.bytes_per_record)
+    size = np.where(records == UNKNOWN, np.nan, sized)
+    return path, np.where(known, start, UNKNOWN), begins, records, size
+
+
+def _with_feature(leaders: Leaders) -> tuple[Array, Int64]:
     """[P] path and start offset where the follower asks for -6.
 
     It builds its auxiliary state from the remote segment that holds the offset before its start,
     and fails while there is none: at a log start above the tier, although KIP-1023 says to truncate
     and copy there (measured).
     """
-    reason = fleet.of_leader(fleet.pending_upload)
-    last_tiered = fleet.of_leader(fleet.last_tiered_offset)
-    begins = follower_start_offset(fleet.of_leader(fleet.pending_upload_offset), start, local)
+    start, last_tiered = leaders.log_start_offset, leaders.last_tiered_offset
+    reason = leaders.pending_upload
+    begins = follower_start_offset(
+        leaders.pending_upload_offset, start, leaders.local_log_start_offset
+    )
     builds = (begins > start) & (begins <= last_tiered + 1)
     path = np.select(
         [
@@ -146,13 +189,103 @@ def _with_feature(fleet: Fleet, start: Array, local: Array) -> tuple[Array, Arra
         ],
         [
             UNKNOWN,
-            JoinPath.STUCK_IDLE,
-            JoinPath.LEADER_LEARNING,
-            JoinPath.FROM_PENDING_UPLOAD,
-            JoinPath.NOTHING_TIERED_YET,
-            JoinPath.BELOW_LOG_START,
+            BootstrapPath.STUCK_IDLE,
+            BootstrapPath.LEADER_LEARNING,
+            BootstrapPath.FROM_PENDING_UPLOAD,
+            BootstrapPath.NOTHING_TIERED_YET,
+            BootstrapPath.BELOW_LOG_START,
         ],
         # All is tiered and all is still local: it depends on where the remote segments end.
         UNKNOWN,
     )
-    return path, np.where(path == JoinPath.FROM_PENDING_UPLOAD, begins, UNKNOWN)
+    return path, np.where(path == BootstrapPath.FROM_PENDING_UPLOAD, begins, UNKNOWN)
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "partitions_by_bootstrap_path",
+    "Partitions by the place where an empty follower would start, with KIP-1023's feature on and "
+    "off.",
+    labels=("feature", "path"),
+)
+def partitions_by_bootstrap_path(
+    on: BootstrapOn, off: BootstrapOff
+) -> Mapping[tuple[str, str], int]:
+    """Partitions of unknown path count nowhere."""
+    return {
+        (feature, path.name.lower()): int((each.path == path).sum())
+        for feature, each in (("on", on), ("off", off))
+        for path in BootstrapPath
+    }
+
+
+@gauge(
+    "bootstrap_bytes",
+    "Bytes that empty followers of all partitions would copy, estimated, with KIP-1023's feature "
+    "on and off.",
+    labels=("feature",),
+)
+def bootstrap_bytes(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str], int]:
+    """Whole bytes, so shards add up; partitions of unknown size are left out."""
+    return {
+        (feature,): int(np.rint(np.nan_to_num(each.bytes_estimate)).sum())
+        for feature, each in (("on", on), ("off", off))
+    }
+
+
+@gauge(
+    "bootstrap_start_offset",
+    "First offset that an empty follower of the partition would copy, with KIP-1023's feature on "
+    "and off.",
+    level="partition",
+    labels=("feature",),
+)
+def bootstrap_start_offset(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str], Array]:
+    """Unknown where it cannot start."""
+    return {("on",): on.start_offset, ("off",): off.start_offset}
+
+
+@gauge(
+    "bootstrap_records",
+    "Records that an empty follower of the partition would copy, with KIP-1023's feature on and "
+    "off.",
+    level="partition",
+    labels=("feature",),
+)
+def bootstrap_records(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str], Array]:
+    """Unknown where it cannot start."""
+    return {("on",): on.records, ("off",): off.records}
+
+
+@api_field(
+    "bootstrap",
+    "an empty follower that joined now, with KIP-1023's feature on (`kip1023_on`) and off "
+    "(`kip1023_off`): `path`, `log_start_offset` that it takes over, `start_offset`, `records` and "
+    "`bytes_estimate` to copy, `seconds_at_50_mib_per_s`; `saved_share`: share of the records that "
+    "the feature saves",
+)
+def bootstrap_field(on: BootstrapOn, off: BootstrapOff) -> list[dict[str, Any]]:
+    """Both ways side by side."""
+    saved = saved_share(on, off)
+    return [
+        {
+            "saved_share": plain.finite(saved[row]),
+            "kip1023_on": _plain(on, row),
+            "kip1023_off": _plain(off, row),
+        }
+        for row in range(len(on.path))
+    ]
+
+
+def _plain(bootstrap: Bootstrap, row: int) -> dict[str, Any]:
+    size = float(bootstrap.bytes_estimate[row])
+    return {
+        "path": plain.name(BootstrapPath, bootstrap.path[row]),
+        "log_start_offset": plain.known(bootstrap.log_start_offset[row]),
+        "start_offset": plain.known(bootstrap.start_offset[row]),
+        "records": plain.known(bootstrap.records[row]),
+        "bytes_estimate": None if np.isnan(size) else round(size),
+        "seconds_at_50_mib_per_s": None if np.isnan(size) else size / COPY_BYTES_PER_S,
+    }

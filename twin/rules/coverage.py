@@ -1,74 +1,307 @@
 """How much of its log a replica holds on its own disk, and whether that is enough to lead.
 
-Source: KIP-1303, with its open points decided so: a replica is eligible unless every enabled
-condition is known and fails; a threshold is enabled when positive; equality is enough; a topic's
-value overrides the broker's; unknown is eligible and said to be assumed; an empty local log is
-known to hold nothing; a timestamp in the future spans nothing.
+A replica is *cold* if it holds too little local log, *warm* if it holds enough. Source: KIP-1303,
+with its open points decided so: a replica is eligible unless every enabled condition is known and
+fails; a threshold is enabled when positive; equality is enough; a topic's value overrides the
+broker's; unknown is eligible and said to be assumed; an empty local log is known to hold nothing; a
+timestamp in the future spans nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twin.fleet import Array, Fleet
-from twin.tables import UNKNOWN, Coverage
+from twin.declare import Alert, ByBroker, Occurrence, event, gauge, risk, rule
+from twin.rules.leaders import LeaderEnds, Leaders, Roles
+from twin.rules.topic_configs import TopicConfigs
+from twin.signature import Before, Earlier, NowMs
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int64,
+    PartitionTable,
+    ReplicaTable,
+    column,
+)
+from twin.tables.state import Assignment, Partitions, Replicas
 
-CLOCK_SKEW_MS: Final = 60_000
-"""Clocks of producers and brokers may differ by so much before anyone is suspected."""
+PRODUCER_CLOCK_SKEW_MS: Final = 60_000
+"""Clocks of producers and brokers may differ by so much before a timestamp is suspected."""
 
 
-def span_ms(fleet: Fleet, now_ms: int) -> NDArray[np.int64]:
-    """[P, R] the time its local log spans until now, UNKNOWN where its first timestamp is."""
-    started = fleet.local_start_timestamp_ms
+class Coverage(IntEnum):
+    """Whether a replica holds enough local log to lead (KIP-1303)."""
+
+    COLD = 0  # every enabled threshold is known and missed
+    WARM = 1
+    ASSUMED = 2  # a number it depends on is unknown: eligible by the KIP's rule
+
+
+class LocalLog(
+    ReplicaTable, kind="local_log", api="", on_demand="a difference of stored times and the clock"
+):
+    """[P, R] what each replica holds on its own disk."""
+
+    local_log_span_ms: Int64 = column("time from its first local record until now")
+    held_bytes: Int64 = column("size of its local log, 0 if it is empty")
+    is_empty: Bool = column("it is known to hold no record", fill=False, in_api=False)
+
+
+class ReplicaCoverage(ReplicaTable, kind="coverage", api=""):
+    """[P, R] whether each replica holds enough local log to lead (KIP-1303)."""
+
+    coverage: Int8 = column(
+        "warm: enough local log to lead; cold: too little; assumed: a number is unknown, which "
+        "the KIP treats as eligible",
+        fill=Coverage.ASSUMED,
+        enum=Coverage,
+    )
+
+
+class FirstSeenEnds(PartitionTable, kind="first_seen_ends"):
+    """[P] the leader's log end when the twin first saw it."""
+
+    offset: Int64 = column("log end offset")
+    at_ms: Int64 = column("when it was sampled")
+
+
+class SuspectTimestamps(
+    ReplicaTable, kind="suspect_timestamps", api="", on_demand="a comparison of stored columns"
+):
+    """[P, R] whether the first local timestamp is older than the local log can be."""
+
+    timestamp_suspect: Bool = column(
+        "the span is longer than the log can have existed: producers wrote the timestamps",
+        fill=False,
+    )
+
+
+@rule
+def local_log(replicas: Replicas, now_ms: NowMs) -> LocalLog:
+    """Unknown where the first timestamp or the size is."""
+    is_empty = (replicas.log_end_offset != UNKNOWN) & (
+        replicas.local_log_start_offset == replicas.log_end_offset
+    )
+    started = replicas.local_start_timestamp_ms
     span = np.where(started == UNKNOWN, UNKNOWN, np.maximum(now_ms - started, 0))
-    return np.where(is_empty(fleet), 0, span)
-
-
-def held_bytes(fleet: Fleet) -> NDArray[np.int64]:
-    """[P, R] the size of its local log, UNKNOWN where nobody told."""
-    return np.where(is_empty(fleet), 0, fleet.local_log_bytes)
-
-
-def is_empty(fleet: Fleet) -> NDArray[np.bool_]:
-    """[P, R] the replica is known to hold no record on its disk."""
-    empty: NDArray[np.bool_] = (fleet.log_end_offset != UNKNOWN) & (
-        fleet.local_log_start_offset == fleet.log_end_offset
+    return LocalLog(
+        local_log_span_ms=np.where(is_empty, 0, span),
+        held_bytes=np.where(is_empty, 0, replicas.local_log_bytes),
+        is_empty=is_empty,
     )
-    return empty
 
 
-def timestamp_suspect(fleet: Fleet, now_ms: int) -> NDArray[np.bool_]:
-    """[P, R] the span is longer than the local log can have existed, so it proves nothing.
-
-    A log that begins at or beyond the log end the twin saw first was written since then. A span
-    that reaches back further comes from producers' clocks (CreateTime), for example a back-fill.
-    """
-    anchor, anchor_at = fleet.anchor_offset[:, None], fleet.anchor_at_ms[:, None]
-    younger = (anchor != UNKNOWN) & (fleet.local_log_start_offset >= anchor)
-    span = span_ms(fleet, now_ms)
-    suspect: NDArray[np.bool_] = (
-        younger & ~is_empty(fleet) & (span > now_ms - anchor_at + CLOCK_SKEW_MS)
-    )
-    return suspect
-
-
-def coverage(fleet: Fleet, now_ms: int) -> Array:
-    """[P, R] a Coverage each: WARM, THIN, or ASSUMED where a needed number is unknown."""
-    least_ms = fleet.topic_setting("eligible_local_log_ms")[:, None]
-    least_bytes = fleet.topic_setting("eligible_local_log_bytes")[:, None]
+@rule
+def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
+    """WARM, COLD, or ASSUMED where a needed number is unknown."""
+    least_ms = configs.eligible_local_log_ms[:, None]
+    least_bytes = configs.eligible_local_log_bytes[:, None]
+    shape = local.held_bytes.shape
     if not ((least_ms > 0) | (least_bytes > 0)).any():
-        return np.full(fleet.broker.shape, Coverage.WARM, np.int8)
-    conditions = ((least_ms, span_ms(fleet, now_ms)), (least_bytes, held_bytes(fleet)))
-    passes = np.zeros(fleet.broker.shape, bool)
-    fails = np.ones(fleet.broker.shape, bool)
-    for least, value in conditions:
+        return ReplicaCoverage(np.full(shape, Coverage.WARM, np.int8))
+    passes, fails = np.zeros(shape, bool), np.ones(shape, bool)
+    for least, value in ((least_ms, local.local_log_span_ms), (least_bytes, local.held_bytes)):
         known = value != UNKNOWN
         passes |= (least > 0) & known & (value >= least)
         fails &= (least <= 0) | (known & (value < least))
-    fails &= (least_ms > 0) | (least_bytes > 0)
-    is_off = (least_ms <= 0) & (least_bytes <= 0)
-    decided = np.where(fails, Coverage.THIN, Coverage.ASSUMED)
-    return np.where(passes | is_off, Coverage.WARM, decided).astype(np.int8)
+    is_on = (least_ms > 0) | (least_bytes > 0)
+    decided = np.where(fails & is_on, Coverage.COLD, Coverage.ASSUMED)
+    return ReplicaCoverage(np.where(passes | ~is_on, Coverage.WARM, decided).astype(np.int8))
+
+
+@rule
+def first_seen_ends(
+    previous: Before[LeaderEnds], first: Before[FirstSeenEnds]
+) -> FirstSeenEnds:
+    """Set once, from the first cycle that brought a log end."""
+    is_set = first.offset != UNKNOWN
+    return FirstSeenEnds(
+        offset=np.where(is_set, first.offset, previous.offset),
+        at_ms=np.where(is_set, first.at_ms, previous.sampled_at_ms),
+    )
+
+
+@rule
+def suspect_timestamps(
+    local: LocalLog, replicas: Replicas, first: FirstSeenEnds, now_ms: NowMs
+) -> SuspectTimestamps:
+    """The span is longer than the local log can have existed, so it proves nothing.
+
+    A log that begins at or beyond the log end that the twin saw first was written since then. A
+    span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill.
+    """
+    younger = (first.offset != UNKNOWN)[:, None] & (
+        replicas.local_log_start_offset >= first.offset[:, None]
+    )
+    longest_ms = (now_ms - first.at_ms + PRODUCER_CLOCK_SKEW_MS)[:, None]
+    return SuspectTimestamps(younger & ~local.is_empty & (local.local_log_span_ms > longest_ms))
+
+
+def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:
+    """[P, R] assigned replicas with too little local log."""
+    cold: Bool = (coverage.coverage == Coverage.COLD) & roles.is_assigned
+    return cold
+
+
+# ---------------------------------------------------------------- risks and events
+
+
+@risk(
+    "leader_cold",
+    rank=70,
+    severity="warn",
+    close_after_ms=10_000,
+    sentence="the leader holds too little local log",
+    source="KIP-1303",
+    alert=Alert(
+        summary="are led by a cold replica",
+        description="The leaders of {n} partitions of {cluster} hold less local log than the "
+        "threshold of KIP-1303: their consumers read older records from remote storage.",
+        wait="30s",
+        keep_firing_for="5m",
+    ),
+)
+def leads_cold(partitions: Partitions, coverage: ReplicaCoverage, leaders: Leaders) -> Bool:
+    """Its leader is cold."""
+    of_leader = leaders.values_of(coverage.coverage)
+    cold: Bool = (partitions.leader != NO_BROKER) & (of_leader == Coverage.COLD)
+    return cold
+
+
+@event("replica_cold", "replica_warm")
+def coverage_changed(
+    was: Earlier[ReplicaCoverage],
+    now: ReplicaCoverage,
+    was_assigned: Earlier[Assignment],
+    assigned: Assignment,
+    was_roles: Earlier[Roles],
+    roles: Roles,
+    was_described: Earlier[Partitions],
+    described: Partitions,
+) -> Iterator[Occurrence]:
+    """Replicas that became cold, or are no longer."""
+    now_cold = is_cold(now, roles)
+    was_cold = is_cold(was, was_roles)
+    if not now_cold.any() and not was_cold.any():
+        return
+    both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
+    match = (assigned.broker[:, :, None] == was_assigned.broker[:, None, :])
+    match &= was_roles.is_assigned[:, None, :]
+    before = (match & was_cold[:, None, :]).any(axis=2)
+    changed = (before != now_cold) & roles.is_assigned & both[:, None]
+    for row, slot in np.argwhere(changed).tolist():
+        broker = int(assigned.broker[row, slot])
+        if now_cold[row, slot]:
+            text = f"{{p}}: replica {broker} holds too little local log to lead"
+            yield Occurrence(text, row, "replica_cold", broker)
+        else:
+            text = f"{{p}}: replica {broker} holds enough local log to lead"
+            yield Occurrence(text, row, "replica_warm", broker)
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "local_log_span_seconds", "Seconds from the replica's first local record until now.",
+    level="replica",
+)  # fmt: skip
+def local_log_span_seconds(local: LocalLog) -> Array:
+    """Unknown where the first timestamp is."""
+    span_ms = local.local_log_span_ms
+    return np.where(span_ms == UNKNOWN, np.nan, span_ms / 1000)
+
+
+@gauge("local_log_bytes", "Size of the replica's local log.", level="replica")
+def replica_local_log_bytes(local: LocalLog) -> Array:
+    """Unknown where the broker did not report it."""
+    return local.held_bytes
+
+
+@gauge("timestamp_suspect", "1 if the replica's first local record is dated before it can have "
+       "been written.", level="replica")  # fmt: skip
+def replica_timestamp_suspect(suspect: SuspectTimestamps) -> Array:
+    """No series where it is not."""
+    return np.where(suspect.timestamp_suspect, 1, UNKNOWN)
+
+
+@gauge(
+    "election_eligible",
+    "1 unless the replica is known to hold too little local log to lead (KIP-1303).",
+    level="replica",
+)
+def election_eligible(coverage: ReplicaCoverage) -> Array:
+    """An assumed coverage is eligible."""
+    return (coverage.coverage != Coverage.COLD).astype(np.int8)
+
+
+@gauge("partitions_leader_cold", "Partitions whose leader holds too little local log (KIP-1303).")
+def partitions_leader_cold(
+    coverage: ReplicaCoverage, roles: Roles, partitions: Partitions
+) -> int:
+    """Of those that a listing described."""
+    cold = (is_cold(coverage, roles) & roles.is_leader).any(axis=1)
+    return int((cold & (partitions.described_at_ms != UNKNOWN)).sum())
+
+
+@gauge("replicas_coverage_assumed", "Replicas taken as eligible because a number is unknown.")
+def replicas_coverage_assumed(coverage: ReplicaCoverage, roles: Roles) -> int:
+    """Where a threshold is set and a span or size is unknown."""
+    return int((roles.is_assigned & (coverage.coverage == Coverage.ASSUMED)).sum())
+
+
+@gauge(
+    "replicas_local_log_unknown",
+    "Replicas of unknown local log size, which all byte totals leave out.",
+)
+def replicas_local_log_unknown(local: LocalLog, roles: Roles) -> int:
+    """Their brokers did not report a size."""
+    return int((roles.is_assigned & (local.held_bytes == UNKNOWN)).sum())
+
+
+@gauge(
+    "replicas_timestamp_suspect",
+    "Replicas whose first local record is dated before it can have been written.",
+)
+def replicas_timestamp_suspect(suspect: SuspectTimestamps, roles: Roles) -> int:
+    """Their span proves nothing."""
+    return int((roles.is_assigned & suspect.timestamp_suspect).sum())
+
+
+@gauge(
+    "cold_replicas",
+    "Replicas of the broker with too little local log to lead (KIP-1303).",
+    level="broker",
+)
+def cold_replicas(
+    coverage: ReplicaCoverage, roles: Roles, assignment: Assignment
+) -> ByBroker:
+    """Assigned ones."""
+    return ByBroker(assignment.broker[is_cold(coverage, roles)])
+
+
+@gauge(
+    "local_log_bytes", "Local log of the broker's replicas, of those whose size is known.",
+    level="broker",
+)  # fmt: skip
+def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment) -> ByBroker:
+    """Without replicas of unknown size."""
+    sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
+    return ByBroker(assignment.broker[sized], local.held_bytes[sized])
+
+
+@gauge(
+    "local_log_bytes", "Local log of the topic's replicas, of those whose size is known.",
+    level="topic",
+)  # fmt: skip
+def topic_local_log_bytes(local: LocalLog, roles: Roles) -> Array:
+    """Without replicas of unknown size."""
+    sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
+    return np.where(sized, local.held_bytes, 0).sum(axis=1)

@@ -1,4 +1,4 @@
-"""How fast a log grows: what a prediction of sizes and spans needs.
+"""How fast a log grows, and how large its records are.
 
 Samples of two cycles give a rate; a moving average evens out bursts, so a rate that is quoted as
 "now" is that of the last few cycles.
@@ -9,33 +9,59 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twin.fleet import Fleet
-from twin.tables import UNKNOWN
+from twin.declare import gauge, rule
+from twin.rules.leaders import LeaderEnds, Leaders
+from twin.signature import Before
+from twin.table import UNKNOWN, Array, Float64, PartitionTable, column
 
 WEIGHT: Final = 0.3
-"""Of the newest interval: the last five weigh 5/6 of the average."""
+"""Weight of the newest interval: the last five make up 5/6 of the average."""
 
 
-def appended_per_s(fleet: Fleet) -> NDArray[np.float64]:
-    """[P] records written to the leader's log a second, UNKNOWN before two samples of it.
+class Growth(PartitionTable, kind="growth", api=""):
+    """[P] how fast each partition is written."""
 
-    Derived from what the last cycle left and from this cycle's samples alone.
-    """
-    end, at = fleet.of_leader(fleet.log_end_offset), fleet.of_leader(fleet.sampled_at_ms)
-    before, before_at = fleet.leader_end_before_offset, fleet.leader_end_before_at_ms
-    measured = (end != UNKNOWN) & (before != UNKNOWN) & (at > before_at) & (end >= before)
-    seconds = np.where(measured, at - before_at, 1) / 1000
-    rate = np.where(measured, end - before, 0) / seconds
-    average = fleet.appended_before_per_s
-    first = average == UNKNOWN
-    return np.where(measured, np.where(first, rate, average + WEIGHT * (rate - average)), average)
+    appended_records_per_s: Float64 = column("records appended a second, a moving average")
 
 
-def bytes_per_record(fleet: Fleet) -> NDArray[np.float64]:
-    """[P] size of a record on disk, by the leader's local log; NaN where that tells nothing."""
-    records = fleet.of_leader(fleet.log_end_offset) - fleet.of_leader(fleet.local_log_start_offset)
-    size = fleet.of_leader(fleet.local_log_bytes)
-    known = (size > 0) & (records > 0) & (fleet.of_leader(fleet.local_log_start_offset) != UNKNOWN)
-    return np.where(known, size / np.where(known, records, 1), np.nan)
+class RecordSizes(
+    PartitionTable, kind="record_sizes", on_demand="a quotient of the leader's stored sizes"
+):
+    """[P] the size of a record on the leader's disk."""
+
+    bytes_per_record: Float64 = column("mean size; NaN if unknown", fill=float("nan"))
+
+
+@rule
+def growth(
+    end: LeaderEnds, previous: Before[LeaderEnds], average: Before[Growth]
+) -> Growth:
+    """The average moves when two samples of one log give a rate, and stays otherwise."""
+    measured = (end.offset != UNKNOWN) & (previous.offset != UNKNOWN)
+    measured &= (end.sampled_at_ms > previous.sampled_at_ms) & (end.offset >= previous.offset)
+    elapsed_s = np.where(measured, end.sampled_at_ms - previous.sampled_at_ms, 1) / 1000
+    rate = np.where(measured, end.offset - previous.offset, 0) / elapsed_s
+    old = average.appended_records_per_s
+    moved = np.where(old == UNKNOWN, rate, old + WEIGHT * (rate - old))
+    return Growth(np.where(measured, moved, old))
+
+
+@rule
+def record_sizes(leaders: Leaders) -> RecordSizes:
+    """By the leader's local log; NaN where that is empty or unknown."""
+    records = leaders.log_end_offset - leaders.local_log_start_offset
+    size = leaders.local_log_bytes
+    known = (size > 0) & (records > 0) & (leaders.local_log_start_offset != UNKNOWN)
+    return RecordSizes(np.where(known, size / np.where(known, records, 1), np.nan))
+
+
+@gauge(
+    "appended_records_per_second",
+    "Records appended to the partition a second, a moving average.",
+    level="partition",
+)
+def appended_records_per_second(growth: Growth) -> Array:
+    """Unknown before two samples."""
+    rate = growth.appended_records_per_s
+    return np.where(rate == UNKNOWN, np.nan, rate)

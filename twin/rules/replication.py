@@ -1,119 +1,232 @@
-"""When was each replica caught up with its leader, and does that make it in sync.
+"""When was each replica caught up with its leader, and does that make it in sync?
 
-Kafka's leader keeps books on each follower (``books``). No API tells them, so here the samples of a
-cycle stand for the fetches, and an estimate is late by at most one interval. Where the followers'
-fetches are known, the leader's own numbers are used.
+Kafka's leader keeps a state of each follower (``follower_state``). No API returns it, so here the
+samples of a cycle stand for fetches, and an estimate is late by at most one interval. Where the
+followers' fetches are known, the leader's own numbers are used.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twin.fleet import Array, Fleet
-from twin.sparse import Fetches
-from twin.tables import UNKNOWN, Slot
+from twin.declare import api_field, gauge, rule
+from twin.rules.leaders import LeaderEnds, Leaders, Roles
+from twin.signature import Before, Cycle, NowMs
+from twin.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int64,
+    ReplicaTable,
+    Rows,
+    column,
+)
+from twin.tables.state import Assignment, Configs, FollowerStates, IsrRemovals, Partitions, Replicas
 
 
-def caught_up_at_ms(fleet: Fleet) -> NDArray[np.int64]:
-    """[P, R] the newest time at which the replica is known to have had all the leader had.
+class SampledCaughtUp(
+    ReplicaTable, kind="sampled_caught_up",
+    on_demand="an intermediate result; what the previous cycle left of it is stored",
+):  # fmt: skip
+    """[P, R] when each replica was last known to be caught up, by samples alone."""
 
-    The leader's books where its follower's fetches are known, else ``sampled_caught_up_at_ms``.
+    at_ms: Int64 = column("when")
+
+
+class CaughtUp(ReplicaTable, kind="caught_up", api=""):
+    """[P, R] when each replica was last known to be caught up with its leader."""
+
+    caught_up_at_ms: Int64 = column("when it was last known to be caught up")
+
+
+class InSync(ReplicaTable, kind="in_sync", api=""):
+    """[P, R] whether each replica is in sync by Kafka's rule, as computed from observations."""
+
+    in_sync: Int8 = column("caught up by Kafka's rule", tri_state=True)
+
+
+class Lag(ReplicaTable, kind="lag", api="", on_demand="a difference of two stored offsets"):
+    """[P, R] how far each replica is behind its leader."""
+
+    lag_records: Int64 = column("records between its log end and the leader's")
+
+
+@rule
+def sampled_caught_up(
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    previous_end: Before[LeaderEnds],
+    before: Before[SampledCaughtUp],
+) -> SampledCaughtUp:
+    """The newest time at which the replica had all that the leader had.
+
+    The leader is caught up whenever it answers. A follower was so at the leader's sample of this
+    cycle or of the previous one, if its log end reaches that far.
     """
-    at = sampled_caught_up_at_ms(fleet)
-    row, slot, books = _current(fleet)
-    proven = books.caught_up_at_ms
-    at[row, slot] = np.where(_exact(books), proven, np.maximum(at[row, slot], proven))
-    return at
-
-
-def sampled_caught_up_at_ms(fleet: Fleet) -> NDArray[np.int64]:
-    """[P, R] the same by samples alone.
-
-    Derived from what the last cycle left and from this cycle's samples, so the order in which these
-    came does not matter. The leader is caught up whenever it answers.
-    """
-    end = fleet.log_end_offset
-    leader_end = fleet.of_leader(end)[:, None]
-    leader_at = fleet.of_leader(fleet.sampled_at_ms)[:, None]
-    before, before_at = (
-        fleet.leader_end_before_offset[:, None],
-        fleet.leader_end_before_at_ms[:, None],
-    )
-    then = (end != UNKNOWN) & (before != UNKNOWN) & (end >= before)
+    end = replicas.log_end_offset
+    leader_end, leader_at_ms = leaders.log_end_offset[:, None], leaders.sampled_at_ms[:, None]
+    prev_end, prev_at_ms = previous_end.offset[:, None], previous_end.sampled_at_ms[:, None]
+    then = (end != UNKNOWN) & (prev_end != UNKNOWN) & (end >= prev_end)
     now = (end != UNKNOWN) & (leader_end != UNKNOWN) & (end >= leader_end)
-    at = np.maximum(fleet.caught_up_before_ms, np.where(then, before_at, UNKNOWN))
-    at = np.maximum(at, np.where(now, leader_at, UNKNOWN))
-    return np.where(fleet.leads, fleet.sampled_at_ms, at)
+    at_ms = np.maximum(before.at_ms, np.where(then, prev_at_ms, UNKNOWN))
+    at_ms = np.maximum(at_ms, np.where(now, leader_at_ms, UNKNOWN))
+    return SampledCaughtUp(np.where(roles.is_leader, replicas.sampled_at_ms, at_ms))
 
 
-def caught_up_uncertainty_ms(fleet: Fleet) -> NDArray[np.int64]:
-    """[P, R] by how much ``caught_up_at_ms`` may be too early; 0 where it is the leader's own.
-
-    Otherwise the time since the leader's sample before this cycle, or since the replica's own
-    sample if that is older still; UNKNOWN while either has none.
-    """
-    leader_at = fleet.leader_end_before_at_ms[:, None]
-    known = (leader_at != UNKNOWN) & (fleet.sampled_at_ms != UNKNOWN)
-    gap_ms = fleet.observed_at_ms - np.minimum(leader_at, fleet.sampled_at_ms)
-    uncertainty = np.where(known, gap_ms, UNKNOWN)
-    row, slot, books = _current(fleet)
-    exact = _exact(books)
-    uncertainty[row[exact], slot[exact]] = 0
-    return uncertainty
-
-
-def _exact(books: Fetches) -> NDArray[np.bool_]:
-    """[N] the leader's end was told at the last fetch; else the books are a lower bound."""
-    exact: NDArray[np.bool_] = books.leader_end_offset != UNKNOWN
-    return exact
+@rule
+def caught_up(
+    sampled: SampledCaughtUp,
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    cycle: Cycle,
+) -> CaughtUp:
+    """The leader's own state where the follower's fetches are known, else the samples."""
+    if not len(followers):
+        return CaughtUp(sampled.at_ms)
+    row, slot, states = current(followers, assignment, roles, partitions, cycle)
+    at_ms, proven = sampled.at_ms.copy(), states.caught_up_at_ms
+    exact = is_exact(states)
+    at_ms[row, slot] = np.where(exact, proven, np.maximum(at_ms[row, slot], proven))
+    return CaughtUp(at_ms)
 
 
-def books_of_leaders(fleet: Fleet) -> tuple[Array, Array, Fetches]:
-    """[N] row and slot of the followers whose fetches at the leader are known, and its books."""
-    of = fleet.fetches
-    if not len(of):
-        return of.row, of.row, of
-    seat = (fleet.broker[of.row] == of.broker[:, None]) & fleet.present[of.row]
-    seat &= ~fleet.leads[of.row]
-    leads = (of.leader == fleet.leader[of.row]) & (of.leader_epoch == fleet.leader_epoch[of.row])
-    leads &= seat.any(axis=1)
-    return of.row[leads], seat.argmax(axis=1)[leads], of.picked(leads)
-
-
-def _current(fleet: Fleet) -> tuple[Array, Array, Fetches]:
-    """Those with a fetch since the last cycle began, by which a follower was seen caught up.
-
-    Where nobody tells of fetches any more, samples take over. So they do until a follower was seen
-    caught up: the twin has not heard what the leader noted before its first fetch, or at its
-    election.
-    """
-    row, slot, books = books_of_leaders(fleet)
-    current = (books.fetched_at_ms >= fleet.before_at_ms) & (books.caught_up_at_ms > 0)
-    return row[current], slot[current], books.picked(current)
-
-
-def in_sync(fleet: Fleet, now_ms: int) -> Array:
-    """[P, R] tri-state: the leader, equal to the leader's log end, or caught up recently enough.
+@rule
+def in_sync(
+    caught_up: CaughtUp,
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    configs: Configs,
+    now_ms: NowMs,
+) -> InSync:
+    """The leader, equal to the leader's log end, or caught up recently enough.
 
     Unknown where the replica was never seen caught up, unless the controller itself has it outside
     the ISR. Source: ReplicaState.isCaughtUp, Kafka 4.3.
     """
-    end = fleet.log_end_offset
-    leader_end = fleet.of_leader(end)[:, None]
-    lag_max_ms = fleet.setting("replica_lag_time_max_ms")
-    at = fleet.caught_up_at_ms
-    recent = (at != UNKNOWN) & (lag_max_ms != UNKNOWN) & (now_ms - at <= lag_max_ms)
-    equal = (end != UNKNOWN) & (end == leader_end)
-    yes = fleet.leads | equal | recent
-    seen_behind = (at != UNKNOWN) & (lag_max_ms != UNKNOWN) & (leader_end != UNKNOWN)
-    no = ~yes & (seen_behind | ~fleet.marked(Slot.IN_ISR))
-    return np.where(yes, 1, np.where(no, 0, UNKNOWN)).astype(np.int8)
+    end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
+    lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
+    at_ms = caught_up.caught_up_at_ms
+    judged = (at_ms != UNKNOWN) & (lag_max_ms != UNKNOWN)
+    yes = roles.is_leader | ((end != UNKNOWN) & (end == leader_end))
+    yes |= judged & (now_ms - at_ms <= lag_max_ms)
+    behind = judged & (leader_end != UNKNOWN)
+    no = ~yes & (behind | ~roles.in_isr)
+    return InSync(np.where(yes, 1, np.where(no, 0, UNKNOWN)).astype(np.int8))
 
 
-def lag_records(fleet: Fleet) -> NDArray[np.int64]:
-    """[P, R] records the replica is behind its leader, UNKNOWN where either end is."""
-    end = fleet.log_end_offset
-    leader_end = fleet.of_leader(end)[:, None]
+@rule
+def lag(replicas: Replicas, leaders: Leaders) -> Lag:
+    """Unknown where either log end is."""
+    end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
     known = (end != UNKNOWN) & (leader_end != UNKNOWN)
-    return np.where(known, np.maximum(leader_end - end, 0), UNKNOWN)
+    return Lag(np.where(known, np.maximum(leader_end - end, 0), UNKNOWN))
+
+
+def tracked(
+    followers: FollowerStates, assignment: Assignment, roles: Roles, partitions: Partitions
+) -> tuple[Rows, Rows, FollowerStates]:
+    """[N] row and slot of the followers whose fetches at the present leader are known."""
+    row = followers.row
+    if not len(row):
+        return row.astype(np.intp), row.astype(np.intp), followers
+    slot = assignment.broker[row] == followers.broker[:, None]
+    slot &= roles.is_assigned[row] & ~roles.is_leader[row]
+    holds = (followers.leader == partitions.leader[row]) & slot.any(axis=1)
+    holds &= followers.leader_epoch == partitions.leader_epoch[row]
+    return row[holds].astype(np.intp), slot.argmax(axis=1)[holds], followers.pick(holds)
+
+
+def current(
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    cycle: Cycle,
+) -> tuple[Rows, Rows, FollowerStates]:
+    """Those with a fetch since the previous cycle, by which the follower was seen caught up.
+
+    Where fetches are no longer reported, samples take over. They also hold until a follower was
+    seen caught up: nothing is known of the leader's state before its first fetch.
+    """
+    row, slot, states = tracked(followers, assignment, roles, partitions)
+    is_current = (states.last_fetch_at_ms >= cycle.prev_observed_at_ms) & (
+        states.caught_up_at_ms > 0
+    )
+    return row[is_current], slot[is_current], states.pick(is_current)
+
+
+def is_exact(states: FollowerStates) -> Bool:
+    """[N] the leader's log end was known at the last fetch; else the state is a lower bound."""
+    exact: Bool = states.last_fetch_leader_end_offset != UNKNOWN
+    return exact
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge("in_sync", "1 if the replica is caught up by Kafka's rule, else 0.", level="replica")
+def replica_in_sync(in_sync: InSync) -> Array:
+    """Tri-state."""
+    return in_sync.in_sync
+
+
+@gauge("lag_records", "Records that the replica is behind its leader.", level="replica")
+def replica_lag_records(lag: Lag) -> Array:
+    """Unknown where either log end is."""
+    return lag.lag_records
+
+
+@gauge(
+    "caught_up_age_seconds",
+    "Seconds since the replica was last known to be caught up with its leader.",
+    level="replica",
+)
+def caught_up_age_seconds(caught_up: CaughtUp, now_ms: NowMs) -> Array:
+    """At the newest cycle."""
+    at_ms = caught_up.caught_up_at_ms
+    return np.where(at_ms == UNKNOWN, np.nan, np.maximum(now_ms - at_ms, 0) / 1000)
+
+
+@gauge(
+    "caught_up_error_seconds",
+    "Largest error of the estimated caught-up times, of those that leaders logged in the last 10 "
+    "minutes.",
+    combine="max",
+)
+def caught_up_error_seconds(removals: IsrRemovals) -> float:
+    """NaN where no leader logged one."""
+    tracked_ms, logged_ms = removals.tracked_caught_up_at_ms, removals.logged_caught_up_at_ms
+    both = (tracked_ms != UNKNOWN) & (logged_ms != UNKNOWN)
+    if not both.any():
+        return float("nan")
+    return float(np.abs(tracked_ms - logged_ms)[both].max()) / 1000
+
+
+@api_field(
+    "caught_up_uncertainty_seconds",
+    "largest error of caught_up_at_ms of its replicas; 0 where the leader's own state is known",
+)
+def caught_up_uncertainty_seconds(
+    replicas: Replicas,
+    previous_end: Before[LeaderEnds],
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    cycle: Cycle,
+) -> list[float | None]:
+    """The time since the leader's sample before this cycle, or since the replica's own if older."""
+    leader_at_ms = previous_end.sampled_at_ms[:, None]
+    known = (leader_at_ms != UNKNOWN) & (replicas.sampled_at_ms != UNKNOWN)
+    gap_ms = cycle.observed_at_ms - np.minimum(leader_at_ms, replicas.sampled_at_ms)
+    uncertainty = np.where(known, gap_ms, UNKNOWN)
+    row, slot, states = current(followers, assignment, roles, partitions, cycle)
+    exact = is_exact(states)
+    uncertainty[row[exact], slot[exact]] = 0
+    largest = uncertainty.max(axis=1, initial=UNKNOWN)
+    return [None if value == UNKNOWN else value / 1000 for value in largest.tolist()]

@@ -10,42 +10,99 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twin.fleet import Array, Fleet
-from twin.rules.growth import bytes_per_record
-from twin.tables import UNKNOWN
+from twin.declare import Alert, ByBroker, gauge, risk, rule
+from twin.rules.growth import Growth, RecordSizes
+from twin.rules.leaders import Leaders
+from twin.rules.topic_configs import TopicConfigs
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int64, PartitionTable, column
+from twin.tables.state import Partitions
 
 NEARLY: Final = 0.9
 """Share of local retention at which an operator still has time to act."""
 
 
-def lag_records(fleet: Fleet) -> NDArray[np.int64]:
-    """[P] records the leader has not uploaded, UNKNOWN where it does not tell."""
-    tiered, end = fleet.of_leader(fleet.last_tiered_offset), fleet.of_leader(fleet.log_end_offset)
+class UploadLag(
+    PartitionTable, kind="upload_lag", api="", on_demand="a difference of the leader's offsets"
+):
+    """[P] what is not in remote storage yet."""
+
+    upload_lag_records: Int64 = column("records that the leader has not uploaded")
+    upload_lag_bytes: Float64 = column(
+        "those records, estimated at the size of its local records", fill=float("nan")
+    )
+
+
+@rule
+def upload_lag(leaders: Leaders, sizes: RecordSizes) -> UploadLag:
+    """Unknown where the leader does not report its last tiered offset."""
+    tiered, end = leaders.last_tiered_offset, leaders.log_end_offset
     known = (tiered != UNKNOWN) & (end != UNKNOWN)
-    return np.where(known, np.maximum(end - tiered - 1, 0), UNKNOWN)
+    records = np.where(known, np.maximum(end - tiered - 1, 0), UNKNOWN)
+    size = np.where(records == UNKNOWN, np.nan, records * sizes.bytes_per_record)
+    return UploadLag(records, size)
 
 
-def lag_bytes(fleet: Fleet) -> NDArray[np.float64]:
-    """[P] an estimate: those records at the size of a record on the leader's disk; NaN unknown."""
-    lag = lag_records(fleet)
-    return np.where(lag == UNKNOWN, np.nan, lag * bytes_per_record(fleet))
-
-
-def lags_retention(fleet: Fleet) -> NDArray[np.bool_]:
-    """[P] what is not uploaded comes to NEARLY what local retention keeps, in bytes or in time.
+@risk(
+    "upload_lag_vs_local_retention",
+    rank=110,
+    severity="warn",
+    open_after_ms=60_000,
+    close_after_ms=30_000,
+    sentence="local retention is about to wait for uploads, and the disk fills",
+    source="UnifiedLog.deletableSegments, Kafka 4.3",
+    alert=Alert(
+        summary="fill the disk because uploads are behind",
+        description="What is not uploaded of {n} partitions of {cluster} comes to what local "
+        "retention keeps; nothing is deleted until it is in remote storage.",
+        wait="2m",
+        keep_firing_for="5m",
+    ),
+)
+def lags_retention(lag: UploadLag, growth: Growth, configs: TopicConfigs) -> Bool:
+    """What is not uploaded comes to NEARLY what local retention keeps, in bytes or in time.
 
     In time by the rate at which the partition is written, so an idle partition never counts: its
     active segment is rolled and uploaded when retention wants it.
     """
-    lag, rate = lag_records(fleet), fleet.appended_per_s
-    kept_bytes = fleet.topic_setting("local_retention_bytes")
-    kept_ms = fleet.topic_setting("local_retention_ms")
+    records, rate = lag.upload_lag_records, growth.appended_records_per_s
+    kept_bytes, kept_ms = configs.local_retention_bytes, configs.local_retention_ms
     with np.errstate(invalid="ignore"):
-        by_bytes = (kept_bytes > 0) & (lag_bytes(fleet) >= NEARLY * kept_bytes)
-    seconds = np.where(rate > 0, lag / np.where(rate > 0, rate, 1), 0)
-    by_time = (kept_ms > 0) & (lag != UNKNOWN) & (seconds * 1000 >= NEARLY * kept_ms)
-    tiered: Array = fleet.topic_setting("remote_storage") == 1
-    lags: NDArray[np.bool_] = tiered & (by_bytes | by_time)
+        by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
+    seconds = np.where(rate > 0, records / np.where(rate > 0, rate, 1), 0)
+    by_time = (kept_ms > 0) & (records != UNKNOWN) & (seconds * 1000 >= NEARLY * kept_ms)
+    lags: Bool = (configs.remote_storage == 1) & (by_bytes | by_time)
     return lags
+
+
+@gauge(
+    "upload_lag_records", "Records that the partition's leader has not uploaded.",
+    level="partition",
+)  # fmt: skip
+def upload_lag_records(lag: UploadLag) -> Array:
+    """Unknown where the leader does not report its last tiered offset."""
+    return lag.upload_lag_records
+
+
+@gauge(
+    "upload_lag_bytes",
+    "Bytes that the partition's leader has not uploaded, estimated at the size of its local "
+    "records.",
+    level="partition",
+)
+def upload_lag_bytes(lag: UploadLag) -> Array:
+    """NaN where it is unknown."""
+    return lag.upload_lag_bytes
+
+
+@gauge(
+    "upload_lag_bytes",
+    "Bytes not uploaded yet of the partitions that the broker leads, estimated, of those known.",
+    level="broker",
+)
+def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:
+    """Partitions of unknown lag are left out."""
+    known = ~np.isnan(lag.upload_lag_bytes) & (partitions.leader != NO_BROKER)
+    return ByBroker(
+        partitions.leader[known], np.rint(lag.upload_lag_bytes[known]).astype(np.int64)
+    )

@@ -1,33 +1,15 @@
-"""What is to be said of a partition's remote segments.
-
-``finding`` is made when segments or epochs change (``archive``). The rest holds it against what
-does not wait for that: the replicas, and the clock.
-"""
+"""What the remote segments of one partition come to: orphans, gaps, uploads that never finished."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from twin.fleet import Fleet
-from twin.rules.lineage import (
-    Epochs,
-    References,
-    Segment,
-    highest_remote_offset,
-    remote_log_start,
-    spans,
-    within_lineage,
-    without_empty_epochs,
-)
-from twin.tables import UNKNOWN, SegmentState, Slot
-
-DANGLING_MS: Final = 600_000
-"""A copy of a gigabyte takes minutes; one that takes longer is not coming."""
+from twin.remote_log.cache import RemoteLogMetadataCache, Segment, spans
+from twin.remote_log.epochs import Epochs, without_empty_epochs
+from twin.remote_log.lineage import highest_remote_offset, remote_log_start, within_lineage
+from twin.table import UNKNOWN
+from twin.tables.enums import SegmentState
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +31,11 @@ class Finding:
     refused_transitions: int
 
 
-def finding(references: References, epochs: Epochs, log_end: int, local_start: int) -> Finding:
+def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int) -> Finding:
     """Orphans, dangling copies, the first gap, and overlaps.
 
     Args:
-        references: its segments.
+        cache: its segments.
         epochs: its leader's history; without one, nothing is called an orphan.
         log_end: its leader's log end as last sampled, or UNKNOWN.
         local_start: its leader's local log start, or UNKNOWN.
@@ -62,12 +44,12 @@ def finding(references: References, epochs: Epochs, log_end: int, local_start: i
     it, though reads of an epoch they share may still find its beginning.
     """
     history = without_empty_epochs(epochs)
-    log_end = _told_end(references, history, log_end)
+    log_end = _least_end(cache, history, log_end)
     of_state: dict[SegmentState, list[Segment]] = {state: [] for state in SegmentState}
-    for segment in references.segments.values():
+    for segment in cache.segments.values():
         of_state[segment.state].append(segment)
     finished, started = of_state[SegmentState.COPY_FINISHED], of_state[SegmentState.COPY_STARTED]
-    ours, orphans = _parted(finished, history, log_end)
+    ours, orphans = _split(finished, history, log_end)
     gap = _first_gap(_readable(finished, history, log_end))
     deleting = of_state[SegmentState.DELETE_STARTED]
     return Finding(
@@ -81,44 +63,13 @@ def finding(references: References, epochs: Epochs, log_end: int, local_start: i
         gap_start_offset=gap[0],
         gap_end_offset=gap[1],
         overlaps=_overlaps(ours),
-        highest_remote_offset=highest_remote_offset(references, epochs, log_end)[0],
-        remote_log_start_offset=remote_log_start(references, history, local_start),
-        refused_transitions=references.refused_transitions,
+        highest_remote_offset=highest_remote_offset(cache, epochs, log_end)[0],
+        remote_log_start_offset=remote_log_start(cache, history, local_start),
+        refused_transitions=cache.refused_transitions,
     )
 
 
-def gaps(fleet: Fleet) -> NDArray[np.bool_]:
-    """[P] offsets of the log below its remote end are in no copy and on no live replica.
-
-    A live replica whose offsets are unknown may hold them. A replica holds one range, so who holds
-    the first gap holds every later one. Below its first copy there is no gap: Kafka lets the log
-    begin there.
-    """
-    of = fleet.lineage
-    end = of.gap_end_offset
-    first = np.maximum(of.gap_start_offset, fleet.of_leader(fleet.log_start_offset)[of.row])
-    is_gap = (of.gap_start_offset != UNKNOWN) & (first < end)
-    live = (fleet.present & ~fleet.marked(Slot.OFFLINE))[of.row]
-    local, reached = fleet.local_log_start_offset[of.row], fleet.log_end_offset[of.row]
-    holds = (local <= first[:, None]) & (reached >= end[:, None])
-    holds |= (local == UNKNOWN) | (reached == UNKNOWN)
-    return fleet.among(of.row[is_gap & ~(live & holds).any(axis=1)])
-
-
-def dangling(fleet: Fleet, now_ms: int) -> NDArray[np.bool_]:
-    """[P] a copy was started DANGLING_MS ago and is not finished."""
-    of = fleet.lineage
-    old = (of.dangling_since_ms != UNKNOWN) & (now_ms - of.dangling_since_ms > DANGLING_MS)
-    return fleet.among(of.row[(of.dangling_segments > 0) & old])
-
-
-def orphans(fleet: Fleet) -> NDArray[np.bool_]:
-    """[P] finished copies do not belong to the log."""
-    of = fleet.lineage
-    return fleet.among(of.row[of.orphan_segments > 0])
-
-
-def _told_end(references: References, history: Epochs, log_end: int) -> int:
+def _least_end(cache: RemoteLogMetadataCache, history: Epochs, log_end: int) -> int:
     """The log end, no lower than it must have been when its newest epoch was copied.
 
     It was sampled before, and a finding that lags behind would stay until the next event. What a
@@ -127,10 +78,10 @@ def _told_end(references: References, history: Epochs, log_end: int) -> int:
     if not history:
         return log_end
     epoch, start = history[-1]
-    return max(log_end, start, references.highest_offset(epoch) + 1)
+    return max(log_end, start, cache.highest_offset(epoch) + 1)
 
 
-def _parted(
+def _split(
     finished: Iterable[Segment], history: Epochs, log_end: int
 ) -> tuple[list[Segment], list[Segment]]:
     """Finished copies of the lineage, and orphans.

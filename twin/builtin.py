@@ -1,0 +1,28 @@
+"""The catalog of everything that comes with kafka-twin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Final
+
+from twin import ingest, rules
+from twin.catalog import Catalog
+from twin.proposals import PROPOSALS
+
+
+def catalog(
+    proposals: Iterable[str] = tuple(PROPOSALS), more: Iterable[ModuleType] = ()
+) -> Catalog:
+    """The catalog with those proposals, and with modules of other packages.
+
+    Raises:
+        DeclarationError: what a module declares cannot be served.
+        KeyError: there is no proposal of that name.
+    """
+    chosen = [module for name in proposals for module in PROPOSALS[name]]
+    return Catalog.of((*ingest.MODULES, *rules.MODULES, *chosen, *more))
+
+
+CATALOG: Final = catalog()
+"""All rules and both proposals, nothing from elsewhere."""

@@ -1,0 +1,35 @@
+"""How observations change a state: one file a kind of frame.
+
+The laws, each a property test:
+    * a frame older than the newest cycle seen changes nothing; nor does one seen again
+    * frames of one cycle give the same state in any order
+    * of two views of a partition the higher leader epoch wins, then the later one: a resumed
+      leader answers from stale state for up to 100 ms (measured)
+    * a recreated topic has a new id and starts anew
+    * a partition disappears only when a whole listing no longer has it
+    * what did not answer keeps its last values and ages
+"""
+
+from __future__ import annotations
+
+from twin.ingest import (
+    broker_metrics,
+    brokers,
+    configs,
+    fetches,
+    isr_changes,
+    partitions,
+    pending_upload_lookups,
+    replicas,
+)
+
+MODULES = (
+    brokers,
+    configs,
+    partitions,
+    replicas,
+    fetches,
+    isr_changes,
+    pending_upload_lookups,
+    broker_metrics,
+)

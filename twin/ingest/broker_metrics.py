@@ -1,0 +1,38 @@
+"""What brokers measure themselves, where their JMX exporters are scraped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin import keys
+from twin.declare import expiry, ingest
+from twin.frames import Frame
+from twin.rows import refuse_duplicates
+from twin.state import ShardState
+from twin.table import to_numpy
+from twin.tables.observations import BrokerMetricsFrame
+from twin.tables.state import BrokerMetrics, Brokers
+
+
+@ingest(BrokerMetricsFrame)
+def take_broker_metrics(state: ShardState, frame: Frame) -> ShardState:
+    """The newest measurements of each broker."""
+    columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
+    refuse_duplicates(columns["broker"], "broker")
+    news, held = BrokerMetrics(**columns), state[BrokerMetrics]
+    last_ms = keys.look_up(
+        held.broker.astype(np.int64), held.measured_at_ms, news.broker.astype(np.int64)
+    )
+    is_new = news.measured_at_ms > last_ms
+    if not is_new.any():
+        return state
+    return state.with_tables(held.with_rows(news.pick(is_new), "broker"))
+
+
+@expiry
+def metrics_of_listed(metrics: BrokerMetrics, brokers: Brokers) -> BrokerMetrics:
+    """Without brokers that the cluster does not list any more."""
+    listed = np.isin(metrics.broker, brokers.broker)
+    if listed.all() or not len(brokers.broker):
+        return metrics
+    return metrics.pick(listed)

@@ -1,0 +1,34 @@
+"""Settings of topics and of the cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.declare import expiry, ingest
+from twin.frames import Frame
+from twin.rows import refuse_duplicates
+from twin.signature import Cycle
+from twin.state import ShardState
+from twin.table import to_numpy
+from twin.tables.enums import CLUSTER_WIDE
+from twin.tables.observations import ConfigsFrame
+from twin.tables.state import Configs, Topics
+
+
+@ingest(ConfigsFrame)
+def take_configs(state: ShardState, frame: Frame) -> ShardState:
+    """Each row replaces what was known of its topic."""
+    columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
+    refuse_duplicates(columns["topic"], "topic")
+    at_ms = np.full(len(columns["topic"]), frame.header.observed_at_ms)
+    news = Configs(**columns, configured_at_ms=at_ms)
+    return state.with_tables(state[Configs].with_rows(news, "topic"))
+
+
+@expiry
+def used_configs(configs: Configs, topics: Topics, cycle: Cycle) -> Configs:
+    """Without topics that had no partition in a whole listing made since."""
+    old = configs.configured_at_ms < cycle.listed_whole_at_ms
+    if not old.any() or len(configs.topic) <= len(topics.topic) + 1:
+        return configs
+    return configs.pick(~old | np.isin(configs.topic, [*topics.topic, CLUSTER_WIDE]))

@@ -1,0 +1,211 @@
+"""Completed fetches of followers: the state that their leaders keep of them, kept along.
+
+Fetches are events, not samples: they belong to no cycle, and the time at which a frame was sent
+does not matter. A fetch that did not arrive after the last one of its follower is a repeat, which
+may at most add where the leader's log ended then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from twin import keys
+from twin.declare import expiry, ingest
+from twin.frames import Frame, InvalidFrame
+from twin.ingest.isr_changes import with_tracked_caught_up
+from twin.rows import rows_of
+from twin.rules.follower_state import (
+    SLOW_FETCH_KEPT_MS,
+    ReplicaState,
+    update_fetch_state,
+    update_fetch_state_solution_1,
+)
+from twin.state import ShardState
+from twin.table import UNKNOWN, Array, Bool, Int64, Rows, blank, to_numpy
+from twin.tables.observations import FetchesFrame
+from twin.tables.state import Assignment, FollowerStates, IsrRemovals
+
+_TIME_BITS: Final = 42
+"""Of a time in ms, until the year 2109; two million followers of a shard fit above them."""
+
+_STATE: Final = tuple(field.name for field in fields(ReplicaState))
+
+
+@ingest(FetchesFrame)
+def take_fetches(state: ShardState, frame: Frame) -> ShardState:
+    """Each follower's fetches in turn; failed ones and unlisted partitions are left out."""
+    if (to_numpy(frame.rows.column("broker")) < 0).any():
+        raise InvalidFrame("rows", "a follower has a negative broker id")
+    _, row = rows_of(state, frame.rows, create=False)
+    fetch = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
+    good = (row >= 0) & (fetch["error_code"] == 0)
+    if not good.any():
+        return state
+    fetch = {name: values[good] for name, values in fetch.items()}
+    key, removals = keys.pack(row[good], fetch["broker"]), state[IsrRemovals]
+    fetch["spans_removal"] = _spans_removal(
+        removals, key, fetch["arrived_at_ms"], fetch["completed_at_ms"]
+    )
+    order = np.lexsort((fetch["fetch_offset"], fetch["arrived_at_ms"], key))
+    key, fetch = key[order], {name: values[order] for name, values in fetch.items()}
+
+    follower, at = np.unique(key, return_inverse=True)
+    held = state[FollowerStates]
+    table = _of_followers(held, follower)
+    slow_spans = _spans_removal(
+        removals, follower, table.slow_arrived_at_ms, table.slow_completed_at_ms
+    )
+    turns = np.arange(len(key)) - np.searchsorted(key, key)
+    any_new = False
+    for turn in range(int(turns.max()) + 1):  # the n-th fetch of every follower at once
+        chosen = turns == turn
+        this = {name: values[chosen] for name, values in fetch.items()}
+        step = _after_fetch(table, at[chosen], this, slow_spans)
+        table, slow_spans = step.table, step.slow_spans
+        any_new |= step.is_new
+        removals = with_tracked_caught_up(removals, table)
+    if not any_new:
+        return state
+    others = ~np.isin(keys.pack(held.row, held.broker), follower)
+    joined = held.pick(others).with_rows(table)
+    # The same followers give the same table, in whatever order their fetches came.
+    order = np.argsort(keys.pack(joined.row, joined.broker))
+    return state.with_tables(joined.pick(order), removals)
+
+
+@expiry
+def followers_with_slots(followers: FollowerStates, assignment: Assignment) -> FollowerStates:
+    """Without followers that have no replica slot any more."""
+    has_slot = (assignment.broker[followers.row] == followers.broker[:, None]).any(axis=1)
+    return followers if has_slot.all() else followers.pick(has_slot)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The table after a fetch of some followers.
+
+    ``slow_spans``: the slowest fetch that is kept of each was pending at a removal from the ISR.
+    """
+
+    table: FollowerStates
+    slow_spans: Bool
+    is_new: bool
+
+
+def _of_followers(held: FollowerStates, follower: Int64) -> FollowerStates:
+    """The rows of those followers, blank where they have none."""
+    place = keys.find(keys.pack(held.row, held.broker), follower)
+    known = place != UNKNOWN
+    columns: dict[str, Any] = {}
+    for c in FollowerStates.columns:
+        columns[c.name] = values = blank(c, len(follower))
+        values[known] = getattr(held, c.name)[place[known]]
+    columns["row"], columns["broker"] = keys.unpack(follower)
+    return FollowerStates(**columns)
+
+
+def _spans_removal(
+    removals: IsrRemovals, key: Int64, arrived_ms: Int64, completed_ms: Int64
+) -> Bool:
+    """[N] the fetch was pending at the moment at which its follower left the ISR, as logged."""
+    if not len(removals):
+        return np.zeros(len(key), bool)
+    # Follower and time as one number, so that one search finds the first removal since.
+    follower, number = np.unique(keys.pack(removals.row, removals.broker), return_inverse=True)
+    moments = np.sort(number << _TIME_BITS | removals.at_ms)
+    at = np.minimum(np.searchsorted(follower, key), len(follower) - 1)
+    known = (follower[at] == key) & (arrived_ms >= 0)
+    since = at << _TIME_BITS | np.maximum(arrived_ms, 0)
+    until = at << _TIME_BITS | np.maximum(completed_ms, 0)
+    first = np.searchsorted(moments, since)
+    found = moments[np.minimum(first, len(moments) - 1)]
+    spans: Bool = known & (first < len(moments)) & (found <= until)
+    return spans
+
+
+def _after_fetch(
+    table: FollowerStates, at: Rows, fetch: dict[str, Array], slow_spans: Bool
+) -> _Step:
+    """The table after one fetch of each follower at ``at``.
+
+    Keeps the slowest recent fetch of each follower, preferring one that was pending when the
+    follower was removed from the ISR.
+    """
+    before = {c.name: getattr(table, c.name)[at] for c in table.columns}
+    new_leader, is_new, completes = _news(before, fetch)
+    # What a pending fetch would have changed is a hypothesis: an estimate will do.
+    estimate = np.where(new_leader, UNKNOWN, before["last_fetch_leader_end_estimate_offset"])
+    known = estimate != UNKNOWN
+    asked = known & (fetch["fetch_offset"] >= estimate)
+    values = _states_after(before, new_leader, fetch)
+    took_ms = fetch["completed_at_ms"] - fetch["arrived_at_ms"]
+    slow_took_ms = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
+    forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > SLOW_FETCH_KEPT_MS
+    slower = new_leader | forgotten | (took_ms >= slow_took_ms)
+    slower = fetch["spans_removal"] | (slower & ~slow_spans[at]) | new_leader
+    slowest = {
+        "slow_arrived_at_ms": fetch["arrived_at_ms"],
+        "slow_completed_at_ms": fetch["completed_at_ms"],
+        "slow_caught_up_at_ms": values["caught_up_at_ms"],
+        "slow_asked_for_leader_end": np.where(known, asked, UNKNOWN),
+    }
+    values |= {name: fetch[name] for name in ("leader", "leader_epoch")}
+    end = fetch["leader_end_estimate_offset"]
+    values["last_fetch_leader_end_estimate_offset"] = end
+    values |= {name: np.where(slower, new, before[name]) for name, new in slowest.items()}
+    columns = {c.name: getattr(table, c.name).copy() for c in table.columns}
+    for name, value in values.items():
+        columns[name][at[is_new]] = value[is_new]
+    columns["last_fetch_leader_end_estimate_offset"][at[completes]] = end[completes]
+    slow_spans = slow_spans.copy()
+    slow_spans[at] = np.where(is_new & slower, fetch["spans_removal"], slow_spans[at])
+    return _Step(FollowerStates(**columns), slow_spans, bool((is_new | completes).any()))
+
+
+def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Bool, Bool, Bool]:
+    """[N] the fetch is of a new leader; is new at all; adds where the last one's leader end was."""
+    epoch, arrived = fetch["leader_epoch"], fetch["arrived_at_ms"]
+    new_leader = (epoch > before["leader_epoch"]) | (
+        (epoch == before["leader_epoch"]) & (fetch["leader"] != before["leader"])
+    )
+    same_leader = ~new_leader & (epoch == before["leader_epoch"])
+    same_time = arrived == before["last_fetch_at_ms"]
+    # A busy follower fetches more than once in a millisecond; its offset tells which came later.
+    later = (arrived > before["last_fetch_at_ms"]) | (
+        same_time & (fetch["fetch_offset"] > before["log_end_offset"])
+    )
+    same = same_leader & same_time & (fetch["fetch_offset"] == before["log_end_offset"])
+    ended = fetch["leader_end_estimate_offset"] != UNKNOWN
+    completes = same & ended & (before["last_fetch_leader_end_estimate_offset"] == UNKNOWN)
+    return new_leader, new_leader | (same_leader & later), completes
+
+
+def _states_after(
+    before: dict[str, Array], new_leader: Bool, fetch: dict[str, Array]
+) -> dict[str, Array]:
+    """[N] the states after the fetch, by Kafka's rule and by KIP-501; a new leader starts anew."""
+    held = ReplicaState(*(before[name] for name in _STATE))
+    state = ReplicaState.blank(len(new_leader)).where(new_leader, held)
+    offset, log_start, arrived, completed, leader_end = (
+        fetch[name]
+        for name in (
+            "fetch_offset",
+            "log_start_offset",
+            "arrived_at_ms",
+            "completed_at_ms",
+            "leader_end_offset",
+        )
+    )
+    after = update_fetch_state(state, offset, log_start, arrived, leader_end)
+    caught_up = np.where(new_leader, 0, before["caught_up_solution_1_at_ms"])
+    solution_1 = update_fetch_state_solution_1(
+        replace(state, caught_up_at_ms=caught_up),
+        offset, log_start, arrived, completed, leader_end,
+    )  # fmt: skip
+    return {
+        **{name: getattr(after, name) for name in _STATE},
+        "caught_up_solution_1_at_ms": solution_1.caught_up_at_ms,
+    }

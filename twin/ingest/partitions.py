@@ -1,0 +1,154 @@
+"""The controller's view of partitions: leaders, assignments, ISRs; partitions come and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from twin.declare import ingest
+from twin.frames import Frame, InvalidFrame
+from twin.rows import refuse_duplicate_rows, rows_of, without
+from twin.state import Listing, ShardState
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, UInt8, to_numpy
+from twin.tables.observations import PartitionsFrame
+from twin.tables.state import Assignment, Partitions, Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A frame as arrays: [N] rows, [N, S] slots in assignment order."""
+
+    leader: Int32
+    leader_epoch: Int32
+    elr_known: Bool
+    broker: Int32
+    flags: UInt8
+    assigned: UInt8
+
+    @staticmethod
+    def of(rows: pa.Table) -> _Described:
+        replicas = rows.column("replicas").combine_chunks()
+        flags = rows.column("replica_flags").combine_chunks()
+        assigned = np.diff(replicas.offsets.to_numpy())
+        if not np.array_equal(assigned, np.diff(flags.offsets.to_numpy())):
+            raise InvalidFrame("rows", "replicas and replica_flags have different lengths")
+        width = int(assigned.max(initial=0))
+        if width > np.iinfo(np.uint8).max:
+            raise InvalidFrame("rows", f"a partition has {width} replicas")
+        holds = np.arange(width) < assigned[:, None]
+        broker = np.full(holds.shape, NO_BROKER, np.int32)
+        broker[holds] = replicas.flatten().to_numpy()
+        slots = np.zeros(holds.shape, np.uint8)
+        slots[holds] = flags.flatten().to_numpy()
+        if (broker[holds] < 0).any():
+            raise InvalidFrame("rows", "a replica has a negative broker id")
+        in_order = np.sort(np.where(holds, broker, -1 - np.arange(width)), axis=1)
+        if (np.diff(in_order, axis=1) == 0).any():
+            raise InvalidFrame("rows", "a partition lists one broker twice")
+        return _Described(
+            leader=to_numpy(rows.column("leader")),
+            leader_epoch=to_numpy(rows.column("leader_epoch")),
+            elr_known=to_numpy(rows.column("elr_known")),
+            broker=broker,
+            flags=slots,
+            assigned=assigned.astype(np.uint8),
+        )
+
+
+@ingest(PartitionsFrame)
+def take_partitions(state: ShardState, frame: Frame) -> ShardState:
+    """The higher leader epoch wins, then the later view."""
+    at_ms = frame.header.observed_at_ms
+    described = _Described.of(frame.rows)
+    refuse_duplicate_rows(frame.rows)
+    state, row = rows_of(state, frame.rows)
+    held = state[Partitions]
+    epoch = held.leader_epoch[row]
+    wins = (described.leader_epoch > epoch) | (
+        (described.leader_epoch == epoch) & (at_ms > held.described_at_ms[row])
+    )
+    winners = row[wins]
+    state = _reassigned(state, winners, described.broker[wins], described.assigned[wins], at_ms)
+    # The listing's flags go to its slots; unlisted replicas keep none.
+    replicas = state[Replicas]
+    flags = replicas.replica_flags.copy()
+    flags[winners] = 0
+    flags[winners, : described.flags.shape[1]] = described.flags[wins]
+
+    def written(values: Array, news: Array) -> Array:
+        values = values.copy()
+        values[winners] = news
+        return values
+
+    listed_at_ms = held.listed_at_ms.copy()
+    listed_at_ms[row] = at_ms
+    partitions = Partitions(
+        leader=written(held.leader, described.leader[wins]),
+        leader_epoch=written(held.leader_epoch, described.leader_epoch[wins]),
+        listed_at_ms=listed_at_ms,
+        described_at_ms=written(held.described_at_ms, at_ms),
+        elr_known=written(held.elr_known, described.elr_known[wins]),
+        assigned=state[Partitions].assigned,
+    )
+    return _listed(state.with_tables(partitions, replace(replicas, replica_flags=flags)), frame)
+
+
+def _reassigned(
+    state: ShardState, row: Rows, broker: Int32, assigned: UInt8, at_ms: int
+) -> ShardState:
+    """Those rows with a new assignment; every replica keeps what is known of it."""
+    state = state.with_slot_capacity(broker.shape[1])
+    target = np.full((len(row), state.slots), NO_BROKER, np.int32)
+    target[:, : broker.shape[1]] = broker
+    held = state[Assignment].broker
+    moved = (held[row] != target).any(axis=1) | (state[Partitions].assigned[row] != assigned)
+    if not moved.any():
+        return state
+    row, target, assigned = row[moved], target[moved], assigned[moved]
+    old = held[row]
+    # A replica that answered after this listing was made, and is not in it, stays unlisted.
+    is_unlisted = (
+        (old != NO_BROKER)
+        & (state[Replicas].sampled_at_ms[row] > at_ms)
+        & ~(old[:, :, None] == target[:, None, :]).any(axis=2)
+    )
+    far = np.iinfo(np.int32).max
+    unlisted = np.sort(np.where(is_unlisted, old, far), axis=1)
+    state = state.with_slot_capacity(int((assigned + is_unlisted.sum(axis=1)).max()))
+    rank = np.arange(state.slots) - assigned[:, None].astype(np.intp)
+    padded = np.full((len(row), state.slots), NO_BROKER, np.int32)
+    padded[:, : target.shape[1]] = target[:, : state.slots]
+    behind = np.take_along_axis(unlisted, np.clip(rank, 0, unlisted.shape[1] - 1), axis=1)
+    is_behind = (rank < unlisted.shape[1]) & (behind != far)
+    brokers = np.where(rank < 0, padded, np.where(is_behind, behind, NO_BROKER)).astype(np.int32)
+
+    old = state[Assignment].broker[row]
+    match = (brokers[:, :, None] == old[:, None, :]) & (brokers != NO_BROKER)[:, :, None]
+    came_from = np.where(match.any(axis=2), match.argmax(axis=2), UNKNOWN)
+    state = state.with_slots(row, came_from)
+    assignment, counts = state[Assignment].broker.copy(), state[Partitions].assigned.copy()
+    assignment[row], counts[row] = brokers, assigned
+    return state.with_tables(
+        Assignment(assignment), replace(state[Partitions], assigned=counts)
+    )
+
+
+def _listed(state: ShardState, frame: Frame) -> ShardState:
+    """Note the part of the listing; drop what a whole listing of this cycle did not name."""
+    header, listing = frame.header, state.listing
+    at_ms = header.observed_at_ms
+    if not header.complete or listing.whole_at_ms == at_ms:
+        return state
+    seen = listing.parts_seen if listing.at_ms == at_ms else frozenset()
+    seen |= {header.part}
+    is_whole = len(seen) == header.parts
+    listing = Listing(
+        at_ms=at_ms,
+        parts_seen=frozenset() if is_whole else seen,
+        whole_at_ms=at_ms if is_whole else listing.whole_at_ms,
+    )
+    state = replace(state, listing=listing)
+    gone = state[Partitions].listed_at_ms < at_ms
+    return without(state, gone) if is_whole and gone.any() else state

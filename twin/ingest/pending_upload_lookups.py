@@ -1,0 +1,48 @@
+"""Followers that asked their leaders for the earliest pending upload offset (KIP-1023)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin import keys
+from twin.declare import expiry, ingest
+from twin.frames import Frame
+from twin.ingest.logged import logged_rows
+from twin.rules.isr_shrinks import WINDOW_MS
+from twin.signature import Cycle
+from twin.state import ShardState
+from twin.tables.observations import PendingUploadLookupsFrame
+from twin.tables.state import PendingUploadLookups
+
+
+@ingest(PendingUploadLookupsFrame)
+def take_lookups(state: ShardState, frame: Frame) -> ShardState:
+    """The last request of each follower, and how many there were."""
+    row, columns = logged_rows(state, frame)
+    held = state[PendingUploadLookups]
+    held_key, key = keys.pack(held.row, held.broker), keys.pack(row, columns["broker"])
+    new = columns["at_ms"] > keys.look_up(held_key, held.at_ms, key)
+    if not new.any():
+        return state
+    key, row, columns = key[new], row[new], {name: v[new] for name, v in columns.items()}
+    order = np.lexsort((columns["at_ms"], key))
+    _, first, count = np.unique(key[order], return_index=True, return_counts=True)
+    newest = order[first + count - 1]
+    before = keys.look_up(held_key, held.request_count, key[newest], missing=0)
+    fresh = PendingUploadLookups(
+        row=row[newest],
+        broker=columns["broker"][newest],
+        leader=columns["leader"][newest],
+        at_ms=columns["at_ms"][newest],
+        pending_upload_offset=columns["pending_upload_offset"][newest],
+        error_code=columns["error_code"][newest],
+        request_count=(before + count).astype(np.int32),
+    )
+    joined = held.pick(~np.isin(held_key, key)).with_rows(fresh)
+    return state.with_tables(joined.pick(np.argsort(keys.pack(joined.row, joined.broker))))
+
+
+@expiry
+def recent_lookups(lookups: PendingUploadLookups, cycle: Cycle) -> PendingUploadLookups:
+    """Kept as long as shrinks of the ISR."""
+    return lookups.pick(cycle.observed_at_ms - lookups.at_ms <= WINDOW_MS)

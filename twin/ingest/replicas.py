@@ -1,0 +1,93 @@
+"""What replicas report of their own logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twin.declare import ingest
+from twin.frames import Frame, InvalidFrame
+from twin.rows import refuse_duplicate_rows, rows_of
+from twin.state import ShardState
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, to_numpy
+from twin.tables.columns import LOG_SAMPLE
+from twin.tables.observations import ReplicasFrame
+from twin.tables.state import Assignment, Partitions, Replicas
+
+_ASKED_APART = ("local_log_bytes", "local_start_timestamp_ms")
+"""By other requests, which may fail alone; while the local start stays, so do these values."""
+
+
+@ingest(ReplicasFrame)
+def take_replicas(state: ShardState, frame: Frame) -> ShardState:
+    """Newer answers replace older ones; an error is noted and the last good answer ages."""
+    at_ms, rows = frame.header.observed_at_ms, frame.rows
+    broker = to_numpy(rows.column("broker"))
+    refuse_duplicate_rows(rows, broker)
+    if (broker < 0).any():
+        raise InvalidFrame("rows", "a replica has a negative broker id")
+    state, row = rows_of(state, rows, create=state.listing.whole_at_ms < at_ms)
+    sample = {name: to_numpy(rows.column(name)) for name in LOG_SAMPLE}
+    listed = row >= 0
+    if not listed.all():  # of partitions that this cycle's whole listing does not have
+        row, broker = row[listed], broker[listed]
+        sample = {name: value[listed] for name, value in sample.items()}
+
+    slot = _slot_of(state, row, broker)
+    unlisted = (slot < 0) & (at_ms > state[Partitions].described_at_ms[row])
+    if unlisted.any():
+        state = _with_unlisted(state, row[unlisted], broker[unlisted])
+        slot = _slot_of(state, row, broker)
+    place = row * state.slots + slot
+    fresh = (slot >= 0) & (at_ms > state[Replicas].sampled_at_ms.ravel()[np.maximum(place, 0)])
+    return state.with_tables(_sampled(state[Replicas], place, fresh, sample, at_ms))
+
+
+def _sampled(
+    replicas: Replicas, place: Rows, fresh: Bool, sample: dict[str, Array], at_ms: int
+) -> Replicas:
+    """Fresh answers at their places in the flat [P * R] columns."""
+    good = fresh & (sample["error_code"] == 0)
+    all_good = bool(good.all())
+    at = place if all_good else place[good]
+    held_at = np.maximum(place, 0)
+    start = sample["local_log_start_offset"]
+    same_start = start == replicas.local_log_start_offset.ravel()[held_at]
+    columns: dict[str, Any] = {}
+    for name, value in sample.items():
+        old = getattr(replicas, name)
+        if name in _ASKED_APART:
+            keeps = (value == UNKNOWN) & same_start
+            if keeps.any():
+                value = np.where(keeps, old.ravel()[held_at], value)
+        columns[name] = new = old.copy()
+        new.ravel()[at] = value if all_good else value[good]
+    failed = fresh & (sample["error_code"] != 0)
+    if failed.any():
+        columns["error_code"].ravel()[place[failed]] = sample["error_code"][failed]
+    columns["sampled_at_ms"] = sampled_at_ms = replicas.sampled_at_ms.copy()
+    sampled_at_ms.ravel()[at] = at_ms
+    return replace(replicas, **columns)
+
+
+def _slot_of(state: ShardState, row: Rows, broker: Int32) -> Rows:
+    """[N] the slot of each (row, broker), UNKNOWN where it has none."""
+    brokers = state[Assignment].broker
+    slot = np.full(len(row), UNKNOWN, np.intp)
+    for each in range(state.slots):
+        slot[brokers[row, each] == broker] = each
+    return slot
+
+
+def _with_unlisted(state: ShardState, row: Rows, broker: Int32) -> ShardState:
+    """Put replicas that no listing named yet behind the assigned ones, sorted by id."""
+    order = np.lexsort((broker, row))
+    row, broker = row[order], broker[order]
+    taken = (state[Assignment].broker[row] != NO_BROKER).sum(axis=1)
+    slot = taken + np.arange(len(row)) - np.searchsorted(row, row)
+    state = state.with_slot_capacity(int(slot.max()) + 1)
+    brokers = state[Assignment].broker.copy()
+    brokers[row, slot] = broker
+    return state.with_tables(Assignment(brokers))

@@ -1,0 +1,59 @@
+"""Numbers of the twin's columns as plain data: unknown is None."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum, IntEnum
+from typing import Any
+
+import numpy as np
+
+from twin.table import UNKNOWN, Array, Column
+
+
+def known(value: Any) -> int | None:
+    """The whole number, or None."""
+    return None if value == UNKNOWN else int(value)
+
+
+def finite(value: Any) -> float | None:
+    """The number, or None: JSON has neither infinity nor not-a-number, and -1 is unknown."""
+    return float(value) if math.isfinite(value) and value != UNKNOWN else None
+
+
+def yes_or_no(value: Any) -> bool | None:
+    """A tri-state number as a boolean, or None."""
+    return None if value == UNKNOWN else bool(value)
+
+
+def name(kind: type[IntEnum], value: Any) -> str | None:
+    """The name of an enum's value, or None."""
+    return None if value == UNKNOWN else kind(int(value)).name.lower()
+
+
+def column_values(declared: Column, values: Array) -> list[Any]:
+    """[N] a column as plain data, by its declaration."""
+    if declared.enum is not None:
+        names = {int(each.value): each.name.lower() for each in declared.enum}
+        return [names.get(value) for value in values.tolist()]
+    if declared.flags is not None:
+        flags = [(int(each.value), str(each.name).lower()) for each in declared.flags]
+        return [[text for bit, text in flags if value & bit] for value in values.tolist()]
+    if declared.tri_state:
+        return [None if value == UNKNOWN else bool(value) for value in values.tolist()]
+    if values.dtype.kind == "f":
+        wanted = np.isfinite(values) & (values != UNKNOWN)
+        return [v if ok else None for v, ok in zip(values.tolist(), wanted.tolist(), strict=True)]
+    if values.dtype.kind in "iu" and declared.name not in _NUMBERS_THAT_MAY_BE_NEGATIVE:
+        return [None if value == UNKNOWN else value for value in values.tolist()]
+    listed: list[Any] = values.tolist()
+    return listed
+
+
+_NUMBERS_THAT_MAY_BE_NEGATIVE = frozenset({"leader"})
+"""Nobody leads: -1. That is known, and not null."""
+
+
+def enum_names(kind: type[Enum]) -> list[str]:
+    """The names of an enum or of flags, as they are written in JSON and labels."""
+    return [str(each.name).lower() for each in kind]

@@ -1,0 +1,190 @@
+"""KIP-1303: replicas with too little local log come last in leader elections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntFlag
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.declare import ByBroker, Known, adds_to, gauge, rule
+from twin.rules.coverage import ReplicaCoverage, is_cold
+from twin.rules.election import Kind, Slots, elect
+from twin.rules.leaders import Roles
+from twin.rules.next_leader import (
+    Candidates,
+    Electorate,
+    LossOutcome,
+    NextLeaders,
+    by_outcome,
+    hold_election,
+    state_as_it_is,
+    state_without,
+)
+from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Int8,
+    Int32,
+    PartitionTable,
+    UInt8,
+    column,
+)
+from twin.tables.state import Assignment, Configs, Partitions
+
+
+class LeadershipFlags(IntFlag):
+    """What the order of KIP-1303 does to a partition's present leadership."""
+
+    COLD_LEADER_KEPT = 1  # the first in its order cannot lead, so a cold leader stays
+    BALANCER_NOOP = 2  # each round of leader balancing visits it and moves nothing
+
+
+class NextLeadersKip1303(
+    PartitionTable, kind="next_leader_kip1303", api="next_leader_kip1303"
+):
+    """[P] who leads each partition if its leader is lost, by the rule of KIP-1303."""
+
+    leader: Int32 = column("broker id of the next leader, -1 for nobody", fill=NO_BROKER)
+    outcome: Int8 = column("how safe that leader is", enum=LossOutcome)
+
+
+class Kip1303Leadership(PartitionTable, kind="kip1303_leadership", api="kip1303"):
+    """[P] what the order of KIP-1303 does to each partition's present leadership."""
+
+    flags: UInt8 = column(
+        "cold_leader_kept: a cold leader stays since the first in the order cannot lead; "
+        "balancer_noop: each round of leader balancing visits it and moves nothing",
+        fill=0,
+        flags=LeadershipFlags,
+    )
+
+
+@rule
+def next_leaders_kip1303(
+    partitions: Partitions,
+    assignment: Assignment,
+    roles: Roles,
+    candidates: Candidates,
+    least: MinIsr,
+    coverage: ReplicaCoverage,
+    topic_configs: TopicConfigs,
+    configs: Configs,
+    stock: NextLeaders,
+) -> NextLeadersKip1303:
+    """As Kafka's rule, with warm replicas before cold ones."""
+    electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
+                            topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
+    leader, outcome = elected_without_kip1303(
+        electorate, roles.is_leader, stock.leader, stock.outcome
+    )
+    return NextLeadersKip1303(leader, outcome)
+
+
+@rule
+def kip1303_leadership(
+    partitions: Partitions,
+    assignment: Assignment,
+    roles: Roles,
+    candidates: Candidates,
+    least: MinIsr,
+    coverage: ReplicaCoverage,
+    topic_configs: TopicConfigs,
+    configs: Configs,
+) -> Kip1303Leadership:
+    """None for partitions without cold replicas, or without a leader."""
+    cold = is_cold(coverage, roles)
+    flags = np.zeros(len(cold), np.uint8)
+    row = np.flatnonzero(cold.any(axis=1) & (partitions.leader != NO_BROKER))
+    if not len(row):
+        return Kip1303Leadership(flags)
+    electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
+                            topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
+    state, cold = state_as_it_is(electorate).rows(row), cold[row]
+    order = warm_first(~cold)
+    stock, _ = elect(state, Kind.PREFERRED)
+    elected, _ = elect(state, Kind.PREFERRED, order)
+    first = state.broker[np.arange(len(row)), order[:, 0]]
+    stays = elected == state.leader
+    leads_cold = ((state.broker == state.leader[:, None]) & cold).any(axis=1)
+    kept = stays & leads_cold & (first != state.leader)
+    noop = stays & (state.leader != state.broker[:, 0]) & (stock == state.broker[:, 0])
+    flags[row] = np.where(kept, LeadershipFlags.COLD_LEADER_KEPT, 0) | np.where(
+        noop, LeadershipFlags.BALANCER_NOOP, 0
+    )
+    return Kip1303Leadership(flags)
+
+
+def elected_without_kip1303(
+    electorate: Electorate, lost: Slots, stock_leader: Int32, stock_outcome: Int8
+) -> tuple[Int32, Int8]:
+    """[P] leader and LossOutcome if the brokers of those replicas [P, R] were fenced at once.
+
+    Where no replica is cold KIP-1303 sorts nothing, so only the other rows are elected again.
+
+    Args:
+        electorate: the tables that an election reads.
+        lost: [P, R] replicas on brokers that are fenced.
+        stock_leader: [P] who is elected by Kafka's rule.
+        stock_outcome: [P] and how safe that is.
+    """
+    cold = is_cold(electorate.coverage, electorate.roles)
+    leader, outcome = stock_leader.copy(), stock_outcome.copy()
+    row = np.flatnonzero(cold.any(axis=1))
+    if len(row):
+        unclean = electorate.topic_configs.unclean_leader_election[row] == 1
+        state = state_without(electorate, lost).rows(row)
+        leader[row], outcome[row] = hold_election(
+            state, unclean, cold[row], warm_first(~cold[row])
+        )
+    return leader, outcome
+
+
+def warm_first(eligible: Slots) -> NDArray[np.int16]:
+    """[P, R] slots in KIP-1303's order: enough local log first, assignment order within each.
+
+    Cold replicas are moved back, never removed: a partition with only cold replicas still elects.
+    """
+    return np.argsort(~eligible, axis=1, kind="stable").astype(np.int16)
+
+
+# ---------------------------------------------------------------- exported
+
+
+@adds_to("kafka_twin_partition_next_leader")
+def next_leader(
+    partitions: Partitions, following: NextLeadersKip1303
+) -> Mapping[tuple[str], Known]:
+    """By the rule of KIP-1303."""
+    described = partitions.described_at_ms != UNKNOWN
+    return {("kip1303",): Known(following.leader, described)}
+
+
+@adds_to("kafka_twin_broker_loss_partitions")
+def loss_partitions(
+    partitions: Partitions, following: NextLeadersKip1303
+) -> Mapping[tuple[str, str], ByBroker]:
+    """By the rule of KIP-1303."""
+    found = by_outcome(partitions, following.outcome)
+    return {("kip1303", outcome): brokers for outcome, brokers in found.items()}
+
+
+@gauge(
+    "partitions_cold_leader_kept",
+    "Partitions with a cold leader that KIP-1303 leaves in place: the first replica in its order "
+    "cannot lead.",
+)
+def partitions_cold_leader_kept(leadership: Kip1303Leadership) -> int:
+    """Counted over all partitions."""
+    return int(((leadership.flags & LeadershipFlags.COLD_LEADER_KEPT) != 0).sum())
+
+
+@gauge(
+    "partitions_balancer_noop",
+    "Partitions that leader balancing visits without effect under KIP-1303: replica 0 is cold.",
+)
+def partitions_balancer_noop(leadership: Kip1303Leadership) -> int:
+    """Counted over all partitions."""
+    return int(((leadership.flags & LeadershipFlags.BALANCER_NOOP) != 0).sum())

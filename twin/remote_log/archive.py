@@ -1,0 +1,342 @@
+"""The remote segments of a shard's partitions, kept apart from the shard's state.
+
+They change when a segment is copied or deleted, not with every cycle, and there may be thousands a
+partition. So they have a message of their own, which is read and written only when an event of
+theirs comes; what they come to, a row a partition, is the table ``lineage`` of the state.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from twin import frames
+from twin.frames import Frame, FrameHeader, InvalidFrame
+from twin.remote_log.cache import RemoteLogMetadataCache, Segment
+from twin.remote_log.epochs import Epochs, assigned, truncated_from_start
+from twin.remote_log.findings import Finding, judge
+from twin.rows import rows_at
+from twin.rules.leaders import Leaders
+from twin.rules.lineage import Lineage
+from twin.state import ShardState
+from twin.table import (
+    UNKNOWN,
+    Int8,
+    Int32,
+    Int32List,
+    Int64,
+    Int64List,
+    Observation,
+    SegmentId,
+    Table,
+    UInt8List,
+    Uuid,
+    column,
+    object_array,
+    to_arrow,
+)
+from twin.tables.enums import SegmentState
+from twin.tables.state import Topics
+
+Key = tuple[bytes, int]  # topic id and partition number
+
+TOPIC_AGE_SKEW_MS: Final = 60_000
+"""A topic may be younger than the listing that lacks it, by a broker's clock that is behind: its
+segments are reported once and must not be dropped."""
+
+KINDS: Final = frozenset({"segments", "epochs"})
+"""Observations that change an archive and not a shard's state."""
+
+
+class ArchivePartitions(Observation, kind="archive.partitions"):
+    """State of remote segments: one row a partition that has some, or a known history."""
+
+    topic_id: Uuid = column("topic id, 16 bytes", fill=b"")
+    partition: Int32 = column("partition number")
+    updated_at_ms: Int64 = column("when anything of it was last observed")
+    metadata_offset: Int64 = column("its last event; those up to it are repeats")
+    epochs_at_ms: Int64 = column("when its history was observed")
+    refused_transitions: Int64 = column("events that no segment can go through", fill=0)
+    epochs: Int32List = column("its leader epochs", fill=())
+    epoch_start_offsets: Int64List = column("first offset of each", fill=())
+    tiered_epochs: Int32List = column("epochs of which something was copied", fill=())
+    tiered_highest_offsets: Int64List = column("highest offset of each that was", fill=())
+
+
+class ArchiveSegments(Observation, kind="archive.segments"):
+    """State of remote segments: one row a segment."""
+
+    topic_id: Uuid = column("topic id, 16 bytes", fill=b"")
+    partition: Int32 = column("partition number")
+    segment_id: SegmentId = column("remote log segment id", fill=b"")
+    state: Int8 = column("state that it reached", enum=SegmentState)
+    event_at_ms: Int64 = column("when it reached that state")
+    start_offset: Int64 = column("first offset")
+    end_offset: Int64 = column("last offset")
+    log_bytes: Int64 = column("size of its records")
+    leader_epochs: Int32List = column("leader epochs of its records", fill=())
+    epoch_start_offsets: Int64List = column("first offset of each", fill=())
+    referred: UInt8List = column("whether each refers to it (ReferenceState)", fill=())
+
+
+TABLES: Final[dict[str, type[Observation]]] = {
+    table.kind: table for table in (ArchivePartitions, ArchiveSegments)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLogState:
+    """What is known of one partition's remote segments and leader epochs."""
+
+    cache: RemoteLogMetadataCache = field(default_factory=RemoteLogMetadataCache)
+    epochs: Epochs = ()
+    updated_at_ms: int = UNKNOWN
+    metadata_offset: int = UNKNOWN  # of its newest event
+    epochs_at_ms: int = UNKNOWN
+
+
+Archive = Mapping[Key, RemoteLogState]
+
+
+def apply(archive: Archive, frame: Frame) -> tuple[Archive, frozenset[Key]]:
+    """The archive after a frame, and the partitions that it changed.
+
+    Raises:
+        InvalidFrame: ``header``, ``kind``, or ``rows`` that cannot be.
+    """
+    rows, at_ms = frame.rows.to_pylist(), frame.header.observed_at_ms
+    if at_ms < 0:
+        raise InvalidFrame("header", f"observed_at_ms is {at_ms}")
+    match frame.header.kind:
+        case "segments":
+            return _apply_segments(archive, rows, at_ms)
+        case "epochs":
+            return _apply_epochs(archive, rows, at_ms)
+    raise InvalidFrame("kind", f"{frame.header.kind} is not about remote segments")
+
+
+def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -> ShardState:
+    """The state with the lineage of its partitions, made anew for those that changed.
+
+    Partitions that the state does not have are left out until it has them.
+    """
+    rows = dict(zip(rows_at(state, listed := sorted(changed)).tolist(), listed, strict=True))
+    rows.pop(UNKNOWN, None)
+    if not rows:
+        return state
+    leaders = state[Leaders]
+    found = []
+    for row in sorted(rows):
+        remote = archive[rows[row]]
+        # A history is reported when an epoch begins; the log's start moves on meanwhile.
+        epochs = truncated_from_start(remote.epochs, int(leaders.log_start_offset[row]))
+        end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
+        found.append(judge(remote.cache, epochs, int(end), int(local)))
+    columns: dict[str, Any] = {
+        f.name: np.array([getattr(one, f.name) for one in found], np.int64) for f in fields(Finding)
+    }
+    fresh = Lineage(row=np.array(sorted(rows), np.int32), **columns)
+    lineage = state[Lineage]
+    others = lineage.pick(~np.isin(lineage.row, fresh.row))
+    return state.with_tables(others.with_rows(fresh))
+
+
+def unjudged_partitions(state: ShardState, archive: Archive) -> list[Key]:
+    """Partitions of the archive that came into the state after their segments were reported."""
+    listed = list(archive)
+    row = rows_at(state, listed)
+    new = (row != UNKNOWN) & ~np.isin(row, state[Lineage].row)
+    return [listed[i] for i in np.flatnonzero(new)]
+
+
+def drop_deleted_topics(archive: Archive, state: ShardState) -> Archive:
+    """The archive without topics that a whole listing, made since, does not have."""
+    topics = set(state[Topics].topic_id)
+    oldest_ms = state.listing.whole_at_ms - TOPIC_AGE_SKEW_MS
+    stays = {
+        key: remote
+        for key, remote in archive.items()
+        if key[0] in topics or remote.updated_at_ms >= oldest_ms
+    }
+    return stays if len(stays) < len(archive) else archive
+
+
+def _apply_segments(
+    archive: Archive, rows: list[dict[str, Any]], at_ms: int
+) -> tuple[Archive, frozenset[Key]]:
+    """Events up to the last one are repeats: of a log that is read again from its start."""
+    updated = dict(archive)
+    changed: set[Key] = set()
+    for row in rows:
+        key, offset = (row["topic_id"], row["partition"]), row["metadata_offset"]
+        remote = updated.get(key, RemoteLogState())
+        if offset < 0:
+            raise InvalidFrame("rows", "an event of a segment has no metadata offset")
+        if offset <= remote.metadata_offset:
+            continue
+        cache = remote.cache if key in changed else remote.cache.copy()
+        _apply_event(cache, row)
+        updated[key] = replace(
+            remote,
+            cache=cache,
+            metadata_offset=offset,
+            updated_at_ms=max(at_ms, remote.updated_at_ms),
+        )
+        changed.add(key)
+    return (updated if changed else archive), frozenset(changed)
+
+
+def _apply_event(cache: RemoteLogMetadataCache, row: dict[str, Any]) -> None:
+    try:
+        state = SegmentState(row["state"])
+    except ValueError:
+        raise InvalidFrame("rows", f"a segment has the state {row['state']}") from None
+    if state is not SegmentState.COPY_STARTED:
+        cache.update(row["segment_id"], state, row["event_at_ms"])
+        return
+    numbers, offsets = row["leader_epochs"], row["epoch_start_offsets"]
+    if not numbers or len(numbers) != len(offsets):
+        raise InvalidFrame("rows", "a segment has no leader epochs, or not one offset for each")
+    reached = [*offsets, row["end_offset"]]
+    # An epoch in which nothing was written begins where the next one does.
+    if numbers != sorted(set(numbers)) or reached != sorted(reached):
+        raise InvalidFrame("rows", f"a segment has the epochs {numbers} from {offsets}")
+    if not 0 <= row["start_offset"] <= row["end_offset"]:
+        raise InvalidFrame("rows", f"a segment ends at {row['end_offset']} before it starts")
+    cache.add(
+        Segment(
+            id=row["segment_id"],
+            start_offset=row["start_offset"],
+            end_offset=row["end_offset"],
+            epochs=tuple(zip(numbers, offsets, strict=True)),
+            log_bytes=row["log_bytes"],
+            state=state,
+            event_at_ms=row["event_at_ms"],
+        )
+    )
+
+
+def _apply_epochs(
+    archive: Archive, rows: list[dict[str, Any]], at_ms: int
+) -> tuple[Archive, frozenset[Key]]:
+    """The newest history of each partition holds; of two of one time, the one that is larger."""
+    histories: dict[Key, Epochs] = {}
+    for row in sorted(rows, key=lambda row: int(row["leader_epoch"])):
+        key = row["topic_id"], row["partition"]
+        if row["leader_epoch"] < 0 or row["start_offset"] < 0:
+            raise InvalidFrame("rows", "a leader epoch or its offset is negative")
+        histories[key] = assigned(histories.get(key, ()), row["leader_epoch"], row["start_offset"])
+    updated = dict(archive)
+    changed = set()
+    for key, epochs in histories.items():
+        known = updated.get(key, RemoteLogState())
+        if epochs != known.epochs and (at_ms, epochs) > (known.epochs_at_ms, known.epochs):
+            updated_at_ms = max(at_ms, known.updated_at_ms)
+            updated[key] = replace(
+                known, epochs=epochs, epochs_at_ms=at_ms, updated_at_ms=updated_at_ms
+            )
+            changed.add(key)
+    return (updated if changed else archive), frozenset(changed)
+
+
+def encode(archive: Archive) -> bytes:
+    """The archive as one message: a frame for each of its tables."""
+    keys = sorted(archive)
+    of_partitions: dict[str, list[Any]] = {c.name: [] for c in ArchivePartitions.columns}
+    of_segments: dict[str, list[Any]] = {c.name: [] for c in ArchiveSegments.columns}
+    for key in keys:
+        remote = archive[key]
+        tiered = remote.cache.tiered_epochs()
+        _add(of_partitions, key, updated_at_ms=remote.updated_at_ms,
+             metadata_offset=remote.metadata_offset, epochs_at_ms=remote.epochs_at_ms,
+             refused_transitions=remote.cache.refused_transitions,
+             epochs=[e for e, _ in remote.epochs], epoch_start_offsets=[o for _, o in remote.epochs],
+             tiered_epochs=[e for e, _ in tiered],
+             tiered_highest_offsets=[o for _, o in tiered])  # fmt: skip
+        for segment in sorted(remote.cache.segments.values(), key=lambda s: s.id):
+            _add(of_segments, key, segment_id=segment.id, state=int(segment.state),
+                 event_at_ms=segment.event_at_ms, start_offset=segment.start_offset,
+                 end_offset=segment.end_offset, log_bytes=segment.log_bytes,
+                 leader_epochs=[e for e, _ in segment.epochs],
+                 epoch_start_offsets=[o for _, o in segment.epochs],
+                 referred=remote.cache.referred(segment))  # fmt: skip
+    return frames.join(
+        frames.encode(
+            Frame(FrameHeader(table.kind, "", 0, 1, 0, 0), _arrow(table, columns)), TABLES
+        )
+        for table, columns in (
+            (ArchivePartitions, of_partitions),
+            (ArchiveSegments, of_segments),
+        )
+    )
+
+
+def decode(message: bytes) -> Archive:
+    """The archive of a message.
+
+    Raises:
+        InvalidFrame: as ``frames.decode``, or ``rows`` when the tables do not fit each other.
+    """
+    decoded = frames.decode(message, TABLES)
+    if decoded.invalid:
+        raise decoded.invalid[0]
+    by_kind = {frame.header.kind: frame.rows.to_pylist() for frame in decoded.frames}
+    if by_kind.keys() != TABLES.keys():
+        raise InvalidFrame("kind", f"an archive has {sorted(TABLES)}")
+    segments: dict[Key, list[tuple[Segment, list[int]]]] = defaultdict(list)
+    try:
+        for row in by_kind["archive.segments"]:
+            segments[row["topic_id"], row["partition"]].append((_segment(row), row["referred"]))
+        archive = {
+            (key := (row["topic_id"], row["partition"])): _remote(row, segments.pop(key, []))
+            for row in by_kind["archive.partitions"]
+        }
+    except ValueError as error:  # a state that is none, or lists that do not go together
+        raise InvalidFrame("rows", str(error)) from None
+    if segments:
+        raise InvalidFrame("rows", "a segment belongs to a partition that is not there")
+    return archive
+
+
+def _segment(row: dict[str, Any]) -> Segment:
+    return Segment(
+        id=row["segment_id"],
+        start_offset=row["start_offset"],
+        end_offset=row["end_offset"],
+        epochs=tuple(zip(row["leader_epochs"], row["epoch_start_offsets"], strict=True)),
+        log_bytes=row["log_bytes"],
+        state=SegmentState(row["state"]),
+        event_at_ms=row["event_at_ms"],
+    )
+
+
+def _remote(row: dict[str, Any], segments: list[tuple[Segment, list[int]]]) -> RemoteLogState:
+    tiered = zip(row["tiered_epochs"], row["tiered_highest_offsets"], strict=True)
+    return RemoteLogState(
+        cache=RemoteLogMetadataCache.restored(segments, tiered, row["refused_transitions"]),
+        epochs=tuple(zip(row["epochs"], row["epoch_start_offsets"], strict=True)),
+        updated_at_ms=row["updated_at_ms"],
+        metadata_offset=row["metadata_offset"],
+        epochs_at_ms=row["epochs_at_ms"],
+    )
+
+
+def _add(columns: dict[str, list[Any]], key: Key, **values: Any) -> None:
+    for name, value in {"topic_id": key[0], "partition": key[1], **values}.items():
+        columns[name].append(value)
+
+
+def _arrow(table: type[Table], columns: dict[str, list[Any]]) -> pa.Table:
+    arrays = []
+    for declared in table.columns:
+        values = columns[declared.name]
+        if pa.types.is_dictionary(declared.arrow):
+            arrays.append(to_arrow(declared, object_array(values)))
+        else:
+            arrays.append(pa.array(values, declared.arrow))
+    return pa.table(arrays, schema=table.schema())

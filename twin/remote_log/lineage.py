@@ -1,0 +1,92 @@
+"""Which remote segments belong to a log, and which were left behind.
+
+A log's lineage is its history of leader epochs. Uploads of a leader that was deposed uncleanly, or
+that never finished, stay in remote storage beside those of the lineage; Kafka neither reads nor
+counts nor deletes them until much later.
+
+Source: the tiered lineage document; RemoteLogManager, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from twin.remote_log.cache import RemoteLogMetadataCache, Segment
+from twin.remote_log.epochs import Epochs, end_offset_for
+from twin.table import UNKNOWN
+
+
+def within_lineage(segment: Segment, log_end: int, epochs: Epochs) -> bool:
+    """Whether all of the segment is part of the log with this history.
+
+    ``epochs`` has no empty epochs (``without_empty_epochs``) and is not empty itself. Source:
+    RemoteLogManager.isRemoteSegmentWithinLeaderEpochs.
+    """
+    lineage = dict(epochs)
+    numbers = [e[0] for e in epochs]
+    last = segment.epochs[-1][0]
+    if segment.end_offset >= log_end or not numbers[0] <= last <= numbers[-1]:
+        return False
+    inside = [e for e in segment.epochs if e[0] >= numbers[0]]
+    for place, (epoch, offset) in enumerate(inside):
+        if epoch not in lineage:
+            return False
+        at = numbers.index(epoch)
+        if place == 0 and at > 0 and offset < lineage[epoch]:
+            return False
+        following = epochs[at + 1] if at + 1 < len(epochs) else None
+        if epoch == last:
+            if following is not None and segment.end_offset > following[1] - 1:
+                return False
+        elif following != inside[place + 1]:
+            return False
+    return True
+
+
+def highest_remote_offset(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int) -> tuple[int, int]:
+    """(offset, epoch) up to which this lineage is in remote storage, UNKNOWN for nothing.
+
+    Not the largest end offset of all segments: copies of another lineage may reach further. Source:
+    RemoteLogManager.findHighestRemoteOffset.
+    """
+    for epoch, _ in reversed(epochs):
+        highest = cache.highest_offset(epoch)
+        if highest == UNKNOWN:
+            continue
+        found, end = end_offset_for(epochs, epoch, log_end)
+        return (end - 1, found) if highest >= end else (highest, epoch)
+    return UNKNOWN, UNKNOWN
+
+
+def remote_log_start(cache: RemoteLogMetadataCache, epochs: Epochs, local_log_start: int) -> int:
+    """First offset of the log by its remote segments; its local start if it has none.
+
+    Source: RemoteLogManager.findLogStartOffset.
+    """
+    for epoch, _ in epochs:
+        listed = cache.listed(epoch)
+        if listed:
+            return listed[0].start_offset
+    return local_log_start
+
+
+def next_uploads(
+    boundaries: Sequence[int], highest_remote: int, last_stable_offset: int, log_start: int = 0
+) -> list[tuple[int, int]]:
+    """(first, last) offsets of the local segments a new leader would copy next, oldest first.
+
+    Args:
+        boundaries: first offsets of its local segments, ascending; the last one is active.
+        highest_remote: ``highest_remote_offset`` of its lineage.
+        last_stable_offset: what lies beyond is not copied.
+        log_start: what lies below is deleted, and not copied any more.
+
+    Source: RemoteLogManager.RLMCopyTask, copyLogSegmentsToRemote and candidateLogSegments.
+    """
+    copied_from = max(highest_remote + 1, log_start)
+    return [
+        (first, following - 1)
+        for first, following in pairwise(boundaries)
+        if copied_from < following <= last_stable_offset
+    ]

@@ -1,0 +1,495 @@
+"""Replicas on their way into the ISR: how far they are, and whether they move at all.
+
+Every follower outside the ISR whose broker is alive is catching up: its fetcher never stops trying.
+One that was empty when the twin first saw it is a bootstrap, and the path it took shows in where its
+local log begins (KIP-1023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from twin import keys, plain
+from twin.declare import Alert, OfReplicas, api_field, gauge, risk, rule
+from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, as_configured
+from twin.rules.coverage import LocalLog, ReplicaCoverage, coverage
+from twin.rules.growth import WEIGHT, Growth, RecordSizes
+from twin.rules.leaders import Leaders, Roles, has_flag
+from twin.rules.topic_configs import TopicConfigs
+from twin.rules.warm_up import NEVER, warm_up
+from twin.signature import Before, Lazy, NowMs
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int8,
+    Int32,
+    Int64,
+    Rows,
+    SparseTable,
+    column,
+)
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    Configs,
+    Partitions,
+    PendingUploadLookups,
+    Replicas,
+)
+
+STUCK_AFTER_MS: Final = 10_000
+"""Ten tries of a fetcher that backs off for a second (replica.fetch.backoff.ms)."""
+
+LATE_AFTER_MS: Final = 60_000
+LATE_LEFT_S: Final = 3_600.0
+"""A replica that still needs an hour after a minute of copying is worth a look at its throttle."""
+
+
+class StuckReason(IntEnum):
+    """Why a replica that catches up does not move. The values are stored."""
+
+    STUCK_IDLE = 0  # everything is tiered and nobody writes: one record would free it
+    NOTHING_TIERED_YET = 1  # it waits for the first upload
+    BELOW_LOG_START = 2  # it waits for an upload beyond the log start
+    LEADER_LEARNING = 3  # the leader has not learnt what is tiered
+    LEADER_SILENT = 4  # the leader does not answer the twin either
+    BROKER_SILENT = 5  # its own broker does not answer the twin
+    UNEXPLAINED = 6  # its broker's log says more
+
+
+class CatchingUp(SparseTable, kind="catching_up"):
+    """[N] one row a replica that is catching up."""
+
+    broker: Int32 = column("broker id of the replica")
+    since_ms: Int64 = column("when it was first seen outside the ISR")
+    path: Int8 = column("where it started, null while that is unknown", enum=BootstrapPath)
+    start_offset: Int64 = column("the first offset that it copied")
+    end_offset: Int64 = column("its log end")
+    sampled_at_ms: Int64 = column("when that was sampled")
+    moved_at_ms: Int64 = column("when its log end last moved")
+    records_per_s: Float64 = column("rate at which it copies, a moving average")
+    stuck: Int8 = column("why it does not move, null while it does", enum=StuckReason)
+
+
+class CatchUpEstimates(
+    SparseTable, kind="catch_up_estimates", on_demand="a function of catching_up and growth"
+):
+    """[N] how far each replica that catches up is, in the order of catching_up."""
+
+    slot: Int32 = column("replica slot")
+    progress: Float64 = column("share of what it has to copy that it has; NaN if unknown")
+    seconds_left: Float64 = column("until it has caught up; inf if it falls behind, NaN if unknown")
+
+
+class LeadEstimates(
+    SparseTable, kind="lead_estimates", on_demand="a function of catching_up and thresholds"
+):
+    """[N] when each replica that catches up can lead, in the order of catching_up."""
+
+    seconds_to_lead: Float64 = column(
+        "until it is in sync and holds enough local log; inf for never, NaN if unknown"
+    )
+
+
+@rule
+def catching_up(
+    partitions: Partitions,
+    assignment: Assignment,
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    brokers: Brokers,
+    configs: Configs,
+    on: Lazy[BootstrapOn],
+    off: Lazy[BootstrapOff],
+    lookups: PendingUploadLookups,
+    before: Before[CatchingUp],
+    now_ms: NowMs,
+) -> CatchingUp:
+    """The followers outside the ISR on live brokers, of partitions that have a leader."""
+    outside = (partitions.leader != NO_BROKER)[:, None] & roles.is_assigned & ~roles.is_leader
+    row, slot = np.nonzero(outside & ~roles.in_isr & ~roles.is_offline)
+    if not len(row):
+        return CatchingUp.empty()
+    broker = assignment.broker[row, slot]
+    place = keys.find(keys.pack(before.row, before.broker), keys.pack(row, broker))
+    was_here = place != UNKNOWN
+
+    def previous(values: Array, missing: Any) -> Array:
+        """[N] a column as the previous cycle left it, ``missing`` for replicas that are new."""
+        if not len(values):
+            return np.full(len(row), missing, values.dtype)
+        return np.where(was_here, values[place], np.array(missing, values.dtype))
+
+    end, at_ms = replicas.log_end_offset[row, slot], replicas.sampled_at_ms[row, slot]
+    prev_end = previous(before.end_offset, UNKNOWN)
+    prev_at_ms = previous(before.sampled_at_ms, UNKNOWN)
+    path, start = _origin(
+        _Samples(row, slot, broker, end, replicas, leaders),
+        lookups,
+        previous(before.path, UNKNOWN),
+        previous(before.start_offset, UNKNOWN),
+        was_here,
+    )
+    moved = (end != prev_end) & (end != UNKNOWN) & (prev_end != UNKNOWN)
+    moved_at_ms = np.where(moved, now_ms, previous(before.moved_at_ms, now_ms))
+    rows = CatchingUp(
+        row=row.astype(np.int32),
+        broker=broker,
+        since_ms=previous(before.since_ms, now_ms),
+        path=path,
+        start_offset=start,
+        end_offset=end,
+        sampled_at_ms=at_ms,
+        moved_at_ms=moved_at_ms,
+        records_per_s=_rate(
+            end - prev_end,
+            at_ms - prev_at_ms,
+            (prev_end != UNKNOWN) & (at_ms > prev_at_ms),
+            previous(before.records_per_s, UNKNOWN),
+        ),
+        stuck=np.full(len(row), UNKNOWN, np.int8),
+    )
+    leads = as_configured(configs, on, off)
+    return replace(rows, stuck=_stuck(rows, leads.path, partitions, leaders, brokers, now_ms))
+
+
+@rule
+def catch_up_estimates(
+    rows: CatchingUp, assignment: Assignment, leaders: Leaders, growth: Growth
+) -> CatchUpEstimates:
+    """By the offset that the leader has reached, and by the rates of both."""
+    goal = leaders.log_end_offset[rows.row]
+    has_goal = (goal != UNKNOWN) & (rows.end_offset != UNKNOWN)
+    known = has_goal & (rows.start_offset != UNKNOWN)
+    whole = np.maximum(goal - rows.start_offset, 1)
+    progress = np.clip((rows.end_offset - rows.start_offset) / whole, 0, 1)
+    missing = np.maximum(goal - rows.end_offset, 0)
+    # What is written meanwhile has to be copied as well.
+    gain = rows.records_per_s - np.maximum(growth.appended_records_per_s[rows.row], 0)
+    seconds = np.where(gain > 0, missing / np.where(gain > 0, gain, 1), np.inf)
+    left = np.where(missing == 0, 0.0, seconds)
+    return CatchUpEstimates(
+        row=rows.row,
+        slot=(assignment.broker[rows.row] == rows.broker[:, None]).argmax(axis=1).astype(np.int32),
+        progress=np.where(known, progress, np.nan),
+        seconds_left=np.where(has_goal & (rows.records_per_s != UNKNOWN), left, np.nan),
+    )
+
+
+@rule
+def lead_estimates(
+    rows: CatchingUp,
+    estimates: CatchUpEstimates,
+    local: LocalLog,
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    growth: Growth,
+    sizes: RecordSizes,
+    configs: TopicConfigs,
+) -> LeadEstimates:
+    """What it still has to copy counts as held: it holds that much once it has caught up.
+
+    After that its local log grows as its partition does.
+    """
+    if not len(rows):
+        return LeadEstimates.empty()
+    place = rows.row, estimates.slot
+    end, held = replicas.log_end_offset.copy(), local.held_bytes.copy()
+    end[place] = np.maximum(end[place], leaders.log_end_offset[rows.row])
+    missing_bytes = (end[place] - rows.end_offset) * sizes.bytes_per_record[rows.row]
+    missing_bytes = np.where(end[place] == rows.end_offset, 0.0, missing_bytes)
+    known = (held[place] != UNKNOWN) & ~np.isnan(missing_bytes)
+    held[place] = np.where(known, held[place] + missing_bytes, UNKNOWN)
+    is_empty = (end != UNKNOWN) & (replicas.local_log_start_offset == end)
+    started = replicas.local_start_timestamp_ms
+    span = np.where(is_empty, 0, np.where(started == UNKNOWN, UNKNOWN, local.local_log_span_ms))
+    then = LocalLog(span, np.where(is_empty, 0, held), is_empty)
+    warm = warm_up(coverage(then, configs), roles, then, configs, growth, sizes).warm_in_s[place]
+    left = np.where(warm == NEVER, NEVER, np.maximum(estimates.seconds_left, warm))
+    return LeadEstimates(rows.row, left)
+
+
+class _Samples:
+    """Where replicas are, and what they and their leaders report."""
+
+    def __init__(
+        self, row: Rows, slot: Rows, broker: Int32, end: Int64, replicas: Replicas,
+        leaders: Leaders,
+    ) -> None:  # fmt: skip
+        self.row, self.broker, self.end = row, broker, end
+        self.local = replicas.local_log_start_offset[row, slot]
+        self.leader_local = leaders.local_log_start_offset[row]
+        self.is_added = has_flag(replicas.replica_flags[row, slot], ReplicaFlags.ADDING)
+
+
+def _origin(
+    of: _Samples, lookups: PendingUploadLookups, path: Int8, start: Int64, was_here: Bool
+) -> tuple[Int8, Int64]:
+    """[N] the path and the first offset of each, kept once they are known.
+
+    One that was here before and had nothing, or that a reassignment adds, began empty; any other
+    is only catching up, from where it was first seen.
+    """
+    begins = (start == UNKNOWN) & (of.end > 0)
+    was_empty = begins & (was_here | of.is_added)
+    known = (of.local != UNKNOWN) & (of.leader_local != UNKNOWN)
+    answer = keys.look_up(
+        keys.pack(lookups.row, lookups.broker),
+        lookups.pending_upload_offset,
+        keys.pack(of.row, of.broker),
+    )
+    took = np.select(
+        [
+            (answer > 0) & (answer == of.local),  # its log begins where its leader told it to
+            ~known,
+            of.local == 0,
+            of.local > of.leader_local,
+        ],
+        [
+            BootstrapPath.FROM_PENDING_UPLOAD,
+            UNKNOWN,
+            BootstrapPath.FROM_ZERO,
+            BootstrapPath.FROM_PENDING_UPLOAD,
+        ],
+        BootstrapPath.FROM_LOCAL_START,
+    )
+    return (
+        np.where(was_empty, took, path).astype(np.int8),
+        np.where(was_empty, of.local, np.where(begins, of.end, start)),
+    )
+
+
+def _rate(records: Int64, elapsed_ms: Int64, measured: Bool, average: Float64) -> Float64:
+    """[N] records a second as a moving average, UNKNOWN before two samples."""
+    rate = np.maximum(records, 0) / (np.where(measured, elapsed_ms, 1) / 1000)
+    moved = np.where(average == UNKNOWN, rate, average + WEIGHT * (rate - average))
+    return np.where(measured, moved, average)
+
+
+def _stuck(
+    rows: CatchingUp, paths: Int8, partitions: Partitions, leaders: Leaders, brokers: Brokers,
+    now_ms: int,
+) -> Int8:  # fmt: skip
+    """[N] a StuckReason for those that have something to copy and do not move, else UNKNOWN.
+
+    Where the leader's answers explain it, two looks are enough; otherwise it takes a while.
+    """
+    goal = leaders.log_end_offset[rows.row]
+    behind = (rows.end_offset == UNKNOWN) | (goal == UNKNOWN) | (rows.end_offset < goal)
+    path, empty = paths[rows.row], rows.end_offset == 0
+    explained = np.select(
+        [
+            empty & (path == BootstrapPath.STUCK_IDLE),
+            empty & (path == BootstrapPath.NOTHING_TIERED_YET),
+            empty & (path == BootstrapPath.BELOW_LOG_START),
+        ],
+        [StuckReason.STUCK_IDLE, StuckReason.NOTHING_TIERED_YET, StuckReason.BELOW_LOG_START],
+        UNKNOWN,
+    )
+    answers = brokers.broker[brokers.answered]
+    otherwise = np.select(
+        [
+            ~np.isin(rows.broker, answers),
+            ~np.isin(partitions.leader[rows.row], answers),
+            empty & (path == BootstrapPath.LEADER_LEARNING),
+        ],
+        [StuckReason.BROKER_SILENT, StuckReason.LEADER_SILENT, StuckReason.LEADER_LEARNING],
+        StuckReason.UNEXPLAINED,
+    )
+    still_ms = now_ms - rows.moved_at_ms
+    return np.select(
+        [~behind, (explained != UNKNOWN) & (still_ms > 0), still_ms >= STUCK_AFTER_MS],
+        [UNKNOWN, explained, otherwise],
+        UNKNOWN,
+    ).astype(np.int8)
+
+
+# ---------------------------------------------------------------- risks
+
+
+@risk(
+    "bootstrap_stuck",
+    rank=60,
+    severity="page",
+    sentence="a replica that catches up does not move",
+    source="KIP-1023; measured on Kafka 4.3.1",
+    alert=Alert(
+        summary="wait for a replica that does not move",
+        description="A replica of {n} partitions of {cluster} that should catch up is stuck; "
+        "kafka_twin_replicas_stuck names the reasons. An idle tiered partition is freed by one "
+        "record.",
+        # The twin has waited for its own proof already.
+        wait="0s",
+        keep_firing_for="3m",
+    ),
+)
+def is_stuck(rows: CatchingUp, partitions: Partitions) -> Bool:
+    """A replica of the partition is stuck."""
+    return _rows_mask(rows.row[rows.stuck != UNKNOWN], partitions)
+
+
+@risk(
+    "bootstrap_late",
+    rank=140,
+    severity="warn",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="a replica takes longer to catch up than it should",
+    source="KIP-1023",
+    alert=Alert(
+        summary="wait long for a replica that catches up",
+        description="A replica of {n} partitions of {cluster} needs more than an hour to catch up, "
+        "or falls behind.",
+        wait="5m",
+        keep_firing_for="5m",
+    ),
+)
+def is_late(
+    rows: CatchingUp, estimates: CatchUpEstimates, partitions: Partitions, now_ms: NowMs
+) -> Bool:
+    """A replica moves, and will not be there for LATE_LEFT_S, if ever."""
+    slow = (now_ms - rows.since_ms >= LATE_AFTER_MS) & (estimates.seconds_left > LATE_LEFT_S)
+    return _rows_mask(rows.row[slow & (rows.stuck == UNKNOWN)], partitions)
+
+
+def _rows_mask(rows: Int32, partitions: Partitions) -> Bool:
+    mask = np.zeros(len(partitions.leader), bool)
+    mask[rows] = True
+    return mask
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "replicas_catching_up", "Replicas on their way into the ISR, by where they started.",
+    labels=("path",),
+)  # fmt: skip
+def replicas_catching_up(rows: CatchingUp) -> Mapping[tuple[str], int]:
+    """Those that were not empty when they were first seen have an unknown path."""
+    took = (
+        BootstrapPath.FROM_ZERO,
+        BootstrapPath.FROM_LOCAL_START,
+        BootstrapPath.FROM_PENDING_UPLOAD,
+    )
+    counts = {(path.name.lower(),): int((rows.path == path).sum()) for path in took}
+    return {("unknown",): int((rows.path == UNKNOWN).sum()), **counts}
+
+
+@gauge(
+    "replicas_stuck",
+    "Replicas that should catch up and do not move, by reason.",
+    labels=("reason",),
+)
+def replicas_stuck(rows: CatchingUp) -> Mapping[tuple[str], int]:
+    """All reasons, also those that hold nowhere."""
+    return {(reason.name.lower(),): int((rows.stuck == reason).sum()) for reason in StuckReason}
+
+
+@gauge(
+    "catch_up_progress_ratio",
+    "Share of what a replica that catches up has to copy that it has.",
+    level="replica",
+)
+def catch_up_progress_ratio(estimates: CatchUpEstimates) -> OfReplicas:
+    """NaN where it is unknown."""
+    return OfReplicas(estimates.row, estimates.slot, estimates.progress)
+
+
+@gauge(
+    "catch_up_seconds_left",
+    "Seconds until the replica has caught up; +Inf if it falls behind.",
+    level="replica",
+)
+def catch_up_seconds_left(estimates: CatchUpEstimates) -> OfReplicas:
+    """NaN before it has a rate."""
+    return OfReplicas(estimates.row, estimates.slot, estimates.seconds_left)
+
+
+@gauge(
+    "catch_up_seconds_to_lead",
+    "Seconds until the replica is in sync and holds enough local log to lead; +Inf for never.",
+    level="replica",
+)
+def catch_up_seconds_to_lead(estimates: CatchUpEstimates, lead: LeadEstimates) -> OfReplicas:
+    """NaN where it is unknown."""
+    return OfReplicas(estimates.row, estimates.slot, lead.seconds_to_lead)
+
+
+@gauge(
+    "catch_up_records_per_second",
+    "Records a second that a replica that catches up copies, a moving average.",
+    level="replica",
+)
+def catch_up_records_per_second(rows: CatchingUp, estimates: CatchUpEstimates) -> OfReplicas:
+    """Unknown before two samples."""
+    rate = np.where(rows.records_per_s < 0, np.nan, rows.records_per_s)
+    return OfReplicas(rows.row, estimates.slot, rate)
+
+
+@gauge(
+    "catch_up_stuck", "1 for a replica that should catch up and does not move.", level="replica"
+)
+def catch_up_stuck(rows: CatchingUp, estimates: CatchUpEstimates) -> OfReplicas:
+    """No series for those that move."""
+    stuck = rows.stuck != UNKNOWN
+    return OfReplicas(rows.row[stuck], estimates.slot[stuck], np.ones(int(stuck.sum()), np.int64))
+
+
+@api_field(
+    "catching_up",
+    "replicas on their way into the ISR: `broker`, `since_ms`, `path` and `start_offset` where it "
+    "started, `progress` (share), `records_per_s`, `seconds_left` until it has caught up, "
+    "`seconds_to_lead` until it holds enough local log as well, `stuck` (a reason, null while it "
+    "moves), `pending_upload_lookup` with the tap: its last question for the earliest pending "
+    "upload offset (`at_ms`, `leader`, `pending_upload_offset`, `error_code`, `request_count`)",
+)
+def catching_up_field(
+    rows: CatchingUp,
+    estimates: CatchUpEstimates,
+    lead: LeadEstimates,
+    lookups: PendingUploadLookups,
+    partitions: Partitions,
+) -> list[list[dict[str, Any]]]:
+    """A list for each partition."""
+    listed: list[list[dict[str, Any]]] = [[] for _ in range(len(partitions.leader))]
+    place = keys.find(keys.pack(lookups.row, lookups.broker), keys.pack(rows.row, rows.broker))
+    for i, row in enumerate(rows.row.tolist()):
+        listed[row].append(
+            {
+                "broker": int(rows.broker[i]),
+                "since_ms": int(rows.since_ms[i]),
+                "path": plain.name(BootstrapPath, rows.path[i]),
+                "start_offset": plain.known(rows.start_offset[i]),
+                "progress": plain.finite(estimates.progress[i]),
+                "records_per_s": plain.finite(rows.records_per_s[i]),
+                "seconds_left": plain.finite(estimates.seconds_left[i]),
+                "seconds_to_lead": plain.finite(lead.seconds_to_lead[i]),
+                "stuck": plain.name(StuckReason, rows.stuck[i]),
+                "pending_upload_lookup": _lookup(lookups, int(place[i])),
+            }
+        )
+    return listed
+
+
+def _lookup(lookups: PendingUploadLookups, at: int) -> dict[str, Any] | None:
+    if at == UNKNOWN:
+        return None
+    return {
+        "at_ms": int(lookups.at_ms[at]),
+        "leader": int(lookups.leader[at]),
+        "pending_upload_offset": plain.known(lookups.pending_upload_offset[at]),
+        "error_code": int(lookups.error_code[at]),
+        "request_count": int(lookups.request_count[at]),
+    }

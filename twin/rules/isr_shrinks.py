@@ -1,0 +1,670 @@
+"""Why replicas leave the ISR.
+
+Kafka's leader removes a replica that it has not seen caught up for replica.lag.time.max.ms; when
+the leader itself stood still, that is every follower (KIP-501). From outside, the cause shows in
+who left together, who answers, who is behind, and, where the fetches of followers are known, in a
+fetch that asked for all there was and waited for its leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from enum import IntEnum, IntFlag
+from typing import Any, Final
+
+import numpy as np
+
+from twin import keys, plain
+from twin.declare import (
+    Alert,
+    ByBroker,
+    Occurrence,
+    OfRows,
+    api_field,
+    event,
+    gauge,
+    risk,
+    rule,
+)
+from twin.rules.alignment import assigned_brokers, in_present_slots
+from twin.rules.leaders import IsrMembers, LeaderEnds, Leaders, Roles
+from twin.signature import Before, Cycle, Earlier, Latest
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int32,
+    Int64,
+    PartitionTable,
+    Rows,
+    SparseTable,
+    column,
+)
+from twin.tables.state import (
+    Assignment,
+    BrokerMetrics,
+    Brokers,
+    Configs,
+    FollowerStates,
+    IsrRemovals,
+    Partitions,
+    Replicas,
+)
+
+WINDOW_MS: Final = 600_000
+"""How long a shrink is remembered: two rounds of leader balancing."""
+
+SUSPECTED_MS: Final = 300_000
+"""How long after a shrink its leader is called slow."""
+
+THRASH_SHRINKS: Final = 3
+"""A rolling restart takes a replica out once, and perhaps once more when it is repeated."""
+
+SLOW_ANSWER_MS: Final = 1_000
+"""Small requests are answered in a few milliseconds; followers wait half a second at the most."""
+
+BROKER_CLOCK_SKEW_MS: Final = 2_000
+"""How far the clocks of brokers and collector may differ where observations of both are joined."""
+
+RESUMED_MS: Final = 1_000
+"""A leader that goes on answers waiting fetches and shrinks ISRs within this time, in any order."""
+
+FENCED_WITHIN_MS: Final = 30_000
+"""A dead broker is fenced within its session, 9 s by default; later it is another story."""
+
+SLOW_FETCH_SHARE: Final = 0.5
+"""Share of the lag limit that a fetch must have waited to have cost its follower the ISR.
+
+A healthy follower sends its next fetch when it has the answer to the last, and being caught up is
+counted from the last but one: in two fetches it misses the limit only if one waited for half of it.
+"""
+
+
+class Verdict(IntEnum):
+    """Why a replica left the ISR. The values are stored."""
+
+    UNEXPLAINED = 0
+    SLOW_LEADER = 1  # its leader worked too slowly on the fetches of healthy followers
+    FROZEN_LEADER = 2  # its leader stood still, and found every follower late when it went on
+    SLOW_FOLLOWER = 3  # it is alive, alone, and behind
+    DEAD_FOLLOWER = 4  # its broker is gone
+
+
+class Evidence(IntFlag):
+    """Observations that a verdict rests on."""
+
+    FOLLOWER_OFFLINE = 1
+    FOLLOWER_SILENT = 2
+    FOLLOWER_BEHIND = 4
+    LEADER_SILENT = 8
+    LEADER_ANSWERS_SLOWLY = 16
+    SEVERAL_FOLLOWERS_LEFT = 32
+    FETCH_WAS_PENDING = 64  # it had asked for all there was, and waited for the leader
+    WAS_LEADER = 128
+
+
+SENTENCE: Final = {
+    Verdict.UNEXPLAINED: "nothing that the twin observes explains it",
+    Verdict.SLOW_LEADER: "its leader was too slow for healthy followers",
+    Verdict.FROZEN_LEADER: "its leader stood still and found every follower late",
+    Verdict.SLOW_FOLLOWER: "it did not keep up, the others did",
+    Verdict.DEAD_FOLLOWER: "its broker is gone",
+}
+
+_LEADERS_FAULT: Final = (Verdict.SLOW_LEADER, Verdict.FROZEN_LEADER)
+
+
+class IsrShrinks(SparseTable, kind="isr_shrinks", version=3):
+    """[N] one row a replica that left an ISR in the last ten minutes, and why."""
+
+    leader: Int32 = column("broker id of the leader when it left")
+    broker: Int32 = column("broker id of the replica that left")
+    at_ms: Int64 = column("when that was observed")
+    last_in_isr_at_ms: Int64 = column("when it was last observed in the ISR")
+    rejoined_at_ms: Int64 = column("when it was observed in the ISR again")
+    logged_at_ms: Int64 = column("when it left, if a broker's log says so")
+    verdict: Int8 = column("why it left", enum=Verdict)
+    evidence: Int32 = column("observations that support the verdict", fill=0, flags=Evidence)
+    fetch_was_pending: Int8 = column(
+        "a fetch that asked for all records of the leader was pending when it was removed",
+        tri_state=True,
+    )
+
+
+@rule
+def isr_shrinks(
+    partitions: Partitions,
+    assignment: Assignment,
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    brokers: Brokers,
+    metrics: BrokerMetrics,
+    configs: Configs,
+    followers: FollowerStates,
+    removals: IsrRemovals,
+    was_member: Before[IsrMembers],
+    previous: Before[LeaderEnds],
+    latest: Latest[IsrShrinks],
+    cycle: Cycle,
+) -> IsrShrinks:
+    """The shrinks of the window: earlier ones, those of this cycle, and those that logs report.
+
+    This cycle's are made anew each time, so the order of its frames does not matter; so are those
+    that only a log reports.
+    """
+    it = _Inputs(partitions, assignment, replicas, roles, leaders, brokers, metrics, removals,
+                 previous, cycle)  # fmt: skip
+    now_ms = cycle.observed_at_ms
+    polled = latest.pick(latest.at_ms != latest.logged_at_ms)
+    recent = (polled.at_ms < now_ms) & (now_ms - polled.at_ms <= WINDOW_MS)
+    row, slot = np.nonzero(was_member.in_isr & ~roles.in_isr & roles.is_assigned)
+    table = _with_rejoins(it, polled.pick(recent)).with_rows(_of_this_cycle(it, row, slot, latest))
+    if len(removals):
+        table = _with_removals(it, table, latest)
+    lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
+    return _with_pending_fetches(table, followers, lag_max_ms)
+
+
+class _Inputs:
+    """The tables of this cycle that shrinks are judged by."""
+
+    def __init__(
+        self, partitions: Partitions, assignment: Assignment, replicas: Replicas, roles: Roles,
+        leaders: Leaders, brokers: Brokers, metrics: BrokerMetrics, removals: IsrRemovals,
+        previous: LeaderEnds, cycle: Cycle,
+    ) -> None:  # fmt: skip
+        self.partitions, self.assignment, self.replicas = partitions, assignment, replicas
+        self.roles, self.leaders, self.brokers, self.metrics = roles, leaders, brokers, metrics
+        self.removals, self.previous, self.cycle = removals, previous, cycle
+
+    def in_isr(self, row: Int32, broker: Int32) -> Bool:
+        """[N] the broker is in the ISR of that partition."""
+        member = self.roles.in_isr[row] & (self.assignment.broker[row] == broker[:, None])
+        found: Bool = member.any(axis=1)
+        return found
+
+    def is_offline(self, row: Int32, broker: Int32) -> Bool:
+        """[N] the controller has the broker's replica of that partition offline."""
+        offline = self.roles.is_offline[row] & (self.assignment.broker[row] == broker[:, None])
+        found: Bool = offline.any(axis=1)
+        return found
+
+
+def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
+    """Replicas that the previous cycle had in the ISR and this one has not."""
+    if not len(row):
+        return IsrShrinks.empty()
+    led = it.partitions.leader
+    leader = np.where(led == NO_BROKER, it.previous.leader, led)[row].astype(np.int32)
+    broker = it.assignment.broker[row, slot]
+    evidence = _evidence(it, row, slot, leader)
+    count, now_ms = len(row), it.cycle.observed_at_ms
+    # An earlier step of this cycle may know it by a fetch that is forgotten since.
+    known = latest.pick(latest.at_ms == now_ms)
+    pending = keys.look_up(
+        keys.pack(known.row, known.broker), known.fetch_was_pending, keys.pack(row, broker)
+    )
+    return IsrShrinks(
+        row=row.astype(np.int32),
+        leader=leader,
+        broker=broker,
+        at_ms=np.full(count, now_ms),
+        last_in_isr_at_ms=np.full(count, it.cycle.prev_observed_at_ms),
+        rejoined_at_ms=np.full(count, UNKNOWN, np.int64),
+        logged_at_ms=np.full(count, UNKNOWN, np.int64),
+        verdict=_verdict(evidence),
+        evidence=evidence,
+        fetch_was_pending=pending,
+    )
+
+
+def _evidence(it: _Inputs, row: Rows, slot: Rows, leader: Int32) -> Int32:
+    """[N] what the polls say of each replica that left."""
+    broker, brokers, now_ms = it.assignment.broker[row, slot], it.brokers, it.cycle.observed_at_ms
+    silent = brokers.broker[~brokers.answered]
+    works_slowly = [
+        it.metrics.of_brokers(brokers.broker, name, now_ms) >= SLOW_ANSWER_MS  # NaN is not
+        for name in ("fetch_follower_local_p99_ms", "fetch_follower_queue_p99_ms")
+    ]
+    answers_slowly = brokers.answered & (brokers.answered_in_ms >= SLOW_ANSWER_MS)
+    slow = brokers.broker[np.any([answers_slowly, *works_slowly], axis=0)]
+    end = it.replicas.log_end_offset[row, slot]
+    goal = it.leaders.log_end_offset[row]
+    offline = it.roles.is_offline[row, slot]
+    follower_silent = np.isin(broker, silent)
+    holds = {
+        Evidence.FOLLOWER_OFFLINE: offline,
+        Evidence.FOLLOWER_SILENT: follower_silent,
+        Evidence.FOLLOWER_BEHIND: (end != UNKNOWN) & (goal != UNKNOWN) & (end < goal),
+        Evidence.LEADER_SILENT: _was_silent(brokers, leader, np.full(len(row), now_ms)),
+        Evidence.LEADER_ANSWERS_SLOWLY: np.isin(leader, slow),
+        Evidence.SEVERAL_FOLLOWERS_LEFT: _several(leader, broker, ~offline & ~follower_silent),
+        Evidence.WAS_LEADER: it.previous.leader[row] == broker,
+    }
+    bits = np.zeros(len(row), np.int32)
+    for one, where in holds.items():
+        bits |= np.where(where, np.int32(one), np.int32(0))
+    return bits
+
+
+def _was_silent(brokers: Brokers, broker: Int32, at_ms: Int64) -> Bool:
+    """[N] it answered no request of the twin until about that time.
+
+    A leader that goes on acts at once, and answers the next cycle; or still this one.
+    """
+    if not len(brokers.broker):
+        return np.zeros(len(broker), bool)
+    row = np.minimum(np.searchsorted(brokers.broker, broker), len(brokers.broker) - 1)
+    since, until = brokers.silent_since_ms[row], brokers.silent_until_ms[row]
+    spans = (since < at_ms) & (at_ms <= until + BROKER_CLOCK_SKEW_MS)
+    found: Bool = (brokers.broker[row] == broker) & np.where(
+        brokers.answered[row], (until != UNKNOWN) & spans, since < at_ms
+    )
+    return found
+
+
+def _several(leader: Int32, broker: Int32, alive: Bool) -> Bool:
+    """[N] two or more live followers of one leader left; dead ones have reasons of their own."""
+    pair = np.unique(np.stack([leader, broker])[:, alive], axis=1)
+    leaders, followers = np.unique(pair[0], return_counts=True)
+    return alive & np.isin(leader, leaders[followers > 1])
+
+
+def _verdict(evidence: Int32) -> Int8:
+    """[N] the first that fits: a dead follower explains more than a slow leader does."""
+
+    def has(*which: Evidence) -> Bool:
+        any_of: Bool = (evidence & np.int32(sum(which))) != 0
+        return any_of
+
+    return np.select(
+        [
+            has(Evidence.FOLLOWER_OFFLINE),
+            has(Evidence.WAS_LEADER),  # it handed over, or was taken from
+            # The controller still hears of it, or it would be offline.
+            has(Evidence.FOLLOWER_SILENT) & ~has(Evidence.LEADER_SILENT),
+            has(Evidence.LEADER_SILENT),
+            has(Evidence.FETCH_WAS_PENDING, Evidence.LEADER_ANSWERS_SLOWLY,
+                Evidence.SEVERAL_FOLLOWERS_LEFT),
+            has(Evidence.FOLLOWER_BEHIND),
+        ],
+        [
+            Verdict.DEAD_FOLLOWER,
+            Verdict.UNEXPLAINED,
+            Verdict.SLOW_FOLLOWER,
+            Verdict.FROZEN_LEADER,
+            Verdict.SLOW_LEADER,
+            Verdict.SLOW_FOLLOWER,
+        ],
+        Verdict.UNEXPLAINED,
+    ).astype(np.int8)  # fmt: skip
+
+
+def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
+    """Earlier shrinks, with the time at which a replica was first observed in the ISR again.
+
+    A crashed follower may leave by lag before it is fenced: that it is dead shows later.
+    """
+    if not len(earlier):
+        return earlier
+    now_ms = it.cycle.observed_at_ms
+    fenced = it.is_offline(earlier.row, earlier.broker)
+    fenced &= (earlier.rejoined_at_ms == UNKNOWN) & (now_ms - earlier.at_ms <= FENCED_WITHIN_MS)
+    offline = np.where(fenced, np.int32(Evidence.FOLLOWER_OFFLINE), np.int32(0))
+    evidence = np.bitwise_or(earlier.evidence, offline).astype(np.int32)
+    rejoined = (earlier.rejoined_at_ms != UNKNOWN) & (earlier.rejoined_at_ms < now_ms)
+    now = np.where(it.in_isr(earlier.row, earlier.broker), now_ms, UNKNOWN)
+    at_ms = np.where(rejoined, earlier.rejoined_at_ms, now)
+    return replace(earlier, rejoined_at_ms=at_ms, evidence=evidence, verdict=_verdict(evidence))
+
+
+def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
+    """The polled shrinks with what logs say of them, and those that no poll saw.
+
+    An ISR that shrinks and expands between two polls is seen in a log alone.
+    """
+    logged = it.removals
+    removal, shrink = keys.pairs(
+        keys.pack(logged.row, logged.broker), keys.pack(polled.row, polled.broker)
+    )
+    at_ms = logged.at_ms[removal]
+    same = (at_ms >= polled.last_in_isr_at_ms[shrink] - BROKER_CLOCK_SKEW_MS) & (
+        at_ms <= polled.at_ms[shrink] + BROKER_CLOCK_SKEW_MS
+    )
+    removal, shrink = removal[same], shrink[same]
+    logged_at_ms, evidence = polled.logged_at_ms.copy(), polled.evidence.copy()
+    logged_at_ms[shrink] = logged.at_ms[removal]
+    behind = np.int32(Evidence.FOLLOWER_BEHIND)
+    evidence[shrink] |= np.where(logged.was_behind[removal] == 1, behind, 0)
+    polled = replace(
+        polled, logged_at_ms=logged_at_ms, evidence=evidence, verdict=_verdict(evidence)
+    )
+    unseen = logged.pick(~np.isin(np.arange(len(logged)), removal))
+    return polled.with_rows(_logged_only(it, unseen, latest))
+
+
+def _logged_only(it: _Inputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShrinks:
+    """Shrinks that only a log reports, with what earlier steps found out about them."""
+    known = latest.pick(latest.at_ms == latest.logged_at_ms)
+    here, there = keys.pairs(
+        keys.pack(logged.row, logged.broker), keys.pack(known.row, known.broker)
+    )
+    same = logged.at_ms[here] == known.at_ms[there]
+    here, there = here[same], there[same]
+    behind = np.int32(Evidence.FOLLOWER_BEHIND)
+    silent = _was_silent(it.brokers, logged.leader, logged.at_ms)
+    evidence = np.where(logged.was_behind == 1, behind, 0).astype(np.int32)
+    evidence |= np.where(silent, np.int32(Evidence.LEADER_SILENT), np.int32(0))
+    evidence[here] |= known.evidence[there]
+    pending = np.full(len(logged), UNKNOWN, np.int8)
+    pending[here] = known.fetch_was_pending[there]
+    listed_since = it.partitions.described_at_ms[logged.row] > logged.at_ms
+    is_back = it.in_isr(logged.row, logged.broker) & listed_since
+    back = np.where(is_back, it.cycle.observed_at_ms, UNKNOWN)
+    earlier = known.rejoined_at_ms[there]
+    back[here] = np.where(earlier != UNKNOWN, earlier, back[here])
+    return IsrShrinks(
+        row=logged.row,
+        leader=logged.leader,
+        broker=logged.broker,
+        at_ms=logged.at_ms,
+        last_in_isr_at_ms=logged.at_ms,
+        rejoined_at_ms=np.where(logged.rejoined_at_ms != UNKNOWN, logged.rejoined_at_ms, back),
+        logged_at_ms=logged.at_ms,
+        verdict=_verdict(evidence),
+        evidence=evidence,
+        fetch_was_pending=pending,
+    )
+
+
+def _with_pending_fetches(
+    shrinks: IsrShrinks, followers: FollowerStates, lag_max_ms: int
+) -> IsrShrinks:
+    """The shrinks in the light of the followers' fetches, which may become known later.
+
+    A fetch was pending if it waited when the replica was removed and had asked for the leader's log
+    end of the fetch before. The moment of the shrink is known only to a cycle, so the fetch must
+    also have waited long enough to be the reason (SLOW_FETCH_SHARE). None was pending where the
+    fetches from before the shrink on are known and none of them was such. With an unknown lag limit
+    nothing is said.
+    """
+    if not len(shrinks) or not len(followers) or lag_max_ms == UNKNOWN:
+        return shrinks
+    place = keys.find(
+        keys.pack(followers.row, followers.broker), keys.pack(shrinks.row, shrinks.broker)
+    )
+    tracked = (place != UNKNOWN) & (followers.leader[place] == shrinks.leader)
+    logged = shrinks.logged_at_ms != UNKNOWN
+    from_ms = np.where(logged, shrinks.logged_at_ms - RESUMED_MS, shrinks.last_in_isr_at_ms)
+    until_ms = np.where(logged, shrinks.logged_at_ms, shrinks.at_ms)
+    arrived_ms = followers.slow_arrived_at_ms[place]
+    completed_ms = followers.slow_completed_at_ms[place]
+    long = completed_ms - arrived_ms >= SLOW_FETCH_SHARE * lag_max_ms
+    spans = (arrived_ms <= until_ms) & (completed_ms > from_ms)
+    was_pending = spans & (long | (logged & (completed_ms >= until_ms)))
+    asked_enough = followers.slow_asked_for_leader_end[place]
+    waited = tracked & was_pending & (asked_enough == 1)
+    fetched_since = (arrived_ms < until_ms) & (followers.last_fetch_at_ms[place] >= until_ms)
+    none_such = ~was_pending | (asked_enough == 0)
+    found = np.where(waited, 1, np.where(tracked & fetched_since & none_such, 0, UNKNOWN))
+    pending = np.maximum(shrinks.fetch_was_pending, found).astype(np.int8)
+    evidence = shrinks.evidence | np.where(
+        pending == 1, np.int32(Evidence.FETCH_WAS_PENDING), np.int32(0)
+    )
+    return replace(
+        shrinks, fetch_was_pending=pending, evidence=evidence, verdict=_verdict(evidence)
+    )
+
+
+# ---------------------------------------------------------------- risks
+
+
+@risk(
+    "slow_leader",
+    rank=90,
+    severity="warn",
+    close_after_ms=60_000,
+    sentence="followers left the ISR because the leader was slow",
+    source="KIP-501",
+    alert=Alert(
+        summary="have a leader that was too slow for its followers",
+        description="Followers of {n} partitions of {cluster} left the ISR because the leader "
+        "worked slowly or stood still (KIP-501).",
+        # The twin remembers a shrink for five minutes; it is over before anybody looks.
+        wait="0s",
+        keep_firing_for="5m",
+    ),
+)
+def has_slow_leader(shrinks: IsrShrinks, partitions: Partitions, cycle: Cycle) -> Bool:
+    """Followers left the ISR recently, and the verdict is its leader's fault."""
+    fault = np.isin(shrinks.verdict, _LEADERS_FAULT)
+    recent = cycle.observed_at_ms - shrinks.at_ms <= SUSPECTED_MS
+    return _mask(shrinks.row[fault & recent], partitions)
+
+
+@risk(
+    "isr_thrash",
+    rank=100,
+    severity="warn",
+    close_after_ms=60_000,
+    sentence="replicas leave the ISR and rejoin it, again and again",
+    source="KIP-501",
+    alert=Alert(
+        summary="have an ISR that shrinks and expands again and again",
+        description="Replicas of {n} partitions of {cluster} left the ISR three times or more in "
+        "ten minutes.",
+        wait="0s",
+        keep_firing_for="5m",
+    ),
+)
+def is_thrashing(shrinks: IsrShrinks, partitions: Partitions) -> Bool:
+    """The ISR shrank THRASH_SHRINKS times or more in the window, and some replica rejoined it.
+
+    Replicas that left in one cycle are one shrink.
+    """
+    row, _ = np.unique(np.stack([shrinks.row, shrinks.at_ms]), axis=1)
+    left = np.bincount(row, minlength=len(partitions.leader))
+    rejoined = _mask(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN], partitions)
+    thrashing: Bool = (left >= THRASH_SHRINKS) & rejoined
+    return thrashing
+
+
+def _mask(rows: Int32, partitions: Partitions) -> Bool:
+    mask = np.zeros(len(partitions.leader), bool)
+    mask[rows] = True
+    return mask
+
+
+# ---------------------------------------------------------------- events
+
+
+@event("isr_shrank", "isr_expanded")
+def isr_changed(
+    was_assignment: Earlier[Assignment],
+    was_roles: Earlier[Roles],
+    was_described: Earlier[Partitions],
+    assignment: Assignment,
+    roles: Roles,
+    described: Partitions,
+    shrinks: IsrShrinks,
+    cycle: Cycle,
+) -> Iterator[Occurrence]:
+    """Replicas that left or joined an ISR between two polls."""
+    both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
+    was = assigned_brokers(was_assignment, was_roles)
+    now = assigned_brokers(assignment, roles)
+    held = in_present_slots(was, now, was_roles.in_isr, fill=False)
+    here = now != NO_BROKER
+    changed = both & (here & (held != roles.in_isr)).any(axis=1)
+    for row in np.flatnonzero(changed).tolist():
+        isr = tuple(now[row][roles.in_isr[row] & here[row]].tolist())
+        before = tuple(now[row][held[row] & here[row]].tolist())
+        left, joined = sorted(set(before) - set(isr)), sorted(set(isr) - set(before))
+        if left:
+            text = f"{{p}}: {_replicas(left)} left the ISR, {list(isr)} stay"
+            text += _reasons(shrinks, row, cycle.observed_at_ms)
+            yield Occurrence(text, row, "isr_shrank", before=before, after=isr)
+        if joined:
+            text = f"{{p}}: {_replicas(joined)} joined the ISR {list(isr)}"
+            yield Occurrence(text, row, "isr_expanded", before=before, after=isr)
+
+
+@event("isr_shrink_explained")
+def isr_shrink_explained(was: Earlier[IsrShrinks], now: IsrShrinks) -> Iterator[Occurrence]:
+    """Shrinks that a log reports, once more is known of them than a poll could observe.
+
+    An ISR that shrinks and expands between two polls is reported here alone.
+    """
+    known = set(_explained(was))
+    for facts in _explained(now):
+        if facts in known:
+            continue
+        row, leader, broker, at_ms, verdict, pending = facts
+        text = f"{{p}}: replica {broker} left the ISR of {leader}: {SENTENCE[Verdict(verdict)]}"
+        detail = f"{Verdict(verdict).name.lower()}/{pending}/{at_ms}"
+        yield Occurrence(text + _KIP501_NOTE[pending], row, broker=broker, detail=detail)
+
+
+_KIP501_NOTE: Final = {
+    1: "; KIP-501 would have kept it",
+    0: "; KIP-501 would not have kept it",
+    UNKNOWN: "",
+}
+
+
+def _explained(shrinks: IsrShrinks) -> list[tuple[int, ...]]:
+    known = (shrinks.verdict != Verdict.UNEXPLAINED) | (shrinks.fetch_was_pending != UNKNOWN)
+    of = shrinks.pick((shrinks.logged_at_ms != UNKNOWN) & known)
+    columns = (of.row, of.leader, of.broker, of.logged_at_ms, of.verdict, of.fetch_was_pending)
+    return list(zip(*(values.tolist() for values in columns), strict=True))
+
+
+def _reasons(shrinks: IsrShrinks, row: int, now_ms: int) -> str:
+    """What the twin makes of the shrinks that this cycle brought in that row."""
+    first, last = np.searchsorted(shrinks.row, (row, row + 1))
+    here = np.arange(first, last)[shrinks.at_ms[first:last] == now_ms]
+    verdicts = {Verdict(v) for v in shrinks.verdict[here].tolist()} - {Verdict.UNEXPLAINED}
+    reasons = [SENTENCE[verdict] for verdict in sorted(verdicts)]
+    if (shrinks.fetch_was_pending[here] == 1).any():
+        reasons.append("KIP-501 would have kept it")
+    return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def _replicas(brokers: list[int]) -> str:
+    return ("replica " if len(brokers) == 1 else "replicas ") + ", ".join(map(str, brokers))
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "isr_shrinks_recent",
+    "Replicas that left an ISR in the last 10 minutes, by verdict.",
+    labels=("verdict",),
+)
+def isr_shrinks_recent(shrinks: IsrShrinks) -> Mapping[tuple[str], int]:
+    """All verdicts, also those that hold nowhere."""
+    return {(v.name.lower(),): int((shrinks.verdict == v).sum()) for v in Verdict}
+
+
+@gauge("isr_flaps", "Replicas that left an ISR in the last 10 minutes and rejoined it.")
+def isr_flaps(shrinks: IsrShrinks) -> int:
+    """Each shrink counts."""
+    return int((shrinks.rejoined_at_ms != UNKNOWN).sum())
+
+
+@gauge(
+    "isr_shrinks_recent",
+    "Replicas that left the partition's ISR in the last 10 minutes.",
+    level="partition",
+)
+def partition_isr_shrinks_recent(shrinks: IsrShrinks) -> OfRows:
+    """No series where there are none."""
+    row, count = np.unique(shrinks.row, return_counts=True)
+    return OfRows(row, count)
+
+
+@gauge(
+    "isr_shrinks_recent",
+    "Replicas that left the ISR of partitions that the broker leads, in the last 10 minutes.",
+    level="broker",
+)
+def broker_isr_shrinks_recent(shrinks: IsrShrinks) -> ByBroker:
+    """By the leader at that time."""
+    return ByBroker(shrinks.leader[shrinks.leader != NO_BROKER])
+
+
+@api_field(
+    "isr_shrinks",
+    "replicas that left the ISR in the last ten minutes: `broker`, `leader`, `at_ms` when that was "
+    "observed, `logged_at_ms` by a broker's log, `rejoined_at_ms`, `verdict` and its `meaning`, "
+    "`evidence` that supports it, `fetch_was_pending`: a fetch that asked for all records was "
+    "pending when it was removed",
+)
+def isr_shrinks_field(shrinks: IsrShrinks, partitions: Partitions) -> list[list[dict[str, Any]]]:
+    """A list for each partition."""
+    listed: list[list[dict[str, Any]]] = [[] for _ in range(len(partitions.leader))]
+    for i, row in enumerate(shrinks.row.tolist()):
+        verdict = Verdict(int(shrinks.verdict[i]))
+        listed[row].append(
+            {
+                "broker": int(shrinks.broker[i]),
+                "leader": plain.known(shrinks.leader[i]),
+                "at_ms": int(shrinks.at_ms[i]),
+                "logged_at_ms": plain.known(shrinks.logged_at_ms[i]),
+                "rejoined_at_ms": plain.known(shrinks.rejoined_at_ms[i]),
+                "verdict": verdict.name.lower(),
+                "meaning": SENTENCE[verdict],
+                "evidence": [
+                    str(e.name).lower() for e in Evidence if int(shrinks.evidence[i]) & e
+                ],
+                "fetch_was_pending": plain.yes_or_no(shrinks.fetch_was_pending[i]),
+            }
+        )
+    return listed
+
+
+@api_field(
+    "isr_thrash",
+    "where replicas leave the ISR and rejoin it: how often (`flaps`), the mean time between shrinks "
+    "(`period_seconds`), and the broker that most shrinks are attributed to (`attributed_broker`); "
+    "null where none rejoined",
+)
+def isr_thrash_field(
+    shrinks: IsrShrinks, partitions: Partitions
+) -> list[dict[str, Any] | None]:
+    """Of the last ten minutes."""
+    found: list[dict[str, Any] | None] = [None] * len(partitions.leader)
+    for row in np.unique(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN]).tolist():
+        mine = shrinks.pick(shrinks.row == row)
+        found[row] = {
+            "flaps": int((mine.rejoined_at_ms != UNKNOWN).sum()),
+            "period_seconds": plain.finite(period_ms(mine) / 1000),
+            "attributed_broker": attributed_broker(mine),
+        }
+    return found
+
+
+def period_ms(shrinks: IsrShrinks) -> float:
+    """Mean time between the shrinks of one partition, NaN with fewer than two.
+
+    Replicas that left in one cycle are one shrink.
+    """
+    at_ms = np.unique(shrinks.at_ms)
+    if len(at_ms) < 2:
+        return float("nan")
+    return float(at_ms[-1] - at_ms[0]) / (len(at_ms) - 1)
+
+
+def attributed_broker(shrinks: IsrShrinks) -> int:
+    """The broker that most of those shrinks are attributed to: a leader at fault, else who left."""
+    if not len(shrinks):
+        return NO_BROKER
+    at_fault = np.isin(shrinks.verdict, _LEADERS_FAULT)
+    who = np.where(at_fault, shrinks.leader, shrinks.broker)
+    brokers, count = np.unique(who, return_counts=True)
+    return int(brokers[count.argmax()])

@@ -1,0 +1,280 @@
+"""Who leads each partition if its leader is lost now, and how safe that leader is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.declare import Alert, ByBroker, Known, gauge, risk, rule
+from twin.rules.coverage import Coverage, ReplicaCoverage
+from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
+from twin.rules.leaders import Roles, has_flag
+from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int32,
+    PartitionTable,
+    ReplicaTable,
+    column,
+)
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
+
+
+class LossOutcome(IntEnum):
+    """What losing its leader does to a partition, best first. Stored: values never change."""
+
+    CLEAN_WARM = 0  # an in-sync replica with enough local log leads
+    CLEAN_COLD = 1  # an in-sync replica leads, and reads older records from remote storage
+    ELR = 2  # an eligible leader replica leads
+    LAST_KNOWN = 3  # the last known leader leads: committed records may be lost
+    UNCLEAN = 4  # any live replica leads: committed records may be lost
+    NONE = 5  # nobody leads
+
+
+class NextLeaders(PartitionTable, kind="next_leader", api="next_leader"):
+    """[P] who leads each partition if its leader is lost, by Kafka's rule."""
+
+    leader: Int32 = column("broker id of the next leader, -1 for nobody", fill=NO_BROKER)
+    outcome: Int8 = column("how safe that leader is", enum=LossOutcome)
+
+
+class Candidates(
+    ReplicaTable, kind="candidates", on_demand="flags of brokers and replicas, put together"
+):
+    """[P, R] replicas that the controller would accept as leader, if they are in sync."""
+
+    is_acceptable: Bool = column("registered, not fenced, log directory online", fill=False)
+    is_last_known: Bool = column("the last known leader, kept when ISR and ELR are empty",
+                                 fill=False)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Electorate:
+    """The tables that an election reads."""
+
+    partitions: Partitions
+    assignment: Assignment
+    roles: Roles
+    candidates: Candidates
+    least: MinIsr
+    coverage: ReplicaCoverage
+    topic_configs: TopicConfigs
+    elr_enabled: bool
+
+
+@rule
+def candidates(
+    assignment: Assignment, roles: Roles, replicas: Replicas, brokers: Brokers
+) -> Candidates:
+    """Source: ReplicationControlManager.LeaderAcceptor, Kafka 4.3."""
+    able = roles.is_assigned & ~roles.is_offline
+    if len(brokers.broker):
+        able &= np.isin(assignment.broker, brokers.broker[brokers.fenced != 1])
+    last = has_flag(replicas.replica_flags, ReplicaFlags.LAST_KNOWN_ELR) & roles.is_assigned
+    sole = last.sum(axis=1) == 1
+    return Candidates(able, last & sole[:, None])
+
+
+@rule
+def next_leaders(
+    partitions: Partitions,
+    assignment: Assignment,
+    roles: Roles,
+    candidates: Candidates,
+    least: MinIsr,
+    coverage: ReplicaCoverage,
+    topic_configs: TopicConfigs,
+    configs: Configs,
+) -> NextLeaders:
+    """What the controller would do now if each partition's leader were fenced.
+
+    A partition without a leader is judged as it is. Source: ReplicationControlManager
+    .generateLeaderAndIsrUpdates and PartitionChangeBuilder.build, Kafka 4.3.
+    """
+    electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
+                            topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
+    leader, outcome = elected_without(electorate, roles.is_leader)
+    return NextLeaders(leader, outcome)
+
+
+def elected_without(electorate: Electorate, lost: Slots) -> tuple[Int32, Int8]:
+    """[P] leader and LossOutcome if the brokers of those replicas [P, R] were fenced at once.
+
+    A leader that is not lost stays. A partition that loses nobody is judged as it is.
+    """
+    return hold_election(
+        state_without(electorate, lost),
+        electorate.topic_configs.unclean_leader_election == 1,
+        electorate.coverage.coverage == Coverage.COLD,
+    )
+
+
+def state_without(electorate: Electorate, lost: Slots) -> ElectionState:
+    """The election once those replicas are fenced: out of the ISR, perhaps in the ELR."""
+    roles, partitions = electorate.roles, electorate.partitions
+    in_isr = roles.in_isr & roles.is_assigned
+    left = in_isr & ~lost
+    elr = np.zeros_like(in_isr)
+    if electorate.elr_enabled:
+        # maybePopulateTargetElr: below min ISR, a replica that leaves the ISR stays eligible.
+        short = left.sum(axis=1) < electorate.least.min_isr
+        elr = short[:, None] & (in_isr | (roles.in_elr & roles.is_assigned)) & ~left
+    led_by_lost = (roles.is_leader & lost).any(axis=1)
+    leader = np.where(led_by_lost, NO_BROKER, partitions.leader).astype(np.int32)
+    return ElectionState(
+        broker=_assigned_brokers(electorate),
+        acceptable=electorate.candidates.is_acceptable & ~lost,
+        in_isr=left,
+        in_elr=elr,
+        leader=leader,
+        last_known_leader=_last_known_leaders(electorate),
+    )
+
+
+def state_as_it_is(electorate: Electorate) -> ElectionState:
+    """The election with nobody lost: what leader balancing looks at."""
+    roles = electorate.roles
+    return ElectionState(
+        broker=_assigned_brokers(electorate),
+        acceptable=electorate.candidates.is_acceptable,
+        in_isr=roles.in_isr & roles.is_assigned,
+        in_elr=roles.in_elr & roles.is_assigned,
+        leader=electorate.partitions.leader,
+        last_known_leader=_last_known_leaders(electorate),
+    )
+
+
+def hold_election(
+    state: ElectionState, unclean: Bool, cold: Slots, preference: NDArray[np.int16] | None = None
+) -> tuple[Int32, Int8]:
+    """[P] the elected broker and its LossOutcome; ``unclean`` rows may lose records to stay online."""
+    leader, outcome = elect(state, Kind.ONLINE, preference)
+    row = np.flatnonzero(unclean & (outcome == Outcome.NONE))
+    if len(row):
+        leader[row], outcome[row] = elect(
+            state.rows(row), Kind.UNCLEAN, None if preference is None else preference[row]
+        )
+    is_cold = (outcome == Outcome.CLEAN) & cold.any(axis=1)
+    if is_cold.any():
+        is_cold &= ((state.broker == leader[:, None]) & cold).any(axis=1)
+    return leader, np.where(is_cold, np.int8(LossOutcome.CLEAN_COLD), _LOSS_OUTCOME[outcome])
+
+
+def by_outcome(partitions: Partitions, outcome: Int8) -> Mapping[str, ByBroker]:
+    """The partitions that each broker leads, by the outcome of losing it."""
+    led = partitions.leader != NO_BROKER
+    return {
+        each.name.lower(): ByBroker(partitions.leader[led & (outcome == each)])
+        for each in LossOutcome
+    }
+
+
+_LOSS_OUTCOME: Final = np.zeros(len(Outcome), np.int8)
+_LOSS_OUTCOME[Outcome.CLEAN] = LossOutcome.CLEAN_WARM
+_LOSS_OUTCOME[Outcome.ELR] = LossOutcome.ELR
+_LOSS_OUTCOME[Outcome.LAST_KNOWN] = LossOutcome.LAST_KNOWN
+_LOSS_OUTCOME[Outcome.UNCLEAN] = LossOutcome.UNCLEAN
+_LOSS_OUTCOME[Outcome.NONE] = LossOutcome.NONE
+
+
+def _assigned_brokers(electorate: Electorate) -> Int32:
+    return np.where(electorate.roles.is_assigned, electorate.assignment.broker, NO_BROKER)
+
+
+def _last_known_leaders(electorate: Electorate) -> Int32:
+    last = electorate.candidates.is_last_known
+    if not last.any():
+        return np.full(len(last), NO_BROKER, np.int32)
+    broker = pick_slot(electorate.assignment.broker, last.argmax(axis=1))
+    return np.where(last.any(axis=1), broker, NO_BROKER)
+
+
+# ---------------------------------------------------------------- risks
+
+
+@risk(
+    "no_clean_successor",
+    rank=30,
+    severity="warn",
+    close_after_ms=10_000,
+    sentence="losing the leader takes the partition offline or loses records",
+    source="PartitionChangeBuilder.electLeader, Kafka 4.3; KIP-966",
+    alert=Alert(
+        summary="have no clean successor",
+        description="If its leader were lost, each of {n} partitions of {cluster} would be offline "
+        "or lose records.",
+        # A restart takes a replica out of many ISRs for a minute or two.
+        wait="5m",
+        keep_firing_for="5m",
+    ),
+)
+def has_no_clean_successor(partitions: Partitions, following: NextLeaders) -> Bool:
+    """Neither the ISR nor the ELR has another live member."""
+    unsafe: Bool = following.outcome >= LossOutcome.LAST_KNOWN
+    return unsafe & (partitions.leader != NO_BROKER)
+
+
+@risk(
+    "next_leader_cold",
+    rank=80,
+    severity="warn",
+    close_after_ms=10_000,
+    sentence="the next leader holds too little local log",
+    source="KIP-1303",
+    alert=Alert(
+        summary="would get a cold leader",
+        description="If its leader were lost, each of {n} partitions of {cluster} would be led by "
+        "a replica with less local log than the threshold of KIP-1303.",
+        # A replica that has just joined grows out of it by itself.
+        wait="5m",
+        keep_firing_for="5m",
+    ),
+)
+def gets_cold_leader(partitions: Partitions, following: NextLeaders) -> Bool:
+    """Kafka would elect a cold replica."""
+    cold: Bool = following.outcome == LossOutcome.CLEAN_COLD
+    return cold & (partitions.leader != NO_BROKER)
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "next_leader",
+    "Broker id of the partition's leader once the present one is lost, -1 for nobody.",
+    level="partition",
+    labels=("rule",),
+)
+def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple[str], Known]:
+    """By Kafka's rule."""
+    described = partitions.described_at_ms != UNKNOWN
+    return {("kafka",): Known(following.leader, described)}
+
+
+@gauge(
+    "loss_partitions",
+    "Partitions that the broker leads, by the outcome of losing it and by election rule.",
+    level="broker",
+    labels=("rule", "outcome"),
+)
+def loss_partitions(
+    partitions: Partitions, following: NextLeaders
+) -> Mapping[tuple[str, str], ByBroker]:
+    """By Kafka's rule."""
+    found = by_outcome(partitions, following.outcome)
+    return {("kafka", outcome): brokers for outcome, brokers in found.items()}
+
+
+def outcome_names(values: Array) -> list[str]:
+    """The names of LossOutcomes."""
+    return [LossOutcome(int(value)).name.lower() for value in values]

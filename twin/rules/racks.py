@@ -1,0 +1,49 @@
+"""Which rack a broker is in, and from which rack partitions are led."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.declare import Alert, risk
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int64
+from twin.tables.state import Assignment, Brokers, Partitions
+
+
+def rack_names(brokers: Brokers) -> list[str]:
+    """The racks that brokers are in, sorted."""
+    return sorted({str(rack) for rack in brokers.rack if rack})
+
+
+def racks_of(brokers: Brokers, broker: Array) -> Int64:
+    """The place in ``rack_names`` of each broker, any shape; UNKNOWN without a rack."""
+    ids = brokers.broker
+    if not len(ids):
+        return np.full(broker.shape, UNKNOWN, np.int64)
+    place = {name: i for i, name in enumerate(rack_names(brokers))}
+    of_broker = np.array([place.get(str(rack), UNKNOWN) for rack in brokers.rack], np.int64)
+    row = np.minimum(np.searchsorted(ids, broker), len(ids) - 1)
+    return np.where(ids[row] == broker, of_broker[row], UNKNOWN)
+
+
+@risk(
+    "rack_skew",
+    rank=160,
+    severity="info",
+    # Two rounds of leader balancing, each 300 s: one may just have been missed.
+    open_after_ms=600_000,
+    sentence="the partition is led from another rack than that of its preferred replica",
+    source="KIP-1303",
+    alert=Alert(
+        summary="are led from another rack than preferred",
+        description="{n} partitions of {cluster} are led from another rack than that of their "
+        "preferred replica; kafka_twin_rack_seconds_to_balance says for how long.",
+        wait="10m",
+        keep_firing_for="10m",
+    ),
+)
+def is_out_of_rack(partitions: Partitions, assignment: Assignment, brokers: Brokers) -> Bool:
+    """Both racks are known and differ."""
+    leader = racks_of(brokers, partitions.leader)
+    preferred = racks_of(brokers, assignment.broker[:, 0])
+    apart: Bool = (leader != preferred) & (leader != UNKNOWN) & (preferred != UNKNOWN)
+    return apart & (partitions.leader != NO_BROKER)

@@ -1,0 +1,108 @@
+"""The settings that hold for each partition: the topic's own, or the cluster-wide ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.declare import gauge, rule
+from twin.table import UNKNOWN, Array, Int8, Int32, Int64, PartitionTable, column
+from twin.tables.enums import NOT_SET
+from twin.tables.state import Assignment, Configs, PartitionIndex, Partitions, Topics
+
+
+class TopicConfigs(PartitionTable, kind="topic_configs", on_demand="looked up in the table configs"):
+    """[P] the settings that hold for each partition; unknown where nobody could read them."""
+
+    min_insync_replicas: Int64 = column("min.insync.replicas")
+    unclean_leader_election: Int8 = column("unclean.leader.election.enable", tri_state=True)
+    remote_storage: Int8 = column("remote.storage.enable", tri_state=True)
+    compacted: Int8 = column("cleanup.policy contains compact", tri_state=True)
+    local_retention_ms: Int64 = column("effective local.retention.ms")
+    local_retention_bytes: Int64 = column("effective local.retention.bytes")
+    eligible_local_log_ms: Int64 = column("threshold of KIP-1303 in time, -1 off", fill=NOT_SET)
+    eligible_local_log_bytes: Int64 = column("threshold of KIP-1303 in bytes, -1 off", fill=NOT_SET)
+
+
+class MinIsr(PartitionTable, kind="min_isr", api=""):
+    """[P] the number of in-sync replicas below which acks=all is refused."""
+
+    min_isr: Int32 = column(
+        "min.insync.replicas that holds: Kafka caps it at the number of replicas of the topic's "
+        "first partition"
+    )
+
+
+@rule
+def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> TopicConfigs:
+    """A topic's value; the cluster-wide one where the topic does not override it."""
+    names = configs.topic
+    row = np.minimum(np.searchsorted(names, topics.topic), max(len(names) - 1, 0))
+    listed = names[row] == topics.topic if len(names) else np.zeros(len(topics.topic), bool)
+    values = []
+    for c in TopicConfigs.columns:
+        default = configs.cluster_wide(c.name)
+        value = np.full(len(topics.topic), default, c.dtype)
+        if listed.any():
+            own = getattr(configs, c.name)[row[listed]]
+            not_set = NOT_SET if c.fill == NOT_SET else UNKNOWN
+            value[listed] = np.where(own == not_set, default, own)
+        values.append(value[index.topic_index])
+    return TopicConfigs(*values)
+
+
+@rule
+def min_isr(index: PartitionIndex, partitions: Partitions, configs: TopicConfigs) -> MinIsr:
+    """Never above the replication of the topic's first partition; unknown counts as Kafka's 1.
+
+    Source: ReplicationControlManager.getTopicEffectiveMinIsr.
+    """
+    configured = np.maximum(configs.min_insync_replicas, 1)
+    first = np.searchsorted(index.topic_index, index.topic_index)
+    capped = np.minimum(configured, np.maximum(partitions.assigned[first], 1))
+    return MinIsr(capped.astype(np.int32))
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge("partitions", "Partitions of the topic.", level="topic")
+def topic_partitions(index: PartitionIndex) -> Array:
+    """Each counts once."""
+    return np.ones(len(index.partition), np.int64)
+
+
+@gauge("partitions", "Partitions that the twin knows.")
+def partitions(index: PartitionIndex) -> int:
+    """Also those that no listing described yet."""
+    return len(index.partition)
+
+
+@gauge("replicas", "Assigned replicas that the twin knows.")
+def replicas(partitions: Partitions, assignment: Assignment) -> int:
+    """Without unlisted ones."""
+    return int((np.arange(assignment.broker.shape[1]) < partitions.assigned[:, None]).sum())
+
+
+@gauge(
+    "eligible_local_log_seconds",
+    "Configured threshold of KIP-1303 in time for the topic; no series where it is off.",
+    level="topic",
+    combine="max",
+    scale=1 / 1000,
+)
+def eligible_local_log_seconds(configs: TopicConfigs) -> Array:
+    """A threshold is the topic's: that of each of its partitions."""
+    threshold = configs.eligible_local_log_ms
+    return np.where(threshold > 0, threshold, UNKNOWN)
+
+
+@gauge(
+    "eligible_local_log_bytes",
+    "Configured threshold of KIP-1303 in bytes for the topic; no series where it is off.",
+    level="topic",
+    combine="max",
+)
+def eligible_local_log_bytes(configs: TopicConfigs) -> Array:
+    """A threshold is the topic's: that of each of its partitions."""
+    threshold = configs.eligible_local_log_bytes
+    return np.where(threshold > 0, threshold, UNKNOWN)
