@@ -13,6 +13,7 @@ from kafka.errors import KafkaError
 
 from streaming.runtime import clients
 from streaming.runtime.config import Config
+from streaming.runtime.errors import UserError
 
 BOOTSTRAP_MS: Final = 10_000
 """How long a first connection may take before the error is told."""
@@ -27,7 +28,7 @@ _LOOK_EVERY_S: Final = 5.0
 """How soon a silent reader finds that its topics are gone, or may not be seen any more."""
 
 
-class BusError(RuntimeError):
+class BusError(UserError, RuntimeError):
     """The bus cannot be used: one line that says which address or topic, and why."""
 
     def __init__(

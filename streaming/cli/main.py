@@ -6,11 +6,10 @@ there at once.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -18,13 +17,9 @@ from streaming.cli.whatif import whatif
 from streaming.grafana.commands import grafana
 from streaming.lab.commands import cluster
 from streaming.runtime.config import Config, ConfigError, load
+from streaming.runtime.errors import UserError
+from streaming.runtime.stop import on_stop_signal
 from streaming.tap.commands import tap
-
-USER_ERRORS: Final = ("ConfigError", "BusError", "JarError", "QueryFailed", "ClusterError",
-                      "CollectorError", "ExporterError", "UnsupportedSetting", "CheckFailed",
-                      "ClientError", "DemoFailed", "WhatIfError", "TapError",
-                      "SwitchError", "GrafanaError")  # fmt: skip
-"""Exceptions whose message is meant for the person at the terminal."""
 
 
 class _Group(click.Group):
@@ -33,10 +28,8 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except Exception as error:
-            if type(error).__name__ in USER_ERRORS:
-                raise click.ClickException(str(error)) from None
-            raise
+        except UserError as error:
+            raise click.ClickException(str(error)) from None
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -103,9 +96,8 @@ def run(ctx: click.Context) -> None:
 
     _config(ctx)  # a wrong configuration is said once, not by three programs for ever
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    supervise(children([] if ctx.obj is None else ["--config", str(ctx.obj)]), stop)
+    with on_stop_signal(stop):
+        supervise(children([] if ctx.obj is None else ["--config", str(ctx.obj)]), stop)
 
 
 @main.command()

@@ -22,6 +22,7 @@ from prettytable import PrettyTable
 
 from streaming.bus import snapshots
 from streaming.runtime.config import Config, load
+from streaming.runtime.errors import UserError
 from twin import scenario
 from twin.fleet import Fleet
 from twin.rules.election import LossOutcome
@@ -40,7 +41,7 @@ _UNITS_BYTES: Final = {
 }
 
 
-class WhatIfError(Exception):
+class WhatIfError(UserError):
     """Nothing can be said; the message is for the person who asked."""
 
 

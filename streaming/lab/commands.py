@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +18,9 @@ from streaming.lab.cluster import ClusterError, LocalCluster
 from streaming.lab.cluster_config import MAX_NODES, Layout, load
 from streaming.lab.traffic import STEADY, Traffic
 from streaming.runtime import clients, jars
-from streaming.runtime.health import alive
+from streaming.runtime.errors import UserError
+from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.stop import on_stop_signal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,9 +36,7 @@ def _one_line(command: Callable[P, R]) -> Callable[P, R]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (ClusterError, jars.JarError) as error:
-            raise click.ClickException(str(error)) from None
-        except OSError as error:
+        except (UserError, OSError) as error:
             raise click.ClickException(str(error)) from None
 
     return guarded
@@ -249,15 +248,14 @@ def traffic(bootstrap: str, health_folder: str) -> None:
     For a cluster to try things on: topics are created, and a partition is reassigned.
     """
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    writer = Traffic(bootstrap)
-    try:
-        writer.prepare()
-    except KafkaError as error:
-        raise ClusterError(f"topics or traffic: {clients.one_line(error)}") from None
-    click.echo("writing to " + ", ".join(STEADY))
-    writer.start()
-    while not stop.wait(1) and writer.writing():
-        alive(health_folder, "traffic")
-    writer.stop()
+    with on_stop_signal(stop):
+        writer = Traffic(bootstrap)
+        try:
+            writer.prepare()
+        except KafkaError as error:
+            raise ClusterError(f"topics or traffic: {clients.one_line(error)}") from None
+        click.echo("writing to " + ", ".join(STEADY))
+        writer.start()
+        while not stop.wait(1) and writer.writing():
+            touch_liveness_file(health_folder, "traffic")
+        writer.stop()

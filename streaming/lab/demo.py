@@ -29,6 +29,7 @@ from streaming.lab.scenarios import LAG_MS, SCRIPTS, ScriptFailed, Stage
 from streaming.lab.screen import draw
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
 from streaming.runtime import clients, jars
+from streaming.runtime.errors import UserError
 from streaming.runtime.supervise import Child, children, supervise
 
 FIRST_SNAPSHOT_WITHIN_S: Final = 180
@@ -71,7 +72,7 @@ port = {port}
 """
 
 
-class DemoFailed(RuntimeError):  # noqa: N818 - said to a person
+class DemoFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
     """The demo could not be shown: one line with the reason and where to look."""
 
 

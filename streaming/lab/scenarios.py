@@ -24,6 +24,7 @@ from kafka.errors import KafkaError
 
 from streaming.lab.cluster import NodeStatus
 from streaming.lab.traffic import THIN_TOPIC
+from streaming.runtime.errors import UserError
 
 SOON_S: Final = 60.0
 FENCED_S: Final = 45.0
@@ -47,7 +48,7 @@ _TIERED: Final = {
 }
 
 
-class ScriptFailed(RuntimeError):  # noqa: N818 - said to a person
+class ScriptFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
     """What was predicted, or what an alert should do, did not come true: one line."""
 
 

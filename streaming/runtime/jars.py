@@ -24,6 +24,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from streaming.runtime.errors import UserError
+
 CONFS: Final = ("spark", "kafka", "jmx")
 QUICK_START: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Java's options where a start matters more than the peak, and processors are few."""
@@ -38,7 +40,7 @@ _PATTERN: Final = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 _STAMPS: Final = ".verified.json"
 
 
-class JarError(Exception):
+class JarError(UserError):
     """Jars or Java are not there; the message says what to do, in one line."""
 
 
