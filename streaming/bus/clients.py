@@ -129,12 +129,12 @@ class Sender:
         try:
             future = self._producer.send(topic, key=message_key, value=value)
         except (KafkaError, ValueError) as error:
-            self._settled(size, topic, error)
+            self._on_delivery(size, topic, error)
             raise BusError(f"bus topic {topic}: {clients.one_line(error)}") from None
-        future.add_callback(lambda _: self._settled(size, topic, None))
-        future.add_errback(lambda error: self._settled(size, topic, error))
+        future.add_callback(lambda _: self._on_delivery(size, topic, None))
+        future.add_errback(lambda error: self._on_delivery(size, topic, error))
 
-    def _settled(self, size: int, topic: str, error: BaseException | None) -> None:
+    def _on_delivery(self, size: int, topic: str, error: BaseException | None) -> None:
         with self._lock:
             self._pending_bytes -= size
             if error is not None:

@@ -28,7 +28,7 @@ from streaming.lab.cluster_config import (
     write_files,
 )
 from streaming.lab.node_logs import Marks
-from streaming.lab.processes import State, free_base_port
+from streaming.lab.processes import Processes, State, free_base_port
 from streaming.runtime import jars
 from streaming.runtime.deadline import Deadline
 
@@ -92,6 +92,7 @@ class LocalCluster:
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
             tuple(java_opts), metrics,
         )  # fmt: skip
+        self._processes = Processes()
 
     @classmethod
     def open(cls, home: Path) -> LocalCluster:
@@ -105,6 +106,7 @@ class LocalCluster:
             raise ClusterError(f"{home} has no cluster; kafka-twin cluster start makes one")
         cluster = cls.__new__(cls)
         cluster.layout = found
+        cluster._processes = Processes()
         return cluster
 
     @property
@@ -224,7 +226,7 @@ class LocalCluster:
         folder = self.layout.folder(node)
         main = [_MAIN, str(folder / "server.properties")]
         command = self._java(node, main, [*self._agent(node), *self.layout.options(node)])
-        pid = processes.spawn(command, folder, folder / "stdout.log")
+        pid = self._processes.spawn(command, folder, folder / "stdout.log")
         (folder / "pid").write_text(f"{pid}\n")
 
     def _agent(self, node: int) -> list[str]:
@@ -384,7 +386,7 @@ class LocalCluster:
         state: State = "stopped"
         with suppress(FileNotFoundError, ValueError):
             pid = int((folder / "pid").read_text())
-            state = processes.state(pid, (str(folder / "server.properties"), _MAIN))
+            state = self._processes.state(pid, (str(folder / "server.properties"), _MAIN))
         if state == "stopped":
             pid = None
         return NodeStatus(node, pid, self.layout.port(node), self.layout.rack(node), state)
