@@ -18,11 +18,11 @@ from operator import add
 from typing import Any, Final, TextIO
 
 import click
-from prettytable import PrettyTable
 
 from streaming.bus import snapshots
 from streaming.runtime.config import Config, load
 from streaming.runtime.errors import UserError
+from streaming.runtime.terminal import table, width_of
 from twin import scenario
 from twin.fleet import Fleet
 from twin.rules.election import LossOutcome
@@ -322,10 +322,7 @@ def tell(answer: Answer, as_json: bool, out: TextIO) -> None:
         out.write(line + "\n")
     if not answer.rows:
         return
-    table = PrettyTable(list(answer.header))
-    table.align = "l"
-    table.add_rows([list(row) for row in answer.rows[:MOST_ROWS]])
-    out.write(f"{table.get_string()}\n")
+    out.write(table(answer.header, answer.rows[:MOST_ROWS], borders=True, width=width_of(out)))
     if len(answer.rows) > MOST_ROWS:
         out.write(f"{len(answer.rows) - MOST_ROWS} more; --json has all of them\n")
 

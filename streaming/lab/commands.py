@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from streaming.runtime import clients, jars
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.stop import on_stop_signal
+from streaming.runtime.terminal import table, width_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -183,10 +185,12 @@ def status(home: Path, as_json: bool) -> None:
         click.echo(json.dumps(told))
         return
     click.echo(f"bootstrap {local.bootstrap}")
-    click.echo("node  state    port   rack  pid")
-    for node in nodes:
-        pid = "" if node.pid is None else node.pid
-        click.echo(f"{node.id:>4}  {node.state:<7}  {node.port}  {node.rack}  {pid}".rstrip())
+    rows = [
+        (node.id, node.state, node.port, node.rack, "" if node.pid is None else node.pid)
+        for node in nodes
+    ]
+    header = ("node", "state", "port", "rack", "pid")
+    click.echo(table(header, rows, right={0}, width=width_of(sys.stdout)), nl=False)
 
 
 @cluster.command()
