@@ -32,7 +32,7 @@ _DEFAULTS: Final = Layout(DEFAULT_HOME)
 
 
 def _one_line(command: Callable[P, R]) -> Callable[P, R]:
-    """Show what a user can cause as one line, not as a traceback."""
+    """Show errors that a user can cause as one line, not as a traceback."""
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -61,14 +61,14 @@ def _open(home: Path) -> LocalCluster:
 
 
 def _of_demo(home: Path) -> Path:
-    """The home itself; the demo's home will do as well, its cluster is a folder below."""
+    """The home of the cluster; for the home of a demo, the folder of its cluster."""
     below = home.resolve() / "cluster"
     return below if load(home.resolve()) is None and load(below) else home
 
 
 @click.group()
 def cluster() -> None:
-    """A real Kafka cluster on this machine, to try things on.
+    """Run a local Kafka cluster to try things on.
 
     Nodes 1, 2, 3 are broker and controller at once; --brokers adds nodes that are broker only. Each
     has its own rack, and all share a folder as remote storage (tiered storage). Nothing but Java 17
@@ -162,7 +162,10 @@ def start(
 @click.option("--wipe", is_flag=True, help="Remove its data as well.")
 @_one_line
 def stop(home: Path, wipe: bool) -> None:
-    """Stop every node; the data stays unless --wipe is given."""
+    """Stop every node, and keep the data.
+
+    With --wipe the data is removed as well.
+    """
     local = _open(home)
     if wipe:
         local.wipe()
@@ -177,7 +180,10 @@ def stop(home: Path, wipe: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @_one_line
 def status(home: Path, as_json: bool) -> None:
-    """Show each node: running, paused or stopped, its port, rack and process."""
+    """Show state, port, rack and pid of each node.
+
+    A node is running, paused or stopped.
+    """
     local = _open(home)
     nodes = local.status()
     if as_json:
@@ -198,7 +204,10 @@ def status(home: Path, as_json: bool) -> None:
 @click.argument("node", type=int)
 @_one_line
 def kill(home: Path, node: int) -> None:
-    """Crash a node (SIGKILL). The controller notices after 9 seconds and elects new leaders."""
+    """Crash a node (SIGKILL).
+
+    The controller fences it after 9 seconds and elects new leaders.
+    """
     _open(home).kill(node)
     click.echo(f"node {node} killed")
 
@@ -208,7 +217,10 @@ def kill(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def term(home: Path, node: int) -> None:
-    """Shut a node down in good order (SIGTERM): its leaders move away first."""
+    """Shut down a node in good order (SIGTERM).
+
+    Its leaders move to other brokers first.
+    """
     _open(home).term(node)
     click.echo(f"node {node} has ended")
 
@@ -218,7 +230,10 @@ def term(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def pause(home: Path, node: int) -> None:
-    """Freeze a node (SIGSTOP): it accepts connections and answers nothing."""
+    """Freeze a node (SIGSTOP).
+
+    It still accepts connections, and answers nothing.
+    """
     _open(home).pause(node)
     click.echo(f"node {node} paused")
 
@@ -228,9 +243,9 @@ def pause(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def resume(home: Path, node: int) -> None:
-    """Let a paused node go on."""
+    """Resume a paused node (SIGCONT)."""
     _open(home).resume(node)
-    click.echo(f"node {node} goes on")
+    click.echo(f"node {node} resumed")
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -247,9 +262,9 @@ def _setting(text: str) -> tuple[str, str]:
 @click.option("--health-folder", default="", envvar="KAFKA_TWIN_HEALTH_FOLDER", hidden=True)
 @_one_line
 def traffic(bootstrap: str, health_folder: str) -> None:
-    """Make the demo's topics on a cluster, and write to them until ended.
+    """Write to the demo's topics until stopped.
 
-    For a cluster to try things on: topics are created, and a partition is reassigned.
+    Creates the topics if they do not exist and reassigns a partition: not for a cluster in use.
     """
     stop = threading.Event()
     with on_stop_signal(stop):
