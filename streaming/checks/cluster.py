@@ -1,4 +1,4 @@
-"""The watched cluster: connection, and what one observation lacks."""
+"""Checks the watched cluster: the connection, and what an observation lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.runtime.config import Config, ConfigError
 
 
 def of_cluster(config: Config) -> Iterator[Finding]:
-    """What one observation finds, and what it goes without."""
+    """Findings of one observation: what is available and what is not."""
     section = config.collector
     try:
         with Brokers(config.cluster.bootstrap, config.cluster.client, section.deadline_ms) as them:

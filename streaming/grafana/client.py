@@ -21,11 +21,11 @@ from streaming.runtime.errors import UserError
 T = TypeVar("T")
 
 _EXISTS: Final = (409, 412)
-"""A folder of that name or id is there already: 409 up to Grafana 9, 412 since."""
+"""Status codes for a folder that exists: 409 up to Grafana 9, 412 since."""
 
 
 class GrafanaError(UserError, RuntimeError):
-    """Grafana did not do it: one line that says what was asked and why not."""
+    """A request to Grafana failed: one line with the request and the reason."""
 
     def __init__(self, message: str, *, again: bool = False) -> None:
         super().__init__(message)
@@ -131,7 +131,7 @@ class GrafanaClient:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause: requests wraps it three times."""
+    """The innermost cause; requests wraps it three times."""
     cause: BaseException = error
     while (inner := getattr(cause, "reason", None) or cause.__context__) is not None and isinstance(
         inner, BaseException
