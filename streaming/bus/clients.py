@@ -219,7 +219,7 @@ class Reader:
 
     def _partitions(self) -> list[TopicPartition]:
         """The partitions to read, from the client's metadata; requests it if there is none."""
-        found = []
+        assigned = []
         for name in self._names:
             partitions = self._consumer.partitions_for_topic(name)
             if not partitions:
@@ -228,8 +228,8 @@ class Reader:
                     "see it; kafka-twin collector creates it, kafka-twin check tells rights",
                     topic_missing=True,
                 )
-            found += [TopicPartition(name, p) for p in sorted(partitions)]
-        return found
+            assigned += [TopicPartition(name, p) for p in sorted(partitions)]
+        return assigned
 
     def _assign(self, start: Literal["beginning", "end"] | int) -> None:
         assigned = self._partitions()

@@ -127,9 +127,9 @@ def ensure_topics(config: Config) -> None:
     }
     with _admin(config) as admin:
         try:
-            told = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
-            missing = {name: spec for name, spec in wanted.items() if told.get(name) != 0}
-            hidden = {name for name, code in told.items() if code == TOPIC_NOT_ALLOWED}
+            error_codes = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
+            missing = {name: spec for name, spec in wanted.items() if error_codes.get(name) != 0}
+            hidden = {name for name, code in error_codes.items() if code == TOPIC_NOT_ALLOWED}
             if missing:
                 answer = admin.create_topics(missing, timeout_ms=BOOTSTRAP_MS, raise_errors=False)
                 for topic in answer["topics"]:

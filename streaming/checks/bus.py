@@ -56,11 +56,13 @@ def _missing_on(config: Config) -> list[Right]:
     """Missing rights on bus topics, as Kafka reports them; a test write would leave records."""
     try:
         with KafkaAdminClient(**bus.settings(config)) as admin:
-            told = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
+            described = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
     except (KafkaError, OSError, ValueError) as error:
         raise failed(config, error) from None
     return [
-        r for r in rights(config) if r.at == "bus" and r.name in told and may_not(r, told[r.name])
+        r
+        for r in rights(config)
+        if r.at == "bus" and r.name in described and may_not(r, described[r.name])
     ]
 
 

@@ -52,8 +52,8 @@ def _connected(config: Config, observation: Observation) -> Finding:
 
 def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
     """The brokers' own metrics."""
-    told = observation.brokers.select(["broker", "host"]).to_pylist()
-    places = [(row["broker"], *row["host"].rpartition(":")[::2]) for row in told]
+    rows = observation.brokers.select(["broker", "host"]).to_pylist()
+    places = [(row["broker"], *row["host"].rpartition(":")[::2]) for row in rows]
     brokers = [Address(b, host, int(port or -1), rack="") for b, host, port in places]
     asked = urls(config.collector, brokers)
     if not asked:

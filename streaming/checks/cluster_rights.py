@@ -43,8 +43,8 @@ def of_rights(config: Config, has_topics: bool, causes: Mapping[str, str]) -> It
                 if right.at == "bus":
                     continue
                 asks = (ask for want, ask in _ASKS.items() if want in right.wants)
-                if found := next(asks, _nothing)(config, right, admin):
-                    yield found
+                if finding := next(asks, _nothing)(config, right, admin):
+                    yield finding
                 elif right.of_any_topic and not has_topics:
                     yield missing(right, ": not known, there is no topic to ask of")
                 elif refused & set(right.wants):
@@ -75,8 +75,8 @@ def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> Finding | None:
 
 def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
     """A topic with a random name may not be described, so other topics may be hidden as well."""
-    [told] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
-    return missing(right) if told["error_code"] == clients.TOPIC_NOT_ALLOWED else None
+    [topic] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
+    return missing(right) if topic["error_code"] == clients.TOPIC_NOT_ALLOWED else None
 
 
 def _request_logs(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:

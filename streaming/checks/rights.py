@@ -119,8 +119,8 @@ def _of_bus(config: Config) -> Iterator[Right]:
 
 def right_for(config: Config, what: str) -> Right:
     """The right that a purpose, a key of WITHOUT, needs."""
-    [found] = [right for right in rights(config) if what in right.wants]
-    return found
+    [needed] = [right for right in rights(config) if what in right.wants]
+    return needed
 
 
 def commands(config: Config, principal: str) -> Iterator[str]:

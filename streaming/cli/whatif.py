@@ -287,7 +287,8 @@ def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int, is_new: bool =
     ]
     lines = [
         f"Broker {broker}, empty, copies {what}: {cost.partitions} partitions. "
-        f"{cost.without_source} have nobody to copy from; of {cost.unknown} too little is known.",
+        f"{cost.without_source} have no replica to copy from; "
+        f"the cost of {cost.unknown} is unknown.",
         f"With KIP-1023, {cost.cannot_start} could not start now. Paths: "
         + ", ".join(f"{count} {path}" for path, count in cost.paths)
         + ". Bytes are estimated by the leaders' local records.",

@@ -54,7 +54,7 @@ class Annotator:
         self._waiting: deque[Event] = deque()
         self._news, self._stop = threading.Event(), threading.Event()
         self._wait = wait or self._stop.wait
-        self._told = ""
+        self._last_error = ""
         self._thread = threading.Thread(target=self._run, name="annotate", daemon=True)
 
     def start(self) -> None:
@@ -113,9 +113,9 @@ class Annotator:
             try:
                 self._grafana.annotate(text, tags, at_ms)
             except RuntimeError as error:
-                if str(error) != self._told:  # once a cause
-                    self._told = str(error)
-                    log.warning("unavailable", what="annotations", why=self._told)
+                if str(error) != self._last_error:  # once a cause
+                    self._last_error = str(error)
+                    log.warning("unavailable", what="annotations", why=self._last_error)
                 again = getattr(error, "again", False)
                 if not again or not left:
                     self.counts["dropped" if again else "refused"] += 1
@@ -125,8 +125,8 @@ class Annotator:
                 pause_s *= 2
             else:
                 self.counts["posted"] += 1
-                if self._told:
-                    self._told = ""
+                if self._last_error:
+                    self._last_error = ""
                     log.info("recovered", what="annotations")
                 return
 

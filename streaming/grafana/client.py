@@ -124,8 +124,8 @@ class GrafanaClient:
             raise GrafanaError(f"{self._url}: {what}: {why}", again=True) from error
 
     def _said(self, what: str, error: GrafanaException) -> str:
-        told = error.response
-        message = told.get("message") if isinstance(told, dict) else str(told)
+        body = error.response
+        message = body.get("message") if isinstance(body, dict) else str(body)
         line = " ".join(str(message or "no reason given").split())[:300]
         return f"{self._url}: {what}: {error.status_code}: {line}"
 
