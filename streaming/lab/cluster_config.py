@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from streaming.runtime.errors import UserError
+
 HOST: Final = "127.0.0.1"
 MAX_NODES: Final = 10  # broker ports are base+1..10, controllers 11..20, agents 21..30
 HIGHEST_PORT: Final = 32_767  # above, Linux lends ports to outgoing connections: one may be taken
@@ -21,8 +23,8 @@ _RACKS: Final = "abcdefghij"
 _SAVED: Final = "cluster.json"
 
 
-class ClusterError(Exception):
-    """The local cluster cannot do what was asked; one line says why, and what helps."""
+class ClusterError(UserError):
+    """The local cluster cannot do this; one line says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Layout:
     settings: dict[str, str] = field(default_factory=dict)
     heap: str = "256m"
     java_opts: tuple[str, ...] = ()
-    metrics: bool = True  # each node serves its own, by a Java agent
+    metrics: bool = True  # each node runs the JMX exporter as a Java agent
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
@@ -68,7 +70,7 @@ class Layout:
 
     @property
     def metrics_urls(self) -> dict[int, str]:
-        """Of each broker, where it serves what it measures itself; empty where that is off."""
+        """The URL of each broker's JMX exporter; empty if metrics are off."""
         if not self.metrics:
             return {}
         return {node: f"http://{HOST}:{self.agent_port(node)}/metrics" for node in self.ids}
@@ -81,7 +83,7 @@ class Layout:
         return self.base_port + MAX_NODES + node
 
     def agent_port(self, node: int) -> int:
-        """Where a node serves what it measures itself; left free where ``metrics`` is off."""
+        """The port of a node's JMX exporter; unused if metrics are off."""
         return self.base_port + 2 * MAX_NODES + node
 
     def listens_on(self, node: int) -> list[int]:
@@ -111,7 +113,7 @@ class Layout:
 
 
 def load(home: Path) -> Layout | None:
-    """The layout saved in a home, or None where none was made.
+    """The layout saved in a home; None if there is none.
 
     Raises:
         ClusterError: the file cannot be read or is not ours.
@@ -143,7 +145,7 @@ def write_files(layout: Layout, node: int) -> None:
 
 
 def properties(layout: Layout, node: int) -> dict[str, str]:
-    """What a node is configured with, the user's settings last."""
+    """The broker settings of a node; the user's settings override the others."""
     return {
         **_place(layout, node),
         **_SMALL,
@@ -254,8 +256,8 @@ def disk_of(node: int, formatted: str) -> str:
 
 
 def _pairs(lines: Iterable[str]) -> list[tuple[str, str]]:
-    told = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    return [(key, value) for key, _, value in told]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return [(key, value) for key, _, value in pairs]
 
 
 def kafka_uuid() -> str:
