@@ -9,28 +9,24 @@ from typing import Any
 import numpy as np
 
 from tests.simulator.shard import rows
-from twin import fleet as fleets
-from twin.fleet import Fleet
-from twin.frames import Frame, Stamp
+from twin.builtin import CATALOG
+from twin.frames import Frame, FrameHeader
+from twin.state import ShardState
 from twin.step import step
-from twin.tables import (
-    BROKER_METRICS,
-    BROKERS,
-    CLUSTER_WIDE,
-    CONFIGS,
-    EPOCHS,
-    FETCHES,
-    ISR_CHANGES,
-    NOT_SET,
-    PARTITIONS,
-    REPLICAS,
-    SEGMENTS,
-    SIGNALS,
-    TIER_STARTS,
-    UNKNOWN,
-    PendingUpload,
-    Slot,
-    Table,
+from twin.table import UNKNOWN, Table
+from twin.tables.columns import BROKER_METRICS
+from twin.tables.enums import CLUSTER_WIDE, NOT_SET, PendingUpload, ReplicaFlags
+from twin.tables.observations import (
+    BrokerMetricsFrame,
+    BrokersFrame,
+    ConfigsFrame,
+    EpochsFrame,
+    FetchesFrame,
+    IsrChangesFrame,
+    PartitionsFrame,
+    PendingUploadLookupsFrame,
+    ReplicasFrame,
+    SegmentsFrame,
 )
 
 NOW_MS = 1_800_000_000_000
@@ -74,34 +70,34 @@ class Partition:
     def id(self) -> bytes:
         return (self.topic_id or self.topic.encode()).ljust(16, b"\0")[:16]
 
-    def slots(self) -> list[int]:
+    def flags(self) -> list[int]:
         isr = self.replicas if self.isr is None else self.isr
         marks = (
-            (Slot.IN_ISR, isr),
-            (Slot.IN_ELR, self.elr),
-            (Slot.LAST_KNOWN_ELR, self.last_known),
-            (Slot.OFFLINE, self.offline),
-            (Slot.ADDING, self.adding),
+            (ReplicaFlags.IN_ISR, isr),
+            (ReplicaFlags.IN_ELR, self.elr),
+            (ReplicaFlags.LAST_KNOWN_ELR, self.last_known),
+            (ReplicaFlags.OFFLINE, self.offline),
+            (ReplicaFlags.ADDING, self.adding),
         )
         return [sum(int(mark) for mark, who in marks if b in who) for b in self.replicas]
 
 
-def partitions_frame(told: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
+def partitions_frame(given: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
     return _frame(
-        PARTITIONS, at_ms, stamp,
-        **_keys([(p.topic, p.id, p.number) for p in told]),
-        leader=_ints([p.replicas[0] if p.leader is None else p.leader for p in told]),
-        leader_epoch=_ints([p.epoch for p in told]),
-        elr_known=np.ones(len(told), bool),
-        replicas=[list(p.replicas) for p in told],
-        slots=[p.slots() for p in told],
+        PartitionsFrame, at_ms, stamp,
+        **_keys([(p.topic, p.id, p.number) for p in given]),
+        leader=_ints([p.replicas[0] if p.leader is None else p.leader for p in given]),
+        leader_epoch=_ints([p.epoch for p in given]),
+        elr_known=np.ones(len(given), bool),
+        replicas=[list(p.replicas) for p in given],
+        replica_flags=[p.flags() for p in given],
     )  # fmt: skip
 
 
-def replicas_frame(told: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
-    answers = [(p, b, p.logs.get(b, p.log)) for p in told for b in p.replicas if b not in p.silent]
+def replicas_frame(given: Sequence[Partition], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
+    answers = [(p, b, p.logs.get(b, p.log)) for p in given for b in p.replicas if b not in p.silent]
     return _frame(
-        REPLICAS, at_ms, stamp,
+        ReplicasFrame, at_ms, stamp,
         **_keys([(p.topic, p.id, p.number) for p, _, _ in answers]),
         broker=_ints([b for _, b, _ in answers]),
         log_start_offset=_ints([log.start for *_, log in answers]),
@@ -133,26 +129,26 @@ class Fetch:
     part: Partition = Partition()
 
 
-def fetches_frame(told: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
+def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
     same = {"broker_epoch": 1, "queue_ms": 0, "high_watermark": UNKNOWN}
     return _frame(
-        FETCHES, at_ms, stamp,
-        **_keys([(f.part.topic, f.part.id, f.part.number) for f in told]),
-        leader=_ints([f.leader for f in told]),
-        broker=_ints([f.broker for f in told]),
-        leader_epoch=_ints([f.epoch for f in told]),
-        arrived_at_ms=_ints([f.arrived_ms for f in told]),
-        completed_at_ms=_ints([f.arrived_ms + f.took_ms for f in told]),
-        local_ms=_ints([0 for _ in told]),
-        remote_ms=_ints([f.took_ms for f in told]),
-        fetch_offset=_ints([f.offset for f in told]),
-        log_start_offset=_ints([f.start for f in told]),
-        leader_end_offset=_ints([f.leader_end for f in told]),
+        FetchesFrame, at_ms, stamp,
+        **_keys([(f.part.topic, f.part.id, f.part.number) for f in given]),
+        leader=_ints([f.leader for f in given]),
+        broker=_ints([f.broker for f in given]),
+        leader_epoch=_ints([f.epoch for f in given]),
+        arrived_at_ms=_ints([f.arrived_ms for f in given]),
+        completed_at_ms=_ints([f.arrived_ms + f.took_ms for f in given]),
+        local_ms=_ints([0 for _ in given]),
+        remote_ms=_ints([f.took_ms for f in given]),
+        fetch_offset=_ints([f.offset for f in given]),
+        log_start_offset=_ints([f.start for f in given]),
+        leader_end_offset=_ints([f.leader_end for f in given]),
         leader_end_estimate_offset=_ints(
-            [f.leader_end if f.estimate is None else f.estimate for f in told]
+            [f.leader_end if f.estimate is None else f.estimate for f in given]
         ),
-        error_code=_ints([f.error for f in told]),
-        **{name: _ints([value] * len(told)) for name, value in same.items()},
+        error_code=_ints([f.error for f in given]),
+        **{name: _ints([value] * len(given)) for name, value in same.items()},
     )  # fmt: skip
 
 
@@ -170,46 +166,46 @@ class Moved:
     part: Partition = Partition()
 
 
-def isr_changes_frame(told: Sequence[Moved], at_ms: int = NOW_MS) -> Frame:
+def isr_changes_frame(given: Sequence[Moved], at_ms: int = NOW_MS) -> Frame:
     return _frame(
-        ISR_CHANGES, at_ms, {},
-        **_keys([(m.part.topic, m.part.id, m.part.number) for m in told]),
-        leader=_ints([m.leader for m in told]),
-        leader_epoch=_ints([UNKNOWN for _ in told]),
-        broker=_ints([m.broker for m in told]),
-        left=np.array([m.left for m in told], bool),
-        at_ms=_ints([m.at_ms for m in told]),
-        caught_up_at_ms=_ints([m.caught_up_ms for m in told]),
-        log_end_offset=_ints([m.end for m in told]),
-        leader_end_offset=_ints([m.leader_end for m in told]),
+        IsrChangesFrame, at_ms, {},
+        **_keys([(m.part.topic, m.part.id, m.part.number) for m in given]),
+        leader=_ints([m.leader for m in given]),
+        leader_epoch=_ints([UNKNOWN for _ in given]),
+        broker=_ints([m.broker for m in given]),
+        left=np.array([m.left for m in given], bool),
+        at_ms=_ints([m.at_ms for m in given]),
+        caught_up_at_ms=_ints([m.caught_up_ms for m in given]),
+        log_end_offset=_ints([m.end for m in given]),
+        leader_end_offset=_ints([m.leader_end for m in given]),
     )  # fmt: skip
 
 
-def tier_starts_frame(part: Partition, told: Sequence[tuple[int, int, int]]) -> Frame:
-    """(broker, time, answer) of followers that ask leader 1 where the tier ends."""
+def lookups_frame(part: Partition, given: Sequence[tuple[int, int, int]]) -> Frame:
+    """(broker, time, answer) of followers that ask leader 1 for its pending uploads."""
     return _frame(
-        TIER_STARTS, NOW_MS, {},
-        **_keys([(part.topic, part.id, part.number)] * len(told)),
-        leader=_ints([1 for _ in told]),
-        broker=_ints([broker for broker, *_ in told]),
-        at_ms=_ints([at_ms for _, at_ms, _ in told]),
-        pending_upload_offset=_ints([answer for *_, answer in told]),
-        error_code=_ints([0 for _ in told]),
+        PendingUploadLookupsFrame, NOW_MS, {},
+        **_keys([(part.topic, part.id, part.number)] * len(given)),
+        leader=_ints([1 for _ in given]),
+        broker=_ints([broker for broker, *_ in given]),
+        at_ms=_ints([at_ms for _, at_ms, _ in given]),
+        pending_upload_offset=_ints([answer for *_, answer in given]),
+        error_code=_ints([0 for _ in given]),
     )  # fmt: skip
 
 
-def signals_frame(told: Mapping[int, Mapping[str, float]], at_ms: int = NOW_MS) -> Frame:
-    """Signals by broker; those that are not named are absent."""
+def broker_metrics_frame(given: Mapping[int, Mapping[str, float]], at_ms: int = NOW_MS) -> Frame:
+    """Measurements by broker; those that are not named are absent."""
     return _frame(
-        BROKER_METRICS, at_ms, {},
-        broker=_ints(list(told)),
-        measured_at_ms=_ints([at_ms for _ in told]),
-        **{n: np.array([s.get(n, np.nan) for s in told.values()], float) for n in SIGNALS},
+        BrokerMetricsFrame, at_ms, {},
+        broker=_ints(list(given)),
+        measured_at_ms=_ints([at_ms for _ in given]),
+        **{n: np.array([s.get(n, np.nan) for s in given.values()], float) for n in BROKER_METRICS},
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Told:
+class SegmentEvent:
     """An event of a remote segment; only the start of a copy tells its offsets."""
 
     state: int
@@ -221,27 +217,27 @@ class Told:
 
 
 def segments_frame(
-    part: Partition, told: Sequence[Told], at_ms: int = NOW_MS, first_offset: int = 0
+    part: Partition, given: Sequence[SegmentEvent], at_ms: int = NOW_MS, first_offset: int = 0
 ) -> Frame:
     """Events that stand one after the other in the remote log metadata."""
     return _frame(
-        SEGMENTS, at_ms, {},
-        **_keys([(part.topic, part.id, part.number)] * len(told)),
-        segment_id=[event.name.encode().ljust(16) for event in told],
-        state=_ints([event.state for event in told]),
-        metadata_offset=_ints(range(first_offset, first_offset + len(told))),
-        event_at_ms=_ints([event.at_ms for event in told]),
-        start_offset=_ints([event.start for event in told]),
-        end_offset=_ints([event.end for event in told]),
-        log_bytes=_ints([event.end - event.start + 1 for event in told]),
-        leader_epochs=[[epoch for epoch, _ in event.epochs] for event in told],
-        epoch_start_offsets=[[offset for _, offset in event.epochs] for event in told],
+        SegmentsFrame, at_ms, {},
+        **_keys([(part.topic, part.id, part.number)] * len(given)),
+        segment_id=[event.name.encode().ljust(16) for event in given],
+        state=_ints([event.state for event in given]),
+        metadata_offset=_ints(range(first_offset, first_offset + len(given))),
+        event_at_ms=_ints([event.at_ms for event in given]),
+        start_offset=_ints([event.start for event in given]),
+        end_offset=_ints([event.end for event in given]),
+        log_bytes=_ints([event.end - event.start + 1 for event in given]),
+        leader_epochs=[[epoch for epoch, _ in event.epochs] for event in given],
+        epoch_start_offsets=[[offset for _, offset in event.epochs] for event in given],
     )  # fmt: skip
 
 
 def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int = NOW_MS) -> Frame:
     return _frame(
-        EPOCHS, at_ms, {},
+        EpochsFrame, at_ms, {},
         **_keys([(part.topic, part.id, part.number)] * len(epochs)),
         leader_epoch=_ints([epoch for epoch, _ in epochs]),
         start_offset=_ints([offset for _, offset in epochs]),
@@ -254,7 +250,7 @@ def brokers_frame(
 ) -> Frame:  # fmt: skip
     n = len(ids)
     return _frame(
-        BROKERS, at_ms, stamp,
+        BrokersFrame, at_ms, stamp,
         broker=_ints(ids),
         rack=[f"az-{'abc'[(i - 1) % 3]}" for i in ids],
         host=[f"127.0.0.1:{19_090 + i}" for i in ids],
@@ -278,32 +274,36 @@ def configs_frame(
                 for values in named.values()
             ]
         )
-        for c in CONFIGS.columns
+        for c in ConfigsFrame.columns
         if c.name != "topic"
     }
-    return _frame(CONFIGS, at_ms, {}, topic=list(named), **columns)
+    return _frame(ConfigsFrame, at_ms, {}, topic=list(named), **columns)
 
 
-def a_fleet(
+def a_state(
     *parts: Partition, at_ms: int = NOW_MS, fenced: Sequence[int] = (), silent: Sequence[int] = (),
-    topics: Mapping[str, Mapping[str, int]] | None = None, since: Fleet | None = None,
+    topics: Mapping[str, Mapping[str, int]] | None = None, since: ShardState | None = None,
     brokers: Sequence[int] = (1, 2, 3, 4, 5), **cluster: int,
-) -> Fleet:  # fmt: skip
-    """The fleet after one whole cycle that tells of these partitions."""
-    told = parts or (Partition(),)
+) -> ShardState:  # fmt: skip
+    """The state after one whole cycle that reports these partitions."""
+    given = parts or (Partition(),)
     frames = [
         brokers_frame(brokers, at_ms, fenced=fenced, silent=silent),
         configs_frame(topics, at_ms, **cluster),
-        partitions_frame(told, at_ms),
-        replicas_frame(told, at_ms),
+        partitions_frame(given, at_ms),
+        replicas_frame(given, at_ms),
     ]
-    before = fleets.empty("c", 0, 1) if since is None else since  # one without rows is falsy
-    return step(before, frames, at_ms)[0]
+    return step(since or empty(), frames, at_ms)[0]
 
 
-def _frame(table: Table, at_ms: int, stamp: Mapping[str, Any], /, **columns: Any) -> Frame:
+def empty(cluster: str = "c", shard: int = 0, shards: int = 1) -> ShardState:
+    """A shard before anything was observed, with all built-in rules."""
+    return ShardState.empty(CATALOG, cluster, shard, shards)
+
+
+def _frame(table: type[Table], at_ms: int, stamp: Mapping[str, Any], /, **columns: Any) -> Frame:
     said = {"cluster": "c", "shard": 0, "shards": 1, "cycle": at_ms % 1_000_000, **stamp}
-    return Frame(Stamp(kind=table.kind, observed_at_ms=at_ms, **said), rows(table, **columns))
+    return Frame(FrameHeader(kind=table.kind, observed_at_ms=at_ms, **said), rows(table, **columns))
 
 
 def _keys(keys: Sequence[tuple[str, bytes, int]]) -> dict[str, Any]:

@@ -114,9 +114,7 @@ def _streams(state: ShardState, part: int, parts: int) -> Iterator[bytes]:
     counts = {SLOTS_USED: pa.array(used.sum(axis=1).astype(np.uint8))}
     yield _wide(header(PER_PARTITION), per_partition, counts, lambda values: values)
     all_used = bool(used.all())
-    yield _wide(
-        header(PER_REPLICA), per_replica, {}, lambda v: v.ravel() if all_used else v[used]
-    )
+    yield _wide(header(PER_REPLICA), per_replica, {}, lambda v: v.ravel() if all_used else v[used])
 
 
 def _stored(state: ShardState) -> Iterator[tuple[str, Table]]:
@@ -279,7 +277,9 @@ class _Reader:
             return to_numpy(values)
         entries = values.combine_chunks()
         numbers = [self._risks.get(name, UNKNOWN) for name in entries.dictionary.to_pylist()]
-        return np.array([*numbers, UNKNOWN], declared.dtype)[entries.indices.to_numpy()]
+        numbered: Array = np.array([*numbers, UNKNOWN], declared.dtype)
+        chosen: Array = numbered[entries.indices.to_numpy()]
+        return chosen
 
     def _without_unknown_risks(self, made: SparseTable) -> SparseTable:
         """A risk that this catalog does not have is over."""

@@ -27,7 +27,7 @@ _NUMBERS = ("version", "shard", "shards", "observed_at_ms", "cycle", "part", "pa
 
 
 class InvalidFrame(ValueError):  # noqa: N818 - the name says what the bytes are
-    """The bytes are no frame that can be used. ``reason`` is one of a few words and is counted by."""
+    """The bytes are no frame that can be used. ``reason`` is one of a few words, for counting."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -202,9 +202,7 @@ def join(parts: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def batch_messages(
-    encoded: Sequence[bytes], limit_bytes: int = MAX_FRAME_BYTES
-) -> Iterator[bytes]:
+def batch_messages(encoded: Sequence[bytes], limit_bytes: int = MAX_FRAME_BYTES) -> Iterator[bytes]:
     """Frames joined to as few messages as keep each below the limit, in order."""
     batch: list[bytes] = []
     size = 0

@@ -1,8 +1,8 @@
 """When a risk that holds is opened, and one that no longer holds is closed.
 
-Each risk (declared with ``@risk`` beside the rule that it judges) has a time for which its condition
-must hold before it opens, and a time for which it must be gone before it closes. Open risks and
-running timers are sparse rows, since a calm cluster has none.
+Each risk (declared with ``@risk`` beside the rule that it judges) has a time for which its
+condition must hold before it opens, and a time for which it must be gone before it closes. Open
+risks and running timers are sparse rows, since a calm cluster has none.
 
 Within a cycle the result must not depend on the order of its frames, so it derives from the rows as
 the previous cycle left them and from the conditions that hold now.
@@ -84,9 +84,7 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
                 bits |= np.where(is_described & holds, np.int64(1) << np.int64(number), 0)
         return RiskConditions(bits)
 
-    def states(
-        now_holds: RiskConditions, before: Before[RiskStates], now_ms: NowMs
-    ) -> RiskStates:
+    def states(now_holds: RiskConditions, before: Before[RiskStates], now_ms: NowMs) -> RiskStates:
         return apply_hysteresis(risks, now_holds.bits, before, now_ms)
 
     def opened(described: Partitions, states: RiskStates) -> OpenRisks:

@@ -54,7 +54,6 @@ class Lazy(Generic[_T]):
         return self.make()
 
 
-
 @dataclass(frozen=True, slots=True)
 class Cycle:
     """The newest cycle. Times are UNKNOWN before there was one."""
@@ -90,7 +89,8 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """
     hints = get_type_hints(function, include_extras=True)
     return tuple(
-        _parameter(function, name, hints.get(name)) for name in inspect.signature(function).parameters
+        _parameter(function, name, hints.get(name))
+        for name in inspect.signature(function).parameters
     )
 
 

@@ -63,7 +63,10 @@ class ShardState:
     @staticmethod
     def empty(catalog: Catalog, cluster: str, shard: int, shards: int) -> ShardState:
         """A shard before anything was observed."""
-        return ShardState(catalog, cluster, shard, shards)
+        spine = (Topics.empty(), PartitionIndex.blank(0), Assignment.blank(0, 1))
+        return ShardState(
+            catalog, cluster, shard, shards, tables={type(table): table for table in spine}
+        )
 
     # ------------------------------------------------------------ tables
 
@@ -86,14 +89,12 @@ class ShardState:
     @property
     def partitions(self) -> int:
         """P, the number of partitions."""
-        index = self.tables.get(PartitionIndex)
-        return 0 if index is None else len(cast(PartitionIndex, index).partition)
+        return len(cast(PartitionIndex, self.tables[PartitionIndex]).partition)
 
     @property
     def slots(self) -> int:
         """R, the widest assignment, unlisted replicas included; at least 1."""
-        held = self.tables.get(Assignment)
-        return 1 if held is None else int(cast(Assignment, held).broker.shape[1])
+        return int(cast(Assignment, self.tables[Assignment]).broker.shape[1])
 
     def topic_names(self) -> Array:
         """[P] the topic of each row."""
@@ -124,9 +125,7 @@ class ShardState:
 
     def with_tables(self, *tables: Table) -> ShardState:
         """With these in place of the tables of their kinds."""
-        return replace(
-            self, tables={**self.tables, **{type(t): t for t in tables}}, _computed={}
-        )
+        return replace(self, tables={**self.tables, **{type(t): t for t in tables}}, _computed={})
 
     def take(self, rows: Rows) -> ShardState:
         """The state of other partitions: row i is the old row ``rows[i]``, blank where it is -1."""

@@ -103,10 +103,9 @@ def _columns(table: type[Any]) -> Iterator[Column]:
 
 
 def _column(declared: Field[Any], hint: Any) -> Column:
-    if get_origin(hint) is Annotated:
-        arrow, dtype = get_args(hint)[1], np.dtype(object)
-    else:
-        dtype = np.dtype(get_args(get_args(hint)[1])[0])
+    array, arrow = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+    dtype = np.dtype(get_args(get_args(array)[1])[0])
+    if arrow is None:
         arrow = pa.from_numpy_dtype(dtype)
     return Column(name=declared.name, dtype=dtype, arrow=arrow, **declared.metadata)
 
@@ -176,7 +175,7 @@ class PartitionTable(Table):
         return cls.of(blank(c, partitions) for c in cls.columns)
 
     def take(self, rows: Rows) -> Self:
-        """The table for other partitions: row i is the old row ``rows[i]``, blank where it is -1."""
+        """The table of other partitions: row i was row ``rows[i]``, blank where that is -1."""
         return self.of(_taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True))
 
 
@@ -189,7 +188,7 @@ class ReplicaTable(Table):
         return cls.of(blank(c, (partitions, slots)) for c in cls.columns)
 
     def take(self, rows: Rows) -> Self:
-        """The table for other partitions: row i is the old row ``rows[i]``, blank where it is -1."""
+        """The table of other partitions: row i was row ``rows[i]``, blank where that is -1."""
         return self.of(_taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True))
 
     def widened(self, slots: int) -> Self:
@@ -235,7 +234,7 @@ class SparseTable(Table):
         return self.of(value[chosen] for value in self.values())
 
     def renumbered(self, new_row: Array) -> Self:
-        """The table for other partitions: old row i is now ``new_row[i]``, negative if it is gone."""
+        """The table of other partitions: row i is now ``new_row[i]``, negative if it is gone."""
         if not len(self.row):
             return self
         row = new_row[self.row]
@@ -311,7 +310,8 @@ def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_dictionary(array.type):
         entries = object_array(array.dictionary.to_pylist())
-        return entries[array.indices.to_numpy(zero_copy_only=False)]
+        chosen: Array = entries[array.indices.to_numpy(zero_copy_only=False)]
+        return chosen
     if array.type in _OBJECTS or pa.types.is_list(array.type):
         return object_array(array.to_pylist())
     return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

@@ -14,24 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from tests.simulator.tier import NOT_TIERED_RECORDS, Event, SimulatedTier
-from twin.fleet import Array
-from twin.frames import Frame, Stamp
-from twin.tables import (
-    BROKERS,
-    CLUSTER_WIDE,
-    CONFIGS,
-    EPOCHS,
-    FETCHES,
-    NO_BROKER,
-    NOT_SET,
-    OBSERVATIONS,
-    PARTITIONS,
-    REPLICAS,
-    SEGMENTS,
-    UNKNOWN,
-    PendingUpload,
-    Slot,
-    Table,
+from twin.frames import Frame, FrameHeader
+from twin.table import NO_BROKER, UNKNOWN, Array, Table
+from twin.tables.enums import CLUSTER_WIDE, NOT_SET, PendingUpload, ReplicaFlags
+from twin.tables.observations import (
+    BrokersFrame,
+    ConfigsFrame,
+    EpochsFrame,
+    FetchesFrame,
+    PartitionsFrame,
+    ReplicasFrame,
+    SegmentsFrame,
 )
 
 RECORD_BYTES: Final = 1_000
@@ -185,9 +178,15 @@ class SimulatedShard:
         if self.shape.tier:
             told += self._tier(at_ms)
         return [
-            Frame(Stamp(table.kind, self.cluster, self.shard, self.shards, at_ms, self.cycle), rows)
+            Frame(
+                FrameHeader(table.kind, self.cluster, self.shard, self.shards, at_ms, self.cycle),
+                rows,
+            )
             for table, rows in told
         ]
+
+    def _header(self, kind: str, at_ms: int) -> FrameHeader:
+        return FrameHeader(kind, self.cluster, self.shard, self.shards, at_ms, self.cycle)
 
     def run(self, cycles: int, start_ms: int, interval_ms: int = 5_000) -> Iterable[list[Frame]]:
         """Cycles with traffic between them and now and then a mishap."""
@@ -227,11 +226,11 @@ class SimulatedShard:
         self._truth.epoch = self._truth.epoch + (leader != self._truth.leader)
         self._truth.leader = leader
 
-    def _brokers(self) -> tuple[Table, pa.Table]:
+    def _brokers(self) -> tuple[type[Table], pa.Table]:
         ids = np.arange(1, self.shape.brokers + 1)
         racks = [f"az-{chr(ord('a') + (i - 1) % self.shape.racks)}" for i in ids]
-        return BROKERS, rows(
-            BROKERS,
+        return BrokersFrame, rows(
+            BrokersFrame,
             broker=ids,
             rack=racks,
             host=[f"127.0.0.1:{19_090 + i}" for i in ids],
@@ -242,26 +241,26 @@ class SimulatedShard:
             log_dir_usable_bytes=np.full(len(ids), 5 * 10**11),
         )
 
-    def _partitions(self) -> tuple[Table, pa.Table]:
-        slot = np.where(self._truth.isr, int(Slot.IN_ISR), 0)
-        slot = slot | np.where(self.alive[self._truth.broker], 0, int(Slot.OFFLINE))
-        return PARTITIONS, rows(
-            PARTITIONS,
+    def _partitions(self) -> tuple[type[Table], pa.Table]:
+        slot = np.where(self._truth.isr, int(ReplicaFlags.IN_ISR), 0)
+        slot = slot | np.where(self.alive[self._truth.broker], 0, int(ReplicaFlags.OFFLINE))
+        return PartitionsFrame, rows(
+            PartitionsFrame,
             **self._keys(self._truth.topic, self._truth.partition),
             leader=self._truth.leader,
             leader_epoch=self._truth.epoch,
             elr_known=np.ones(len(self._truth.leader), bool),
             replicas=lists(self._truth.broker, pa.int32()),
-            slots=lists(slot, pa.uint8()),
+            replica_flags=lists(slot, pa.uint8()),
         )
 
-    def _replicas(self, at_ms: int) -> tuple[Table, pa.Table]:
+    def _replicas(self, at_ms: int) -> tuple[type[Table], pa.Table]:
         answers = self.answers[self._truth.broker]
         row = np.broadcast_to(np.arange(len(self._truth.leader))[:, None], answers.shape)[answers]
         end, local = self._truth.end[answers], self._truth.local[answers]
         tiered = np.maximum(end - NOT_TIERED_RECORDS, 0)
-        return REPLICAS, rows(
-            REPLICAS,
+        return ReplicasFrame, rows(
+            ReplicasFrame,
             **self._keys(self._truth.topic[row], self._truth.partition[row]),
             broker=self._truth.broker[answers],
             log_start_offset=np.zeros(len(end), np.int64),
@@ -275,7 +274,7 @@ class SimulatedShard:
             error_code=np.zeros(len(end), np.int16),
         )
 
-    def _fetches(self, at_ms: int) -> tuple[Table, pa.Table]:
+    def _fetches(self, at_ms: int) -> tuple[type[Table], pa.Table]:
         """Each live follower asked for its log end, waited, and has its answer by now."""
         leader = self._truth.leader[:, None]
         follows = self.alive[self._truth.broker] & (self._truth.broker != leader)
@@ -283,8 +282,8 @@ class SimulatedShard:
         row, slot = np.nonzero(follows)
         leads = (self._truth.broker == self._truth.leader[:, None]).argmax(axis=1)
         count = len(row)
-        return FETCHES, rows(
-            FETCHES,
+        return FetchesFrame, rows(
+            FetchesFrame,
             **self._keys(self._truth.topic[row], self._truth.partition[row]),
             leader=self._truth.leader[row],
             broker=self._truth.broker[row, slot],
@@ -303,7 +302,7 @@ class SimulatedShard:
             error_code=np.zeros(count, np.int16),
         )
 
-    def _tier(self, at_ms: int) -> list[tuple[Table, pa.Table]]:
+    def _tier(self, at_ms: int) -> list[tuple[type[Table], pa.Table]]:
         """What leaders copied since the last cycle, and the histories of their logs."""
         leads = (self._truth.broker == self._truth.leader[:, None]).argmax(axis=1)
         events: list[tuple[int, Event]] = []
@@ -316,12 +315,12 @@ class SimulatedShard:
             epochs += [(row, *entry) for entry in history]
         return [self._segments(events, at_ms), self._epochs(epochs)]
 
-    def _segments(self, told: list[tuple[int, Event]], at_ms: int) -> tuple[Table, pa.Table]:
+    def _segments(self, told: list[tuple[int, Event]], at_ms: int) -> tuple[type[Table], pa.Table]:
         row = np.array([row for row, _ in told], np.int64)
         events = [event for _, event in told]
         records = [event.end_offset - event.start_offset + 1 for event in events]
-        return SEGMENTS, rows(
-            SEGMENTS,
+        return SegmentsFrame, rows(
+            SegmentsFrame,
             **self._keys(self._truth.topic[row], self._truth.partition[row]),
             segment_id=[event.segment.to_bytes(16, "big") for event in events],
             state=[int(event.state) for event in events],
@@ -334,16 +333,16 @@ class SimulatedShard:
             epoch_start_offsets=[[start for _, start in event.epochs] for event in events],
         )
 
-    def _epochs(self, told: list[tuple[int, int, int]]) -> tuple[Table, pa.Table]:
+    def _epochs(self, told: list[tuple[int, int, int]]) -> tuple[type[Table], pa.Table]:
         row, epoch, start = np.array(told, np.int64).reshape(-1, 3).T
-        return EPOCHS, rows(
-            EPOCHS,
+        return EpochsFrame, rows(
+            EpochsFrame,
             **self._keys(self._truth.topic[row], self._truth.partition[row]),
             leader_epoch=epoch,
             start_offset=start,
         )
 
-    def _configs(self) -> tuple[Table, pa.Table]:
+    def _configs(self) -> tuple[type[Table], pa.Table]:
         names = [CLUSTER_WIDE, *sorted(topic for topic, _ in self.topics)]
         same: dict[str, int] = {
             "min_insync_replicas": self.shape.min_isr,
@@ -359,8 +358,8 @@ class SimulatedShard:
         }
         eligible = np.full(len(names), NOT_SET)
         eligible[0] = self.shape.eligible_ms
-        return CONFIGS, rows(
-            CONFIGS,
+        return ConfigsFrame, rows(
+            ConfigsFrame,
             topic=names,
             eligible_local_log_ms=eligible,
             **{name: np.full(len(names), value) for name, value in same.items()},
@@ -377,17 +376,17 @@ class SimulatedShard:
         }
 
 
-def rows(table: Table, **columns: Any) -> pa.Table:
+def rows(table: type[Table], **columns: Any) -> pa.Table:
     """An Arrow table of exactly the kind's schema from arrays or lists."""
     arrays = []
     for column in table.columns:
         value = columns[column.name]
         if not isinstance(value, pa.Array):
             value = pa.array(value)
-        if pa.types.is_dictionary(column.dtype) and not pa.types.is_dictionary(value.type):
-            value = value.cast(column.dtype.value_type).dictionary_encode()
-        arrays.append(value.cast(column.dtype))
-    return pa.table(arrays, schema=OBSERVATIONS[table.kind].schema)
+        if pa.types.is_dictionary(column.arrow) and not pa.types.is_dictionary(value.type):
+            value = value.cast(column.arrow.value_type).dictionary_encode()
+        arrays.append(value.cast(column.arrow))
+    return pa.table(arrays, schema=table.schema())
 
 
 def lists(matrix: Array, kind: pa.DataType) -> pa.ListArray:

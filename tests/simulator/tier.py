@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from twin.tables import SegmentState
+from twin.tables.enums import SegmentState
 
 NOT_TIERED_RECORDS: Final = 1_500
 """The end of each log, which is in no finished segment yet."""

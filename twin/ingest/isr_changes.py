@@ -50,7 +50,10 @@ def take_isr_changes(state: ShardState, frame: Frame) -> ShardState:
         removals = _with_rejoin_times(
             removals, row[~left], columns["broker"][~left], columns["at_ms"][~left]
         )
-    return state.with_tables(removals) if _differ(removals, held) else state
+    if not _differ(removals, held):
+        return state
+    # Fetches from before the removal may have come first.
+    return state.with_tables(with_tracked_caught_up(removals, state[FollowerStates]))
 
 
 @expiry

@@ -77,7 +77,7 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     flags[winners] = 0
     flags[winners, : described.flags.shape[1]] = described.flags[wins]
 
-    def written(values: Array, news: Array) -> Array:
+    def written(values: Array, news: Array | int) -> Array:
         values = values.copy()
         values[winners] = news
         return values
@@ -130,9 +130,7 @@ def _reassigned(
     state = state.with_slots(row, came_from)
     assignment, counts = state[Assignment].broker.copy(), state[Partitions].assigned.copy()
     assignment[row], counts[row] = brokers, assigned
-    return state.with_tables(
-        Assignment(assignment), replace(state[Partitions], assigned=counts)
-    )
+    return state.with_tables(Assignment(assignment), replace(state[Partitions], assigned=counts))
 
 
 def _listed(state: ShardState, frame: Frame) -> ShardState:

@@ -42,9 +42,7 @@ class LeadershipFlags(IntFlag):
     BALANCER_NOOP = 2  # each round of leader balancing visits it and moves nothing
 
 
-class NextLeadersKip1303(
-    PartitionTable, kind="next_leader_kip1303", api="next_leader_kip1303"
-):
+class NextLeadersKip1303(PartitionTable, kind="next_leader_kip1303", api="next_leader_kip1303"):
     """[P] who leads each partition if its leader is lost, by the rule of KIP-1303."""
 
     leader: Int32 = column("broker id of the next leader, -1 for nobody", fill=NO_BROKER)
@@ -136,9 +134,7 @@ def elected_without_kip1303(
     if len(row):
         unclean = electorate.topic_configs.unclean_leader_election[row] == 1
         state = state_without(electorate, lost).rows(row)
-        leader[row], outcome[row] = hold_election(
-            state, unclean, cold[row], warm_first(~cold[row])
-        )
+        leader[row], outcome[row] = hold_election(state, unclean, cold[row], warm_first(~cold[row]))
     return leader, outcome
 
 

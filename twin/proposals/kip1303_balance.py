@@ -50,17 +50,16 @@ def balanced_leaders_kip1303(
     leader, cold = stock.leader.copy(), is_cold(coverage, roles)
     row = np.flatnonzero(cold.any(axis=1))
     if len(row):
+        elr_enabled = configs.cluster_wide("elr_enabled") == 1
         electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
-                                topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
+                                topic_configs, elr_enabled)  # fmt: skip
         state = state_as_it_is(electorate).rows(row)
         leader[row], _ = elect(state, Kind.PREFERRED, warm_first(~cold[row]))
     return BalancedLeadersKip1303(leader)
 
 
 @adds_to("kafka_twin_rack_leaders")
-def rack_leaders(
-    balanced: BalancedLeadersKip1303, brokers: Brokers
-) -> Mapping[tuple[str], ByRack]:
+def rack_leaders(balanced: BalancedLeadersKip1303, brokers: Brokers) -> Mapping[tuple[str], ByRack]:
     """Once leaders are balanced under KIP-1303."""
     return {("kip1303",): ByRack(racks_of(brokers, balanced.leader))}
 

@@ -255,7 +255,8 @@ def encode(archive: Archive) -> bytes:
         _add(of_partitions, key, updated_at_ms=remote.updated_at_ms,
              metadata_offset=remote.metadata_offset, epochs_at_ms=remote.epochs_at_ms,
              refused_transitions=remote.cache.refused_transitions,
-             epochs=[e for e, _ in remote.epochs], epoch_start_offsets=[o for _, o in remote.epochs],
+             epochs=[e for e, _ in remote.epochs],
+             epoch_start_offsets=[o for _, o in remote.epochs],
              tiered_epochs=[e for e, _ in tiered],
              tiered_highest_offsets=[o for _, o in tiered])  # fmt: skip
         for segment in sorted(remote.cache.segments.values(), key=lambda s: s.id):

@@ -66,7 +66,7 @@ class RemoteLogMetadataCache:
         segments: Iterable[tuple[Segment, Sequence[int]]], highest: Iterable[tuple[int, int]],
         refused_transitions: int,
     ) -> RemoteLogMetadataCache:  # fmt: skip
-        """From segments, each with a ReferenceState for each of its epochs, and (epoch, highest)."""
+        """From segments with a ReferenceState for each of their epochs, and (epoch, highest)."""
         made = RemoteLogMetadataCache()
         made.refused_transitions = refused_transitions
         for segment, referred in segments:

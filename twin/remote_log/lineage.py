@@ -44,7 +44,9 @@ def within_lineage(segment: Segment, log_end: int, epochs: Epochs) -> bool:
     return True
 
 
-def highest_remote_offset(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int) -> tuple[int, int]:
+def highest_remote_offset(
+    cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int
+) -> tuple[int, int]:
     """(offset, epoch) up to which this lineage is in remote storage, UNKNOWN for nothing.
 
     Not the largest end offset of all segments: copies of another lineage may reach further. Source:

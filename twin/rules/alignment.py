@@ -17,7 +17,7 @@ def assigned_brokers(assignment: Assignment, roles: Roles) -> Int32:
 
 
 def in_present_slots(was: Int32, now: Int32, values: Array, fill: Any) -> Array:
-    """[P, R] ``values`` of the slots of ``was``, in the slots of ``now``; ``fill`` for new replicas.
+    """[P, R] ``values`` of the slots of ``was``, in the slots of ``now``.
 
     Args:
         was: [P, S] brokers before.

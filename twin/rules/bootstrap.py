@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from twin import plain
 from twin.declare import api_field, gauge, rule
 from twin.rules.growth import RecordSizes
 from twin.rules.leaders import Leaders
 from twin.rules.topic_configs import TopicConfigs
-from twin import plain
 from twin.signature import Lazy
 from twin.table import UNKNOWN, Array, Bool, Float64, Int8, Int64, PartitionTable, column
 from twin.tables.enums import PendingUpload
@@ -100,9 +100,7 @@ def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) ->
     return BootstrapOn(*_columns(leaders, sizes, path, begins))
 
 
-def as_configured(
-    configs: Configs, on: Lazy[BootstrapOn], off: Lazy[BootstrapOff]
-) -> Bootstrap:
+def as_configured(configs: Configs, on: Lazy[BootstrapOn], off: Lazy[BootstrapOff]) -> Bootstrap:
     """What an empty follower would do as the cluster is configured; unknown counts as off."""
     return on() if configs.cluster_wide("last_tiered_fetch") == 1 else off()
 

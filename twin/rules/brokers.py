@@ -45,9 +45,7 @@ def brokers_changed(was: Earlier[Brokers], now: Brokers) -> Iterator[Occurrence]
 
 
 @event("remote_reads_began", "remote_reads_ended", per="broker")
-def remote_reads_changed(
-    was: Earlier[BrokerMetrics], now: BrokerMetrics
-) -> Iterator[Occurrence]:
+def remote_reads_changed(was: Earlier[BrokerMetrics], now: BrokerMetrics) -> Iterator[Occurrence]:
     """Brokers that began or ceased to read from remote storage for consumers."""
     both, old, new = np.intersect1d(was.broker, now.broker, return_indices=True)
     before = was.remote_fetch_requests_per_s[old]
@@ -66,9 +64,7 @@ def _of(broker: int, kind: str, text: str) -> Occurrence:
 # ---------------------------------------------------------------- exported
 
 
-@gauge(
-    "info", "1 for every registered broker.", level="broker", labels=("host",), combine="newest"
-)
+@gauge("info", "1 for every registered broker.", level="broker", labels=("host",), combine="newest")
 def info(brokers: Brokers) -> Mapping[tuple[str], ByBroker]:
     """Its address is a label."""
     return {
@@ -129,9 +125,7 @@ def broker_metric_difference(
     ours: Mapping[tuple[str, ...], float], theirs: Mapping[tuple[str, ...], float]
 ) -> Mapping[tuple[str, ...], float]:
     """Where both are known."""
-    return {
-        (key[0], "upload_lag_bytes"): ours.get(key, 0) - value for key, value in theirs.items()
-    }
+    return {(key[0], "upload_lag_bytes"): ours.get(key, 0) - value for key, value in theirs.items()}
 
 
 def _measured(column: str, name: str, help_text: str, scale: float = 1) -> Metric:

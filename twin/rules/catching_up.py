@@ -1,8 +1,8 @@
 """Replicas on their way into the ISR: how far they are, and whether they move at all.
 
-Every follower outside the ISR whose broker is alive is catching up: its fetcher never stops trying.
-One that was empty when the twin first saw it is a bootstrap, and the path it took shows in where its
-local log begins (KIP-1023).
+Every follower outside the ISR whose broker is alive is catching up: its fetcher never stops
+trying. One that was empty when the twin first saw it is a bootstrap, and the path it took shows in
+where its local log begins (KIP-1023).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from twin import keys, plain
 from twin.declare import Alert, OfReplicas, api_field, gauge, risk, rule
 from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, as_configured
-from twin.rules.coverage import LocalLog, ReplicaCoverage, coverage
+from twin.rules.coverage import LocalLog, coverage
 from twin.rules.growth import WEIGHT, Growth, RecordSizes
 from twin.rules.leaders import Leaders, Roles, has_flag
 from twin.rules.topic_configs import TopicConfigs
@@ -438,9 +438,7 @@ def catch_up_records_per_second(rows: CatchingUp, estimates: CatchUpEstimates) -
     return OfReplicas(rows.row, estimates.slot, rate)
 
 
-@gauge(
-    "catch_up_stuck", "1 for a replica that should catch up and does not move.", level="replica"
-)
+@gauge("catch_up_stuck", "1 for a replica that should catch up and does not move.", level="replica")
 def catch_up_stuck(rows: CatchingUp, estimates: CatchUpEstimates) -> OfReplicas:
     """No series for those that move."""
     stuck = rows.stuck != UNKNOWN

@@ -117,9 +117,7 @@ def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
 
 
 @rule
-def first_seen_ends(
-    previous: Before[LeaderEnds], first: Before[FirstSeenEnds]
-) -> FirstSeenEnds:
+def first_seen_ends(previous: Before[LeaderEnds], first: Before[FirstSeenEnds]) -> FirstSeenEnds:
     """Set once, from the first cycle that brought a log end."""
     is_set = first.offset != UNKNOWN
     return FirstSeenEnds(
@@ -192,7 +190,7 @@ def coverage_changed(
     if not now_cold.any() and not was_cold.any():
         return
     both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
-    match = (assigned.broker[:, :, None] == was_assigned.broker[:, None, :])
+    match = assigned.broker[:, :, None] == was_assigned.broker[:, None, :]
     match &= was_roles.is_assigned[:, None, :]
     before = (match & was_cold[:, None, :]).any(axis=2)
     changed = (before != now_cold) & roles.is_assigned & both[:, None]
@@ -239,13 +237,11 @@ def replica_timestamp_suspect(suspect: SuspectTimestamps) -> Array:
 )
 def election_eligible(coverage: ReplicaCoverage) -> Array:
     """An assumed coverage is eligible."""
-    return (coverage.coverage != Coverage.COLD).astype(np.int8)
+    return np.where(coverage.coverage != Coverage.COLD, 1, 0)
 
 
 @gauge("partitions_leader_cold", "Partitions whose leader holds too little local log (KIP-1303).")
-def partitions_leader_cold(
-    coverage: ReplicaCoverage, roles: Roles, partitions: Partitions
-) -> int:
+def partitions_leader_cold(coverage: ReplicaCoverage, roles: Roles, partitions: Partitions) -> int:
     """Of those that a listing described."""
     cold = (is_cold(coverage, roles) & roles.is_leader).any(axis=1)
     return int((cold & (partitions.described_at_ms != UNKNOWN)).sum())
@@ -280,9 +276,7 @@ def replicas_timestamp_suspect(suspect: SuspectTimestamps, roles: Roles) -> int:
     "Replicas of the broker with too little local log to lead (KIP-1303).",
     level="broker",
 )
-def cold_replicas(
-    coverage: ReplicaCoverage, roles: Roles, assignment: Assignment
-) -> ByBroker:
+def cold_replicas(coverage: ReplicaCoverage, roles: Roles, assignment: Assignment) -> ByBroker:
     """Assigned ones."""
     return ByBroker(assignment.broker[is_cold(coverage, roles)])
 
@@ -304,4 +298,5 @@ def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment
 def topic_local_log_bytes(local: LocalLog, roles: Roles) -> Array:
     """Without replicas of unknown size."""
     sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
-    return np.where(sized, local.held_bytes, 0).sum(axis=1)
+    summed: Array = np.where(sized, local.held_bytes, 0).sum(axis=1)
+    return summed

@@ -34,9 +34,7 @@ class RecordSizes(
 
 
 @rule
-def growth(
-    end: LeaderEnds, previous: Before[LeaderEnds], average: Before[Growth]
-) -> Growth:
+def growth(end: LeaderEnds, previous: Before[LeaderEnds], average: Before[Growth]) -> Growth:
     """The average moves when two samples of one log give a rate, and stays otherwise."""
     measured = (end.offset != UNKNOWN) & (previous.offset != UNKNOWN)
     measured &= (end.sampled_at_ms > previous.sampled_at_ms) & (end.offset >= previous.offset)

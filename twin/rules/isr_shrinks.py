@@ -33,12 +33,10 @@ from twin.signature import Before, Cycle, Earlier, Latest
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
-    Array,
     Bool,
     Int8,
     Int32,
     Int64,
-    PartitionTable,
     Rows,
     SparseTable,
     column,
@@ -619,9 +617,7 @@ def isr_shrinks_field(shrinks: IsrShrinks, partitions: Partitions) -> list[list[
                 "rejoined_at_ms": plain.known(shrinks.rejoined_at_ms[i]),
                 "verdict": verdict.name.lower(),
                 "meaning": SENTENCE[verdict],
-                "evidence": [
-                    str(e.name).lower() for e in Evidence if int(shrinks.evidence[i]) & e
-                ],
+                "evidence": [str(e.name).lower() for e in Evidence if int(shrinks.evidence[i]) & e],
                 "fetch_was_pending": plain.yes_or_no(shrinks.fetch_was_pending[i]),
             }
         )
@@ -630,13 +626,11 @@ def isr_shrinks_field(shrinks: IsrShrinks, partitions: Partitions) -> list[list[
 
 @api_field(
     "isr_thrash",
-    "where replicas leave the ISR and rejoin it: how often (`flaps`), the mean time between shrinks "
-    "(`period_seconds`), and the broker that most shrinks are attributed to (`attributed_broker`); "
-    "null where none rejoined",
+    "where replicas leave the ISR and rejoin it: how often (`flaps`), the mean time between "
+    "shrinks (`period_seconds`), and the broker that most shrinks are attributed to "
+    "(`attributed_broker`); null where none rejoined",
 )
-def isr_thrash_field(
-    shrinks: IsrShrinks, partitions: Partitions
-) -> list[dict[str, Any] | None]:
+def isr_thrash_field(shrinks: IsrShrinks, partitions: Partitions) -> list[dict[str, Any] | None]:
     """Of the last ten minutes."""
     found: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     for row in np.unique(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN]).tolist():

@@ -198,9 +198,7 @@ METRICS: Final = (
     "what remote log metadata say of the partition, by the columns of the table `lineage`; null "
     "where none are read",
 )
-def remote_segments(
-    lineage: Lineage, partitions: Partitions
-) -> list[dict[str, Any] | None]:
+def remote_segments(lineage: Lineage, partitions: Partitions) -> list[dict[str, Any] | None]:
     """At most one row a partition."""
     found: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     names = [c.name for c in Lineage.columns if c.name != "row"]

@@ -157,7 +157,7 @@ def state_as_it_is(electorate: Electorate) -> ElectionState:
 def hold_election(
     state: ElectionState, unclean: Bool, cold: Slots, preference: NDArray[np.int16] | None = None
 ) -> tuple[Int32, Int8]:
-    """[P] the elected broker and its LossOutcome; ``unclean`` rows may lose records to stay online."""
+    """[P] the elected broker and its LossOutcome; ``unclean`` rows may lose records."""
     leader, outcome = elect(state, Kind.ONLINE, preference)
     row = np.flatnonzero(unclean & (outcome == Outcome.NONE))
     if len(row):
@@ -221,7 +221,8 @@ def _last_known_leaders(electorate: Electorate) -> Int32:
 def has_no_clean_successor(partitions: Partitions, following: NextLeaders) -> Bool:
     """Neither the ISR nor the ELR has another live member."""
     unsafe: Bool = following.outcome >= LossOutcome.LAST_KNOWN
-    return unsafe & (partitions.leader != NO_BROKER)
+    unsafe &= partitions.leader != NO_BROKER
+    return unsafe
 
 
 @risk(
@@ -243,7 +244,8 @@ def has_no_clean_successor(partitions: Partitions, following: NextLeaders) -> Bo
 def gets_cold_leader(partitions: Partitions, following: NextLeaders) -> Bool:
     """Kafka would elect a cold replica."""
     cold: Bool = following.outcome == LossOutcome.CLEAN_COLD
-    return cold & (partitions.leader != NO_BROKER)
+    cold &= partitions.leader != NO_BROKER
+    return cold
 
 
 # ---------------------------------------------------------------- exported
@@ -273,8 +275,3 @@ def loss_partitions(
     """By Kafka's rule."""
     found = by_outcome(partitions, following.outcome)
     return {("kafka", outcome): brokers for outcome, brokers in found.items()}
-
-
-def outcome_names(values: Array) -> list[str]:
-    """The names of LossOutcomes."""
-    return [LossOutcome(int(value)).name.lower() for value in values]

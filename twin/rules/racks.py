@@ -45,5 +45,6 @@ def is_out_of_rack(partitions: Partitions, assignment: Assignment, brokers: Brok
     """Both racks are known and differ."""
     leader = racks_of(brokers, partitions.leader)
     preferred = racks_of(brokers, assignment.broker[:, 0])
-    apart: Bool = (leader != preferred) & (leader != UNKNOWN) & (preferred != UNKNOWN)
-    return apart & (partitions.leader != NO_BROKER)
+    apart = (leader != preferred) & (leader != UNKNOWN) & (preferred != UNKNOWN)
+    led_apart: Bool = apart & (partitions.leader != NO_BROKER)
+    return led_apart

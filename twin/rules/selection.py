@@ -71,7 +71,7 @@ class ColdReads(SparseTable, kind="cold_reads"):
 class SelectorViews(
     ReplicaTable, kind="selector_views", on_demand="stored columns, as a selector sees them"
 ):
-    """[P, R] the rack and the age of the caught-up time of each replica, as a selector sees them."""
+    """[P, R] the rack and the caught-up age of each replica, as a selector sees them."""
 
     rack: Int64 = column("place in the sorted names of racks")
     since_caught_up_ms: Int64 = column("age of its caught-up time; 0 for the leader")
@@ -244,8 +244,8 @@ def _leader(views: ReplicaViews) -> Int32:
     source="KIP-392, KIP-1023",
     alert=Alert(
         summary="send consumers to a replica that reads from remote storage for no need",
-        description="Consumers of {n} partitions of {cluster} are sent to a replica that reads from "
-        "remote storage what another has on disk (KIP-392).",
+        description="Consumers of {n} partitions of {cluster} are sent to a replica that reads "
+        "from remote storage what another has on disk (KIP-392).",
         wait="5m",
         keep_firing_for="5m",
     ),

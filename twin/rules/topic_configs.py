@@ -10,7 +10,9 @@ from twin.tables.enums import NOT_SET
 from twin.tables.state import Assignment, Configs, PartitionIndex, Partitions, Topics
 
 
-class TopicConfigs(PartitionTable, kind="topic_configs", on_demand="looked up in the table configs"):
+class TopicConfigs(
+    PartitionTable, kind="topic_configs", on_demand="looked up in the table configs"
+):
     """[P] the settings that hold for each partition; unknown where nobody could read them."""
 
     min_insync_replicas: Int64 = column("min.insync.replicas")

@@ -103,6 +103,4 @@ def upload_lag_bytes(lag: UploadLag) -> Array:
 def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:
     """Partitions of unknown lag are left out."""
     known = ~np.isnan(lag.upload_lag_bytes) & (partitions.leader != NO_BROKER)
-    return ByBroker(
-        partitions.leader[known], np.rint(lag.upload_lag_bytes[known]).astype(np.int64)
-    )
+    return ByBroker(partitions.leader[known], np.rint(lag.upload_lag_bytes[known]).astype(np.int64))

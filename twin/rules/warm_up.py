@@ -30,9 +30,7 @@ class WarmUp(
     warm_in_s: Float64 = column(
         "seconds until the replica is warm; 0 unless it is cold; null if unknown or never", fill=0.0
     )
-    never_warm: Bool = column(
-        "local retention deletes before a threshold is reached", fill=False
-    )
+    never_warm: Bool = column("local retention deletes before a threshold is reached", fill=False)
 
 
 @rule
@@ -104,19 +102,19 @@ def _is_above_ms(configs: TopicConfigs) -> Bool:
     """[P] local retention is known to delete before the threshold in time is reached."""
     kept = configs.local_retention_ms
     above: Bool = (kept >= 0) & (configs.eligible_local_log_ms > kept)
-    return above & (configs.remote_storage == 1)
+    above &= configs.remote_storage == 1
+    return above
 
 
 def _is_above_bytes(configs: TopicConfigs) -> Bool:
     """[P] the same for the threshold in bytes."""
     kept = configs.local_retention_bytes
     above: Bool = (kept >= 0) & (configs.eligible_local_log_bytes > kept)
-    return above & (configs.remote_storage == 1)
+    above &= configs.remote_storage == 1
+    return above
 
 
-def _seconds_by_span(
-    configs: TopicConfigs, local: LocalLog, growth: Growth, row: Rows
-) -> Float64:
+def _seconds_by_span(configs: TopicConfigs, local: LocalLog, growth: Growth, row: Rows) -> Float64:
     least = configs.eligible_local_log_ms[row][:, None]
     span = local.local_log_span_ms[row]
     left = np.where(span == UNKNOWN, np.nan, np.maximum(least - span, 0) / 1000)

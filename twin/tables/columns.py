@@ -54,9 +54,7 @@ class ConfigColumns(Table):
     unclean_leader_election: Int8 = column(
         "unclean.leader.election.enable", source="DescribeConfigs", tri_state=True
     )
-    remote_storage: Int8 = column(
-        "remote.storage.enable", source="DescribeConfigs", tri_state=True
-    )
+    remote_storage: Int8 = column("remote.storage.enable", source="DescribeConfigs", tri_state=True)
     compacted: Int8 = column(
         "cleanup.policy contains compact", source="DescribeConfigs", tri_state=True
     )
@@ -94,9 +92,7 @@ class BrokerColumns(Table):
 
     broker: Int32 = column("broker id", source="DescribeCluster")
     rack: Text = column("rack, empty if none", source="DescribeCluster", fill="")
-    host: Text = column(
-        "advertised host:port, empty if unknown", source="DescribeCluster", fill=""
-    )
+    host: Text = column("advertised host:port, empty if unknown", source="DescribeCluster", fill="")
     fenced: Int8 = column(
         "the controller has fenced the broker", source="DescribeCluster v2", tri_state=True
     )
@@ -109,80 +105,99 @@ class BrokerMetricColumns(Table):
     measured_at_ms: Int64 = column("when its JMX exporter was scraped")
     fetch_follower_p99_ms: Float64 = column(
         "99th percentile of the total time of followers' fetches",
-        source="RequestMetrics TotalTimeMs, FetchFollower", fill=ABSENT,
+        source="RequestMetrics TotalTimeMs, FetchFollower",
+        fill=ABSENT,
     )
     fetch_follower_local_p99_ms: Float64 = column(
         "99th percentile of the time the leader worked on followers' fetches",
-        source="RequestMetrics LocalTimeMs, FetchFollower", fill=ABSENT,
+        source="RequestMetrics LocalTimeMs, FetchFollower",
+        fill=ABSENT,
     )
     fetch_follower_queue_p99_ms: Float64 = column(
         "99th percentile of the time followers' fetches waited for a request handler",
-        source="RequestMetrics RequestQueueTimeMs, FetchFollower", fill=ABSENT,
+        source="RequestMetrics RequestQueueTimeMs, FetchFollower",
+        fill=ABSENT,
     )
     fetch_consumer_p99_ms: Float64 = column(
         "99th percentile of the total time of consumers' fetches",
-        source="RequestMetrics TotalTimeMs, FetchConsumer", fill=ABSENT,
+        source="RequestMetrics TotalTimeMs, FetchConsumer",
+        fill=ABSENT,
     )
     request_queue_size: Float64 = column(
         "requests that wait for a request handler",
-        source="RequestChannel RequestQueueSize", fill=ABSENT,
+        source="RequestChannel RequestQueueSize",
+        fill=ABSENT,
     )
     request_handlers_idle_ratio: Float64 = column(
         "share of time in which request handlers are idle",
-        source="KafkaRequestHandlerPool RequestHandlerAvgIdlePercent, one minute", fill=ABSENT,
+        source="KafkaRequestHandlerPool RequestHandlerAvgIdlePercent, one minute",
+        fill=ABSENT,
     )
     fetch_purgatory_size: Float64 = column(
         "fetches that wait for records",
         source="DelayedOperationPurgatory NumDelayedOperations, Fetch (its PurgatorySize counts "
-        "completed operations too)", fill=ABSENT,
+        "completed operations too)",
+        fill=ABSENT,
     )
     remote_copy_lag_bytes: Float64 = column(
         "bytes of closed segments not uploaded yet, without internal topics",
-        source="BrokerTopicMetrics RemoteCopyLagBytes by topic", fill=ABSENT,
+        source="BrokerTopicMetrics RemoteCopyLagBytes by topic",
+        fill=ABSENT,
     )
     remote_copy_lag_segments: Float64 = column(
         "closed segments not uploaded yet, without internal topics",
-        source="BrokerTopicMetrics RemoteCopyLagSegments by topic", fill=ABSENT,
+        source="BrokerTopicMetrics RemoteCopyLagSegments by topic",
+        fill=ABSENT,
     )
     remote_copy_errors_per_s: Float64 = column(
         "failed uploads a second",
-        source="BrokerTopicMetrics RemoteCopyErrorsPerSec", fill=ABSENT,
+        source="BrokerTopicMetrics RemoteCopyErrorsPerSec",
+        fill=ABSENT,
     )
     remote_fetch_requests_per_s: Float64 = column(
         "reads from remote storage for consumers a second",
-        source="BrokerTopicMetrics RemoteFetchRequestsPerSec", fill=ABSENT,
+        source="BrokerTopicMetrics RemoteFetchRequestsPerSec",
+        fill=ABSENT,
     )
     remote_fetch_bytes_per_s: Float64 = column(
         "bytes read from remote storage for consumers a second",
-        source="BrokerTopicMetrics RemoteFetchBytesPerSec", fill=ABSENT,
+        source="BrokerTopicMetrics RemoteFetchBytesPerSec",
+        fill=ABSENT,
     )
     remote_fetch_errors_per_s: Float64 = column(
         "failed reads from remote storage for consumers a second",
-        source="BrokerTopicMetrics RemoteFetchErrorsPerSec", fill=ABSENT,
+        source="BrokerTopicMetrics RemoteFetchErrorsPerSec",
+        fill=ABSENT,
     )
     remote_reader_queue_size: Float64 = column(
         "reads from remote storage that wait for a reader thread",
-        source="RemoteStorageThreadPool RemoteLogReaderTaskQueueSize", fill=ABSENT,
+        source="RemoteStorageThreadPool RemoteLogReaderTaskQueueSize",
+        fill=ABSENT,
     )
     remote_reader_idle_ratio: Float64 = column(
         "share of time in which remote storage reader threads are idle",
-        source="RemoteStorageThreadPool RemoteLogReaderAvgIdlePercent", fill=ABSENT,
+        source="RemoteStorageThreadPool RemoteLogReaderAvgIdlePercent",
+        fill=ABSENT,
     )
     remote_read_mean_ms: Float64 = column(
         "mean time of a read from remote storage",
-        source="RemoteLogManager RemoteLogReaderFetchRateAndTimeMs", fill=ABSENT,
+        source="RemoteLogManager RemoteLogReaderFetchRateAndTimeMs",
+        fill=ABSENT,
     )
     aux_state_builds_per_s: Float64 = column(
         "followers that build their state from remote storage, attempts a second",
-        source="BrokerTopicMetrics BuildRemoteLogAuxStateRequestsPerSec", fill=ABSENT,
+        source="BrokerTopicMetrics BuildRemoteLogAuxStateRequestsPerSec",
+        fill=ABSENT,
     )
     aux_state_errors_per_s: Float64 = column(
         "failed attempts of followers to build their state from remote storage, a second",
-        source="BrokerTopicMetrics BuildRemoteLogAuxStateErrorsPerSec", fill=ABSENT,
+        source="BrokerTopicMetrics BuildRemoteLogAuxStateErrorsPerSec",
+        fill=ABSENT,
     )
     isr_shrinks_per_s: Float64 = column(
         "ISR shrinks a second, by the leader",
-        source="ReplicaManager IsrShrinksPerSec", fill=ABSENT,
+        source="ReplicaManager IsrShrinksPerSec",
+        fill=ABSENT,
     )
     isr_expands_per_s: Float64 = column(
         "ISR expansions a second, by the leader",

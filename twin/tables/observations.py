@@ -131,7 +131,7 @@ class IsrChangesFrame(Observation, PartitionKey, kind="isr_changes", event=True)
 class PendingUploadLookupsFrame(
     Observation, PartitionKey, kind="pending_upload_lookups", event=True
 ):
-    """One row a follower that asked its leader for the earliest pending upload offset (KIP-1023)."""
+    """One row a request of a follower for its leader's earliest pending upload offset."""
 
     leader: Int32 = column("broker id of the leader that was asked")
     broker: Int32 = column("broker id of the follower")
@@ -140,9 +140,7 @@ class PendingUploadLookupsFrame(
     error_code: Int16 = column("Kafka error code of the answer, 0 for none", fill=0)
 
 
-class BrokerMetricsFrame(
-    Observation, BrokerMetricColumns, kind="broker_metrics", event=True
-):
+class BrokerMetricsFrame(Observation, BrokerMetricColumns, kind="broker_metrics", event=True):
     """One row a broker whose JMX exporter answered."""
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from twin.table import (
     NO_BROKER,
-    UNKNOWN,
     Bool,
     Float64,
     Int8,
@@ -55,7 +54,7 @@ class PartitionIndex(PartitionTable, kind="partition_index"):
 
 
 class Assignment(ReplicaTable, kind="assignment"):
-    """[P, R] the broker of each replica slot; slots behind the assigned ones hold unlisted replicas."""
+    """[P, R] the broker of each replica slot; unlisted replicas come behind the assigned ones."""
 
     broker: Int32 = column("broker id", fill=NO_BROKER)
 
@@ -169,5 +168,3 @@ class PendingUploadLookups(SparseTable, kind="pending_upload_lookups"):
     request_count: Int32 = column(
         "requests, with pauses of less than ten minutes between them", fill=0
     )
-
-
