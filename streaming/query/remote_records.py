@@ -13,7 +13,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from twin.tables import UNKNOWN, SegmentState
+from twin.table import UNKNOWN
+from twin.tables.enums import SegmentState
 
 FRAME_VERSION: Final = 1
 SEGMENT: Final = 0
