@@ -44,7 +44,7 @@ class NextLeaders(PartitionTable, kind="next_leader", api="next_leader"):
     """[P] who leads each partition if its leader is lost, by Kafka's rule."""
 
     leader: Int32 = column(
-        "broker id of the next leader, -1 for nobody", fill=NO_BROKER, minus_one_is_none=True
+        "broker id of the next leader, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
     )
     outcome: Int8 = column("how safe that leader is", enum=LossOutcome)
 

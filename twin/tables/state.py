@@ -62,7 +62,7 @@ class Assignment(ReplicaTable, kind="assignment"):
 class Partitions(PartitionTable, kind="partitions", api=""):
     """[P] the controller's view of each partition."""
 
-    leader: Int32 = column("broker id of the leader, -1 if none", minus_one_is_none=True)
+    leader: Int32 = column("broker id of the leader, -1 if none", minus_one_is_a_value=True)
     leader_epoch: Int32 = column("leader epoch")
     listed_at_ms: Int64 = column("when the cluster last listed it", in_api=False)
     described_at_ms: Int64 = column("when this view was observed", in_api=False)
