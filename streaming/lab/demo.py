@@ -29,6 +29,7 @@ from streaming.lab.scenarios import LAG_MS, SCRIPTS, ScriptFailed, Stage
 from streaming.lab.screen import draw
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
 from streaming.runtime import clients, jars
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.supervise import Child, children, supervise
 
@@ -217,12 +218,12 @@ def _supervised(
 
 
 def _await_up(url: str, home: Path, stop: threading.Event) -> None:
-    deadline = time.monotonic() + FIRST_SNAPSHOT_WITHIN_S
+    deadline = Deadline.after_s(FIRST_SNAPSHOT_WITHIN_S)
     while not stop.is_set():
         answer = _get(f"{url}/api/v1/summary")
         if answer is not None and answer["up"]:
             return
-        if time.monotonic() > deadline:
+        if deadline.is_over:
             raise DemoFailed(f"no snapshot after {FIRST_SNAPSHOT_WITHIN_S} s; see {home}/twin/logs")
         stop.wait(0.3)
 

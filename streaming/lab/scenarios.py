@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -24,6 +23,7 @@ from kafka.errors import KafkaError
 
 from streaming.lab.cluster import NodeStatus
 from streaming.lab.traffic import THIN_TOPIC
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 
 SOON_S: Final = 60.0
@@ -87,7 +87,7 @@ class Stage:
     prometheus: str | None  # URL
     say: Callable[[str], None]
     stop: threading.Event
-    to_resolve: dict[str, float] = field(default_factory=dict)  # alerts, and by when
+    to_resolve: dict[str, Deadline] = field(default_factory=dict)  # alerts, and by when
 
     def api(self, path: str) -> Any:
         """An answer of the exporter, None while there is none."""
@@ -109,11 +109,11 @@ class Stage:
         Raises:
             ScriptFailed: there was none in time, or the demo is being ended.
         """
-        deadline = time.monotonic() + within_s
+        deadline = Deadline.after_s(within_s)
         while not (value := condition()):
             if self.stop.wait(0.3):
                 raise ScriptFailed("the demo was ended")
-            if time.monotonic() > deadline:
+            if deadline.is_over:
                 raise ScriptFailed(f"{otherwise} after {within_s:.0f} s")
         return value
 
@@ -127,7 +127,7 @@ class Stage:
     def resolves(self, alert: str, within_s: float = 2 * SOON_S) -> None:
         """It is to fire no more by then. Another script may be played meanwhile."""
         if self.prometheus is not None:
-            self.to_resolve[alert] = time.monotonic() + within_s
+            self.to_resolve[alert] = Deadline.after_s(within_s)
 
     def settle(self) -> None:
         """Wait until no alert fires that is to be resolved, and say so of each.
@@ -135,8 +135,8 @@ class Stage:
         Raises:
             ScriptFailed: one fires still at its time.
         """
-        for alert, deadline in sorted(self.to_resolve.items(), key=lambda item: item[1]):
-            left_s = max(deadline - time.monotonic(), SOON_S)
+        for alert, deadline in sorted(self.to_resolve.items(), key=lambda item: item[1].at_s):
+            left_s = max(deadline.left_s, SOON_S)
             self.until(partial(self._is_quiet, alert), left_s, f"{alert} does not resolve")
             self.say(f"alert      {alert} is resolved")
         self.to_resolve.clear()
