@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from streaming.checks.cluster_rights import NOT_ALLOWED, of_rights, wanted_by
 from streaming.checks.finding import Finding
 from streaming.checks.rights import WITHOUT
-from streaming.collector.brokers import Address, Brokers, CollectorError
+from streaming.collector.brokers import Address, BrokerConnections, CollectorError
 from streaming.collector.cycle import Collector
 from streaming.collector.jmx import ask_all, urls
 from streaming.collector.observation import Observation
@@ -18,7 +18,9 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     """What one observation finds, and what it goes without."""
     section = config.collector
     try:
-        with Brokers(config.cluster.bootstrap, config.cluster.client, section.deadline_ms) as them:
+        with BrokerConnections(
+            config.cluster.bootstrap, config.cluster.client, section.deadline_ms
+        ) as them:
             collector = Collector(config, them)
             observation = collector.observe()
             causes = dict(collector.causes)

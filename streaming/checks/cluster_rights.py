@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 
 from streaming.checks.finding import Finding, missing, there
 from streaming.checks.rights import WITHOUT, Right, rights
-from streaming.collector.topics import Topics
+from streaming.collector.metadata import MetadataSource
 from streaming.query.remote_rights import why_not_readable
 from streaming.runtime import clients
 from streaming.runtime.config import Config
@@ -91,7 +91,7 @@ def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Findin
     """All topics at once; an observation reads some at a time."""
     if not config.collector.timestamps:
         return Finding("collector.timestamps is off", right.without)
-    wanted = Topics(config, "check").wanted
+    wanted = MetadataSource(config, "check").wanted
     watched = [t for t in admin.describe_topics() if not t["error_code"] and wanted(t["name"])]
     if not watched:
         return None

@@ -63,7 +63,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class BrokerResponse:
     """What one broker answered: the body of each answer in order, None for what is missing."""
 
     bodies: Sequence[bytes | None]
@@ -76,7 +76,7 @@ class Reply:
         return any(body is not None for body in self.bodies) or not (self.bodies or self.problem)
 
 
-class Question:
+class EncodedRequest:
     """A request of one version, encoded once. ``flexible`` is the header of its answer."""
 
     __slots__ = ("_after", "_before", "api_key", "api_version", "flexible")
@@ -89,22 +89,22 @@ class Question:
         self.flexible = flexible
 
     @staticmethod
-    def of(request: Any, version: int, client_id: str = CLIENT_ID) -> Question:
+    def encode(request: Any, version: int, client_id: str = CLIENT_ID) -> EncodedRequest:
         """A request class of kafka-python, encoded."""
         request.API_VERSION = version
         request.with_header(correlation_id=0, client_id=client_id)
         encoded = bytes(request.encode(framed=True, header=True))
         # ApiVersions answers with the old header, so that any client can read it (KIP-511).
         flexible = request.flexible_version_q(version) and request.API_KEY != _API_VERSIONS
-        return Question(request.API_KEY, version, flexible, encoded)
+        return EncodedRequest(request.API_KEY, version, flexible, encoded)
 
-    def replaced(self, old: bytes, new: bytes, times: int) -> Question:
+    def replaced(self, old: bytes, new: bytes, times: int) -> EncodedRequest:
         """The same request with other bytes of the same length, found that many times."""
         count = self._after.count(old)
         if count != times or len(old) != len(new):
             raise ValueError(f"{count} of {times} places found")
         encoded = self.encoded(0).replace(old, new)
-        return Question(self.api_key, self.api_version, self.flexible, encoded)
+        return EncodedRequest(self.api_key, self.api_version, self.flexible, encoded)
 
     def encoded(self, correlation_id: int) -> bytes:
         """The bytes on the wire."""
@@ -116,7 +116,7 @@ class _Sent:
 
     __slots__ = ("_question", "correlation_id")
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: EncodedRequest) -> None:
         self._question = question
         self.correlation_id = 0
 
@@ -167,11 +167,11 @@ class _Raw:
         self.throttle_time_ms = int.from_bytes(body[:4], "big", signed=True) if throttled else 0
 
 
-Ask = Callable[[int, Versions], Sequence[Question]]
+RequestFactory = Callable[[int, Versions], Sequence[EncodedRequest]]
 """The questions for one broker, made when it is known what the broker understands."""
 
 
-class Brokers:
+class BrokerConnections:
     """Connections to the brokers of one cluster."""
 
     def __init__(self, bootstrap: str, client: Mapping[str, Any], deadline_ms: int) -> None:
@@ -212,13 +212,13 @@ class Brokers:
                 f"cluster.bootstrap {self.bootstrap}: {clients.one_line(error)}"
             ) from None
 
-    def known(self) -> list[int]:
+    def broker_ids(self) -> list[int]:
         """The brokers whose address is known, by id."""
         return sorted(b.node_id for b in self._manager.cluster.brokers())
 
-    def learn(self, addresses: Iterable[Address]) -> None:
+    def update_metadata(self, addresses: Iterable[Address]) -> None:
         """Take over the cluster's own list of brokers; the client refreshes its own too rarely."""
-        if sorted(a.broker for a in addresses) == self.known():
+        if sorted(a.broker for a in addresses) == self.broker_ids():
             return
         version = MetadataResponse.max_version
         kind = MetadataResponse.MetadataResponseBroker
@@ -233,11 +233,13 @@ class Brokers:
         )
         self._net.run(lambda: self._manager.cluster.update_metadata(answer))
 
-    def question(self, request: Any, version: int) -> Question:
+    def question(self, request: Any, version: int) -> EncodedRequest:
         """The request, encoded for these connections."""
-        return Question.of(request, version, self.client_id)
+        return EncodedRequest.encode(request, version, self.client_id)
 
-    def ask(self, brokers: Iterable[int], make: Ask, deadline_ms: int) -> dict[int, Reply]:
+    def ask(
+        self, brokers: Iterable[int], make: RequestFactory, deadline_ms: int
+    ) -> dict[int, BrokerResponse]:
         """Ask these brokers at once; returns when all have answered, at the latest at the deadline.
 
         A broker that is late loses its connection: a new one is quicker than waiting behind the
@@ -245,12 +247,16 @@ class Brokers:
         """
         return self._net.run(self._ask_all, list(brokers), make, deadline_ms)  # type: ignore[no-any-return]
 
-    async def _ask_all(self, brokers: list[int], make: Ask, deadline_ms: int) -> dict[int, Reply]:
+    async def _ask_all(
+        self, brokers: list[int], make: RequestFactory, deadline_ms: int
+    ) -> dict[int, BrokerResponse]:
         began = time.monotonic()
         asked = [self._manager.call_soon(self._ask, b, make, began, deadline_ms) for b in brokers]
         return {broker: await reply for broker, reply in zip(brokers, asked, strict=True)}
 
-    async def _ask(self, broker: int, make: Ask, began: float, deadline_ms: int) -> Reply:
+    async def _ask(
+        self, broker: int, make: RequestFactory, began: float, deadline_ms: int
+    ) -> BrokerResponse:
         def left_ms() -> float:
             return max(0.0, deadline_ms - (time.monotonic() - began) * 1_000)
 
@@ -263,7 +269,7 @@ class Brokers:
             self._manager._auth_failures.pop(broker, None)
             if not isinstance(error, NodeNotReadyError):  # that only says: not tried again yet
                 self._unreached[broker] = _problem(error)
-            return Reply((), self._unreached.get(broker, _problem(error)), -1)
+            return BrokerResponse((), self._unreached.get(broker, _problem(error)), -1)
         self._unreached.pop(broker, None)
         questions = make(broker, versions)
         pending = [
@@ -279,21 +285,21 @@ class Brokers:
             except (KafkaError, OSError) as error:
                 bodies.append(None)
                 problem = problem or _problem(error)
-        return Reply(bodies, problem, after_ms)
+        return BrokerResponse(bodies, problem, after_ms)
 
     def close(self) -> None:
         """Disconnect from all brokers."""
         self._net.run(lambda: self._manager.close())
         self._net.close()
 
-    def __enter__(self) -> Brokers:
+    def __enter__(self) -> BrokerConnections:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def best(versions: Versions, message: Any, highest: int | None = None) -> int | None:
+def negotiate_version(versions: Versions, message: Any, highest: int | None = None) -> int | None:
     """The highest version of a request class that we and the broker know, None if there is none.
 
     ``highest`` is the last version whose answer the caller understands.

@@ -17,7 +17,12 @@ from kafka.errors import for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from streaming.collector.brokers import Brokers, Question, Versions, best
+from streaming.collector.brokers import (
+    BrokerConnections,
+    EncodedRequest,
+    Versions,
+    negotiate_version,
+)
 from streaming.collector.columns import dictionary, numbers, texts
 from streaming.collector.listing import Array, Placement
 from streaming.collector.thresholds import Thresholds
@@ -54,7 +59,7 @@ _DERIVED: Final = -2
 """local.retention.*: the same as retention.*."""
 
 
-class Configs:
+class ConfigSource:
     """Remembers the settings of every topic and of the cluster."""
 
     def __init__(self, config: Config, client_id: str) -> None:
@@ -78,7 +83,11 @@ class Configs:
         return self._cluster.get("elr_enabled", UNKNOWN)
 
     def refresh(
-        self, brokers: Brokers, guide: int, placement: Placement, deadline_ms: int
+        self,
+        brokers: BrokerConnections,
+        metadata_broker: int,
+        placement: Placement,
+        deadline_ms: int,
     ) -> set[int]:
         """Read what is new or old; returns the shards that something was read for.
 
@@ -99,10 +108,10 @@ class Configs:
             return set()
         self._min_isr = self._tiered = None
         ends = now + deadline_ms / 1_000
-        if cluster_due and self._ask_cluster(brokers, guide, deadline_ms):
+        if cluster_due and self._ask_cluster(brokers, metadata_broker, deadline_ms):
             self._read_at[CLUSTER_WIDE] = now
         left_ms = max(1, int((ends - time.monotonic()) * 1_000))
-        read = self._ask_topics(brokers, guide, wanted, left_ms) if wanted else set()
+        read = self._ask_topics(brokers, metadata_broker, wanted, left_ms) if wanted else set()
         self._read_at |= dict.fromkeys(read, now)
         # What could not be read now is due again in the next cycle.
         self._read_at |= dict.fromkeys(set(wanted) - read, now - self._interval_s)
@@ -133,11 +142,15 @@ class Configs:
         return {"eligible_local_log_ms": ms, "eligible_local_log_bytes": size}
 
     def _ask_topics(
-        self, brokers: Brokers, guide: int, topics: Sequence[str], deadline_ms: int
+        self,
+        brokers: BrokerConnections,
+        metadata_broker: int,
+        topics: Sequence[str],
+        deadline_ms: int,
     ) -> set[str]:
         """Read these topics; returns those that were answered, if only with an error."""
 
-        def make(_: int, versions: Versions) -> list[Question]:
+        def make(_: int, versions: Versions) -> list[EncodedRequest]:
             chunks = [
                 topics[i : i + _TOPICS_A_CYCLE] for i in range(0, len(topics), _TOPICS_A_CYCLE)
             ]
@@ -145,7 +158,7 @@ class Configs:
             return self._questions(versions, asked)
 
         answered = set()
-        for result in self._results(brokers, guide, make, deadline_ms):
+        for result in self._results(brokers, metadata_broker, make, deadline_ms):
             answered.add(result.resource_name)
             if result.error_code == _UNKNOWN_TOPIC:
                 continue  # deleted since it was listed
@@ -157,21 +170,23 @@ class Configs:
                 self._topics[result.resource_name] |= topic_columns(told)
         return answered & self._topics.keys()
 
-    def _ask_cluster(self, brokers: Brokers, guide: int, deadline_ms: int) -> bool:
+    def _ask_cluster(
+        self, brokers: BrokerConnections, metadata_broker: int, deadline_ms: int
+    ) -> bool:
         """Read the settings of one broker for all, and the finalized features."""
 
-        def make(_: int, versions: Versions) -> list[Question]:
-            questions = self._questions(versions, [[(_BROKER, str(guide), _BROKER_KEYS)]])
-            version = best(versions, ApiVersionsRequest)
+        def make(_: int, versions: Versions) -> list[EncodedRequest]:
+            questions = self._questions(versions, [[(_BROKER, str(metadata_broker), _BROKER_KEYS)]])
+            version = negotiate_version(versions, ApiVersionsRequest)
             if version is not None:
                 request = ApiVersionsRequest(
                     client_software_name="kafka-twin", client_software_version="1"
                 )
-                questions.append(Question.of(request, version, self._client_id))
+                questions.append(EncodedRequest.encode(request, version, self._client_id))
                 self._features_version = version
             return questions
 
-        reply = brokers.ask([guide], make, deadline_ms)[guide]
+        reply = brokers.ask([metadata_broker], make, deadline_ms)[metadata_broker]
         if not reply.bodies or reply.bodies[-1] is None:
             return False
         self._cluster["elr_enabled"] = elr_enabled(reply.bodies[-1], self._features_version)
@@ -187,14 +202,14 @@ class Configs:
 
     def _questions(
         self, versions: Versions, asked: Sequence[Sequence[tuple[int, str, Sequence[str]]]]
-    ) -> list[Question]:
-        version = best(versions, DescribeConfigsRequest)
+    ) -> list[EncodedRequest]:
+        version = negotiate_version(versions, DescribeConfigsRequest)
         if version is None:
             return []
         self._version = version
         resource = DescribeConfigsRequest.DescribeConfigsResource
         return [
-            Question.of(
+            EncodedRequest.encode(
                 DescribeConfigsRequest(
                     resources=[
                         resource(
@@ -211,8 +226,10 @@ class Configs:
             for resources in asked
         ]
 
-    def _results(self, brokers: Brokers, guide: int, make: Any, deadline_ms: int) -> Iterable[Any]:
-        for body in brokers.ask([guide], make, deadline_ms)[guide].bodies:
+    def _results(
+        self, brokers: BrokerConnections, metadata_broker: int, make: Any, deadline_ms: int
+    ) -> Iterable[Any]:
+        for body in brokers.ask([metadata_broker], make, deadline_ms)[metadata_broker].bodies:
             yield from self._decoded(body)
 
     def _decoded(self, body: bytes | None) -> Iterable[Any]:

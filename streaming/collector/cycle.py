@@ -24,17 +24,17 @@ import structlog
 from streaming import bus
 from streaming.bus import BusError, Sender
 from streaming.collector import listing
-from streaming.collector.brokers import Brokers, CollectorError, Question, Versions
+from streaming.collector.brokers import BrokerConnections, CollectorError, EncodedRequest, Versions
 from streaming.collector.columns import use_little_memory
-from streaming.collector.configs import Configs
-from streaming.collector.epochs import Epochs
-from streaming.collector.jmx import Metrics
-from streaming.collector.log_dirs import LogDirs
-from streaming.collector.marks import Marks
-from streaming.collector.observation import Messages, Observation, brokers_table
-from streaming.collector.offsets import Offsets
-from streaming.collector.timestamps import Timestamps
-from streaming.collector.topics import Topics, View
+from streaming.collector.configs import ConfigSource
+from streaming.collector.epochs import EpochSource
+from streaming.collector.jmx import MetricsSource
+from streaming.collector.log_dirs import LogDirSource
+from streaming.collector.metadata import ClusterMetadata, MetadataSource
+from streaming.collector.observation import Observation, ObservationEncoder, brokers_table
+from streaming.collector.offsets import OffsetSource
+from streaming.collector.replica_status import ReplicaStatusSource
+from streaming.collector.timestamps import TimestampSource
 from streaming.runtime.config import Config
 from streaming.runtime.health import touch_liveness_file
 from twin.tables import UNKNOWN
@@ -49,21 +49,23 @@ log = structlog.get_logger("collector")
 class Collector:
     """Everything one cycle needs, and what cycles remember for the next."""
 
-    def __init__(self, config: Config, brokers: Brokers, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self, config: Config, brokers: BrokerConnections, metrics: MetricsSource | None = None
+    ) -> None:
         """``metrics`` is of what brokers measure themselves; it goes without where it is None."""
         self._config = config
         self._deadline_ms = config.collector.deadline_ms
         self._brokers = brokers
         self._metrics = metrics
         client_id = brokers.client_id
-        self._topics = Topics(config, client_id)
-        self._configs = Configs(config, client_id)
-        self._marks = Marks(client_id, config.collector.config_interval_ms)
-        self._offsets = Offsets(self._deadline_ms, client_id)
-        self._log_dirs = LogDirs(client_id)
+        self._topics = MetadataSource(config, client_id)
+        self._configs = ConfigSource(config, client_id)
+        self._marks = ReplicaStatusSource(client_id, config.collector.config_interval_ms)
+        self._offsets = OffsetSource(self._deadline_ms, client_id)
+        self._log_dirs = LogDirSource(client_id)
         # Whoever starts without a state must find every history on the bus.
-        self._epochs = Epochs(client_id, config.bus.observations_retention_ms // 2)
-        self._timestamps = Timestamps(client_id) if config.collector.timestamps else None
+        self._epochs = EpochSource(client_id, config.bus.observations_retention_ms // 2)
+        self._timestamps = TimestampSource(client_id) if config.collector.timestamps else None
         self._observed_at_ms = 0
         self._cycle = 0
         self.causes: dict[str, str] = {}
@@ -87,16 +89,18 @@ class Collector:
             nothing = listing.empty(self._config.bus.shards)
             return self._sampled(before, nothing, np.zeros(0, bool), set())
         if self._topics.hidden:
-            self.causes["topics"] = hidden(self._topics.hidden)
+            self.causes["topics"] = unauthorized_message(self._topics.hidden)
         addresses = [r.address for r in view.brokers]
-        self._brokers.learn(addresses)
+        self._brokers.update_metadata(addresses)
         if self._metrics is not None:
-            self._metrics.learn(addresses)
-        guide, found = self._topics.guide, view.listing
-        shards = self._configs.refresh(self._brokers, guide, found.placement, self._deadline_ms)
+            self._metrics.update_metadata(addresses)
+        metadata_broker, found = self._topics.metadata_broker, view.listing
+        shards = self._configs.refresh(
+            self._brokers, metadata_broker, found.placement, self._deadline_ms
+        )
         marked = self._marks.ask(
             self._brokers,
-            guide,
+            metadata_broker,
             found,
             self._configs.min_isr(found.placement),
             self._configs.elr_enabled,
@@ -106,7 +110,7 @@ class Collector:
         self.causes |= self._configs.problems
         return self._sampled(view, marked.listing, marked.elr_known, shards)
 
-    def unsent(self, observation: Observation) -> None:
+    def on_send_failed(self, observation: Observation) -> None:
         """What is not sent in every cycle has not arrived: it is to be sent again."""
         self._epochs.forget(observation.histories)
 
@@ -119,13 +123,17 @@ class Collector:
             self.causes["cluster"] = str(error)
 
     def _sampled(
-        self, view: View, found: listing.Listing, elr_known: listing.Array, shards: set[int]
+        self,
+        view: ClusterMetadata,
+        found: listing.Listing,
+        elr_known: listing.Array,
+        shards: set[int],
     ) -> Observation:
         """Ask every broker for what it holds."""
         placement = found.placement
         asked: dict[int, int] = {}
 
-        def make(broker: int, versions: Versions) -> Sequence[Question]:
+        def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
             offsets = self._offsets.questions(broker, versions, placement)
             asked[broker] = len(offsets)
             return [*offsets, *self._log_dirs.questions(broker, versions)]
@@ -178,7 +186,7 @@ class Collector:
         )
 
 
-def hidden(topics: Collection[str]) -> str:
+def unauthorized_message(topics: Collection[str]) -> str:
     """What is said of topics that may not be described any more."""
     return (
         f"TopicAuthorizationFailed: {len(topics)} that were listed may not be described any more, "
@@ -187,7 +195,7 @@ def hidden(topics: Collection[str]) -> str:
 
 
 @dataclass(slots=True)
-class Told:
+class CycleLog:
     """What was logged, so that nothing is logged twice, and what the minute's line sums up."""
 
     causes: dict[str, str] = field(default_factory=dict)
@@ -237,7 +245,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Pace:
+class FixedRateSchedule:
     """When cycles start: every ``interval_s``, on the same ticks however long one takes."""
 
     interval_s: float
@@ -261,10 +269,10 @@ def run(config: Config, *, cycles: int | None = None) -> None:
     use_little_memory()
     with (
         _stopped_by_signal() as stop,
-        Brokers(
+        BrokerConnections(
             config.cluster.bootstrap, config.cluster.client, config.collector.deadline_ms
         ) as brokers,
-        Metrics(config.collector) as metrics,
+        MetricsSource(config.collector) as metrics,
     ):
         bus.ensure_topics(config)
         bus.check_shards(config)
@@ -285,9 +293,9 @@ def _keep_pace(
     stop: threading.Event,
     cycles: int | None,
 ) -> None:
-    told, messages = Told(), Messages()
+    told, messages = CycleLog(), ObservationEncoder()
     topic = bus.topics(config).observations
-    pace = Pace(config.collector.interval_ms / 1_000, time.monotonic())
+    pace = FixedRateSchedule(config.collector.interval_ms / 1_000, time.monotonic())
     while not stop.wait(max(0.0, pace.due_s - time.monotonic())):
         began = time.monotonic()
         observation = collector.observe()
@@ -297,7 +305,7 @@ def _keep_pace(
                 send(config, sender, topic, messages, observation)
             except BusError as error:
                 told.unsent += 1
-                collector.unsent(observation)
+                collector.on_send_failed(observation)
                 causes["bus"] = str(error)
         told.cycle(causes, (time.monotonic() - began) * 1_000, observation)
         touch_liveness_file(config.health.folder, "collector")
@@ -308,14 +316,18 @@ def _keep_pace(
 
 
 def send(
-    config: Config, sender: Sender, topic: str, messages: Messages, observation: Observation
+    config: Config,
+    sender: Sender,
+    topic: str,
+    messages: ObservationEncoder,
+    observation: Observation,
 ) -> None:
     """Send an observation and wait until it has arrived.
 
     Raises:
         BusError: part of it has not, by the deadline.
     """
-    for shard, message in messages.of(observation):
+    for shard, message in messages.encode(observation):
         sender.send(topic, bus.key(config.cluster.name, shard), message)
     sender.flush(config.collector.deadline_ms)
 

@@ -21,7 +21,12 @@ import numpy as np
 from kafka.errors import for_code
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
-from streaming.collector.brokers import Brokers, Question, Versions, best
+from streaming.collector.brokers import (
+    BrokerConnections,
+    EncodedRequest,
+    Versions,
+    negotiate_version,
+)
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from twin.tables import NO_BROKER, UNKNOWN
@@ -38,7 +43,7 @@ _TRY_AGAIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class EpochHistory:
     """The leader epochs of one partition and the first offset of each, ascending."""
 
     row: int  # of the placement
@@ -75,7 +80,7 @@ class _Walk:
         return False
 
 
-class Epochs:
+class EpochSource:
     """Remembers at which leader epoch each history was read, and when."""
 
     def __init__(self, client_id: str, again_ms: int) -> None:
@@ -89,8 +94,13 @@ class Epochs:
         self.problem = ""
 
     def read(
-        self, brokers: Brokers, listing: Listing, tiered: Array, log_start: Array, deadline_ms: int
-    ) -> list[History]:
+        self,
+        brokers: BrokerConnections,
+        listing: Listing,
+        tiered: Array,
+        log_start: Array,
+        deadline_ms: int,
+    ) -> list[EpochHistory]:
         """The histories that became known in this cycle.
 
         Args:
@@ -102,7 +112,7 @@ class Epochs:
         """
         ends = time.monotonic() + deadline_ms * _SHARE_OF_DEADLINE / 1_000
         walks = self._begun(listing, tiered, log_start)
-        known: list[History] = []
+        known: list[EpochHistory] = []
         while walks and time.monotonic() < ends:
             answers = self._asked(brokers, listing, walks, ends)
             if not answers:
@@ -112,13 +122,13 @@ class Epochs:
                 if walk.told(epoch, end_offset):
                     self._read_at_epoch[row] = walk.leader_epoch
                     self._read_at_s[row] = time.monotonic()
-                    known.append(History(row, tuple(reversed(walk.found))))
+                    known.append(EpochHistory(row, tuple(reversed(walk.found))))
                     del walks[row]
             # Who did not answer, or answered with an error, is asked again in another cycle.
             walks = {row: walk for row, walk in walks.items() if row in answers}
         return [history for history in known if history.epochs]
 
-    def forget(self, histories: Sequence[History]) -> None:
+    def forget(self, histories: Sequence[EpochHistory]) -> None:
         """These have not arrived where they were sent: they are read again."""
         for history in histories:
             self._read_at_epoch[history.row] = UNKNOWN
@@ -158,7 +168,7 @@ class Epochs:
         self._read_at_epoch, self._read_at_s = read_at_epoch, read_at_s
 
     def _asked(
-        self, brokers: Brokers, listing: Listing, walks: dict[int, _Walk], ends: float
+        self, brokers: BrokerConnections, listing: Listing, walks: dict[int, _Walk], ends: float
     ) -> dict[int, tuple[int, int]]:
         """Ask each leader once; (epoch, end offset) by row of the walks that got an answer."""
         by_leader: defaultdict[int, list[_Walk]] = defaultdict(list)
@@ -166,13 +176,13 @@ class Epochs:
             by_leader[int(listing.leader[walk.row])].append(walk)
         version_of: dict[int, int] = {}
 
-        def make(broker: int, versions: Versions) -> list[Question]:
-            version = best(versions, OffsetForLeaderEpochRequest)
+        def make(broker: int, versions: Versions) -> list[EncodedRequest]:
+            version = negotiate_version(versions, OffsetForLeaderEpochRequest)
             if version is None or version < _LOWEST:
                 return []
             version_of[broker] = version
             request = _request(listing.placement, by_leader[broker])
-            return [Question.of(request, version, self._client_id)]
+            return [EncodedRequest.encode(request, version, self._client_id)]
 
         left_ms = max(1, int((ends - time.monotonic()) * 1_000))
         told: dict[int, tuple[int, int]] = {}

@@ -44,7 +44,7 @@ class Answer:
     problem: str = ""
 
 
-class Metrics:
+class MetricsSource:
     """What all brokers measure, asked in the background from the first ``learn`` to ``close``."""
 
     def __init__(self, section: Section) -> None:
@@ -59,7 +59,7 @@ class Metrics:
         self._bug: Exception | None = None
         self.causes: dict[str, str] = {}
 
-    def learn(self, brokers: Iterable[Address]) -> None:
+    def update_metadata(self, brokers: Iterable[Address]) -> None:
         """Ask these brokers from now on, as far as a URL is configured for them."""
         self._brokers = tuple(brokers)
         if self._thread is None and urls(self._section, self._brokers):
@@ -78,7 +78,7 @@ class Metrics:
         if self._thread is not None:
             self._thread.join()
 
-    def __enter__(self) -> Metrics:
+    def __enter__(self) -> MetricsSource:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -45,7 +45,7 @@ class Placement:
     topic_cuts: Array  # [S + 1] the topics of shard s are topic_cuts[s] to topic_cuts[s + 1]
     partition_cuts: Array  # [S + 1]
     replica_cuts: Array  # [S + 1]
-    _held: dict[int, Held] = field(default_factory=dict)
+    _held: dict[int, BrokerReplicas] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -68,7 +68,7 @@ class Placement:
         row = int(start + np.searchsorted(self.partition[start:stop], partition))
         return row if row < stop and self.partition[row] == partition else None
 
-    def held_by(self, broker: int) -> Held:
+    def replicas_on(self, broker: int) -> BrokerReplicas:
         """The replicas of one broker."""
         held = self._held.get(broker)
         if held is None:
@@ -76,7 +76,7 @@ class Placement:
             topic_of = self.topic_of[self.partition_of[rows]]
             topics, start = np.unique(topic_of, return_index=True)
             cuts = [*start.tolist(), len(rows)]
-            held = self._held[broker] = Held(
+            held = self._held[broker] = BrokerReplicas(
                 rows=rows,
                 partition=self.partition[self.partition_of[rows]],
                 span={
@@ -88,7 +88,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class BrokerReplicas:
     """The replicas of one broker, by topic and partition number. Shapes: [n] replicas."""
 
     rows: Array  # [n] index into the replicas of the placement
@@ -138,10 +138,10 @@ class Listing:
 
 def empty(shards: int) -> Listing:
     """Nothing at all, and no claim that this is everything."""
-    return listing([], shards, lambda _: True, complete=False)
+    return from_metadata([], shards, lambda _: True, complete=False)
 
 
-def listing(
+def from_metadata(
     topics: Sequence[Any],
     shards: int,
     wanted: Callable[[str], bool],
@@ -247,7 +247,7 @@ def is_behind(before: Listing, after: Listing) -> bool:
     return bool((after.leader_epoch[in_new] < before.leader_epoch[in_old]).any())
 
 
-def joined(one: Sequence[Any], other: Sequence[Any]) -> tuple[list[Any], bool]:
+def merge_metadata(one: Sequence[Any], other: Sequence[Any]) -> tuple[list[Any], bool]:
     """Two brokers' topics as one: of each partition the higher leader epoch wins.
 
     Returns the topics, and whether both name the same ones: if not, nobody knows which is right.

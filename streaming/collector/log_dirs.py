@@ -14,8 +14,8 @@ import numpy as np
 from kafka.errors import for_code
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-from streaming.collector.brokers import Question, Versions, best
-from streaming.collector.listing import Array, Held, Placement
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 from twin.tables import UNKNOWN
 
@@ -25,7 +25,7 @@ _SIZE_AT, _LAG_AT, _FUTURE_AT = 4, 12, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Volumes:
+class DiskSpace:
     """The disks of one broker together, UNKNOWN before Kafka 3.3."""
 
     total_bytes: int = UNKNOWN
@@ -33,35 +33,35 @@ class Volumes:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class LogDirSizes:
     """What the brokers said of their disks. Shapes: [N] replicas of the placement."""
 
     local_log_bytes: Array
-    volumes: dict[int, Volumes]
+    volumes: dict[int, DiskSpace]
     problems: dict[int, str]  # of a broker that answered with an error
 
 
-class LogDirs:
+class LogDirSource:
     """Keeps the request, and where the answers of each broker stand."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._question: dict[int, Question] = {}  # by version
+        self._question: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
         self._reader: dict[int, tuple[Placement, _Reader]] = {}
 
-    def questions(self, broker: int, versions: Versions) -> list[Question]:
+    def questions(self, broker: int, versions: Versions) -> list[EncodedRequest]:
         """One request for everything a broker has on disk."""
-        version = best(versions, DescribeLogDirsRequest)
+        version = negotiate_version(versions, DescribeLogDirsRequest)
         if version is None:
             return []
         if version not in self._question:
             request = DescribeLogDirsRequest(topics=None)
-            self._question[version] = Question.of(request, version, self._client_id)
+            self._question[version] = EncodedRequest.encode(request, version, self._client_id)
         self._version[broker] = version
         return [self._question[version]]
 
-    def read(self, placement: Placement, answers: Mapping[int, bytes | None]) -> Sizes:
+    def read(self, placement: Placement, answers: Mapping[int, bytes | None]) -> LogDirSizes:
         """The answer of each broker."""
         size = np.full(len(placement.broker), UNKNOWN, np.int64)
         volumes, problems = {}, {}
@@ -71,12 +71,12 @@ class LogDirs:
                 size[rows] = told
                 if problem:
                     problems[broker] = problem
-        return Sizes(size, volumes, problems)
+        return LogDirSizes(size, volumes, problems)
 
     def _read(
         self, broker: int, placement: Placement, body: bytes
-    ) -> tuple[Array, Array, Volumes, str]:
-        version, held = self._version[broker], placement.held_by(broker)
+    ) -> tuple[Array, Array, DiskSpace, str]:
+        version, held = self._version[broker], placement.replicas_on(broker)
         if version >= _FIRST_FLEXIBLE:
             raw = np.frombuffer(body, np.uint8)
             known, reader = self._reader.get(broker, (None, None))
@@ -101,7 +101,7 @@ class _Reader:
 
     __slots__ = ("layout", "rows", "size_at", "total_at", "usable_at")
 
-    def __init__(self, body: bytes, version: int, held: Held) -> None:
+    def __init__(self, body: bytes, version: int, held: BrokerReplicas) -> None:
         cursor = Cursor(body)
         raw = np.frombuffer(body, np.uint8)
         variable = [places([cursor.skip(4)], 0, 4)]  # throttle time
@@ -138,11 +138,11 @@ class _Reader:
         listed = row >= 0
         self.rows, self.size_at = row[listed], size_at[listed]
 
-    def volumes(self, raw: Array) -> Volumes:
+    def volumes(self, raw: Array) -> DiskSpace:
         return _together(values(raw, self.total_at), values(raw, self.usable_at))
 
 
-def decoded(body: bytes, version: int, held: Held) -> tuple[Array, Array, Volumes, str]:
+def decoded(body: bytes, version: int, held: BrokerReplicas) -> tuple[Array, Array, DiskSpace, str]:
     """The same through the codec: [n] replicas, their bytes, the disks, and what went wrong."""
     answer = DescribeLogDirsResponse.decode(body, version=version)
     problem = for_code(answer.error_code).__name__ if answer.error_code else ""
@@ -163,9 +163,9 @@ def decoded(body: bytes, version: int, held: Held) -> tuple[Array, Array, Volume
     return row[row >= 0], size[row >= 0], volumes, problem
 
 
-def _together(total: Array, usable: Array) -> Volumes:
+def _together(total: Array, usable: Array) -> DiskSpace:
     """The sum over the directories that are known; several on one volume count it several times."""
     known = (total >= 0) & (usable >= 0)
     if not known.any():
-        return Volumes()
-    return Volumes(int(total[known].sum()), int(usable[known].sum()))
+        return DiskSpace()
+    return DiskSpace(int(total[known].sum()), int(usable[known].sum()))

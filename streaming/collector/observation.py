@@ -15,13 +15,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from streaming.collector.brokers import Reply
+from streaming.collector.brokers import BrokerResponse
 from streaming.collector.columns import dictionary, fixed, lists, numbers, texts
-from streaming.collector.epochs import History
+from streaming.collector.epochs import EpochHistory
 from streaming.collector.listing import Array, Listing, Placement
-from streaming.collector.log_dirs import Sizes, Volumes
-from streaming.collector.offsets import Samples
-from streaming.collector.topics import Registered
+from streaming.collector.log_dirs import DiskSpace, LogDirSizes
+from streaming.collector.metadata import RegisteredBroker
+from streaming.collector.offsets import ReplicaOffsets
 from twin import frames
 from twin.frames import Frame, Stamp
 from twin.tables import BROKERS, EPOCHS, PARTITIONS, REPLICAS, UNKNOWN
@@ -44,21 +44,21 @@ class Observation:
     brokers: pa.Table
     listing: Listing
     elr_known: Array  # [P]
-    samples: Samples  # [N]
+    samples: ReplicaOffsets  # [N]
     local_log_bytes: Array  # [N]
     local_start_timestamp_ms: Array  # [N]
     configs: Mapping[int, pa.Table]  # by shard, of those it was read for
     metrics: pa.Table | None = None  # what brokers measured, where that is new
-    histories: Sequence[History] = ()  # of leader epochs, where those are new
+    histories: Sequence[EpochHistory] = ()  # of leader epochs, where those are new
 
 
-class Messages:
+class ObservationEncoder:
     """Turns observations into messages; keeps the key columns of the placement."""
 
     def __init__(self) -> None:
         self._keys: _Keys | None = None
 
-    def of(self, observation: Observation) -> Iterator[tuple[int, bytes]]:
+    def encode(self, observation: Observation) -> Iterator[tuple[int, bytes]]:
         """Shard and message, in the order they should be sent."""
         placement = observation.listing.placement
         if self._keys is None or self._keys.placement is not placement:
@@ -100,7 +100,7 @@ def _histories(observation: Observation, shard: int) -> Iterator[pa.Table]:
     placement = observation.listing.placement
     first, stop = placement.partition_cuts[shard], placement.partition_cuts[shard + 1]
     mine = [h for h in observation.histories if first <= h.row < stop]
-    batch: list[History] = []
+    batch: list[EpochHistory] = []
     for history in mine:
         if batch and sum(len(h.epochs) for h in batch) + len(history.epochs) > _MOST_EPOCHS:
             yield _epochs(placement, batch)
@@ -110,7 +110,7 @@ def _histories(observation: Observation, shard: int) -> Iterator[pa.Table]:
         yield _epochs(placement, batch)
 
 
-def _epochs(placement: Placement, histories: Sequence[History]) -> pa.Table:
+def _epochs(placement: Placement, histories: Sequence[EpochHistory]) -> pa.Table:
     row = np.repeat([h.row for h in histories], [len(h.epochs) for h in histories])
     topics, index = np.unique(placement.topic_of[row], return_inverse=True)
     epochs = [entry for h in histories for entry in h.epochs]
@@ -193,11 +193,14 @@ def _replicas(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
 
 
 def brokers_table(
-    registered: Sequence[Registered], replies: Mapping[int, Reply], sizes: Sizes | None
+    registered: Sequence[RegisteredBroker],
+    replies: Mapping[int, BrokerResponse],
+    sizes: LogDirSizes | None,
 ) -> pa.Table:
     """One row a registered broker."""
     volumes = [
-        sizes.volumes.get(r.address.broker, Volumes()) if sizes else Volumes() for r in registered
+        sizes.volumes.get(r.address.broker, DiskSpace()) if sizes else DiskSpace()
+        for r in registered
     ]
     answers = [replies.get(r.address.broker) for r in registered]
     columns: dict[str, list[Any]] = {

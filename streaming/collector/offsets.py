@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from streaming.collector.brokers import Question, Versions, best
-from streaming.collector.listing import Array, Held, Placement
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 from twin.tables import UNKNOWN, PendingUpload
 
@@ -41,7 +41,7 @@ _ERROR_AT, _OFFSET_AT = 4, 14
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class ReplicaOffsets:
     """What the replicas said of themselves. Shapes: [N] replicas of the placement."""
 
     answered: Array
@@ -54,7 +54,7 @@ class Samples:
     error_code: Array
 
 
-class Offsets:
+class OffsetSource:
     """Keeps what is asked of each broker, and where its answers stand."""
 
     def __init__(self, deadline_ms: int, client_id: str) -> None:
@@ -62,9 +62,11 @@ class Offsets:
         self._client_id = client_id
         self._kept: dict[int, _Kept] = {}
 
-    def questions(self, broker: int, versions: Versions, placement: Placement) -> list[Question]:
+    def questions(
+        self, broker: int, versions: Versions, placement: Placement
+    ) -> list[EncodedRequest]:
         """One request a kind for all replicas of a broker; none if it holds none."""
-        version = best(versions, ListOffsetsRequest)
+        version = negotiate_version(versions, ListOffsetsRequest)
         kept = self._kept.get(broker)
         if kept is None or kept.placement is not placement or kept.version != version:
             kept = self._kept[broker] = _Kept(placement, broker, version)
@@ -72,7 +74,9 @@ class Offsets:
                 kept.encode(self._deadline_ms, self._client_id)
         return kept.questions
 
-    def read(self, placement: Placement, answers: Mapping[int, Sequence[bytes | None]]) -> Samples:
+    def read(
+        self, placement: Placement, answers: Mapping[int, Sequence[bytes | None]]
+    ) -> ReplicaOffsets:
         """The answers of each broker to its questions. A broker that left one open has no rows."""
         total = len(placement.broker)
         offset = {kind: np.full(total, UNKNOWN, np.int64) for kind in SINCE}
@@ -103,9 +107,9 @@ class _Kept:
     def __init__(self, placement: Placement, broker: int, version: int | None) -> None:
         self.placement = placement
         self.version = version
-        self.held: Held = placement.held_by(broker)
+        self.held: BrokerReplicas = placement.replicas_on(broker)
         self.kinds: list[int] = []
-        self.questions: list[Question] = []
+        self.questions: list[EncodedRequest] = []
         self._readers: dict[int, _Reader] = {}
 
     def encode(self, deadline_ms: int, client_id: str) -> None:
@@ -113,7 +117,7 @@ class _Kept:
         assert self.version is not None
         self.kinds = [kind for kind, since in SINCE.items() if self.version >= since]
         unset = int.from_bytes(_UNSET, "big", signed=True)
-        once = Question.of(self._request(unset, deadline_ms), self.version, client_id)
+        once = EncodedRequest.encode(self._request(unset, deadline_ms), self.version, client_id)
         replicas = len(self.held.rows)
         self.questions = [
             once.replaced(_UNSET, kind.to_bytes(8, "big", signed=True), replicas)
@@ -164,7 +168,7 @@ class _Reader:
 
     __slots__ = ("error_at", "layout", "offset_at", "rows")
 
-    def __init__(self, body: bytes, held: Held) -> None:
+    def __init__(self, body: bytes, held: BrokerReplicas) -> None:
         cursor = Cursor(body)
         throttle = cursor.skip(4)
         raw = np.frombuffer(body, np.uint8)
@@ -191,7 +195,7 @@ class _Reader:
         self.rows, self.error_at, self.offset_at = row[asked], error_at[asked], offset_at[asked]
 
 
-def decoded(body: bytes, version: int, held: Held) -> tuple[Array, Array, Array]:
+def decoded(body: bytes, version: int, held: BrokerReplicas) -> tuple[Array, Array, Array]:
     """The same through the codec: [n] replicas, their error codes and offsets."""
     answer = ListOffsetsResponse.decode(body, version=version)
     rows, codes, offsets = [np.zeros(0, np.intp)], [], []
@@ -205,7 +209,9 @@ def decoded(body: bytes, version: int, held: Held) -> tuple[Array, Array, Array]
     return row[asked], np.array(codes, np.int16)[asked], np.array(offsets, np.int64)[asked]
 
 
-def _samples(answered: Array, offset: Mapping[int, Array], error: Mapping[int, Array]) -> Samples:
+def _samples(
+    answered: Array, offset: Mapping[int, Array], error: Mapping[int, Array]
+) -> ReplicaOffsets:
     local_start = offset[EARLIEST_LOCAL]
     error_code = np.zeros(len(answered), np.int16)
     for kind in (EARLIEST_LOCAL, EARLIEST, LATEST):  # the last one named wins
@@ -214,7 +220,7 @@ def _samples(answered: Array, offset: Mapping[int, Array], error: Mapping[int, A
         error_code[failed] = code[failed]
     # The end was read first; the log may have been rolled and cut since, never to beyond its end.
     log_end = np.where(offset[LATEST] == UNKNOWN, UNKNOWN, np.maximum(offset[LATEST], local_start))
-    return Samples(
+    return ReplicaOffsets(
         answered=answered,
         log_start=offset[EARLIEST],
         local_start=local_start,

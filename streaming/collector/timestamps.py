@@ -18,9 +18,15 @@ from typing import Any, Final
 import numpy as np
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from streaming.collector.brokers import Brokers, Question, Reply, Versions, best
+from streaming.collector.brokers import (
+    BrokerConnections,
+    BrokerResponse,
+    EncodedRequest,
+    Versions,
+    negotiate_version,
+)
 from streaming.collector.listing import Array, Placement, matched_replicas
-from streaming.collector.offsets import Samples
+from streaming.collector.offsets import ReplicaOffsets
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from twin.tables import UNKNOWN
 
@@ -48,7 +54,7 @@ _LOG_APPEND_TIME: Final = 0x08
 _DELETE_HORIZON: Final = 0x40
 
 
-class Timestamps:
+class TimestampSource:
     """Remembers of each replica at which local start it was read, and what it said."""
 
     def __init__(self, client_id: str) -> None:
@@ -59,12 +65,16 @@ class Timestamps:
         self._quota: dict[int, int] = {}
         self._turn = 0
         self._version: dict[int, int] = {}
-        self._encoded: dict[tuple[str, int], Question] = {}
+        self._encoded: dict[tuple[str, int], EncodedRequest] = {}
         self._denied: dict[str, float] = {}  # topic: when to try again
         self.problem = ""
 
     def read(
-        self, brokers: Brokers, placement: Placement, samples: Samples, deadline_ms: int
+        self,
+        brokers: BrokerConnections,
+        placement: Placement,
+        samples: ReplicaOffsets,
+        deadline_ms: int,
     ) -> Array:
         """[N] the timestamp of the first record on each replica's disk, in ms since the epoch.
 
@@ -80,8 +90,8 @@ class Timestamps:
         self._turn += 1
         if chosen:
 
-            def make(broker: int, versions: Versions) -> Sequence[Question]:
-                version = best(versions, FetchRequest, _HIGHEST)
+            def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
+                version = negotiate_version(versions, FetchRequest, _HIGHEST)
                 if version is None or version < _LOWEST:
                     return []
                 self._version[broker] = version
@@ -108,7 +118,7 @@ class Timestamps:
         gone = {topic for topic, _ in self._encoded} - set(placement.topic)
         self._encoded = {key: q for key, q in self._encoded.items() if key[0] not in gone}
 
-    def _pending(self, placement: Placement, samples: Samples) -> Array:
+    def _pending(self, placement: Placement, samples: ReplicaOffsets) -> Array:
         """The replicas whose local start has moved since they were read."""
         holds = samples.answered & (samples.error_code == 0) & (samples.local_start >= 0)
         holds &= samples.log_end > samples.local_start
@@ -128,14 +138,14 @@ class Timestamps:
         quota = self._quota.setdefault(broker, _FEW * 8)
         return np.roll(rows, -quota * self._turn)[:quota]
 
-    def _adapt(self, broker: int, reply: Reply) -> None:
+    def _adapt(self, broker: int, reply: BrokerResponse) -> None:
         hurried = reply.problem or reply.after_ms > _UNHURRIED_MS
         quota = self._quota[broker]
         self._quota[broker] = max(_FEW, quota // 4) if hurried else min(_MANY, quota * 2)
 
     def _questions(
-        self, version: int, placement: Placement, samples: Samples, rows: Array
-    ) -> list[Question]:
+        self, version: int, placement: Placement, samples: ReplicaOffsets, rows: Array
+    ) -> list[EncodedRequest]:
         partition_of = placement.partition_of[rows]
         return [
             self._template(placement.topic[topic], version)
@@ -149,7 +159,7 @@ class Timestamps:
             )
         ]
 
-    def _template(self, topic: str, version: int) -> Question:
+    def _template(self, topic: str, version: int) -> EncodedRequest:
         kept = self._encoded.get((topic, version))
         if kept is None:
             kind = FetchRequest.FetchTopic
@@ -165,11 +175,18 @@ class Timestamps:
                 forgotten_topics_data=[],
                 rack_id="",  # with a rack the leader would send us elsewhere
             )
-            kept = self._encoded[topic, version] = Question.of(request, version, self._client_id)
+            kept = self._encoded[topic, version] = EncodedRequest.encode(
+                request, version, self._client_id
+            )
         return kept
 
     def _note(
-        self, broker: int, placement: Placement, samples: Samples, rows: Array, reply: Reply
+        self,
+        broker: int,
+        placement: Placement,
+        samples: ReplicaOffsets,
+        rows: Array,
+        reply: BrokerResponse,
     ) -> None:
         for row, body in zip(rows.tolist(), reply.bodies, strict=False):
             if body is None:

@@ -29,11 +29,11 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from streaming import bus
 from streaming.bus import Sender
 from streaming.collector import log_dirs, offsets
-from streaming.collector.brokers import Brokers, Question, Versions
+from streaming.collector.brokers import BrokerConnections, EncodedRequest, Versions
 from streaming.collector.columns import use_little_memory
 from streaming.collector.cycle import Collector, send
 from streaming.collector.listing import Placement
-from streaming.collector.observation import Messages, Observation
+from streaming.collector.observation import Observation, ObservationEncoder
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as CollectorSection
@@ -121,8 +121,8 @@ def measure(bootstrap: str) -> None:
     )
     bus.ensure_topics(config)
     topic = bus.topics(config).observations
-    with Brokers(bootstrap, {}, DEADLINE_MS) as brokers, Sender(config) as sender:
-        collector, messages = Collector(config, brokers), Messages()
+    with BrokerConnections(bootstrap, {}, DEADLINE_MS) as brokers, Sender(config) as sender:
+        collector, messages = Collector(config, brokers), ObservationEncoder()
 
         def ask() -> Observation:
             observation = collector.observe()
@@ -174,23 +174,25 @@ def _rss_megabytes() -> float:
     return pages * resource.getpagesize() / (1 << 20)
 
 
-def _plainly(brokers: Brokers, placement: Placement) -> np.ndarray:
+def _plainly(brokers: BrokerConnections, placement: Placement) -> np.ndarray:
     """The same offsets and sizes with every request built and every answer decoded anew."""
-    asked = offsets.Offsets(DEADLINE_MS, brokers.client_id)
+    asked = offsets.OffsetSource(DEADLINE_MS, brokers.client_id)
 
-    def make(broker: int, versions: Versions) -> Sequence[Question]:
+    def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
         kept = offsets._Kept(placement, broker, 11)
         asked._kept[broker] = kept
         kept.kinds = list(offsets.SINCE)
         kept.questions = [
-            Question.of(kept._request(kind, DEADLINE_MS), versions[ListOffsetsRequest.API_KEY][1])
+            EncodedRequest.encode(
+                kept._request(kind, DEADLINE_MS), versions[ListOffsetsRequest.API_KEY][1]
+            )
             for kind in offsets.SINCE
         ]
-        return [*kept.questions, Question.of(DescribeLogDirsRequest(topics=None), 5)]
+        return [*kept.questions, EncodedRequest.encode(DescribeLogDirsRequest(topics=None), 5)]
 
     values = np.full((VALUES_A_REPLICA, len(placement.broker)), -1, np.int64)
-    for broker, reply in brokers.ask(brokers.known(), make, DEADLINE_MS).items():
-        held = placement.held_by(broker)
+    for broker, reply in brokers.ask(brokers.broker_ids(), make, DEADLINE_MS).items():
+        held = placement.replicas_on(broker)
         *five, sizes = reply.bodies
         for row, body in zip(values, five, strict=False):
             rows, _, told = offsets.decoded(body or b"", 11, held)

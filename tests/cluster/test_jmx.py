@@ -12,10 +12,10 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.checks import check
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
-from streaming.collector.jmx import Metrics
-from streaming.collector.observation import Messages
+from streaming.collector.jmx import MetricsSource
+from streaming.collector.observation import ObservationEncoder
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as Section
@@ -55,7 +55,9 @@ def config(cluster: LocalCluster) -> Config:
 class Rows:
     """What the collector sends of metrics, row by row, as its reader decodes it."""
 
-    def __init__(self, settings: Config, brokers: Brokers, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Config, brokers: BrokerConnections, metrics: MetricsSource
+    ) -> None:
         self.collector = Collector(settings, brokers, metrics)
 
     def next(self) -> dict[int, Row]:
@@ -64,7 +66,9 @@ class Rows:
         while True:
             observation = self.collector.observe()
             assert observation is not None, self.collector.causes
-            told = [f for _, m in Messages().of(observation) for f in frames.decode(m)]
+            told = [
+                f for _, m in ObservationEncoder().encode(observation) for f in frames.decode(m)
+            ]
             found = [f.rows.to_pylist() for f in told if f.stamp.kind == "broker_metrics"]
             if found:
                 assert len(found) == 2
@@ -101,8 +105,8 @@ def direct(cluster: LocalCluster) -> Direct:
 def rows(cluster: LocalCluster, direct: Direct) -> Iterator[Rows]:
     settings = config(cluster)
     with (
-        Brokers(cluster.bootstrap, {}, settings.collector.deadline_ms) as brokers,
-        Metrics(settings.collector) as metrics,
+        BrokerConnections(cluster.bootstrap, {}, settings.collector.deadline_ms) as brokers,
+        MetricsSource(settings.collector) as metrics,
     ):
         yield Rows(settings, brokers, metrics)
 

@@ -23,7 +23,7 @@ from kafka.admin import (
 
 from streaming import bus
 from streaming.checks import check
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector, run
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
@@ -103,7 +103,7 @@ def config(cluster: LocalCluster, user: str, password: str | None = None) -> Con
 
 
 def observed(cluster: LocalCluster, user: str) -> tuple[Any, dict[str, str]]:
-    with Brokers(cluster.bootstrap, login(user), 3_000) as brokers:
+    with BrokerConnections(cluster.bootstrap, login(user), 3_000) as brokers:
         collector = Collector(config(cluster, user), brokers)
         observation = collector.observe()
         return observation, collector.causes
@@ -182,7 +182,7 @@ def test_a_wrong_password_is_one_line_without_the_password(
 
 def test_a_password_that_becomes_right_is_tried_again(guarded: LocalCluster) -> None:
     """The client itself gives a broker up for good after one refusal."""
-    with Brokers(guarded.bootstrap, login("admin"), 1_500) as brokers:
+    with BrokerConnections(guarded.bootstrap, login("admin"), 1_500) as brokers:
         brokers._manager.config["sasl_plain_password"] = "wrong"
 
         def ask() -> bool:

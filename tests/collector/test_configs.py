@@ -8,10 +8,10 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from streaming.collector import configs
-from streaming.collector.brokers import Brokers
-from streaming.collector.configs import Configs, topic_columns
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.configs import ConfigSource, topic_columns
+from streaming.collector.metadata import ClusterMetadata, MetadataSource
 from streaming.collector.thresholds import Thresholds
-from streaming.collector.topics import Topics, View
 from streaming.runtime.config import Collector, Config, ConfigError, Eligibility, TopicThreshold
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from twin.tables import CONFIGS
@@ -28,17 +28,19 @@ class Asker:
 
     def __init__(self, cluster: FakeCluster, config: Config | None = None) -> None:
         self.config = config or Config()
-        self.brokers = Brokers(cluster.bootstrap, {}, 1_000)
-        self.topics = Topics(self.config, "test")
-        self.configs = Configs(self.config, "test")
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, 1_000)
+        self.topics = MetadataSource(self.config, "test")
+        self.configs = ConfigSource(self.config, "test")
         self.shards: set[int] = set()
-        self.view: View | None = None
+        self.view: ClusterMetadata | None = None
 
     def __call__(self) -> dict[str, dict[str, Any]]:
         self.view = self.topics.ask(self.brokers, 900)
         assert self.view is not None
         placement = self.view.listing.placement
-        self.shards = self.configs.refresh(self.brokers, self.topics.guide, placement, 900)
+        self.shards = self.configs.refresh(
+            self.brokers, self.topics.metadata_broker, placement, 900
+        )
         found = {}
         for shard in range(placement.shards):
             table = self.configs.table(placement, shard)

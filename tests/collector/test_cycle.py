@@ -12,9 +12,9 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from structlog.testing import capture_logs
 
 from streaming.bus import shard_of
-from streaming.collector.brokers import Brokers
-from streaming.collector.cycle import Collector, Pace, Told
-from streaming.collector.observation import Messages, Observation
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.cycle import Collector, CycleLog, FixedRateSchedule
+from streaming.collector.observation import Observation, ObservationEncoder
 from streaming.runtime.config import Bus, Config
 from streaming.runtime.config import Collector as CollectorSection
 from tests.collector.fake_broker import (
@@ -65,16 +65,16 @@ class Asker:
     """Observes; gives the frames by shard and kind, as their reader decodes them."""
 
     def __init__(self, cluster: FakeCluster, config: Config = CONFIG) -> None:
-        self.brokers = Brokers(cluster.bootstrap, {}, config.collector.deadline_ms)
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, config.collector.deadline_ms)
         self.collector = Collector(config, self.brokers)
-        self.messages = Messages()
+        self.messages = ObservationEncoder()
         self.observation: Observation | None = None
 
     def __call__(self) -> dict[tuple[int, str], Frame]:
         self.observation = self.collector.observe()
         assert self.observation is not None
         found = {}
-        for shard, message in self.messages.of(self.observation):
+        for shard, message in self.messages.encode(self.observation):
             for frame in frames.decode(message):
                 assert frame.stamp.shard == shard
                 found[shard, frame.stamp.kind] = frame
@@ -172,7 +172,7 @@ def test_a_silent_broker_has_no_replica_rows_and_did_not_answer(
     cluster: FakeCluster, ask: Asker
 ) -> None:
     ask()
-    silent = 2 if ask.collector._topics.guide != 2 else 3
+    silent = 2 if ask.collector._topics.metadata_broker != 2 else 3
     cluster[silent].silent = True
     began = time.monotonic()
     found = ask()
@@ -325,25 +325,25 @@ def test_frames_are_joined_as_far_as_they_fit() -> None:
 
 
 def test_a_cycle_in_time_misses_nothing() -> None:
-    pace = Pace(interval_s=5.0, due_s=100.0)
+    pace = FixedRateSchedule(interval_s=5.0, due_s=100.0)
     assert pace.cycle_ended(101.0) == 0
     assert pace.due_s == 105.0
 
 
 def test_a_cycle_that_ends_exactly_at_the_next_tick_is_in_time() -> None:
-    pace = Pace(interval_s=5.0, due_s=100.0)
+    pace = FixedRateSchedule(interval_s=5.0, due_s=100.0)
     assert pace.cycle_ended(105.0) == 0
     assert pace.due_s == 105.0
 
 
 def test_missed_ticks_are_counted_and_the_next_cycle_starts_on_its_own() -> None:
-    pace = Pace(interval_s=5.0, due_s=100.0)
+    pace = FixedRateSchedule(interval_s=5.0, due_s=100.0)
     assert pace.cycle_ended(112.0) == 2
     assert pace.due_s == 115.0
 
 
 def test_a_cause_is_logged_once_and_once_more_when_it_is_over() -> None:
-    told = Told()
+    told = CycleLog()
     with capture_logs() as lines:
         for causes in ({"broker 2": "silent"}, {"broker 2": "silent"}, {}, {}):
             told.cycle(causes, 10.0, None)
@@ -354,7 +354,7 @@ def test_a_cause_is_logged_once_and_once_more_when_it_is_over() -> None:
 
 def test_the_minutes_line_counts_cycles_overruns_and_failures(ask: Asker) -> None:
     ask()
-    told = Told(summed_up_at=time.monotonic() - 61)
+    told = CycleLog(summed_up_at=time.monotonic() - 61)
     told.overruns = 3
     with capture_logs() as lines:
         told.cycle({"broker 2": "silent", "bus": "full"}, 10.0, ask.observation)

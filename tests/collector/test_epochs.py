@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from streaming.collector import epochs
-from streaming.collector.brokers import Brokers
-from streaming.collector.epochs import Epochs
-from streaming.collector.topics import Topics
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.epochs import EpochSource
+from streaming.collector.metadata import MetadataSource
 from streaming.runtime.config import Config
 from tests.collector.fake_broker import (
     FakeCluster,
@@ -38,9 +38,9 @@ class Asker:
 
     def __init__(self, cluster: FakeCluster, again_ms: int = LONG_MS) -> None:
         self.cluster = cluster
-        self.brokers = Brokers(cluster.bootstrap, {}, 3_000)
-        self.topics = Topics(Config(), "test")
-        self.epochs = Epochs("test", again_ms)
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, 3_000)
+        self.topics = MetadataSource(Config(), "test")
+        self.epochs = EpochSource("test", again_ms)
 
     def __call__(
         self, *, tiered: bool = True, log_start: bool = True

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.collector import jmx
-from streaming.collector.brokers import Address, Brokers
+from streaming.collector.brokers import Address, BrokerConnections
 from streaming.collector.cycle import Collector
-from streaming.collector.jmx import Metrics, ask_all, urls
-from streaming.collector.observation import Messages
+from streaming.collector.jmx import MetricsSource, ask_all, urls
+from streaming.collector.observation import ObservationEncoder
 from streaming.collector.signals import Scrape, samples_of, signals_of
 from streaming.runtime.config import Bus, Config
 from streaming.runtime.config import Collector as Section
@@ -321,14 +321,14 @@ def section(*exporters: Exporter, **told: Any) -> Section:
 
 
 @pytest.fixture
-def measure() -> Iterator[Callable[..., Metrics]]:
+def measure() -> Iterator[Callable[..., MetricsSource]]:
     """Starts asking; ends it."""
-    started: list[Metrics] = []
+    started: list[MetricsSource] = []
 
-    def make(wanted: Section, brokers: int = 3) -> Metrics:
-        metrics = Metrics(wanted)
+    def make(wanted: Section, brokers: int = 3) -> MetricsSource:
+        metrics = MetricsSource(wanted)
         started.append(metrics)
-        metrics.learn(address(n) for n in range(1, brokers + 1))
+        metrics.update_metadata(address(n) for n in range(1, brokers + 1))
         return metrics
 
     yield make
@@ -336,7 +336,7 @@ def measure() -> Iterator[Callable[..., Metrics]]:
         metrics.close()
 
 
-def taken(metrics: Metrics) -> pa.Table:
+def taken(metrics: MetricsSource) -> pa.Table:
     """The next measurements; fails if there are none in time."""
     deadline = time.monotonic() + 10
     while (table := metrics.take()) is None:
@@ -427,7 +427,7 @@ def test_all_are_asked_at_once(exporter) -> None:
 
 def test_a_broker_that_answers_again_has_a_rate_over_all_of_the_time(exporter) -> None:
     one = exporter()
-    metrics = Metrics(section(one))
+    metrics = MetricsSource(section(one))
     metrics._brokers = (address(1),)
     metrics.ask()
     one.status = 500
@@ -459,8 +459,8 @@ def test_a_url_is_filled_in_and_a_brokers_own_wins() -> None:
 
 
 def test_nothing_is_started_where_no_url_is_configured() -> None:
-    with Metrics(Section()) as metrics:
-        metrics.learn([address(1)])
+    with MetricsSource(Section()) as metrics:
+        metrics.update_metadata([address(1)])
         assert metrics._thread is None
         assert metrics.take() is None
 
@@ -486,15 +486,15 @@ def test_a_cycle_tells_every_shard_what_is_new_and_the_next_does_not(exporter, m
     config = Config(bus=Bus(shards=4), collector=wanted)
     with (
         fake_cluster(world) as cluster,
-        Brokers(cluster.bootstrap, {}, 600) as brokers,
-        Metrics(wanted) as metrics,
+        BrokerConnections(cluster.bootstrap, {}, 600) as brokers,
+        MetricsSource(wanted) as metrics,
     ):
         collector = Collector(config, brokers, metrics)
 
         def cycle() -> list[frames.Frame]:
             observation = collector.observe()
             assert observation is not None
-            messages = [message for _, message in Messages().of(observation)]
+            messages = [message for _, message in ObservationEncoder().encode(observation)]
             return [frame for message in messages for frame in frames.decode(message)]
 
         deadline = time.monotonic() + 5
@@ -514,8 +514,8 @@ def test_a_silent_exporter_does_not_delay_a_cycle(exporter) -> None:
     wanted = section(exporter(delay_s=3), deadline_ms=2_000)
     with (
         fake_cluster(world) as cluster,
-        Brokers(cluster.bootstrap, {}, 2_000) as brokers,
-        Metrics(wanted) as metrics,
+        BrokerConnections(cluster.bootstrap, {}, 2_000) as brokers,
+        MetricsSource(wanted) as metrics,
     ):
         collector = Collector(Config(collector=wanted), brokers, metrics)
         collector.observe()

@@ -7,10 +7,10 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 
 from streaming.collector import timestamps
-from streaming.collector.brokers import Brokers
-from streaming.collector.offsets import Offsets
-from streaming.collector.timestamps import Timestamps, first_timestamp_ms
-from streaming.collector.topics import Topics
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.metadata import MetadataSource
+from streaming.collector.offsets import OffsetSource
+from streaming.collector.timestamps import TimestampSource, first_timestamp_ms
 from streaming.runtime.config import Config
 from tests.collector.fake_broker import (
     FakeCluster,
@@ -33,10 +33,10 @@ class Asker:
     """Lists, samples and reads timestamps; gives them by topic, partition and broker."""
 
     def __init__(self, cluster: FakeCluster) -> None:
-        self.brokers = Brokers(cluster.bootstrap, {}, 1_000)
-        self.topics = Topics(Config(), "test")
-        self.offsets = Offsets(1_000, "test")
-        self.timestamps = Timestamps("test")
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, 1_000)
+        self.topics = MetadataSource(Config(), "test")
+        self.offsets = OffsetSource(1_000, "test")
+        self.timestamps = TimestampSource("test")
 
     def __call__(self) -> dict[tuple[str, int, int], int]:
         view = self.topics.ask(self.brokers, 900)

@@ -15,7 +15,7 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector import listing, log_dirs, offsets
-from streaming.collector.listing import Held, Placement
+from streaming.collector.listing import BrokerReplicas, Placement
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
@@ -28,7 +28,7 @@ NAME = st.text("abcxyz.-_0189", min_size=1, max_size=200)
 def placement(topics: dict[str, set[int]], broker: int = 1) -> Placement:
     """One replica of each partition, all on one broker."""
     kind = MetadataResponse.MetadataResponseTopic
-    return listing.listing(
+    return listing.from_metadata(
         [
             kind(
                 error_code=0,
@@ -100,7 +100,7 @@ def test_offsets_read_by_numpy_are_the_codecs(
     reader = kept(held_by, version)
     for _ in range(3):
         body = list_offsets(data.draw, topics, version)
-        expected = offsets.decoded(body, version, held_by.held_by(1))
+        expected = offsets.decoded(body, version, held_by.replicas_on(1))
         assert by_row(reader.read(offsets.LATEST, body)) == by_row(expected)
 
 
@@ -119,7 +119,7 @@ def test_a_truncated_or_longer_answer_is_irregular(
     topics: dict[str, set[int]], data: st.DataObject
 ) -> None:
     body = list_offsets(data.draw, topics, 11)
-    held = placement(topics).held_by(1)
+    held = placement(topics).replicas_on(1)
     cut = data.draw(st.integers(0, len(body) - 1))
     for wrong in (body[:cut], body + b"\0"):
         with pytest.raises(Irregular):
@@ -130,7 +130,7 @@ def test_tagged_fields_are_left_to_the_codec() -> None:
     held_by = placement({"a": {0, 1}})
     tagged = with_tag(plain({0: 7, 1: 8}))
     with pytest.raises(Irregular):
-        offsets._Reader(tagged, held_by.held_by(1))
+        offsets._Reader(tagged, held_by.replicas_on(1))
     assert by_row(kept(held_by, 11).read(offsets.LATEST, tagged)) == [(0, 0, 7), (1, 0, 8)]
 
 
@@ -204,14 +204,14 @@ def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: 
 def test_sizes_read_by_numpy_are_the_codecs(
     topics: dict[str, set[int]], version: int, dirs: int, data: st.DataObject
 ) -> None:
-    held = placement(topics).held_by(1)
+    held = placement(topics).replicas_on(1)
     body = log_dirs_answer(data.draw, topics, version, dirs)
     reader = log_dirs._Reader(body, version, held)
     raw = np.frombuffer(body, np.uint8)
     rows, sizes, volumes, problem = log_dirs.decoded(body, version, held)
     assert problem == ""
     assert by_row((reader.rows, values(raw, reader.size_at))) == by_row((rows, sizes))
-    assert reader.volumes(raw) == (volumes if version >= 4 else log_dirs.Volumes())
+    assert reader.volumes(raw) == (volumes if version >= 4 else log_dirs.DiskSpace())
 
 
 @given(asked_of(), st.data())
@@ -221,7 +221,7 @@ def test_a_truncated_answer_about_disks_is_irregular(
     body = log_dirs_answer(data.draw, topics, 5, 2)
     cut = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(Irregular):
-        log_dirs._Reader(body[:cut], 5, placement(topics).held_by(1))
+        log_dirs._Reader(body[:cut], 5, placement(topics).replicas_on(1))
 
 
 @pytest.mark.parametrize("error", ["top", "directory"])
@@ -232,12 +232,12 @@ def test_errors_about_disks_are_left_to_the_codec_and_told(error: str) -> None:
         results=[] if error == "top" else [directory(error_code=56, log_dir="/d", topics=[])],
     )
     body = bytes(answer.encode(version=5))
-    held = placement({"a": {0}}).held_by(1)
+    held = placement({"a": {0}}).replicas_on(1)
     with pytest.raises(Irregular):
         log_dirs._Reader(body, 5, held)
     rows, _, volumes, problem = log_dirs.decoded(body, 5, held)
     assert len(rows) == 0
-    assert volumes == log_dirs.Volumes()
+    assert volumes == log_dirs.DiskSpace()
     assert problem == (
         "ClusterAuthorizationFailedError" if error == "top" else "/d: KafkaStorageError"
     )
@@ -271,8 +271,8 @@ def test_a_layout_fits_what_differs_in_values_only(body: bytes, data: st.DataObj
 
 
 def test_who_is_not_held_is_not_found() -> None:
-    held: Held = placement({"a": {1, 3}}).held_by(1)
+    held: BrokerReplicas = placement({"a": {1, 3}}).replicas_on(1)
     find: Callable[..., Any] = held.find
     assert find("a", np.array([0, 1, 2, 3, 4])).tolist() == [-1, 0, -1, 1, -1]
     assert find("b", np.array([1])).tolist() == [-1]
-    assert placement({"a": {1}}).held_by(9).find("a", np.array([1])).tolist() == [-1]
+    assert placement({"a": {1}}).replicas_on(9).find("a", np.array([1])).tolist() == [-1]

@@ -2,8 +2,8 @@
 
 ELR (KIP-966) is empty while the ISR has min.insync.replicas members, so DescribeTopicPartitions is
 asked only of topics with partitions below that. Reassignments are asked of the controller, through
-the guide, when the placement changed, while one is under way, and once in a while: the controller
-may be away, and waiting for it would hold up the observation.
+the metadata broker, when the placement changed, while one is under way, and once in a while: the
+controller may be away, and waiting for it would delay the observation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
-from streaming.collector.brokers import Brokers, Question, Versions, best
+from streaming.collector.brokers import (
+    BrokerConnections,
+    EncodedRequest,
+    Versions,
+    negotiate_version,
+)
 from streaming.collector.listing import Array, Listing, Placement
 from twin.tables import UNKNOWN, Slot
 
@@ -33,7 +38,7 @@ _SELF_TOLD: Final = Slot.IN_ISR | Slot.OFFLINE | Slot.IN_ELR | Slot.LAST_KNOWN_E
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class ReplicaStatus:
     """A listing with all marks."""
 
     listing: Listing
@@ -41,7 +46,7 @@ class Marked:
     problems: tuple[str, ...]  # which right or answer is missing
 
 
-class Marks:
+class ReplicaStatusSource:
     """Remembers which replicas come or go."""
 
     def __init__(self, client_id: str, interval_ms: int) -> None:
@@ -54,13 +59,13 @@ class Marks:
 
     def ask(
         self,
-        brokers: Brokers,
-        guide: int,
+        brokers: BrokerConnections,
+        metadata_broker: int,
         listing: Listing,
         min_isr: Array,
         elr_enabled: int,
         deadline_ms: int,
-    ) -> Marked:
+    ) -> ReplicaStatus:
         """All marks of a listing.
 
         ``min_isr`` is min.insync.replicas of each partition ([P], UNKNOWN where not known).
@@ -76,17 +81,17 @@ class Marks:
             elr_known = ~below
             if below.any():
                 listing, elr_known, problem = self._with_elr(
-                    brokers, guide, listing, below, elr_known, ends
+                    brokers, metadata_broker, listing, below, elr_known, ends
                 )
                 problems.append(problem)
-        self._refresh_moving(brokers, guide, listing.placement, ends)
+        self._refresh_moving(brokers, metadata_broker, listing.placement, ends)
         problems.append(self._problem)
-        return Marked(self._with_moving(listing), elr_known, tuple(filter(None, problems)))
+        return ReplicaStatus(self._with_moving(listing), elr_known, tuple(filter(None, problems)))
 
     def _with_elr(
         self,
-        brokers: Brokers,
-        guide: int,
+        brokers: BrokerConnections,
+        metadata_broker: int,
         listing: Listing,
         below: Array,
         elr_known: Array,
@@ -94,7 +99,7 @@ class Marks:
     ) -> tuple[Listing, Array, str]:
         placement = listing.placement
         names = [placement.topic[t] for t in np.unique(placement.topic_of[below]).tolist()]
-        told, problem = self._described(brokers, guide, names, ends)
+        told, problem = self._described(brokers, metadata_broker, names, ends)
         leader, epoch, marks = listing.leader.copy(), listing.leader_epoch.copy(), listing.marks
         marks, elr_known = marks.copy(), elr_known.copy()
         for row in np.flatnonzero(below).tolist():
@@ -119,13 +124,13 @@ class Marks:
         return marked, elr_known, problem
 
     def _described(
-        self, brokers: Brokers, guide: int, names: list[str], ends: float
+        self, brokers: BrokerConnections, metadata_broker: int, names: list[str], ends: float
     ) -> tuple[dict[tuple[str, int], Any], str]:
-        """What the guide describes of these topics, by topic and partition, page by page."""
+        """What DescribeTopicPartitions returns of these topics, by topic and partition."""
         told: dict[tuple[str, int], Any] = {}
         cursor = None
         for _ in range(_MAX_PAGES):
-            answer, problem = self._page(brokers, guide, sorted(names), cursor, ends)
+            answer, problem = self._page(brokers, metadata_broker, sorted(names), cursor, ends)
             if answer is None:
                 return told, f"eligible leader replicas: {problem}" if problem else ""
             for topic in answer.topics:
@@ -138,12 +143,17 @@ class Marks:
         return told, ""
 
     def _page(
-        self, brokers: Brokers, guide: int, names: list[str], cursor: Any, ends: float
+        self,
+        brokers: BrokerConnections,
+        metadata_broker: int,
+        names: list[str],
+        cursor: Any,
+        ends: float,
     ) -> tuple[Any, str]:
         request = DescribeTopicPartitionsRequest
 
-        def make(_: int, versions: Versions) -> list[Question]:
-            if best(versions, request, 0) is None:
+        def make(_: int, versions: Versions) -> list[EncodedRequest]:
+            if negotiate_version(versions, request, 0) is None:
                 return []
             after = cursor and request.Cursor(
                 topic_name=cursor.topic_name, partition_index=cursor.partition_index
@@ -153,30 +163,30 @@ class Marks:
                 response_partition_limit=_PAGE,
                 cursor=after,
             )
-            return [Question.of(page, 0, self._client_id)]
+            return [EncodedRequest.encode(page, 0, self._client_id)]
 
-        body, problem = _one(brokers, guide, make, ends)
+        body, problem = _one(brokers, metadata_broker, make, ends)
         if body is None:
             return None, problem
         return DescribeTopicPartitionsResponse.decode(body, version=0), ""
 
     def _refresh_moving(
-        self, brokers: Brokers, guide: int, placement: Placement, ends: float
+        self, brokers: BrokerConnections, metadata_broker: int, placement: Placement, ends: float
     ) -> None:
         now = time.monotonic()
         due = now - self._asked_at >= self._interval_s
         if not (due or self._moving or placement is not self._asked_of):
             return
 
-        def make(_: int, versions: Versions) -> list[Question]:
-            version = best(versions, ListPartitionReassignmentsRequest, 0)
+        def make(_: int, versions: Versions) -> list[EncodedRequest]:
+            version = negotiate_version(versions, ListPartitionReassignmentsRequest, 0)
             if version is None:
                 return []
             left_ms = max(1, int((ends - time.monotonic()) * 1_000))
             request = ListPartitionReassignmentsRequest(timeout_ms=left_ms, topics=None)
-            return [Question.of(request, version, self._client_id)]
+            return [EncodedRequest.encode(request, version, self._client_id)]
 
-        body, problem = _one(brokers, guide, make, ends)
+        body, problem = _one(brokers, metadata_broker, make, ends)
         if body is None:
             self._problem = f"reassignments: {problem}" if problem else ""
             return
@@ -208,10 +218,12 @@ class Marks:
         return replace(listing, marks=marks)
 
 
-def _one(brokers: Brokers, guide: int, make: Any, ends: float) -> tuple[bytes | None, str]:
+def _one(
+    brokers: BrokerConnections, metadata_broker: int, make: Any, ends: float
+) -> tuple[bytes | None, str]:
     """The answer to one question, or why there is none; neither if the broker does not know it."""
     left_ms = int((ends - time.monotonic()) * 1_000)
     if left_ms <= 0:
         return None, "did not answer within the deadline"
-    reply = brokers.ask([guide], make, left_ms)[guide]
+    reply = brokers.ask([metadata_broker], make, left_ms)[metadata_broker]
     return (reply.bodies[0], reply.problem) if reply.bodies else (None, reply.problem)

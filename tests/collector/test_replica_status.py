@@ -10,10 +10,10 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from streaming.collector import marks
-from streaming.collector.brokers import Brokers
-from streaming.collector.marks import Marked, Marks
-from streaming.collector.topics import Topics
+from streaming.collector import replica_status
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.metadata import MetadataSource
+from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
 from streaming.runtime.config import Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from twin.tables import Slot
@@ -28,30 +28,30 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 @pytest.fixture
-def brokers(cluster: FakeCluster) -> Iterator[Brokers]:
-    with Brokers(cluster.bootstrap, {}, 1_000) as connected:
+def brokers(cluster: FakeCluster) -> Iterator[BrokerConnections]:
+    with BrokerConnections(cluster.bootstrap, {}, 1_000) as connected:
         yield connected
 
 
 class Asker:
     """Lists the cluster and marks it."""
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: BrokerConnections) -> None:
         self.brokers = brokers
-        self.topics = Topics(Config(), "test")
-        self.marks = Marks("test", 60_000)
+        self.topics = MetadataSource(Config(), "test")
+        self.marks = ReplicaStatusSource("test", 60_000)
 
-    def __call__(self, min_isr: int = 2, elr_enabled: int = 1) -> Marked:
+    def __call__(self, min_isr: int = 2, elr_enabled: int = 1) -> ReplicaStatus:
         view = self.topics.ask(self.brokers, 900)
         assert view is not None
         least = np.full(len(view.listing.placement), min_isr, np.int64)
         return self.marks.ask(
-            self.brokers, self.topics.guide, view.listing, least, elr_enabled, 900
+            self.brokers, self.topics.metadata_broker, view.listing, least, elr_enabled, 900
         )
 
 
 @pytest.fixture
-def ask(brokers: Brokers) -> Asker:
+def ask(brokers: BrokerConnections) -> Asker:
     return Asker(brokers)
 
 
@@ -122,7 +122,7 @@ def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluste
     for broker in cluster.brokers.values():
         broker.highest[DescribeTopicPartitionsRequest.API_KEY] = None
         broker.highest[ListPartitionReassignmentsRequest.API_KEY] = None
-    with Brokers(cluster.bootstrap, {}, 1_000) as older:
+    with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
         told = Asker(older)()
     assert told.elr_known.tolist() == [False]
     assert told.problems == ()
@@ -142,7 +142,7 @@ def test_a_guide_that_does_not_answer_leaves_it_unknown_and_says_so(
 def test_pages_are_read_to_the_end(
     cluster: FakeCluster, ask: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marks, "_PAGE", 2)
+    monkeypatch.setattr(replica_status, "_PAGE", 2)
     cluster.world.topics = {
         name: Topic({n: Partition([1, 2], isr=[1], elr=[2]) for n in range(3)}) for name in "abc"
     }
@@ -155,8 +155,8 @@ def test_pages_are_read_to_the_end(
 def test_a_newer_answer_brings_its_own_leader_and_isr(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[1], elr=[2], epoch=3)
     ask()
-    guide = cluster[ask.topics.guide]
-    real = guide._DescribeTopicPartitionsRequest
+    metadata_broker = cluster[ask.topics.metadata_broker]
+    real = metadata_broker._DescribeTopicPartitionsRequest
 
     def moved_on(request: Any, version: int) -> Any:
         response = real(request, version)
@@ -165,7 +165,7 @@ def test_a_newer_answer_brings_its_own_leader_and_isr(cluster: FakeCluster, ask:
         told.isr_nodes, told.eligible_leader_replicas = [2], [1]
         return response
 
-    guide.answers[DescribeTopicPartitionsRequest.API_KEY] = moved_on
+    metadata_broker.answers[DescribeTopicPartitionsRequest.API_KEY] = moved_on
     told = ask()
     assert told.listing.leader.tolist() == [2]
     assert told.listing.leader_epoch.tolist() == [4]
@@ -175,15 +175,15 @@ def test_a_newer_answer_brings_its_own_leader_and_isr(cluster: FakeCluster, ask:
 def test_an_older_answer_is_left_aside(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[1], elr=[2], epoch=3)
     ask()
-    guide = cluster[ask.topics.guide]
-    real = guide._DescribeTopicPartitionsRequest
+    metadata_broker = cluster[ask.topics.metadata_broker]
+    real = metadata_broker._DescribeTopicPartitionsRequest
 
     def behind(request: Any, version: int) -> Any:
         response = real(request, version)
         response.topics[0].partitions[0].leader_epoch = 2
         return response
 
-    guide.answers[DescribeTopicPartitionsRequest.API_KEY] = behind
+    metadata_broker.answers[DescribeTopicPartitionsRequest.API_KEY] = behind
     told = ask()
     assert told.elr_known.tolist() == [False]
     assert told.listing.marks.tolist() == [IN_ISR, 0, 0]

@@ -1,9 +1,9 @@
 """Asks one broker what the cluster consists of: Metadata and DescribeCluster.
 
-The broker asked stays the same (the guide) until it is late, fails or tells of the past: a frozen
-broker answers from stale state for 80-100 ms after it resumes (measured), which shows by a leader
-epoch below one seen before. Then another one is asked too, and of each partition the higher leader
-epoch wins.
+The same broker (the metadata broker) is asked each cycle until it is late, fails or returns stale
+metadata: a frozen broker answers from stale state for 80-100 ms after it resumes (measured), which
+shows by a leader epoch lower than one returned before. Then another broker is asked too, and for
+each partition the higher leader epoch wins.
 
 Kafka leaves out of the list what this user may not describe, as if it were not there. So whatever
 has gone from the list is asked for by name: what may not be seen any more is not gone.
@@ -24,7 +24,14 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from streaming.collector import listing
-from streaming.collector.brokers import Address, Brokers, Question, Reply, Versions, best
+from streaming.collector.brokers import (
+    Address,
+    BrokerConnections,
+    BrokerResponse,
+    EncodedRequest,
+    Versions,
+    negotiate_version,
+)
 from streaming.collector.listing import Listing
 from streaming.collector.wire import Cursor
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
@@ -36,7 +43,7 @@ _HIGHEST_METADATA: Final = 12
 
 _METADATA_FLEXIBLE: Final = 9
 _MOST_NAMED: Final = 1_000
-"""Topics that are asked for by name in a cycle; what is not asked counts as hidden meanwhile."""
+"""Topics that are asked for by name in a cycle; those not asked count as hidden meanwhile."""
 
 _BY_NAME: Final = 4
 """Kafka 0.11: before, a broker might create what is asked for by name."""
@@ -46,7 +53,7 @@ _PATIENCE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredBroker:
     """A broker the cluster knows."""
 
     address: Address
@@ -54,10 +61,10 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ClusterMetadata:
     """What the cluster consists of, as one or more brokers told it."""
 
-    brokers: tuple[Registered, ...]  # by id
+    brokers: tuple[RegisteredBroker, ...]  # by id
     listing: Listing
 
 
@@ -65,8 +72,8 @@ _Versions = tuple[int | None, int | None]
 """Of Metadata and DescribeCluster."""
 
 
-class Topics:
-    """Keeps the last view and the guide."""
+class MetadataSource:
+    """Keeps the last view and the metadata broker."""
 
     def __init__(self, config: Config, client_id: str) -> None:
         self._shards = config.bus.shards
@@ -75,25 +82,25 @@ class Topics:
         self._client_id = client_id
         self._answer: _Answer | None = None
         self._versions: dict[int, _Versions] = {}
-        self._kept_questions: dict[_Versions, list[Question]] = {}
-        self.guide: int = UNKNOWN
-        self.view: View | None = None
+        self._kept_questions: dict[_Versions, list[EncodedRequest]] = {}
+        self.metadata_broker: int = UNKNOWN
+        self.view: ClusterMetadata | None = None
         self.problems: dict[int, str] = {}
         self.hidden: frozenset[str] = frozenset()  # listed once, and may not be described now
         self._gone: frozenset[str] = frozenset()  # listed once, and not known to be deleted
 
-    def ask(self, brokers: Brokers, deadline_ms: int) -> View | None:
+    def ask(self, brokers: BrokerConnections, deadline_ms: int) -> ClusterMetadata | None:
         """The newest view; None if no broker tells by the deadline (``problems`` says why)."""
         self.problems = {}
         ends = time.monotonic() + deadline_ms / 1_000
         answer = self._first(brokers, self._order(brokers), ends)
         if answer is None:
-            self.guide = UNKNOWN
+            self.metadata_broker = UNKNOWN
             return None
-        self.guide, view = answer.broker, answer.view
+        self.metadata_broker, view = answer.broker, answer.view
         if self.view is not None and view.listing is not self.view.listing:
             if listing.is_behind(self.view.listing, view.listing):
-                view = self._second_opinion(brokers, answer, ends)
+                view = self._confirm_with_another_broker(brokers, answer, ends)
             view = self._kept(view)
         view = self._with_hidden(brokers, view, ends)
         self.view = view
@@ -103,12 +110,14 @@ class Topics:
         """The configuration does not leave it out."""
         return bool(self._include.fullmatch(topic)) and not self._exclude.fullmatch(topic)
 
-    def _order(self, brokers: Brokers) -> list[int]:
-        """The guide first, then whoever follows it, so that every broker gets its turn."""
-        known = brokers.known()
-        return sorted(known, key=lambda b: (b < self.guide, b))
+    def _order(self, brokers: BrokerConnections) -> list[int]:
+        """The metadata broker first, then those with higher ids, so that each gets its turn."""
+        known = brokers.broker_ids()
+        return sorted(known, key=lambda b: (b < self.metadata_broker, b))
 
-    def _first(self, brokers: Brokers, candidates: Sequence[int], ends: float) -> _Answer | None:
+    def _first(
+        self, brokers: BrokerConnections, candidates: Sequence[int], ends: float
+    ) -> _Answer | None:
         """The answer of the first of these brokers that gives one in its part of the time."""
         left_ms = int((ends - time.monotonic()) * 1_000)
         patience_ms = left_ms // _PATIENCE
@@ -122,15 +131,15 @@ class Topics:
                 return answer
         return None
 
-    def _questions(self, broker: int, versions: Versions) -> list[Question]:
-        metadata = best(versions, MetadataRequest, _HIGHEST_METADATA)
-        cluster = best(versions, DescribeClusterRequest)
+    def _questions(self, broker: int, versions: Versions) -> list[EncodedRequest]:
+        metadata = negotiate_version(versions, MetadataRequest, _HIGHEST_METADATA)
+        cluster = negotiate_version(versions, DescribeClusterRequest)
         self._versions[broker] = (metadata, cluster)
         if (metadata, cluster) not in self._kept_questions:
             self._kept_questions[metadata, cluster] = _encoded(metadata, cluster, self._client_id)
         return self._kept_questions[metadata, cluster]
 
-    def _read(self, broker: int, reply: Reply) -> _Answer | None:
+    def _read(self, broker: int, reply: BrokerResponse) -> _Answer | None:
         metadata, cluster = self._versions.get(broker, (None, None))
         if metadata is None or not reply.bodies or reply.bodies[0] is None:
             self.problems[broker] = reply.problem or "does not know Metadata"
@@ -142,26 +151,30 @@ class Topics:
         else:
             decoded = MetadataResponse.decode(body, version=metadata)
             alive = tuple(Address(b.node_id, b.host, b.port, b.rack or "") for b in decoded.brokers)
-            found = listing.listing(decoded.topics, self._shards, self.wanted)
+            found = listing.from_metadata(decoded.topics, self._shards, self.wanted)
         described = reply.bodies[1] if len(reply.bodies) > 1 else None
-        view = View(_registered(alive, described, cluster), found)
+        view = ClusterMetadata(_registered(alive, described, cluster), found)
         at = _controller_at(body, metadata)
         self._answer = _Answer(broker, body, metadata, at, alive, view)
         return self._answer
 
-    def _second_opinion(self, brokers: Brokers, stale: _Answer, ends: float) -> View:
+    def _confirm_with_another_broker(
+        self, brokers: BrokerConnections, stale: _Answer, ends: float
+    ) -> ClusterMetadata:
         others = [b for b in self._order(brokers) if b != stale.broker]
         fresh = self._first(brokers, others, ends)
         # What is told then is nobody's answer alone: the next one must be decoded.
         self._answer = None
         if fresh is None:
             return stale.view
-        self.guide = fresh.broker
-        topics, agree = listing.joined(fresh.topics(), stale.topics())
-        found = listing.listing(topics, self._shards, self.wanted, complete=agree)
-        return View(fresh.view.brokers, found)
+        self.metadata_broker = fresh.broker
+        topics, agree = listing.merge_metadata(fresh.topics(), stale.topics())
+        found = listing.from_metadata(topics, self._shards, self.wanted, complete=agree)
+        return ClusterMetadata(fresh.view.brokers, found)
 
-    def _with_hidden(self, brokers: Brokers, view: View, ends: float) -> View:
+    def _with_hidden(
+        self, brokers: BrokerConnections, view: ClusterMetadata, ends: float
+    ) -> ClusterMetadata:
         """The view, as an incomplete one while topics are hidden: then nobody deletes them."""
         placement = view.listing.placement
         gone = set(self._gone)
@@ -173,11 +186,17 @@ class Topics:
             name for name, error in errors.items() if error == TOPIC_NOT_ALLOWED
         )
         self._gone = frozenset(gone - (errors.keys() - self.hidden))
-        return View(view.brokers, replace(view.listing, complete=False)) if self._gone else view
+        return (
+            ClusterMetadata(view.brokers, replace(view.listing, complete=False))
+            if self._gone
+            else view
+        )
 
-    def _asked_for(self, brokers: Brokers, names: Sequence[str], ends: float) -> dict[str, int]:
-        """The guide's error code for each of these topics, 0 if it is there; none if it is late."""
-        version = self._versions[self.guide][0]
+    def _asked_for(
+        self, brokers: BrokerConnections, names: Sequence[str], ends: float
+    ) -> dict[str, int]:
+        """The error code of each of these topics, 0 if it exists; empty without an answer."""
+        version = self._versions[self.metadata_broker][0]
         assert version is not None  # it has listed the topics
         if version < _BY_NAME:
             return dict.fromkeys(names, 0)
@@ -188,21 +207,23 @@ class Topics:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        question = Question.of(request, version, self._client_id)
+        question = EncodedRequest.encode(request, version, self._client_id)
         left_ms = max(1, int((ends - time.monotonic()) * 1_000))
-        reply = brokers.ask([self.guide], lambda *_: [question], left_ms)[self.guide]
+        reply = brokers.ask([self.metadata_broker], lambda *_: [question], left_ms)[
+            self.metadata_broker
+        ]
         if not reply.bodies or reply.bodies[0] is None:
             return {}
         answer = MetadataResponse.decode(reply.bodies[0], version=version)
         return {t.name: t.error_code for t in answer.topics}
 
-    def _kept(self, view: View) -> View:
+    def _kept(self, view: ClusterMetadata) -> ClusterMetadata:
         """The view with the old placement object where nothing of it has changed."""
         assert self.view is not None
         before, found = self.view.listing.placement, view.listing
         if found.placement is before or not found.placement.same_as(before):
             return view
-        return View(view.brokers, replace(found, placement=before))
+        return ClusterMetadata(view.brokers, replace(found, placement=before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +235,7 @@ class _Answer:
     version: int
     controller_at: int
     alive: tuple[Address, ...]
-    view: View
+    view: ClusterMetadata
 
     def topics(self) -> Sequence[Any]:
         """The topics as kafka-python decodes them."""
@@ -248,7 +269,7 @@ def _controller_at(body: bytes, version: int) -> int:
     return cursor.at
 
 
-def _encoded(metadata: int | None, cluster: int | None, client_id: str) -> list[Question]:
+def _encoded(metadata: int | None, cluster: int | None, client_id: str) -> list[EncodedRequest]:
     if metadata is None:
         return []
     everything = MetadataRequest(
@@ -257,26 +278,26 @@ def _encoded(metadata: int | None, cluster: int | None, client_id: str) -> list[
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )
-    questions = [Question.of(everything, metadata, client_id)]
+    questions = [EncodedRequest.encode(everything, metadata, client_id)]
     if cluster is not None:
         fenced_too = DescribeClusterRequest(
             include_cluster_authorized_operations=False,
             endpoint_type=1,
             include_fenced_brokers=True,
         )
-        questions.append(Question.of(fenced_too, cluster, client_id))
+        questions.append(EncodedRequest.encode(fenced_too, cluster, client_id))
     return questions
 
 
 def _registered(
     alive: Sequence[Address], described: bytes | None, version: int | None
-) -> tuple[Registered, ...]:
+) -> tuple[RegisteredBroker, ...]:
     """The brokers that are alive and, since Kafka 4.0, those that are fenced."""
-    found = {a.broker: Registered(a, UNKNOWN) for a in alive}
+    found = {a.broker: RegisteredBroker(a, UNKNOWN) for a in alive}
     if described is not None and version is not None:
         answer = DescribeClusterResponse.decode(described, version=version)
         for b in answer.brokers if answer.error_code == 0 else ():
             fenced = int(b.is_fenced) if version >= 2 else UNKNOWN
             address = Address(b.broker_id, b.host, b.port, b.rack or "")
-            found[b.broker_id] = Registered(address, fenced)
+            found[b.broker_id] = RegisteredBroker(address, fenced)
     return tuple(found[b] for b in sorted(found))
