@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streaming.checks.cluster_rights import NOT_ALLOWED, of_rights, wanted_by
+from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import Finding
-from streaming.checks.rights import WITHOUT
+from streaming.checks.rights import WITHOUT, rights
 from streaming.collector.brokers import Address, BrokerConnections, CollectorError
 from streaming.collector.cycle import Collector
 from streaming.collector.jmx import ask_all, urls
@@ -23,23 +23,21 @@ def of_cluster(config: Config) -> Iterator[Finding]:
         ) as them:
             collector = Collector(config, them)
             observation = collector.observe()
-            causes = dict(collector.causes)
+            problems = collector.problems
     except (CollectorError, ConfigError) as error:
         yield Finding(str(error), "everything", essential=True)
         return
     if observation is None:
-        yield Finding("; ".join(causes.values()), "everything", essential=True)
+        yield Finding("; ".join(str(problem) for problem in problems), "everything", essential=True)
         return
     yield _connected(config, observation)
     if not len(observation.listing.placement):
         yield Finding("topics to watch", "anything to tell")
-    yield from of_rights(config, len(observation.listing.placement) > 0, causes)
-    for cause, why in sorted(causes.items()):
-        if NOT_ALLOWED not in why and wanted_by(cause) != "local start timestamps":  # told above
-            yield Finding(
-                f"{cause}: {why.removeprefix(f'{cause}: ')}",
-                WITHOUT.get(wanted_by(cause), "part of an observation"),
-            )
+    yield from of_rights(config, len(observation.listing.placement) > 0, problems)
+    named = {source for right in rights(config) for source in right.wants}
+    for problem in sorted(problems, key=str):
+        if not (problem.is_denied and problem.source in named):  # these have lines above
+            yield Finding(str(problem), WITHOUT[problem.source])
     yield from _measured(config, observation)
 
 
@@ -66,7 +64,7 @@ def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
             yield Finding(f"metrics of broker {address.broker}: no URL", WITHOUT["metrics"])
     for broker, answer in ask_all(asked, config.collector.deadline_ms / 1_000).items():
         what = f"metrics of broker {broker} at {asked[broker]}"
-        if answer.problem:
-            yield Finding(f"{what}: {answer.problem}", WITHOUT["metrics"])
+        if answer.error:
+            yield Finding(f"{what}: {answer.text}", WITHOUT["metrics"])
         else:
             yield Finding(what)

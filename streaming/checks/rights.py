@@ -22,7 +22,10 @@ from streaming.runtime.config import Config
 ALL: Final = "*"
 
 WITHOUT: Final = {
+    "cluster": "everything",
+    "metadata": "everything",
     "broker": "what its replicas say of themselves; their last values age",
+    "offsets": "the offsets of such replicas; their last values age",
     "topics": "topics that it does not cover: they are not seen, as if they did not exist",
     "log dirs": "local bytes, so that thresholds in bytes are assumed to be met",
     "reassignments": "marks of replicas that come or go",
@@ -35,6 +38,7 @@ WITHOUT: Final = {
     "leader epoch histories": "which remote segments of such topics belong to their logs",
     "remote segments": "findings on remote segments: orphans, gaps, uploads that never ended",
     "metrics": "what the broker measures itself: fetch times, request queue, remote reads, uploads",
+    "bus": "everything new: what is seen cannot be told",
     "bus topics": "the bus topics that are not there; or create them yourself",
     "writing observations": "everything new: what is seen cannot be told",
     "reading observations": "everything new: the query has nothing to work on",
@@ -44,7 +48,7 @@ WITHOUT: Final = {
     "reading events": "everything that is served: the exporter needs both",
     "request logs": "`tap --enable`: somebody else must switch the brokers' request logs on",
 }
-"""What the twin goes without, by what it wants to do."""
+"""What the twin goes without, by what it wants to do; the collector's sources are among them."""
 
 
 @dataclass(frozen=True, slots=True)

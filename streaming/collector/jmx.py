@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from streaming.collector.brokers import Address
 from streaming.collector.columns import numbers
+from streaming.collector.problem import TIMEOUT, Problem
 from streaming.collector.signals import STARTED, Samples, Scrape, samples_of, signals_of
 from streaming.runtime import clients
 from streaming.runtime.config import Collector as Section
@@ -38,10 +39,11 @@ _CHUNK_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The series that one exporter told, or in one line why there are none."""
+    """The series of one exporter, or why there are none: a short class, and one line."""
 
     samples: Samples = field(default_factory=dict)
-    problem: str = ""
+    error: str = ""
+    text: str = ""
 
 
 class MetricsSource:
@@ -57,7 +59,7 @@ class MetricsSource:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._bug: Exception | None = None
-        self.causes: dict[str, str] = {}
+        self.problems: tuple[Problem, ...] = ()  # as of the last round
 
     def update_metadata(self, brokers: Iterable[Address]) -> None:
         """Ask these brokers from now on, as far as a URL is configured for them."""
@@ -99,16 +101,17 @@ class MetricsSource:
         self._measured_at_ms = max(int(time.time() * 1_000), self._measured_at_ms + 1)
         at_s = time.monotonic()
         asked = urls(self._section, self._brokers)
-        causes: dict[str, str] = {}
+        problems = []
         scrapes: dict[int, Scrape] = {}
         for broker, answer in ask_all(asked, self._section.deadline_ms / 1_000).items():
-            if answer.problem:
-                causes[f"metrics of broker {broker}"] = f"{asked[broker]}: {answer.problem}"
+            if answer.error:
+                text = f"{asked[broker]}: {answer.text}"
+                problems.append(Problem("metrics", broker, answer.error, text))
             else:
                 scrapes[broker] = Scrape(at_s, answer.samples)
         rows = {b: signals_of(scrape, self._before.get(b)) for b, scrape in scrapes.items()}
         self._before = {b: s for b, s in self._before.items() if b in asked} | scrapes
-        self.causes = causes
+        self.problems = tuple(problems)
         if rows:
             self._fresh.append(_table(rows, self._measured_at_ms))
 
@@ -163,13 +166,14 @@ async def _receive(url: str, deadline_s: float) -> bytes | Answer:
         async with asyncio.timeout(deadline_s):
             return await _exchange(urlsplit(url))
     except TimeoutError:
-        return Answer(problem="did not answer within the deadline")
+        return Answer(error=TIMEOUT, text="did not answer within the deadline")
     except OSError as error:
         # asyncio says in which call, the system says why. Names that are unknown are below 0.
         number = error.errno or 0
-        return Answer(problem=os.strerror(number) if number > 0 else clients.one_line(error))
+        text = os.strerror(number) if number > 0 else clients.one_line(error)
+        return Answer(error=type(error).__name__.removesuffix("Error"), text=text)
     except ValueError as error:
-        return Answer(problem=_short(error))
+        return Answer(error="Malformed", text=_short(error))
 
 
 async def _exchange(url: SplitResult) -> bytes:
@@ -207,15 +211,18 @@ def _understood(received: bytes | Answer) -> Answer:
         response.begin()
         body = response.read()
     except http.client.HTTPException as error:
-        return Answer(problem=f"did not answer in HTTP, or not to the end: {_short(error)}")
+        text = f"did not answer in HTTP, or not to the end: {_short(error)}"
+        return Answer(error="Malformed", text=text)
     if response.status != http.client.OK:
-        return Answer(problem=f"HTTP status {response.status}")
+        return Answer(error=f"HTTP{response.status}", text=f"HTTP status {response.status}")
     try:
         samples = samples_of(body.decode("utf-8", "replace"))
     except ValueError as error:
-        return Answer(problem=f"is not in Prometheus' text format: {_short(error)}")
+        text = f"is not in Prometheus' text format: {_short(error)}"
+        return Answer(error="Malformed", text=text)
     if not samples.keys() - {STARTED}:
-        return Answer(problem="tells no signal; are its rules deploy/jmx/kafka.yml?")
+        text = "tells no signal; are its rules deploy/jmx/kafka.yml?"
+        return Answer(error="NoSignal", text=text)
     return Answer(samples)
 
 

@@ -1,19 +1,19 @@
-"""What Metadata does not say of a partition: eligible leader replicas, replicas that come or go.
+"""Replica status that Metadata does not contain: eligible leader replicas, and reassignments.
 
 ELR (KIP-966) is empty while the ISR has min.insync.replicas members, so DescribeTopicPartitions is
-asked only of topics with partitions below that. Reassignments are asked of the controller, through
-the metadata broker, when the placement changed, while one is under way, and once in a while: the
-controller may be away, and waiting for it would delay the observation.
+asked only for topics with partitions below that. Reassignments come from the controller, through
+the metadata broker. They are asked for when the placement changed, while one is under way, and once
+in a while: the controller may be away, and waiting for it would delay the observation.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from kafka.errors import for_code
 from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -21,135 +21,140 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
-from streaming.collector.brokers import (
-    BrokerConnections,
-    EncodedRequest,
-    Versions,
-    negotiate_version,
-)
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.problem import Problem, by_error, error_name, from_code, is_lasting
+from streaming.runtime.deadline import Deadline
 from twin.tables import UNKNOWN, Slot
 
-_PAGE: Final = 2_000
+PAGE_PARTITIONS: Final = 2_000
 """Kafka's own default for max.request.partition.size.limit: larger pages are cut anyway."""
 
 _MAX_PAGES: Final = 10_000
-_SELF_TOLD: Final = Slot.IN_ISR | Slot.OFFLINE | Slot.IN_ELR | Slot.LAST_KNOWN_ELR
+_DESCRIBED: Final = Slot.IN_ISR | Slot.OFFLINE | Slot.IN_ELR | Slot.LAST_KNOWN_ELR
+"""The flags that DescribeTopicPartitions sets."""
+
+_Key = tuple[str, int]
+"""Topic and partition number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """A listing with all marks."""
+    """A listing with all replica flags."""
 
     listing: Listing
     elr_known: Array  # [P]
-    problems: tuple[str, ...]  # which right or answer is missing
 
 
 class ReplicaStatusSource:
-    """Remembers which replicas come or go."""
+    """Remembers the reassignments that are under way."""
 
-    def __init__(self, client_id: str, interval_ms: int) -> None:
+    def __init__(
+        self, client_id: str, interval_ms: int, *, page_partitions: int = PAGE_PARTITIONS
+    ) -> None:
+        """``interval_ms``: reassignments are asked for at least this often."""
         self._client_id = client_id
         self._interval_s = interval_ms / 1_000
-        self._asked_at = float("-inf")
-        self._asked_of: Placement | None = None
-        self._moving: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
-        self._problem = ""
+        self._page_partitions = page_partitions
+        self._listed_at_s = float("-inf")
+        self._listed_for: Placement | None = None
+        self._reassignments: dict[_Key, tuple[list[int], list[int]]] = {}  # adding, removing
+        self._reassignment_problem: Problem | None = None  # as of the last request
+        self._elr_problems: tuple[Problem, ...] = ()  # in this cycle
 
-    def ask(
-        self,
-        brokers: BrokerConnections,
-        metadata_broker: int,
-        listing: Listing,
-        min_isr: Array,
-        elr_enabled: int,
-        deadline_ms: int,
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why replica flags are incomplete."""
+        last = self._reassignment_problem
+        return self._elr_problems if last is None else (*self._elr_problems, last)
+
+    def read(
+        self, context: CycleContext, listing: Listing, min_isr: Array, elr_enabled: int
     ) -> ReplicaStatus:
-        """All marks of a listing.
+        """All replica flags of a listing.
 
         ``min_isr`` is min.insync.replicas of each partition ([P], UNKNOWN where not known).
         """
-        ends = time.monotonic() + deadline_ms / 1_000
-        problems = []
+        deadline = context.deadline()
+        self._elr_problems = ()
         size, assigned = listing.isr_size(), np.diff(listing.placement.first)
         least = np.where(min_isr == UNKNOWN, assigned, np.minimum(min_isr, assigned))
         below = size < least
         if elr_enabled == 0:
-            elr_known = np.ones(len(below), bool)
+            status = ReplicaStatus(listing, np.ones(len(below), bool))
         else:
-            elr_known = ~below
+            status = ReplicaStatus(listing, ~below)
             if below.any():
-                listing, elr_known, problem = self._with_elr(
-                    brokers, metadata_broker, listing, below, elr_known, ends
-                )
-                problems.append(problem)
-        self._refresh_moving(brokers, metadata_broker, listing.placement, ends)
-        problems.append(self._problem)
-        return ReplicaStatus(self._with_moving(listing), elr_known, tuple(filter(None, problems)))
+                status = self._with_elr(context, status, below, deadline)
+        self._refresh_reassignments(context, listing.placement, deadline)
+        return replace(status, listing=self._with_reassignments(status.listing))
 
     def _with_elr(
-        self,
-        brokers: BrokerConnections,
-        metadata_broker: int,
-        listing: Listing,
-        below: Array,
-        elr_known: Array,
-        ends: float,
-    ) -> tuple[Listing, Array, str]:
-        placement = listing.placement
+        self, context: CycleContext, status: ReplicaStatus, below: Array, deadline: Deadline
+    ) -> ReplicaStatus:
+        """The status with the described flags of the partitions below min.insync.replicas."""
+        listing, placement = status.listing, status.listing.placement
         names = [placement.topic[t] for t in np.unique(placement.topic_of[below]).tolist()]
-        told, problem = self._described(brokers, metadata_broker, names, ends)
-        leader, epoch, marks = listing.leader.copy(), listing.leader_epoch.copy(), listing.marks
-        marks, elr_known = marks.copy(), elr_known.copy()
+        described = self._described(context, names, deadline)
+        leader, epoch = listing.leader.copy(), listing.leader_epoch.copy()
+        flags, elr_known = listing.replica_flags.copy(), status.elr_known.copy()
         for row in np.flatnonzero(below).tolist():
             name = placement.topic[placement.topic_of[row]]
-            found = told.get((name, int(placement.partition[row])))
+            partition = described.get((name, int(placement.partition[row])))
             replicas = slice(placement.first[row], placement.first[row + 1])
-            mine = placement.broker[replicas].tolist()
-            if found is None or found.replica_nodes != mine or found.leader_epoch < epoch[row]:
-                continue
-            # One answer, one moment: its ISR and leader belong to its ELR.
-            leader[row], epoch[row] = found.leader_id, found.leader_epoch
-            marks[replicas] &= ~np.uint8(_SELF_TOLD)
-            for mark, nodes in (
-                (Slot.IN_ISR, found.isr_nodes),
-                (Slot.OFFLINE, found.offline_replicas),
-                (Slot.IN_ELR, found.eligible_leader_replicas),
-                (Slot.LAST_KNOWN_ELR, found.last_known_elr),
+            brokers = placement.broker[replicas].tolist()
+            if (
+                partition is None
+                or partition.replica_nodes != brokers
+                or partition.leader_epoch < epoch[row]
             ):
-                marks[replicas] |= np.isin(mine, nodes or []).astype(np.uint8) * np.uint8(mark)
-            elr_known[row] = found.eligible_leader_replicas is not None
-        marked = replace(listing, leader=leader, leader_epoch=epoch, marks=marks)
-        return marked, elr_known, problem
+                continue
+            # Leader, ISR and ELR of one response belong together.
+            leader[row], epoch[row] = partition.leader_id, partition.leader_epoch
+            flags[replicas] &= ~np.uint8(_DESCRIBED)
+            for flag, nodes in (
+                (Slot.IN_ISR, partition.isr_nodes),
+                (Slot.OFFLINE, partition.offline_replicas),
+                (Slot.IN_ELR, partition.eligible_leader_replicas),
+                (Slot.LAST_KNOWN_ELR, partition.last_known_elr),
+            ):
+                flags[replicas] |= _flagged(brokers, nodes or [], flag)
+            elr_known[row] = partition.eligible_leader_replicas is not None
+        described_listing = replace(listing, leader=leader, leader_epoch=epoch, replica_flags=flags)
+        return ReplicaStatus(described_listing, elr_known)
 
     def _described(
-        self, brokers: BrokerConnections, metadata_broker: int, names: list[str], ends: float
-    ) -> tuple[dict[tuple[str, int], Any], str]:
-        """What DescribeTopicPartitions returns of these topics, by topic and partition."""
-        told: dict[tuple[str, int], Any] = {}
+        self, context: CycleContext, names: list[str], deadline: Deadline
+    ) -> dict[_Key, Any]:
+        """What DescribeTopicPartitions returns for these topics, read page by page."""
+        partitions: dict[_Key, Any] = {}
+        errors: dict[str, str] = {}
+        problems: list[Problem] = []
         cursor = None
         for _ in range(_MAX_PAGES):
-            answer, problem = self._page(brokers, metadata_broker, sorted(names), cursor, ends)
-            if answer is None:
-                return told, f"eligible leader replicas: {problem}" if problem else ""
-            for topic in answer.topics:
+            page, problem = self._page(context, sorted(names), cursor, deadline)
+            if problem is not None:
+                problems.append(problem.at("eligible leader replicas"))
+            if page is None:
+                break
+            for topic in page.topics:
+                if is_lasting(topic.error_code):
+                    errors[topic.name] = error_name(topic.error_code)
                 for partition in topic.partitions if topic.error_code == 0 else ():
-                    told[topic.name, partition.partition_index] = partition
-            cursor = answer.next_cursor
+                    partitions[topic.name, partition.partition_index] = partition
+            cursor = page.next_cursor
             if cursor is None:
                 break
             names = [name for name in names if name >= cursor.topic_name]
-        return told, ""
+        text = "eligible leader replicas of such topics stay unknown"
+        self._elr_problems = (*problems, *by_error("eligible leader replicas", errors, text))
+        return partitions
 
     def _page(
-        self,
-        brokers: BrokerConnections,
-        metadata_broker: int,
-        names: list[str],
-        cursor: Any,
-        ends: float,
-    ) -> tuple[Any, str]:
+        self, context: CycleContext, names: list[str], cursor: Any, deadline: Deadline
+    ) -> tuple[Any, Problem | None]:
+        """One response, or why there is none; neither if the broker does not support the API."""
         request = DescribeTopicPartitionsRequest
 
         def make(_: int, versions: Versions) -> list[EncodedRequest]:
@@ -160,70 +165,67 @@ class ReplicaStatusSource:
             )
             page = request(
                 topics=[request.TopicRequest(name=name) for name in names],
-                response_partition_limit=_PAGE,
+                response_partition_limit=self._page_partitions,
                 cursor=after,
             )
             return [EncodedRequest.encode(page, 0, self._client_id)]
 
-        body, problem = _one(brokers, metadata_broker, make, ends)
-        if body is None:
-            return None, problem
-        return DescribeTopicPartitionsResponse.decode(body, version=0), ""
+        response = context.ask_metadata_broker(make, deadline)
+        body = response.first
+        page = None if body is None else DescribeTopicPartitionsResponse.decode(body, version=0)
+        return page, response.problem
 
-    def _refresh_moving(
-        self, brokers: BrokerConnections, metadata_broker: int, placement: Placement, ends: float
+    def _refresh_reassignments(
+        self, context: CycleContext, placement: Placement, deadline: Deadline
     ) -> None:
-        now = time.monotonic()
-        due = now - self._asked_at >= self._interval_s
-        if not (due or self._moving or placement is not self._asked_of):
+        """Ask for the reassignments if they may have changed."""
+        now_s = time.monotonic()
+        is_due = now_s - self._listed_at_s >= self._interval_s
+        if not (is_due or self._reassignments or placement is not self._listed_for):
             return
 
         def make(_: int, versions: Versions) -> list[EncodedRequest]:
             version = negotiate_version(versions, ListPartitionReassignmentsRequest, 0)
             if version is None:
                 return []
-            left_ms = max(1, int((ends - time.monotonic()) * 1_000))
-            request = ListPartitionReassignmentsRequest(timeout_ms=left_ms, topics=None)
+            timeout_ms = max(1, deadline.left_ms)
+            request = ListPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=None)
             return [EncodedRequest.encode(request, version, self._client_id)]
 
-        body, problem = _one(brokers, metadata_broker, make, ends)
+        response = context.ask_metadata_broker(make, deadline)
+        failure = response.problem
+        self._reassignment_problem = None if failure is None else failure.at("reassignments")
+        body = response.first
         if body is None:
-            self._problem = f"reassignments: {problem}" if problem else ""
-            return
-        self._asked_at, self._asked_of = now, placement
+            return  # asked again in the next cycle
+        self._listed_at_s, self._listed_for = now_s, placement
         answer = ListPartitionReassignmentsResponse.decode(body, version=0)
         if answer.error_code:
-            self._problem = f"reassignments: {for_code(answer.error_code).__name__}"
+            text = "replicas that are added or removed stay unknown"
+            self._reassignment_problem = from_code("reassignments", answer.error_code, text)
             return
-        self._problem = ""
-        self._moving = {
+        self._reassignments = {
             (topic.name, p.partition_index): (p.adding_replicas, p.removing_replicas)
             for topic in answer.topics
             for p in topic.partitions
         }
 
-    def _with_moving(self, listing: Listing) -> Listing:
-        if not self._moving:
+    def _with_reassignments(self, listing: Listing) -> Listing:
+        if not self._reassignments:
             return listing
-        placement, marks = listing.placement, listing.marks.copy()
+        placement, flags = listing.placement, listing.replica_flags.copy()
         number = {name: i for i, name in enumerate(placement.topic)}
-        for (name, partition), (adding, removing) in self._moving.items():
+        for (name, partition), (adding, removing) in self._reassignments.items():
             row = placement.row_of(number.get(name, -1), partition)
             if row is None:
                 continue
             replicas = slice(placement.first[row], placement.first[row + 1])
-            mine = placement.broker[replicas]
-            for mark, nodes in ((Slot.ADDING, adding), (Slot.REMOVING, removing)):
-                marks[replicas] |= np.isin(mine, nodes).astype(np.uint8) * np.uint8(mark)
-        return replace(listing, marks=marks)
+            brokers = placement.broker[replicas]
+            for flag, nodes in ((Slot.ADDING, adding), (Slot.REMOVING, removing)):
+                flags[replicas] |= _flagged(brokers, nodes, flag)
+        return replace(listing, replica_flags=flags)
 
 
-def _one(
-    brokers: BrokerConnections, metadata_broker: int, make: Any, ends: float
-) -> tuple[bytes | None, str]:
-    """The answer to one question, or why there is none; neither if the broker does not know it."""
-    left_ms = int((ends - time.monotonic()) * 1_000)
-    if left_ms <= 0:
-        return None, "did not answer within the deadline"
-    reply = brokers.ask([metadata_broker], make, left_ms)[metadata_broker]
-    return (reply.bodies[0], reply.problem) if reply.bodies else (None, reply.problem)
+def _flagged(brokers: Any, nodes: Iterable[int], flag: Slot) -> Array:
+    """[R] the flag where the replica's broker is among the nodes, else 0."""
+    return np.isin(brokers, list(nodes)).astype(np.uint8) * np.uint8(flag)

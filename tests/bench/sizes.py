@@ -115,7 +115,7 @@ def _collector(replicas: int) -> None:
                 began_bytes, began = here.recv(), time.process_time()
                 observation = collector.observe()
                 assert observation is not None
-                assert collector.causes == {}, collector.causes
+                assert collector.problems == (), collector.problems
                 sent = sum(len(message) for _, message in messages.encode(observation))
                 cpu.append(time.process_time() - began)
                 here.send(True)

@@ -32,7 +32,7 @@ class Watch:
     def look(self) -> Fleet:
         """One cycle, through the bytes that would go over the bus."""
         observation = self._collector.observe()
-        assert observation is not None, self._collector.causes
+        assert observation is not None, self._collector.problems
         told = [
             f for _, message in self._messages.encode(observation) for f in frames.decode(message)
         ]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,53 +19,17 @@ from streaming.collector.brokers import Address, BrokerConnections
 from streaming.collector.cycle import Collector
 from streaming.collector.jmx import MetricsSource, ask_all, urls
 from streaming.collector.observation import ObservationEncoder
+from streaming.collector.problem import Problem
 from streaming.collector.signals import Scrape, samples_of, signals_of
 from streaming.runtime.config import Bus, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
+from tests.collector.fake_exporter import TEXT, Exporter
 from twin import frames
 from twin.tables import BROKER_METRICS, SIGNALS
 
 RULES = Path(__file__).parents[2] / "deploy" / "jmx" / "kafka.yml"
 
-TEXT = """\
-# HELP kafka_isr_shrinks_total Attribute exposed for management
-# TYPE kafka_isr_shrinks_total counter
-kafka_isr_shrinks_total 3.0
-# TYPE kafka_isr_expands_total counter
-kafka_isr_expands_total 2.0
-# TYPE kafka_broker_remote_fetch_requests_total counter
-kafka_broker_remote_fetch_requests_total 100.0
-kafka_broker_remote_fetch_bytes_total 1.0E6
-kafka_broker_remote_fetch_errors_total 0.0
-kafka_broker_remote_copy_errors_total 0.0
-kafka_broker_aux_state_requests_total 1.0
-kafka_broker_aux_state_errors_total 0.0
-# TYPE kafka_broker_remote_copy_lag_bytes gauge
-kafka_broker_remote_copy_lag_bytes 5000.0
-kafka_broker_remote_copy_lag_segments 5.0
-kafka_topic_remote_copy_lag_bytes{topic="__remote_log_metadata"} 700.0
-kafka_topic_remote_copy_lag_bytes{topic="orders"} 4300.0
-kafka_topic_remote_copy_lag_segments{topic="__remote_log_metadata"} 1.0
-kafka_topic_remote_copy_lag_segments{topic="orders"} 4.0
-kafka_delayed_operations{operation="Fetch"} 12.0
-kafka_delayed_operations{operation="RemoteFetch"} 1.0
-kafka_remote_read_mean_ms 5.0
-kafka_remote_reads_total 10.0
-kafka_remote_reader_idle_ratio 0.9
-kafka_remote_reader_queue_size 1.0
-kafka_remote_reader_before_4_2_idle_ratio 0.8
-kafka_request_handlers_idle_ratio 0.99
-kafka_request_local_time_ms{quantile="0.99",request="FetchFollower"} 1.5
-kafka_request_queue_size 7.0
-kafka_request_queue_time_ms{quantile="0.99",request="FetchFollower"} 0.5
-kafka_request_total_time_ms{quantile="0.50",request="FetchFollower"} 500.0
-kafka_request_total_time_ms{quantile="0.99",request="FetchConsumer"} 40.0
-kafka_request_total_time_ms{quantile="0.99",request="FetchFollower"} 503.0
-kafka_requests_total{request="FetchConsumer"} 10.0
-kafka_requests_total{request="FetchFollower"} 20.0
-process_start_time_seconds 1.7E9
-"""
 NEEDS_TWO = {
     "remote_copy_errors_per_s",
     "remote_fetch_requests_per_s",
@@ -250,65 +210,6 @@ def test_cut_text_tells_nothing_that_the_whole_does_not(first: int, second: int)
 # ---------------------------------------------------------------- exporters
 
 
-@dataclass
-class Exporter:
-    """An HTTP server that tells what it is told to tell."""
-
-    text: str = TEXT
-    status: int = 200
-    delay_s: float = 0.0
-    drip_s: float = 0.0
-    cut: int = 0
-    asked: list[str] = field(default_factory=list)
-    port: int = 0
-
-    def serve(self, request: BaseHTTPRequestHandler) -> None:
-        self.asked.append(request.path)
-        time.sleep(self.delay_s)
-        body = self.text.encode()
-        request.send_response(self.status)
-        request.send_header("Content-Length", str(len(body)))
-        request.end_headers()
-        if self.drip_s:
-            for byte in body:
-                request.wfile.write(bytes([byte]))
-                time.sleep(self.drip_s)
-        request.wfile.write(body[: len(body) - self.cut])
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/metrics"
-
-
-@pytest.fixture
-def exporter() -> Iterator[Callable[..., Exporter]]:
-    """Makes exporters, and ends them."""
-    servers: list[ThreadingHTTPServer] = []
-
-    def make(**told: Any) -> Exporter:
-        made = Exporter(**told)
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                with suppress(OSError):  # it did not wait
-                    made.serve(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        made.port = server.server_port
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        servers.append(server)
-        return made
-
-    yield make
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
 def address(broker: int, host: str = "127.0.0.1", port: int = 9092) -> Address:
     return Address(broker, host, port, "")
 
@@ -394,27 +295,27 @@ def test_an_exporter_that_fails_has_no_row_and_one_line_says_why(
 ) -> None:
     metrics = measure(section(exporter(), exporter(**wrong)), 2)
     assert taken(metrics).column("broker").to_pylist() == [1]
-    (cause,) = metrics.causes.items()
-    assert cause[0] == "metrics of broker 2"
-    assert says in cause[1]
-    assert "\n" not in cause[1]
+    (problem,) = metrics.problems
+    assert problem.place == ("metrics", 2)
+    assert says in problem.text
+    assert "\n" not in problem.text
 
 
 def test_nobody_listening_is_said_too(measure) -> None:
     metrics = measure(Section(metrics_url="http://127.0.0.1:1/metrics", metrics_interval_ms=200), 1)
     deadline = time.monotonic() + 5
-    while not metrics.causes:
+    while not metrics.problems:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    why = "http://127.0.0.1:1/metrics: Connection refused"
-    assert metrics.causes == {"metrics of broker 1": why}
+    text = "http://127.0.0.1:1/metrics: Connection refused"
+    assert metrics.problems == (Problem("metrics", 1, "ConnectionRefused", text),)
     assert metrics.take() is None
 
 
 def test_an_answer_without_end_is_given_up(exporter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jmx, "_MAX_BYTES", 1_000)
     one = exporter()
-    assert "tells more than" in ask_all({1: one.url}, 1.0)[1].problem
+    assert "tells more than" in ask_all({1: one.url}, 1.0)[1].text
 
 
 def test_all_are_asked_at_once(exporter) -> None:
@@ -422,7 +323,7 @@ def test_all_are_asked_at_once(exporter) -> None:
     began = time.monotonic()
     answers = ask_all(asked, 2.0)
     assert time.monotonic() - began < 1.0
-    assert not any(answer.problem for answer in answers.values())
+    assert not any(answer.error for answer in answers.values())
 
 
 def test_a_broker_that_answers_again_has_a_rate_over_all_of_the_time(exporter) -> None:
@@ -436,7 +337,7 @@ def test_a_broker_that_answers_again_has_a_rate_over_all_of_the_time(exporter) -
     metrics.ask()
     (row,) = taken(metrics).to_pylist()
     assert row["isr_shrinks_per_s"] > 0
-    assert metrics.causes == {}
+    assert metrics.problems == ()
 
 
 @given(st.binary(max_size=300))
@@ -444,8 +345,8 @@ def test_bytes_of_any_kind_are_an_answer_or_a_reason(sent: bytes) -> None:
     for received in (sent, b"HTTP/1.1 200 OK\r\n\r\n" + sent, b"HTTP/1.1 200 OK\r\n" + sent,
                      b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + sent):  # fmt: skip
         answer = jmx._understood(received)
-        assert bool(answer.problem) != bool(answer.samples)
-        assert "\n" not in answer.problem
+        assert bool(answer.error) != bool(answer.samples)
+        assert "\n" not in answer.text
 
 
 def test_a_url_is_filled_in_and_a_brokers_own_wins() -> None:
@@ -503,10 +404,10 @@ def test_a_cycle_tells_every_shard_what_is_new_and_the_next_does_not(exporter, m
         assert {f.stamp.shard for f in told} == {0, 1, 2, 3}
         assert len({(f.stamp.observed_at_ms, f.stamp.cycle) for f in told}) == 1
         assert told[0].rows.column("broker").to_pylist() == [1, 2]
-        assert "HTTP status 404" in collector.causes["metrics of broker 3"]
+        assert ("metrics", 3, "HTTP404") in {p.cause for p in collector.problems}
         again = cycle()
         assert not any(f.stamp.kind == "broker_metrics" for f in again)
-        assert "HTTP status 404" in collector.causes["metrics of broker 3"]
+        assert ("metrics", 3, "HTTP404") in {p.cause for p in collector.problems}
 
 
 def test_a_silent_exporter_does_not_delay_a_cycle(exporter) -> None:

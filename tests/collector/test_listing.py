@@ -63,7 +63,7 @@ def rows(of: Listing) -> list[tuple[Any, ...]]:
                 int(of.leader[row]),
                 int(of.leader_epoch[row]),
                 place.broker[replicas].tolist(),
-                of.marks[replicas].tolist(),
+                of.replica_flags[replicas].tolist(),
             )
         )
     return found
@@ -163,7 +163,7 @@ def test_matched_replicas_are_those_of_the_same_name_id_number_and_broker(
     before: dict[Any, Any], after: dict[Any, Any]
 ) -> None:
     old, new = of(before), of(after)
-    in_old, in_new = listing.matched_replicas(old.placement, new.placement)
+    in_old, in_new = listing.common_replicas(old.placement, new.placement)
     pairs = [
         (replicas_of(old)[i], replicas_of(new)[j]) for i, j in zip(in_old, in_new, strict=True)
     ]

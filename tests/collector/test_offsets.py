@@ -11,6 +11,7 @@ from streaming.collector import offsets
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.listing import Placement
 from streaming.collector.offsets import OffsetSource, ReplicaOffsets
+from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
     Error,
     FakeCluster,
@@ -80,7 +81,9 @@ class sampled:  # noqa: N801 - reads as a function
 def read(
     brokers: BrokerConnections, asker: OffsetSource, held: Placement, deadline_ms: int = 1_000
 ) -> ReplicaOffsets:
-    replies = brokers.ask([1], lambda b, v: asker.questions(b, v, held), deadline_ms)
+    replies = brokers.ask(
+        [1], lambda b, v: asker.requests(b, v, held), Deadline.after_ms(deadline_ms)
+    )
     return asker.read(held, {b: r.bodies for b, r in replies.items()})
 
 
@@ -176,19 +179,18 @@ def test_a_broker_that_leaves_one_kind_open_has_no_rows(
     assert not samples.answered.any()
 
 
-def test_requests_are_encoded_once_while_the_placement_stays(
-    connected: tuple[FakeCluster, BrokerConnections],
-) -> None:
-    _, brokers = connected
-    asker, held = OffsetSource(2_000, "test"), placed({"a": {0, 1, 2}})
-    read(brokers, asker, held)
-    first = asker._kept[1].questions
-    read(brokers, asker, held)
-    assert asker._kept[1].questions is first
-    read(brokers, asker, placed({"a": {0, 1}}))
-    assert asker._kept[1].questions is not first
-    asker.forget(set())
-    assert not asker._kept
+def test_requests_are_encoded_once_while_the_placement_stays() -> None:
+    source, held = OffsetSource(2_000, "test"), placed({"a": {0, 1, 2}})
+    versions = {ListOffsetsRequest.API_KEY: (0, 11)}
+    first = source.requests(1, versions, held)
+    assert len(first) == len(offsets.SINCE)
+    assert source.requests(1, versions, held) is first
+    source.forget({1})
+    assert source.requests(1, versions, held) is first
+    assert source.requests(1, versions, placed({"a": {0, 1}})) is not first
+    again = source.requests(1, versions, held)
+    source.forget(set())
+    assert source.requests(1, versions, held) is not again
 
 
 def test_a_broker_without_replicas_is_not_asked(

@@ -10,11 +10,12 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from streaming.collector import replica_status
 from streaming.collector.brokers import BrokerConnections
+from streaming.collector.context import CycleContext
 from streaming.collector.metadata import MetadataSource
 from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from twin.tables import Slot
 
@@ -36,18 +37,17 @@ def brokers(cluster: FakeCluster) -> Iterator[BrokerConnections]:
 class Asker:
     """Lists the cluster and marks it."""
 
-    def __init__(self, brokers: BrokerConnections) -> None:
+    def __init__(self, brokers: BrokerConnections, **limits: int) -> None:
         self.brokers = brokers
         self.topics = MetadataSource(Config(), "test")
-        self.marks = ReplicaStatusSource("test", 60_000)
+        self.status = ReplicaStatusSource("test", 60_000, **limits)
 
     def __call__(self, min_isr: int = 2, elr_enabled: int = 1) -> ReplicaStatus:
-        view = self.topics.ask(self.brokers, 900)
+        view = self.topics.read(self.brokers, Deadline.after_ms(900))
         assert view is not None
         least = np.full(len(view.listing.placement), min_isr, np.int64)
-        return self.marks.ask(
-            self.brokers, self.topics.metadata_broker, view.listing, least, elr_enabled, 900
-        )
+        context = CycleContext(self.brokers, self.topics.metadata_broker, 900)
+        return self.status.read(context, view.listing, least, elr_enabled)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_partition_with_enough_in_sync_is_known_to_have_no_eligible_others(
     one(cluster, isr=[1, 2])
     told = ask(min_isr=2)
     assert told.elr_known.tolist() == [True]
-    assert told.listing.marks.tolist() == [IN_ISR, IN_ISR, 0]
+    assert told.listing.replica_flags.tolist() == [IN_ISR, IN_ISR, 0]
     assert asked(cluster, DescribeTopicPartitionsRequest) == 0
 
 
@@ -77,7 +77,7 @@ def test_eligible_replicas_are_asked_below_min_isr(cluster: FakeCluster, ask: As
     one(cluster, isr=[1], elr=[3], offline=[2, 3])
     told = ask(min_isr=2)
     assert told.elr_known.tolist() == [True]
-    assert told.listing.marks.tolist() == [IN_ISR, OFFLINE, ELR | OFFLINE]
+    assert told.listing.replica_flags.tolist() == [IN_ISR, OFFLINE, ELR | OFFLINE]
 
 
 def test_the_last_known_leader_is_marked_when_nobody_is_left(
@@ -85,7 +85,7 @@ def test_the_last_known_leader_is_marked_when_nobody_is_left(
 ) -> None:
     one(cluster, isr=[], elr=[1, 2], last_elr=[2], leader=-1, epoch=7)
     told = ask(min_isr=1)
-    assert told.listing.marks.tolist() == [ELR, ELR | LAST, 0]
+    assert told.listing.replica_flags.tolist() == [ELR, ELR | LAST, 0]
     assert told.listing.leader.tolist() == [-1]
 
 
@@ -101,7 +101,7 @@ def test_without_min_isr_every_partition_with_a_missing_replica_is_asked(
     cluster: FakeCluster, ask: Asker
 ) -> None:
     one(cluster, isr=[1, 2], elr=[3])
-    assert ask(min_isr=-1).listing.marks.tolist() == [IN_ISR, IN_ISR, ELR]
+    assert ask(min_isr=-1).listing.replica_flags.tolist() == [IN_ISR, IN_ISR, ELR]
 
 
 def test_with_the_feature_off_there_is_nothing_to_ask(cluster: FakeCluster, ask: Asker) -> None:
@@ -114,7 +114,7 @@ def test_null_is_not_an_answer(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[1], elr=None, last_elr=None)
     told = ask()
     assert told.elr_known.tolist() == [False]
-    assert told.listing.marks.tolist() == [IN_ISR, 0, 0]
+    assert told.listing.replica_flags.tolist() == [IN_ISR, 0, 0]
 
 
 def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluster) -> None:
@@ -123,9 +123,10 @@ def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluste
         broker.highest[DescribeTopicPartitionsRequest.API_KEY] = None
         broker.highest[ListPartitionReassignmentsRequest.API_KEY] = None
     with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
-        told = Asker(older)()
+        asker = Asker(older)
+        told = asker()
     assert told.elr_known.tolist() == [False]
-    assert told.problems == ()
+    assert asker.status.problems == ()
 
 
 def test_a_guide_that_does_not_answer_leaves_it_unknown_and_says_so(
@@ -136,19 +137,17 @@ def test_a_guide_that_does_not_answer_leaves_it_unknown_and_says_so(
         broker.silent = {DescribeTopicPartitionsRequest.API_KEY}
     told = ask()
     assert told.elr_known.tolist() == [False]
-    assert any("eligible leader replicas" in p for p in told.problems)
+    assert "eligible leader replicas" in {p.source for p in ask.status.problems}
 
 
-def test_pages_are_read_to_the_end(
-    cluster: FakeCluster, ask: Asker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replica_status, "_PAGE", 2)
+def test_pages_are_read_to_the_end(cluster: FakeCluster, brokers: BrokerConnections) -> None:
+    ask = Asker(brokers, page_partitions=2)
     cluster.world.topics = {
         name: Topic({n: Partition([1, 2], isr=[1], elr=[2]) for n in range(3)}) for name in "abc"
     }
     told = ask(min_isr=2)
     assert told.elr_known.all()
-    assert told.listing.marks.tolist() == [IN_ISR, ELR] * 9
+    assert told.listing.replica_flags.tolist() == [IN_ISR, ELR] * 9
     assert asked(cluster, DescribeTopicPartitionsRequest) == 5
 
 
@@ -169,7 +168,7 @@ def test_a_newer_answer_brings_its_own_leader_and_isr(cluster: FakeCluster, ask:
     told = ask()
     assert told.listing.leader.tolist() == [2]
     assert told.listing.leader_epoch.tolist() == [4]
-    assert told.listing.marks.tolist() == [ELR, IN_ISR, 0]
+    assert told.listing.replica_flags.tolist() == [ELR, IN_ISR, 0]
 
 
 def test_an_older_answer_is_left_aside(cluster: FakeCluster, ask: Asker) -> None:
@@ -186,13 +185,13 @@ def test_an_older_answer_is_left_aside(cluster: FakeCluster, ask: Asker) -> None
     metadata_broker.answers[DescribeTopicPartitionsRequest.API_KEY] = behind
     told = ask()
     assert told.elr_known.tolist() == [False]
-    assert told.listing.marks.tolist() == [IN_ISR, 0, 0]
+    assert told.listing.replica_flags.tolist() == [IN_ISR, 0, 0]
 
 
 def test_replicas_that_come_and_go_are_marked(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[2, 3], adding=[1], removing=[3])
     told = ask(min_isr=1)
-    assert told.listing.marks.tolist() == [Slot.ADDING, IN_ISR, IN_ISR | Slot.REMOVING]
+    assert told.listing.replica_flags.tolist() == [Slot.ADDING, IN_ISR, IN_ISR | Slot.REMOVING]
 
 
 def test_reassignments_are_asked_again_only_while_something_moves(
@@ -210,10 +209,12 @@ def test_reassignments_are_asked_again_only_while_something_moves(
     for _ in range(3):
         told = ask()
     assert asked(cluster, ListPartitionReassignmentsRequest) == 5
-    assert told.listing.marks.tolist() == [IN_ISR] * 3
+    assert told.listing.replica_flags.tolist() == [IN_ISR] * 3
 
 
 def test_a_missing_right_to_see_reassignments_is_said(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster)
     cluster.world.denied = {ListPartitionReassignmentsRequest.API_KEY}
-    assert ask().problems == ("reassignments: ClusterAuthorizationFailedError",)
+    ask()
+    (problem,) = ask.status.problems
+    assert problem.cause == ("reassignments", -1, "ClusterAuthorizationFailed")
