@@ -9,8 +9,9 @@ from streaming.checks.finding import Finding
 from streaming.checks.rights import WITHOUT, rights
 from streaming.collector.brokers import Address, BrokerConnections, CollectorError
 from streaming.collector.cycle import Collector
-from streaming.collector.jmx import ask_all, urls
+from streaming.collector.jmx import urls
 from streaming.collector.observation import Observation
+from streaming.collector.scrape import scrape_all
 from streaming.runtime.config import Config, ConfigError
 
 
@@ -62,9 +63,9 @@ def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
     for address in brokers:
         if address.broker not in asked:
             yield Finding(f"metrics of broker {address.broker}: no URL", WITHOUT["metrics"])
-    for broker, answer in ask_all(asked, config.collector.deadline_ms / 1_000).items():
-        what = f"metrics of broker {broker} at {asked[broker]}"
-        if answer.error:
-            yield Finding(f"{what}: {answer.text}", WITHOUT["metrics"])
+    scraped = scrape_all(asked, config.collector.deadline_ms / 1_000)
+    for broker, result in scraped.items():
+        if result.problem is None:
+            yield Finding(f"metrics of broker {broker} at {asked[broker]}")
         else:
-            yield Finding(what)
+            yield Finding(str(result.problem), WITHOUT["metrics"])

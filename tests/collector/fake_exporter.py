@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler
 
 TEXT = """\
@@ -55,15 +57,22 @@ class Exporter:
     delay_s: float = 0.0
     drip_s: float = 0.0
     cut: int = 0
+    location: str = ""
+    before: Callable[[], object] = lambda: None  # called when it is asked
     asked: list[str] = field(default_factory=list)
+    headers: list[Message] = field(default_factory=list)
     port: int = 0
 
     def serve(self, request: BaseHTTPRequestHandler) -> None:
         self.asked.append(request.path)
+        self.headers.append(request.headers)
+        self.before()
         time.sleep(self.delay_s)
         body = self.text.encode()
         request.send_response(self.status)
         request.send_header("Content-Length", str(len(body)))
+        if self.location:
+            request.send_header("Location", self.location)
         request.end_headers()
         if self.drip_s:
             for byte in body:
