@@ -17,6 +17,7 @@ from streaming.collector.brokers import EncodedRequest, Versions, negotiate_vers
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
+from streaming.runtime.kafka_bytes import MalformedBytes
 from twin.tables import UNKNOWN
 
 _FIRST_FLEXIBLE: Final = 2
@@ -84,7 +85,7 @@ class LogDirSource:
                 try:
                     layout = LogDirsLayout(body, version, replicas)
                     self._layouts[broker] = (placement, layout)
-                except Irregular:
+                except MalformedBytes:
                     layout = None
             if layout is not None:
                 return layout.read(raw)
@@ -111,7 +112,7 @@ class LogDirsLayout:
     """Positions of the numbers in responses of one shape, without errors.
 
     Raises:
-        Irregular: the response has an error or tagged fields.
+        MalformedBytes: the response ends early, or has an error or tagged fields.
     """
 
     __slots__ = ("_layout", "_rows", "_size_at", "_total_at", "_usable_at")

@@ -33,10 +33,10 @@ from streaming.collector.brokers import (
 )
 from streaming.collector.listing import Listing
 from streaming.collector.problem import Problem, from_code, some_topics
-from streaming.collector.wire import Cursor
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.kafka_bytes import ByteReader
 from twin.tables import UNKNOWN
 
 _HIGHEST_METADATA: Final = 12
@@ -274,15 +274,13 @@ def _controller_at(body: bytes, version: int) -> int:
     """Position of the controller id; the end of the body in versions that are rarely used."""
     if version < _METADATA_FLEXIBLE:
         return len(body)
-    cursor = Cursor(body, 4)
+    cursor = ByteReader(body, 4)
     for _ in range(cursor.count()):
         cursor.skip(4)
         cursor.text()  # host
         cursor.skip(4)
         cursor.text()  # rack
-        for _ in range(cursor.uvarint()):
-            cursor.uvarint()
-            cursor.skip(cursor.uvarint())
+        cursor.skip_tagged_fields()
     cursor.text()  # cluster id
     return cursor.at
 

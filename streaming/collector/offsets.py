@@ -18,6 +18,7 @@ from streaming.collector.brokers import EncodedRequest, Versions, negotiate_vers
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
+from streaming.runtime.kafka_bytes import MalformedBytes
 from twin.tables import UNKNOWN, PendingUpload
 
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -4, -5, -6
@@ -171,7 +172,7 @@ class BrokerOffsets:
                 try:
                     layout = others[0] if others else ListOffsetsLayout(body, self.replicas)
                     self.layouts[kind] = layout
-                except Irregular:
+                except MalformedBytes:
                     layout = None
             if layout is not None:
                 return layout.read(raw)
@@ -182,7 +183,7 @@ class ListOffsetsLayout:
     """Positions of the numbers in responses of one shape.
 
     Raises:
-        Irregular: the response ends early or has tagged fields.
+        MalformedBytes: the response ends early or has tagged fields.
     """
 
     __slots__ = ("_error_at", "_layout", "_offset_at", "_rows")

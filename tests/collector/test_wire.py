@@ -16,7 +16,8 @@ from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector import listing, log_dirs, offsets
 from streaming.collector.listing import BrokerReplicas, Placement
-from streaming.collector.wire import Cursor, Irregular, Layout, places
+from streaming.collector.wire import Cursor, Layout, places
+from streaming.runtime.kafka_bytes import MalformedBytes, OverlongVarint
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -122,14 +123,14 @@ def test_a_truncated_or_longer_answer_is_irregular(
     held = placement(topics).replicas_on(1)
     cut = data.draw(st.integers(0, len(body) - 1))
     for wrong in (body[:cut], body + b"\0"):
-        with pytest.raises(Irregular):
+        with pytest.raises(MalformedBytes):
             offsets.ListOffsetsLayout(wrong, held)
 
 
 def test_tagged_fields_are_left_to_the_codec() -> None:
     held_by = placement({"a": {0, 1}})
     tagged = with_tag(plain({0: 7, 1: 8}))
-    with pytest.raises(Irregular):
+    with pytest.raises(MalformedBytes):
         offsets.ListOffsetsLayout(tagged, held_by.replicas_on(1))
     assert by_row(kept(held_by, 11).read(offsets.LATEST, tagged)) == [(0, 0, 7), (1, 0, 8)]
 
@@ -220,7 +221,7 @@ def test_a_truncated_answer_about_disks_is_irregular(
 ) -> None:
     body = log_dirs_answer(data.draw, topics, 5, 2)
     cut = data.draw(st.integers(0, len(body) - 1))
-    with pytest.raises(Irregular):
+    with pytest.raises(MalformedBytes):
         log_dirs.LogDirsLayout(body[:cut], 5, placement(topics).replicas_on(1))
 
 
@@ -233,7 +234,7 @@ def test_errors_about_disks_are_left_to_the_codec_and_told(error: str) -> None:
     )
     body = bytes(answer.encode(version=5))
     held = placement({"a": {0}}).replicas_on(1)
-    with pytest.raises(Irregular):
+    with pytest.raises(MalformedBytes):
         log_dirs.LogDirsLayout(body, 5, held)
     read = log_dirs.decoded(body, 5, held)
     assert len(read.rows) == 0
@@ -254,7 +255,7 @@ def test_a_number_of_up_to_five_bytes_is_read(value: int) -> None:
 
 
 def test_a_length_without_end_is_irregular() -> None:
-    with pytest.raises(Irregular):
+    with pytest.raises(OverlongVarint):
         Cursor(b"\xff" * 9).uvarint()
 
 
