@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from streaming.runtime import clients, jars
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.stop import on_stop_signal
+from streaming.runtime.terminal import table, width_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,7 +32,7 @@ _DEFAULTS: Final = Layout(DEFAULT_HOME)
 
 
 def _one_line(command: Callable[P, R]) -> Callable[P, R]:
-    """Show what a user can cause as one line, not as a traceback."""
+    """Show errors that a user can cause as one line, not as a traceback."""
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -59,14 +61,14 @@ def _open(home: Path) -> LocalCluster:
 
 
 def _of_demo(home: Path) -> Path:
-    """The home itself; the demo's home will do as well, its cluster is a folder below."""
+    """The home of the cluster; for the home of a demo, the folder of its cluster."""
     below = home.resolve() / "cluster"
     return below if load(home.resolve()) is None and load(below) else home
 
 
 @click.group()
 def cluster() -> None:
-    """A real Kafka cluster on this machine, to try things on.
+    """Run a local Kafka cluster to try things on.
 
     Nodes 1, 2, 3 are broker and controller at once; --brokers adds nodes that are broker only. Each
     has its own rack, and all share a folder as remote storage (tiered storage). Nothing but Java 17
@@ -108,7 +110,7 @@ def cluster() -> None:
 @click.option(
     "--metrics/--no-metrics",
     default=None,
-    help="Node N serves what it measures itself on base port + 20 + N.  [default: --metrics]",
+    help="Node N serves its JMX metrics on base port + 20 + N.  [default: --metrics]",
 )
 @click.option(
     "--only", type=int, multiple=True, metavar="N", help="Start only this node. May be repeated."
@@ -160,7 +162,10 @@ def start(
 @click.option("--wipe", is_flag=True, help="Remove its data as well.")
 @_one_line
 def stop(home: Path, wipe: bool) -> None:
-    """Stop every node; the data stays unless --wipe is given."""
+    """Stop every node, and keep the data.
+
+    With --wipe the data is removed as well.
+    """
     local = _open(home)
     if wipe:
         local.wipe()
@@ -175,18 +180,23 @@ def stop(home: Path, wipe: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @_one_line
 def status(home: Path, as_json: bool) -> None:
-    """Show each node: running, paused or stopped, its port, rack and process."""
+    """Show state, port, rack and pid of each node.
+
+    A node is running, paused or stopped.
+    """
     local = _open(home)
     nodes = local.status()
     if as_json:
-        told = {"bootstrap": local.bootstrap, "nodes": [asdict(node) for node in nodes]}
-        click.echo(json.dumps(told))
+        data = {"bootstrap": local.bootstrap, "nodes": [asdict(node) for node in nodes]}
+        click.echo(json.dumps(data))
         return
     click.echo(f"bootstrap {local.bootstrap}")
-    click.echo("node  state    port   rack  pid")
-    for node in nodes:
-        pid = "" if node.pid is None else node.pid
-        click.echo(f"{node.id:>4}  {node.state:<7}  {node.port}  {node.rack}  {pid}".rstrip())
+    rows = [
+        (node.id, node.state, node.port, node.rack, "" if node.pid is None else node.pid)
+        for node in nodes
+    ]
+    header = ("node", "state", "port", "rack", "pid")
+    click.echo(table(header, rows, right={0}, width=width_of(sys.stdout)), nl=False)
 
 
 @cluster.command()
@@ -194,7 +204,10 @@ def status(home: Path, as_json: bool) -> None:
 @click.argument("node", type=int)
 @_one_line
 def kill(home: Path, node: int) -> None:
-    """Crash a node (SIGKILL). The controller notices after 9 seconds and elects new leaders."""
+    """Crash a node (SIGKILL).
+
+    The controller fences it after 9 seconds and elects new leaders.
+    """
     _open(home).kill(node)
     click.echo(f"node {node} killed")
 
@@ -204,7 +217,10 @@ def kill(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def term(home: Path, node: int) -> None:
-    """Shut a node down in good order (SIGTERM): its leaders move away first."""
+    """Shut down a node in good order (SIGTERM).
+
+    Its leaders move to other brokers first.
+    """
     _open(home).term(node)
     click.echo(f"node {node} has ended")
 
@@ -214,7 +230,10 @@ def term(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def pause(home: Path, node: int) -> None:
-    """Freeze a node (SIGSTOP): it accepts connections and answers nothing."""
+    """Freeze a node (SIGSTOP).
+
+    It still accepts connections, and answers nothing.
+    """
     _open(home).pause(node)
     click.echo(f"node {node} paused")
 
@@ -224,9 +243,9 @@ def pause(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def resume(home: Path, node: int) -> None:
-    """Let a paused node go on."""
+    """Resume a paused node (SIGCONT)."""
     _open(home).resume(node)
-    click.echo(f"node {node} goes on")
+    click.echo(f"node {node} resumed")
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -243,9 +262,9 @@ def _setting(text: str) -> tuple[str, str]:
 @click.option("--health-folder", default="", envvar="KAFKA_TWIN_HEALTH_FOLDER", hidden=True)
 @_one_line
 def traffic(bootstrap: str, health_folder: str) -> None:
-    """Make the demo's topics on a cluster, and write to them until ended.
+    """Write to the demo's topics until stopped.
 
-    For a cluster to try things on: topics are created, and a partition is reassigned.
+    Creates the topics if they do not exist and reassigns a partition: not for a cluster in use.
     """
     stop = threading.Event()
     with on_stop_signal(stop):
