@@ -232,7 +232,7 @@ class BrokerConnections:
             return
         version = MetadataResponse.max_version
         kind = MetadataResponse.MetadataResponseBroker
-        answer = MetadataResponse(
+        response = MetadataResponse(
             version=version,
             brokers=[
                 kind(a.broker, a.host, a.port, a.rack or None, version=version) for a in addresses
@@ -241,7 +241,7 @@ class BrokerConnections:
             controller_id=-1,
             topics=[],
         )
-        self._net.run(lambda: self._manager.cluster.update_metadata(answer))
+        self._net.run(lambda: self._manager.cluster.update_metadata(response))
 
     def ask(
         self, brokers: Iterable[int], make: RequestFactory, deadline: Deadline

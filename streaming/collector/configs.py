@@ -79,13 +79,13 @@ class ConfigSource:
     def problems(self) -> tuple[Problem, ...]:
         """Settings that are unknown, as of when each topic and the cluster were last read."""
         text = "settings of such topics stay unknown"
-        found = [*self._unanswered, *by_error("topic configs", self._topic_errors, text)]
+        problems = [*self._unanswered, *by_error("topic configs", self._topic_errors, text)]
         if self._cluster_problem is not None:
-            found.append(self._cluster_problem)
+            problems.append(self._cluster_problem)
         if self._conflicts:
             conflict = f"{min(self._conflicts.values())}; the cluster-wide value applies"
-            found.append(Problem("thresholds", NO_BROKER, "ContradictingPatterns", conflict))
-        return tuple(found)
+            problems.append(Problem("thresholds", NO_BROKER, "ContradictingPatterns", conflict))
+        return tuple(problems)
 
     def refresh(self, context: CycleContext, placement: Placement) -> set[int]:
         """Read what is new or old; returns the shards that something was read for.

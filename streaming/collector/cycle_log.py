@@ -53,12 +53,12 @@ class CycleLog:
 
     def _log_changes(self, problems: Sequence[Problem]) -> None:
         """A place has recovered when nothing fails there any more, not when the cause changes."""
-        known = {problem.cause for problem in self.problems}
+        logged = {problem.cause for problem in self.problems}
         for problem in problems:
-            if problem.cause not in known:
+            if problem.cause not in logged:
                 about = _about(problem)
                 log.warning("unavailable", **about, error=problem.error, text=problem.text)
-                known.add(problem.cause)
+                logged.add(problem.cause)
         places = {problem.place for problem in problems}
         for problem in {p.place: p for p in self.problems if p.place not in places}.values():
             log.info("recovered", **_about(problem))

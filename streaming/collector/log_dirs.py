@@ -191,7 +191,7 @@ def _sum(total: Array, usable: Array) -> DiskSpace:
 
     A volume with several directories counts several times.
     """
-    known = (total >= 0) & (usable >= 0)
-    if not known.any():
+    has_space = (total >= 0) & (usable >= 0)
+    if not has_space.any():
         return DiskSpace()
-    return DiskSpace(int(total[known].sum()), int(usable[known].sum()))
+    return DiskSpace(int(total[has_space].sum()), int(usable[has_space].sum()))

@@ -199,14 +199,14 @@ class ReplicaStatusSource:
         if body is None:
             return  # asked again in the next cycle
         self._listed_at_s, self._listed_for = now_s, placement
-        answer = ListPartitionReassignmentsResponse.decode(body, version=0)
-        if answer.error_code:
+        decoded = ListPartitionReassignmentsResponse.decode(body, version=0)
+        if decoded.error_code:
             text = "replicas that are added or removed stay unknown"
-            self._reassignment_problem = from_code("reassignments", answer.error_code, text)
+            self._reassignment_problem = from_code("reassignments", decoded.error_code, text)
             return
         self._reassignments = {
             (topic.name, p.partition_index): (p.adding_replicas, p.removing_replicas)
-            for topic in answer.topics
+            for topic in decoded.topics
             for p in topic.partitions
         }
 

@@ -116,15 +116,15 @@ def _problem(broker: int, url: str, error: Exception) -> Problem:
 
 def _system_error(error: BaseException | None) -> OSError | None:
     """The system's error that the client's error was raised from, the innermost one."""
-    found = None
+    innermost = None
     while error is not None:
         if isinstance(error, OSError):
-            found = error
+            innermost = error
         elif isinstance(error, BaseExceptionGroup):  # one for each address of a name
             error = error.exceptions[0]
             continue
         error = error.__cause__ or error.__context__
-    return found
+    return innermost
 
 
 def _reason(error: OSError) -> str:
