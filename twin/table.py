@@ -71,8 +71,8 @@ class Column:
 
     ``enum`` names the values of a number, ``flags`` its bits; ``tri_state`` is 1 yes, 0 no, -1
     unknown. The documentation and the JSON API write the names. A column that is not ``in_api`` is
-    of use to rules only. Where ``minus_one_is_a_value``, -1 is no sign of unknown: there is no leader, or
-    it is a Kafka error code.
+    of use to rules only. Where ``minus_one_is_a_value``, -1 does not mean unknown: there is no
+    leader, or it is a Kafka error code.
     """
 
     name: str

@@ -17,7 +17,7 @@ import numpy as np
 from twin import keys, plain
 from twin.declare import Alert, OfReplicas, api_field, gauge, risk, rule
 from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, as_configured
-from twin.rules.coverage import LocalLog, coverage
+from twin.rules.coverage import LocalLog, coverage, local_log
 from twin.rules.growth import WEIGHT, Growth, RecordSizes
 from twin.rules.leaders import Leaders, Roles, has_flag
 from twin.rules.topic_configs import TopicConfigs
