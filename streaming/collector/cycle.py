@@ -43,7 +43,7 @@ from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.stop import on_stop_signal
-from twin.tables import NO_BROKER, UNKNOWN
+from twin.table import NO_BROKER, UNKNOWN
 
 log = structlog.get_logger("collector")
 
