@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from streaming import bus
-from streaming.collector.columns import dictionary, fixed, numbers, texts
+from streaming.bus.arrow import dictionary, fixed, numbers, texts
 from streaming.tap.reading import Reading
 from twin import frames
 from twin.frames import Frame, Stamp

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 from streaming import bus
 from streaming.bus import BusError, Sender
-from streaming.collector.columns import use_little_memory
+from streaming.bus.arrow import use_little_memory
 from streaming.runtime.config import Config
 from streaming.runtime.health import alive
 from streaming.tap.names import Names
