@@ -13,6 +13,7 @@ from kafka.errors import KafkaError
 
 from streaming.runtime import clients
 from streaming.runtime.config import Config
+from streaming.runtime.errors import UserError
 
 BOOTSTRAP_MS: Final = 10_000
 """How long a first connection may take before the error is told."""
@@ -27,7 +28,7 @@ _LOOK_EVERY_S: Final = 5.0
 """How soon a silent reader finds that its topics are gone, or may not be seen any more."""
 
 
-class BusError(RuntimeError):
+class BusError(UserError, RuntimeError):
     """The bus cannot be used: one line that says which address or topic, and why."""
 
     def __init__(
@@ -128,12 +129,12 @@ class Sender:
         try:
             future = self._producer.send(topic, key=message_key, value=value)
         except (KafkaError, ValueError) as error:
-            self._settled(size, topic, error)
+            self._on_delivery(size, topic, error)
             raise BusError(f"bus topic {topic}: {clients.one_line(error)}") from None
-        future.add_callback(lambda _: self._settled(size, topic, None))
-        future.add_errback(lambda error: self._settled(size, topic, error))
+        future.add_callback(lambda _: self._on_delivery(size, topic, None))
+        future.add_errback(lambda error: self._on_delivery(size, topic, error))
 
-    def _settled(self, size: int, topic: str, error: BaseException | None) -> None:
+    def _on_delivery(self, size: int, topic: str, error: BaseException | None) -> None:
         with self._lock:
             self._pending_bytes -= size
             if error is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict, deque
 from typing import Final, Literal
 
@@ -10,6 +9,7 @@ from streaming import bus
 from streaming.bus import BusError
 from streaming.bus.view import Picture, View
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 
 WITHIN_S: Final = 20.0
 
@@ -27,7 +27,7 @@ def newest(config: Config, within_s: float = WITHIN_S) -> Picture:
     Raises:
         BusError: the snapshots cannot be read, or not in time.
     """
-    deadline = time.monotonic() + within_s
+    deadline = Deadline.after_s(within_s)
     picture = Picture()
     for start in _BACK:
         picture = _read(config, start, deadline)
@@ -36,12 +36,12 @@ def newest(config: Config, within_s: float = WITHIN_S) -> Picture:
     return picture
 
 
-def _read(config: Config, start: int | Literal["beginning"], deadline: float) -> Picture:
+def _read(config: Config, start: int | Literal["beginning"], deadline: Deadline) -> Picture:
     held: defaultdict[bytes | None, deque[bytes | None]] = defaultdict(lambda: deque(maxlen=_KEPT))
     topic = bus.topics(config).snapshots
     with bus.Reader(config, [topic], start) as reader:
         while not reader.caught_up():
-            if time.monotonic() > deadline:
+            if deadline.is_over:
                 raise BusError(f"bus {config.bus_bootstrap}: {topic} cannot be read in time")
             for record in reader.poll(200):
                 held[record.key].append(record.value)

@@ -7,7 +7,6 @@ The number of shards is fixed for a deployment: ``check_shards`` compares it wit
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +27,7 @@ from streaming.bus.clients import (
 )
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 from twin import frames
 from twin.frames import FrameRefused
 
@@ -172,8 +172,8 @@ def recorded_shards(config: Config) -> int | None:
                 continue
             raise
         with reader:
-            deadline = time.monotonic() + BOOTSTRAP_MS / 1000
-            while not reader.caught_up() and time.monotonic() < deadline:
+            deadline = Deadline.after_ms(BOOTSTRAP_MS)
+            while not reader.caught_up() and not deadline.is_over:
                 for record in reader.poll(200):
                     if record.value is None or not (record.key or b"").startswith(prefix):
                         continue

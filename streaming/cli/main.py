@@ -1,16 +1,15 @@
-"""The command line. Each command loads the configuration, calls one function, and says what failed.
+"""The command line: each command loads the configuration and calls one function.
 
-Programs are imported by the command that runs them: the collector starts without Spark, and help is
-there at once.
+A command imports its program when it runs, so that the collector starts without Spark and help is
+shown at once.
 """
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -18,25 +17,19 @@ from streaming.cli.whatif import whatif
 from streaming.grafana.commands import grafana
 from streaming.lab.commands import cluster
 from streaming.runtime.config import Config, ConfigError, load
+from streaming.runtime.errors import UserError
+from streaming.runtime.stop import on_stop_signal
 from streaming.tap.commands import tap
-
-USER_ERRORS: Final = ("ConfigError", "BusError", "JarError", "QueryFailed", "ClusterError",
-                      "CollectorError", "ExporterError", "UnsupportedSetting", "CheckFailed",
-                      "ClientError", "DemoFailed", "WhatIfError", "TapError",
-                      "SwitchError", "GrafanaError")  # fmt: skip
-"""Exceptions whose message is meant for the person at the terminal."""
 
 
 class _Group(click.Group):
-    """Errors a user can cause are one line; anything else is a bug and shows itself whole."""
+    """Prints a ``UserError`` as one line; any other exception is a bug and shows its traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except Exception as error:
-            if type(error).__name__ in USER_ERRORS:
-                raise click.ClickException(str(error)) from None
-            raise
+        except UserError as error:
+            raise click.ClickException(str(error)) from None
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,8 +46,8 @@ class _Group(click.Group):
 def main(ctx: click.Context, config: Path | None, verbose: bool) -> None:
     """A live digital twin of every partition of a Kafka cluster.
 
-    It tells who would lead each partition if a broker went now, how safe that leader is, and
-    whether it has enough data on its own disk to serve.
+    It predicts who leads each partition if a broker is lost now, how safe that leader is, and
+    whether it has enough data on its local disk to serve consumers.
 
     Try it without a cluster of your own: kafka-twin demo
     """
@@ -71,7 +64,7 @@ def _config(ctx: click.Context) -> Config:
 @main.command()
 @click.pass_context
 def collector(ctx: click.Context) -> None:
-    """Poll the brokers and write observations to the bus."""
+    """Poll brokers; write observations to the bus."""
     from streaming.collector.cycle import run
 
     run(_config(ctx))
@@ -80,7 +73,10 @@ def collector(ctx: click.Context) -> None:
 @main.command()
 @click.pass_context
 def query(ctx: click.Context) -> None:
-    """Run the Spark query: observations in, snapshots and events out."""
+    """Run the Spark query over the observations.
+
+    It reads observations from the bus and writes snapshots and events to it.
+    """
     from streaming.query.query import run
 
     run(_config(ctx))
@@ -89,7 +85,10 @@ def query(ctx: click.Context) -> None:
 @main.command()
 @click.pass_context
 def exporter(ctx: click.Context) -> None:
-    """Serve /metrics, the API and the page from the snapshots."""
+    """Serve /metrics, the API and the web page.
+
+    All of it is read from the snapshots on the bus.
+    """
     from streaming.exporter.server import run
 
     run(_config(ctx))
@@ -98,14 +97,16 @@ def exporter(ctx: click.Context) -> None:
 @main.command()
 @click.pass_context
 def run(ctx: click.Context) -> None:
-    """Run collector, query and exporter together; restart what falls."""
+    """Run collector, query and exporter together.
+
+    A program that ends is restarted after a pause.
+    """
     from streaming.runtime.supervise import children, supervise
 
-    _config(ctx)  # a wrong configuration is said once, not by three programs for ever
+    _config(ctx)  # fails once here, rather than in three programs again and again
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    supervise(children([] if ctx.obj is None else ["--config", str(ctx.obj)]), stop)
+    with on_stop_signal(stop):
+        supervise(children([] if ctx.obj is None else ["--config", str(ctx.obj)]), stop)
 
 
 @main.command()
@@ -118,10 +119,10 @@ def run(ctx: click.Context) -> None:
     show_default=True,
     help="Where to start reading.",
 )
-@click.option("--max", "limit", type=click.IntRange(min=1), help="Stop after so many lines.")
+@click.option("--max", "limit", type=click.IntRange(min=1), help="Stop after this number of lines.")
 @click.pass_context
 def tail(ctx: click.Context, topic: str, start: str, limit: int | None) -> None:
-    """Print what goes over the bus, one readable line each."""
+    """Print messages of a bus topic, a line each."""
     from streaming.cli.tail import tail as follow
 
     follow(_config(ctx), topic, start, limit, sys.stdout)
@@ -136,7 +137,10 @@ def tail(ctx: click.Context, topic: str, start: str, limit: int | None) -> None:
 )
 @click.pass_context
 def check(ctx: click.Context, principal: str | None) -> None:
-    """Check configuration, connection and rights; say what goes without what is missing."""
+    """Check configuration, connectivity and ACLs.
+
+    Lists what is there, what is missing, and which features are unavailable without it.
+    """
     from streaming.checks import check as checked
     from streaming.checks.rights import commands
 
@@ -148,13 +152,13 @@ def check(ctx: click.Context, principal: str | None) -> None:
 
 
 @main.command()
-@click.option("--seconds", type=click.FloatRange(min=1), help="End by itself after so long.")
+@click.option("--seconds", type=click.FloatRange(min=1), help="Stop after this number of seconds.")
 @click.option(
     "--home",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(".kafka-twin/demo"),
     show_default=True,
-    help="Where the demo lives.",
+    help="Folder of the demo's files.",
 )
 @click.option(
     "--port",
@@ -175,21 +179,23 @@ def check(ctx: click.Context, principal: str | None) -> None:
     type=click.IntRange(1024, 32_700),
     default=9_490,
     show_default=True,
-    help="Port of Prometheus, where it is installed; the Alertmanager takes the next but two.",
+    help="Port of Prometheus, if installed; Alertmanager listens on this port + 3.",
 )
 @click.option(
     "--script",
     "scripts",
     multiple=True,
     type=click.Choice(["failover", "thin-leader", "stuck-bootstrap", "slow-leader"]),
-    help="Play an incident, say what was predicted and what Kafka did, and end; may be repeated.",
+    help="Play an incident, print the prediction and what Kafka did, and end; repeatable.",
 )
 @click.pass_context
 def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metrics_port: int,
          prometheus_port: int, scripts: tuple[str, ...]) -> None:  # fmt: skip
-    """Start a local tiered Kafka cluster with traffic, and the twin of it; show what it sees.
+    """Show the twin of a local Kafka cluster.
 
-    Nothing needs to be installed but Java 17. Ctrl-C stops everything and leaves nothing behind.
+    Starts a cluster with tiered storage and traffic, and the twin of it, and shows what the twin
+    finds. Only Java 17 needs to be installed. Ctrl-C stops every process; configuration, data and
+    logs stay in the folder --home until the next demo there.
     """
     from streaming.lab.demo import Ports
     from streaming.lab.demo import demo as show

@@ -18,10 +18,11 @@ from operator import add
 from typing import Any, Final, TextIO
 
 import click
-from prettytable import PrettyTable
 
 from streaming.bus import snapshots
 from streaming.runtime.config import Config, load
+from streaming.runtime.errors import UserError
+from streaming.runtime.terminal import table, width_of
 from twin import scenario
 from twin.fleet import Fleet
 from twin.rules.election import LossOutcome
@@ -40,7 +41,7 @@ _UNITS_BYTES: Final = {
 }
 
 
-class WhatIfError(Exception):
+class WhatIfError(UserError):
     """Nothing can be said; the message is for the person who asked."""
 
 
@@ -75,7 +76,10 @@ SIZE: Final = _Quantity("size", _UNITS_BYTES, "100MiB, 2GiB or bytes")
 
 @click.group()
 def whatif() -> None:
-    """What would happen if: ask the rules over the newest snapshots. Nothing is changed."""
+    """Ask what would happen; change nothing.
+
+    The rules are applied to the newest snapshots as if something were different.
+    """
 
 
 def _json_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -88,7 +92,10 @@ def _json_option(command: Callable[..., None]) -> Callable[..., None]:
 @_json_option
 @click.pass_obj
 def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json: bool) -> None:
-    """Brokers or racks are lost at once: who leads then, and how safe is that?"""
+    """Lose brokers or racks at once.
+
+    Shows who leads each affected partition then, and how safe that leader is.
+    """
     if not brokers and not racks:
         raise WhatIfError("say what is lost: --broker 3, or --rack az-a; both may be repeated")
     _answer(config, lambda fleets: lost(fleets, brokers, racks), as_json)
@@ -101,7 +108,10 @@ def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json:
 @_json_option
 @click.pass_obj
 def threshold(config: Any, ms: int, size: int, grid: bool, as_json: bool) -> None:
-    """KIP-1303's thresholds are set for every topic: who is thin, and how are leaders spread?"""
+    """Set KIP-1303's thresholds for every topic.
+
+    Shows which replicas are thin then, and how leaders are spread over racks.
+    """
     if ms <= 0 and size <= 0:
         raise WhatIfError("say a threshold: --ms 10m, --bytes 100MiB, or both")
     shares = GRID if grid else (1.0,)
@@ -117,9 +127,10 @@ def threshold(config: Any, ms: int, size: int, grid: bool, as_json: bool) -> Non
 @_json_option
 @click.pass_obj
 def bootstrap(config: Any, broker: int, is_new: bool, rate: int, as_json: bool) -> None:
-    """An empty broker joins: what does it copy, with KIP-1023 and without?
+    """Let an empty broker join.
 
-    It copies the replicas it is assigned. One that has none takes over a fair share.
+    Shows what it copies with KIP-1023 and without: the replicas assigned to it, or a fair share of
+    all replicas if it has none.
     """
     if rate <= 0:
         raise WhatIfError("--rate must be positive")
@@ -132,9 +143,10 @@ def bootstrap(config: Any, broker: int, is_new: bool, rate: int, as_json: bool) 
 @_json_option
 @click.pass_obj
 def retention(config: Any, local_ms: int, local_bytes: int, as_json: bool) -> None:
-    """Tiered topics keep less or more on disk: who is thin then, and how far can logs reach back?
+    """Change local retention of tiered topics.
 
-    What is longer is cut; nothing is longer than it is now until it has grown.
+    Shows which replicas are thin then, and how far local logs reach back. Logs above the new limit
+    are treated as truncated at once; raising the limit shows no effect until logs grow.
     """
     if local_ms == UNKNOWN and local_bytes == UNKNOWN:
         raise WhatIfError("say a retention: --local-ms 1h, --local-bytes 10GiB, or both")
@@ -321,10 +333,7 @@ def tell(answer: Answer, as_json: bool, out: TextIO) -> None:
         out.write(line + "\n")
     if not answer.rows:
         return
-    table = PrettyTable(list(answer.header))
-    table.align = "l"
-    table.add_rows([list(row) for row in answer.rows[:MOST_ROWS]])
-    out.write(f"{table.get_string()}\n")
+    out.write(table(answer.header, answer.rows[:MOST_ROWS], borders=True, width=width_of(out)))
     if len(answer.rows) > MOST_ROWS:
         out.write(f"{len(answer.rows) - MOST_ROWS} more; --json has all of them\n")
 

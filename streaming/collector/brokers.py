@@ -20,6 +20,7 @@ from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.metadata import MetadataResponse
 
 from streaming.runtime import clients
+from streaming.runtime.errors import UserError
 
 CLIENT_ID: Final = "kafka-twin-collector"
 
@@ -44,7 +45,7 @@ Versions = Mapping[int, tuple[int, int]]
 """Of each API key a broker serves, the lowest and the highest version."""
 
 
-class CollectorError(RuntimeError):
+class CollectorError(UserError, RuntimeError):
     """No broker of the cluster can be asked: one line with the address and the cause."""
 
 

@@ -36,7 +36,7 @@ from streaming.collector.offsets import Offsets
 from streaming.collector.timestamps import Timestamps
 from streaming.collector.topics import Topics, View
 from streaming.runtime.config import Config
-from streaming.runtime.health import alive
+from streaming.runtime.health import touch_liveness_file
 from twin.tables import UNKNOWN
 
 _SUMMARY_S: Final = 60.0
@@ -300,7 +300,7 @@ def _keep_pace(
                 collector.unsent(observation)
                 causes["bus"] = str(error)
         told.cycle(causes, (time.monotonic() - began) * 1_000, observation)
-        alive(config.health.folder, "collector")
+        touch_liveness_file(config.health.folder, "collector")
         if cycles is not None and told.cycles >= cycles:
             break
         told.overruns += pace.cycle_ended(time.monotonic())

@@ -23,7 +23,8 @@ from streaming.exporter.api import application
 from streaming.exporter.metrics import Exposition, Renderer
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
-from streaming.runtime.health import alive
+from streaming.runtime.errors import UserError
+from streaming.runtime.health import touch_liveness_file
 
 EVENTS_READ_BACK: Final = 10_000
 """Events of each partition counted again after a restart, so that counters do not start at zero."""
@@ -36,7 +37,7 @@ TOLD_EVERY_S: Final = 60.0
 log = structlog.get_logger("exporter")
 
 
-class ExporterError(RuntimeError):
+class ExporterError(UserError, RuntimeError):
     """The exporter cannot start: one line for the person who started it."""
 
 
@@ -90,7 +91,7 @@ class Reading:
                 if str(error) != told or now_s - told_at_s >= TOLD_EVERY_S:  # not once a try
                     log.error("the bus cannot be read", error=str(error))
                     told, told_at_s = str(error), now_s
-                alive(self._config.health.folder, "exporter")
+                touch_liveness_file(self._config.health.folder, "exporter")
                 self._stop.wait(RETRY_PAUSE_S)
 
     def _read(self) -> None:
@@ -104,7 +105,7 @@ class Reading:
             ready = False
             while not self._stop.is_set():
                 records = snapshots.poll(POLL_MS)
-                alive(self._config.health.folder, "exporter")
+                touch_liveness_file(self._config.health.folder, "exporter")
                 # A backlog has many of each key: the last that can be read says it all.
                 taken: set[bytes | None] = set()
                 for record in reversed(records):

@@ -115,7 +115,7 @@ class Annotator:
             except RuntimeError as error:
                 if str(error) != self._told:  # once a cause
                     self._told = str(error)
-                    log.warning("missing", what="annotations", why=self._told)
+                    log.warning("unavailable", what="annotations", why=self._told)
                 again = getattr(error, "again", False)
                 if not again or not left:
                     self.counts["dropped" if again else "refused"] += 1
@@ -127,7 +127,7 @@ class Annotator:
                 self.counts["posted"] += 1
                 if self._told:
                     self._told = ""
-                    log.info("there again", what="annotations")
+                    log.info("recovered", what="annotations")
                 return
 
 

@@ -16,6 +16,7 @@ from grafana_api.grafana_api import GrafanaClientError, GrafanaException, Grafan
 from grafana_api.grafana_face import GrafanaFace
 
 from streaming.runtime.config import Grafana as Settings
+from streaming.runtime.errors import UserError
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ _EXISTS: Final = (409, 412)
 """A folder of that name or id is there already: 409 up to Grafana 9, 412 since."""
 
 
-class GrafanaError(RuntimeError):
+class GrafanaError(UserError, RuntimeError):
     """Grafana did not do it: one line that says what was asked and why not."""
 
     def __init__(self, message: str, *, again: bool = False) -> None:

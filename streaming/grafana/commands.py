@@ -21,7 +21,7 @@ TAG: Final = "kafka-twin"
 
 @click.group()
 def grafana() -> None:
-    """Publish dashboards to Grafana, or annotate them.
+    """Publish Grafana dashboards; annotate them.
 
     Grafana is the one of the configuration's [grafana]; keep its token in KAFKA_TWIN_GRAFANA_TOKEN.
     """
@@ -30,7 +30,7 @@ def grafana() -> None:
 @grafana.command()
 @click.pass_context
 def publish(ctx: click.Context) -> None:
-    """Create or update the folder and the dashboards in it."""
+    """Create or update folder and dashboards."""
     client = _client(ctx)
     title = load(ctx.find_root().obj).grafana.folder
     client.ensure_folder(FOLDER_UID, title)
@@ -46,7 +46,10 @@ def publish(ctx: click.Context) -> None:
 @click.option("--at-ms", type=int, help="Since the epoch; now if not given.")
 @click.pass_context
 def annotate(ctx: click.Context, text: str, tags: tuple[str, ...], at_ms: int | None) -> None:
-    """Mark a time on the dashboards, e.g. when a broker is restarted on purpose."""
+    """Mark a time on the dashboards.
+
+    For example when a broker is restarted on purpose.
+    """
     config = load(ctx.find_root().obj)
     marks = [TAG, f"cluster:{config.cluster.name}", *tags]
     _client(ctx).annotate(text, marks, int(time.time() * 1_000) if at_ms is None else at_ms)

@@ -28,8 +28,9 @@ from streaming.lab.cluster_config import (
     write_files,
 )
 from streaming.lab.node_logs import Marks
-from streaming.lab.processes import State, free_base_port
+from streaming.lab.processes import Processes, State, free_base_port
 from streaming.runtime import jars
+from streaming.runtime.deadline import Deadline
 
 __all__ = ["ClusterError", "LocalCluster", "NodeStatus", "free_base_port"]
 
@@ -91,6 +92,7 @@ class LocalCluster:
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
             tuple(java_opts), metrics,
         )  # fmt: skip
+        self._processes = Processes()
 
     @classmethod
     def open(cls, home: Path) -> LocalCluster:
@@ -104,6 +106,7 @@ class LocalCluster:
             raise ClusterError(f"{home} has no cluster; kafka-twin cluster start makes one")
         cluster = cls.__new__(cls)
         cluster.layout = found
+        cluster._processes = Processes()
         return cluster
 
     @property
@@ -223,7 +226,7 @@ class LocalCluster:
         folder = self.layout.folder(node)
         main = [_MAIN, str(folder / "server.properties")]
         command = self._java(node, main, [*self._agent(node), *self.layout.options(node)])
-        pid = processes.spawn(command, folder, folder / "stdout.log")
+        pid = self._processes.spawn(command, folder, folder / "stdout.log")
         (folder / "pid").write_text(f"{pid}\n")
 
     def _agent(self, node: int) -> list[str]:
@@ -245,7 +248,7 @@ class LocalCluster:
 
     def _await_ready(self, nodes: Sequence[int], seen: Mapping[int, Marks]) -> None:
         """Wait for each broker port: a node opens it when the controller has let it in."""
-        deadline = time.monotonic() + _START_DEADLINE_S
+        deadline = Deadline.after_s(_START_DEADLINE_S)
         waiting = list(nodes)
         while waiting:
             for node in waiting:
@@ -256,7 +259,7 @@ class LocalCluster:
                         f"(more in {self.layout.folder(node) / 'server.log'})"
                     )
             waiting = [n for n in waiting if not processes.is_listening(self.layout.port(n))]
-            if waiting and time.monotonic() > deadline:
+            if waiting and deadline.is_over:
                 raise ClusterError(
                     f"nodes {_listed(waiting)} are not ready after {_START_DEADLINE_S:.0f} s; see "
                     f"{self.layout.folder(waiting[0]) / 'server.log'}"
@@ -270,9 +273,9 @@ class LocalCluster:
         """
         if self.layout.settings.get("remote.log.storage.system.enable") == "false":
             return
-        deadline = time.monotonic() + _TIERING_DEADLINE_S
+        deadline = Deadline.after_s(_TIERING_DEADLINE_S)
         waiting = list(nodes)
-        while waiting and time.monotonic() < deadline:
+        while waiting and not deadline.is_over:
             waiting = [n for n in waiting if _TIERING_READY not in node_logs.since(seen[n])]
             if waiting:
                 time.sleep(_TIERING_POLL_S)
@@ -334,9 +337,9 @@ class LocalCluster:
 
     def _freeze(self, node: int, number: signal.Signals, becomes: State) -> None:
         processes.send(self._running(node), number)
-        deadline = time.monotonic() + _FREEZE_DEADLINE_S
+        deadline = Deadline.after_s(_FREEZE_DEADLINE_S)
         while self._status(node).state != becomes:  # every thread has to take it
-            if time.monotonic() > deadline:
+            if deadline.is_over:
                 raise ClusterError(f"node {node} is not {becomes} {_FREEZE_DEADLINE_S:.0f} s later")
             time.sleep(_POLL_S)
 
@@ -361,8 +364,8 @@ class LocalCluster:
             processes.send(pid, number)
             # A frozen process takes the signal when it goes on.
             processes.send(pid, signal.SIGCONT)
-        deadline = time.monotonic() + deadline_s
-        while left and time.monotonic() < deadline:
+        deadline = Deadline.after_s(deadline_s)
+        while left and not deadline.is_over:
             left = {node: pid for node, pid in left.items() if self._status(node).pid == pid}
             if left:
                 time.sleep(_POLL_S)
@@ -383,7 +386,7 @@ class LocalCluster:
         state: State = "stopped"
         with suppress(FileNotFoundError, ValueError):
             pid = int((folder / "pid").read_text())
-            state = processes.state(pid, (str(folder / "server.properties"), _MAIN))
+            state = self._processes.state(pid, (str(folder / "server.properties"), _MAIN))
         if state == "stopped":
             pid = None
         return NodeStatus(node, pid, self.layout.port(node), self.layout.rack(node), state)

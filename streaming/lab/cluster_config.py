@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from streaming.runtime.errors import UserError
+
 HOST: Final = "127.0.0.1"
 MAX_NODES: Final = 10  # broker ports are base+1..10, controllers 11..20, agents 21..30
 HIGHEST_PORT: Final = 32_767  # above, Linux lends ports to outgoing connections: one may be taken
@@ -21,7 +23,7 @@ _RACKS: Final = "abcdefghij"
 _SAVED: Final = "cluster.json"
 
 
-class ClusterError(Exception):
+class ClusterError(UserError):
     """The local cluster cannot do what was asked; one line says why, and what helps."""
 
 

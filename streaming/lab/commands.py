@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +19,10 @@ from streaming.lab.cluster import ClusterError, LocalCluster
 from streaming.lab.cluster_config import MAX_NODES, Layout, load
 from streaming.lab.traffic import STEADY, Traffic
 from streaming.runtime import clients, jars
-from streaming.runtime.health import alive
+from streaming.runtime.errors import UserError
+from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.stop import on_stop_signal
+from streaming.runtime.terminal import table, width_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,15 +32,13 @@ _DEFAULTS: Final = Layout(DEFAULT_HOME)
 
 
 def _one_line(command: Callable[P, R]) -> Callable[P, R]:
-    """Show what a user can cause as one line, not as a traceback."""
+    """Show errors that a user can cause as one line, not as a traceback."""
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (ClusterError, jars.JarError) as error:
-            raise click.ClickException(str(error)) from None
-        except OSError as error:
+        except (UserError, OSError) as error:
             raise click.ClickException(str(error)) from None
 
     return guarded
@@ -60,14 +61,14 @@ def _open(home: Path) -> LocalCluster:
 
 
 def _of_demo(home: Path) -> Path:
-    """The home itself; the demo's home will do as well, its cluster is a folder below."""
+    """The home of the cluster; for the home of a demo, the folder of its cluster."""
     below = home.resolve() / "cluster"
     return below if load(home.resolve()) is None and load(below) else home
 
 
 @click.group()
 def cluster() -> None:
-    """A real Kafka cluster on this machine, to try things on.
+    """Run a local Kafka cluster to try things on.
 
     Nodes 1, 2, 3 are broker and controller at once; --brokers adds nodes that are broker only. Each
     has its own rack, and all share a folder as remote storage (tiered storage). Nothing but Java 17
@@ -161,7 +162,10 @@ def start(
 @click.option("--wipe", is_flag=True, help="Remove its data as well.")
 @_one_line
 def stop(home: Path, wipe: bool) -> None:
-    """Stop every node; the data stays unless --wipe is given."""
+    """Stop every node, and keep the data.
+
+    With --wipe the data is removed as well.
+    """
     local = _open(home)
     if wipe:
         local.wipe()
@@ -176,7 +180,10 @@ def stop(home: Path, wipe: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @_one_line
 def status(home: Path, as_json: bool) -> None:
-    """Show each node: running, paused or stopped, its port, rack and process."""
+    """Show state, port, rack and pid of each node.
+
+    A node is running, paused or stopped.
+    """
     local = _open(home)
     nodes = local.status()
     if as_json:
@@ -184,10 +191,12 @@ def status(home: Path, as_json: bool) -> None:
         click.echo(json.dumps(told))
         return
     click.echo(f"bootstrap {local.bootstrap}")
-    click.echo("node  state    port   rack  pid")
-    for node in nodes:
-        pid = "" if node.pid is None else node.pid
-        click.echo(f"{node.id:>4}  {node.state:<7}  {node.port}  {node.rack}  {pid}".rstrip())
+    rows = [
+        (node.id, node.state, node.port, node.rack, "" if node.pid is None else node.pid)
+        for node in nodes
+    ]
+    header = ("node", "state", "port", "rack", "pid")
+    click.echo(table(header, rows, right={0}, width=width_of(sys.stdout)), nl=False)
 
 
 @cluster.command()
@@ -195,7 +204,10 @@ def status(home: Path, as_json: bool) -> None:
 @click.argument("node", type=int)
 @_one_line
 def kill(home: Path, node: int) -> None:
-    """Crash a node (SIGKILL). The controller notices after 9 seconds and elects new leaders."""
+    """Crash a node (SIGKILL).
+
+    The controller fences it after 9 seconds and elects new leaders.
+    """
     _open(home).kill(node)
     click.echo(f"node {node} killed")
 
@@ -205,7 +217,10 @@ def kill(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def term(home: Path, node: int) -> None:
-    """Shut a node down in good order (SIGTERM): its leaders move away first."""
+    """Shut down a node in good order (SIGTERM).
+
+    Its leaders move to other brokers first.
+    """
     _open(home).term(node)
     click.echo(f"node {node} has ended")
 
@@ -215,7 +230,10 @@ def term(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def pause(home: Path, node: int) -> None:
-    """Freeze a node (SIGSTOP): it accepts connections and answers nothing."""
+    """Freeze a node (SIGSTOP).
+
+    It still accepts connections, and answers nothing.
+    """
     _open(home).pause(node)
     click.echo(f"node {node} paused")
 
@@ -225,9 +243,9 @@ def pause(home: Path, node: int) -> None:
 @click.argument("node", type=int)
 @_one_line
 def resume(home: Path, node: int) -> None:
-    """Let a paused node go on."""
+    """Resume a paused node (SIGCONT)."""
     _open(home).resume(node)
-    click.echo(f"node {node} goes on")
+    click.echo(f"node {node} resumed")
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -244,20 +262,19 @@ def _setting(text: str) -> tuple[str, str]:
 @click.option("--health-folder", default="", envvar="KAFKA_TWIN_HEALTH_FOLDER", hidden=True)
 @_one_line
 def traffic(bootstrap: str, health_folder: str) -> None:
-    """Make the demo's topics on a cluster, and write to them until ended.
+    """Write to the demo's topics until stopped.
 
-    For a cluster to try things on: topics are created, and a partition is reassigned.
+    Creates the topics if they do not exist and reassigns a partition: not for a cluster in use.
     """
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    writer = Traffic(bootstrap)
-    try:
-        writer.prepare()
-    except KafkaError as error:
-        raise ClusterError(f"topics or traffic: {clients.one_line(error)}") from None
-    click.echo("writing to " + ", ".join(STEADY))
-    writer.start()
-    while not stop.wait(1) and writer.writing():
-        alive(health_folder, "traffic")
-    writer.stop()
+    with on_stop_signal(stop):
+        writer = Traffic(bootstrap)
+        try:
+            writer.prepare()
+        except KafkaError as error:
+            raise ClusterError(f"topics or traffic: {clients.one_line(error)}") from None
+        click.echo("writing to " + ", ".join(STEADY))
+        writer.start()
+        while not stop.wait(1) and writer.writing():
+            touch_liveness_file(health_folder, "traffic")
+        writer.stop()

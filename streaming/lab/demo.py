@@ -1,6 +1,7 @@
 """``kafka-twin demo``: a cluster, traffic, the twin of it, and a screen that says what it sees.
 
-Everything lives below one folder and ends with the demo; what it was told stays there to be read.
+All files are below one folder, the home. Every process ends with the demo; the configuration, data
+and logs stay in the home until the next demo there.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -29,7 +29,11 @@ from streaming.lab.scenarios import LAG_MS, SCRIPTS, ScriptFailed, Stage
 from streaming.lab.screen import draw
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
 from streaming.runtime import clients, jars
+from streaming.runtime.deadline import Deadline
+from streaming.runtime.errors import UserError
+from streaming.runtime.stop import on_stop_signal
 from streaming.runtime.supervise import Child, children, supervise
+from streaming.runtime.terminal import width_of
 
 FIRST_SNAPSHOT_WITHIN_S: Final = 180
 LINE_EVERY_S: Final = 10
@@ -71,7 +75,7 @@ port = {port}
 """
 
 
-class DemoFailed(RuntimeError):  # noqa: N818 - said to a person
+class DemoFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
     """The demo could not be shown: one line with the reason and where to look."""
 
 
@@ -86,7 +90,7 @@ class Ports:
 
 
 def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[str] = ()) -> None:
-    """Show it until Ctrl-C, or for so long, or until the scripts are played.
+    """Run the demo until Ctrl-C, for ``seconds``, or until all scripts have been played.
 
     Raises:
         DemoFailed, ClusterError, JarError: one line each.
@@ -95,17 +99,16 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     clients.quiet()  # brokers are lost here on purpose
     os.environ.update(jars.QUICK_SPARK | os.environ)
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     home = home.resolve()
     say = _Progress(began)
-    say("looking for the jars of Kafka and of Spark's connector (fetched once)")
-    for conf in jars.CONFS:
-        jars.ensure(conf)
-    shutil.rmtree(home / "twin", ignore_errors=True)
-    lag = {"replica.lag.time.max.ms": str(LAG_MS)} if "slow-leader" in scripts else {}
-    cluster = LocalCluster(home / "cluster", base_port=ports.brokers, settings=lag)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(on_stop_signal(stop))
+        say("looking for the jars of Kafka and of Spark's connector (fetched once)")
+        for conf in jars.CONFS:
+            jars.ensure(conf)
+        shutil.rmtree(home / "twin", ignore_errors=True)
+        lag = {"replica.lag.time.max.ms": str(LAG_MS)} if "slow-leader" in scripts else {}
+        cluster = LocalCluster(home / "cluster", base_port=ports.brokers, settings=lag)
         cluster.wipe()
         stack.callback(cluster.stop)
         say("starting three Kafka brokers with tiered storage in racks az-a, az-b, az-c")
@@ -130,7 +133,8 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         if scripts:
             _play(scripts, Stage(cluster, url, alerts, say, stop))
         else:
-            _show(url, alerts, home, cluster, stop, began, seconds)
+            end = None if seconds is None else Deadline(began + seconds)
+            _show(url, alerts, home, cluster, stop, end)
         print("\nstopping ...", flush=True)
     print("stopped: no process and no port is left", flush=True)
 
@@ -139,7 +143,7 @@ def _others(
     home: Path, cluster: LocalCluster, ports: Ports, config: Path, scripts: Sequence[str],
     say: Callable[[str], None],
 ) -> list[Child]:  # fmt: skip
-    """Prometheus where it is installed, and a tap where a script needs one."""
+    """Prometheus and Alertmanager if installed, and a tap if a script needs one."""
     found: list[Child] = []
     if prometheus.available():
         folder = home / "twin" / "prometheus"
@@ -168,13 +172,13 @@ def _play(scripts: Sequence[str], stage: Stage) -> None:
             raise DemoFailed(f"script {name}: {error}") from None
         stage.say(f"script {name} came true")
     try:
-        stage.settle()
+        stage.await_alerts_resolved()
     except ScriptFailed as error:
         raise DemoFailed(str(error)) from None
 
 
 class _Progress:
-    """A line a stage, with the seconds since the start."""
+    """Prints each stage on a line of its own, with the seconds since the start."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -202,7 +206,7 @@ def _write_config(home: Path, cluster: Layout, port: int) -> Path:
 def _supervised(
     config: Path, logs: Path, others: Sequence[Child], stop: threading.Event
 ) -> Iterator[None]:
-    """The three programs and others in the background, ended on leaving."""
+    """Run the three programs and ``others`` in the background until the block ends."""
     programs = [*children(["--config", str(config)], logs), *others]
     ended = threading.Event()
     thread = threading.Thread(target=supervise, args=(programs, ended), name="supervise")
@@ -216,46 +220,46 @@ def _supervised(
 
 
 def _await_up(url: str, home: Path, stop: threading.Event) -> None:
-    deadline = time.monotonic() + FIRST_SNAPSHOT_WITHIN_S
+    deadline = Deadline.after_s(FIRST_SNAPSHOT_WITHIN_S)
     while not stop.is_set():
         answer = _get(f"{url}/api/v1/summary")
         if answer is not None and answer["up"]:
             return
-        if time.monotonic() > deadline:
+        if deadline.is_over:
             raise DemoFailed(f"no snapshot after {FIRST_SNAPSHOT_WITHIN_S} s; see {home}/twin/logs")
         stop.wait(0.3)
 
 
 def _show(
     url: str, alerts: str | None, home: Path, cluster: LocalCluster, stop: threading.Event,
-    began: float, seconds: float | None,
+    end: Deadline | None,
 ) -> None:  # fmt: skip
-    """Redraw the screen each second; print it now and then where there is none."""
+    """Redraw the screen each second; print it every LINE_EVERY_S where output is no terminal."""
     live = sys.stdout.isatty()
-    while not stop.is_set() and (seconds is None or time.monotonic() - began < seconds):
+    while not stop.is_set() and (end is None or not end.is_over):
         summary, brokers = _get(f"{url}/api/v1/summary"), _get(f"{url}/api/v1/brokers")
         risky = _get(f"{url}/api/v1/partitions?at_risk=true&limit=12")
         if summary is None or brokers is None or risky is None:
             text = "the exporter does not answer; it is being started again\n"
         else:
             text = draw(summary, brokers["brokers"], risky, url, alerts, _typed(home),
-                        cluster.bootstrap, _typed(program()))  # fmt: skip
+                        cluster.bootstrap, _typed(program()), width_of(sys.stdout))  # fmt: skip
         print(f"\x1b[H\x1b[J{text}" if live else text, flush=True)
         pause = 1.0 if live else LINE_EVERY_S
-        if seconds is not None:
-            pause = max(min(pause, seconds - (time.monotonic() - began)), 0.05)
+        if end is not None:
+            pause = max(min(pause, end.left_s), 0.05)
         stop.wait(pause)
 
 
 def program() -> Path:
-    """This program: by its name alone where the PATH leads to it."""
+    """How to call this program: its name alone if the PATH leads to it, else its path."""
     beside = Path(sys.executable).with_name("kafka-twin")
     found = shutil.which("kafka-twin")
     return Path("kafka-twin") if found and Path(found) == beside else beside
 
 
 def _typed(path: Path) -> str:
-    """The shortest that a person can type here."""
+    """The path relative to the working directory, if it is below that."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -21,40 +21,58 @@ from streaming.lab.cluster_config import HOST, ClusterError
 State = Literal["running", "paused", "stopped"]
 
 _PROC: Final = Path("/proc/self/stat")
-_children: dict[int, subprocess.Popen[bytes]] = {}  # of this process, to be reaped
 
 
-def spawn(command: Sequence[str], folder: Path, log: Path) -> int:
-    """Start a process in a session of its own: Ctrl-C here does not reach it. Its id is returned.
+class Processes:
+    """Starts processes and says what they do, also those that another program started."""
 
-    What it prints goes to the end of ``log``.
-    """
-    with log.open("ab") as output:
-        child = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    _children[child.pid] = child
-    return child.pid
+    def __init__(self) -> None:
+        self._children: dict[int, subprocess.Popen[bytes]] = {}  # ours, to be reaped when they end
+
+    def spawn(self, command: Sequence[str], folder: Path, log: Path) -> int:
+        """Start a process in a session of its own, so that Ctrl-C here does not reach it.
+
+        What it prints is appended to ``log``. Returns its id.
+        """
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._children[child.pid] = child
+        return child.pid
+
+    def state(self, pid: int, words: Iterable[str]) -> State:
+        """The state of a process; ``stopped`` also if the id now belongs to another command.
+
+        ``words`` are parts of its command line, which tell it from such another.
+        """
+        child = self._children.get(pid)
+        if child is None:
+            return _state_of_stranger(pid, words)
+        if child.poll() is not None:
+            del self._children[pid]
+            return "stopped"
+        return _running_or_paused(_look(pid)[0])
 
 
-def state(pid: int, words: Iterable[str]) -> State:
-    """What a process does; ``stopped`` also if the id is now that of another command."""
-    child = _children.get(pid)
-    if child is not None and child.poll() is not None:
-        del _children[pid]
-        return "stopped"
+def _state_of_stranger(pid: int, words: Iterable[str]) -> State:
+    """The state of a process that somebody else reaps."""
     status, command, threads = _look(pid)
-    if child is None and status == "Z":
-        # Without threads it is nobody any more, only its parent has not looked. With threads it is
-        # about to end and still holds its ports. (Our own child has ended when it can be reaped.)
+    if status == "Z":
+        # A zombie without threads has ended, and its parent has not reaped it. One with threads is
+        # about to end and still holds its ports.
         return "stopped" if threads <= 1 else "running"
-    if child is None and not (status and all(word in command for word in words)):
+    if not (status and all(word in command for word in words)):
         return "stopped"
+    return _running_or_paused(status)
+
+
+def _running_or_paused(status: str) -> State:
     return "paused" if status in ("T", "t") else "running"
 
 

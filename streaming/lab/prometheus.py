@@ -39,7 +39,7 @@ def programs(folder: Path, exporter_port: int, port: int, alertmanager_port: int
     rules = folder / "rules"
     rules.mkdir(parents=True, exist_ok=True)
     for path in (deploy / "prometheus" / "rules").glob("*.rules.yml"):
-        (rules / path.name).write_text(hurried(path.read_text()))
+        (rules / path.name).write_text(with_short_waits(path.read_text()))
     alertmanager = next(filter(None, map(shutil.which, _ALERTMANAGERS)), None)
     config = folder / "prometheus.yml"
     # YAML is a superset of JSON.
@@ -69,7 +69,7 @@ def programs(folder: Path, exporter_port: int, port: int, alertmanager_port: int
     return found
 
 
-def hurried(rules: str) -> str:
+def with_short_waits(rules: str) -> str:
     """Rules whose alerts wait no longer than WAITS_CUT_TO_S, before and after."""
 
     def cut(wait: re.Match[str]) -> str:

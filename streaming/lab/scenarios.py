@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -24,6 +23,8 @@ from kafka.errors import KafkaError
 
 from streaming.lab.cluster import NodeStatus
 from streaming.lab.traffic import THIN_TOPIC
+from streaming.runtime.deadline import Deadline
+from streaming.runtime.errors import UserError
 
 SOON_S: Final = 60.0
 FENCED_S: Final = 45.0
@@ -47,7 +48,7 @@ _TIERED: Final = {
 }
 
 
-class ScriptFailed(RuntimeError):  # noqa: N818 - said to a person
+class ScriptFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
     """What was predicted, or what an alert should do, did not come true: one line."""
 
 
@@ -86,7 +87,7 @@ class Stage:
     prometheus: str | None  # URL
     say: Callable[[str], None]
     stop: threading.Event
-    to_resolve: dict[str, float] = field(default_factory=dict)  # alerts, and by when
+    to_resolve: dict[str, Deadline] = field(default_factory=dict)  # alerts, and by when
 
     def api(self, path: str) -> Any:
         """An answer of the exporter, None while there is none."""
@@ -108,11 +109,11 @@ class Stage:
         Raises:
             ScriptFailed: there was none in time, or the demo is being ended.
         """
-        deadline = time.monotonic() + within_s
+        deadline = Deadline.after_s(within_s)
         while not (value := condition()):
             if self.stop.wait(0.3):
                 raise ScriptFailed("the demo was ended")
-            if time.monotonic() > deadline:
+            if deadline.is_over:
                 raise ScriptFailed(f"{otherwise} after {within_s:.0f} s")
         return value
 
@@ -126,16 +127,16 @@ class Stage:
     def resolves(self, alert: str, within_s: float = 2 * SOON_S) -> None:
         """It is to fire no more by then. Another script may be played meanwhile."""
         if self.prometheus is not None:
-            self.to_resolve[alert] = time.monotonic() + within_s
+            self.to_resolve[alert] = Deadline.after_s(within_s)
 
-    def settle(self) -> None:
+    def await_alerts_resolved(self) -> None:
         """Wait until no alert fires that is to be resolved, and say so of each.
 
         Raises:
             ScriptFailed: one fires still at its time.
         """
-        for alert, deadline in sorted(self.to_resolve.items(), key=lambda item: item[1]):
-            left_s = max(deadline - time.monotonic(), SOON_S)
+        for alert, deadline in sorted(self.to_resolve.items(), key=lambda item: item[1].at_s):
+            left_s = max(deadline.left_s, SOON_S)
             self.until(partial(self._is_quiet, alert), left_s, f"{alert} does not resolve")
             self.say(f"alert      {alert} is resolved")
         self.to_resolve.clear()
@@ -191,7 +192,7 @@ def failover(stage: Stage) -> None:
         f"gets the leader that the twin names; {nobody} of them nobody"
     )
     stage.cluster.kill(lost)
-    stage.say(f"deed       broker {lost} was killed; Kafka fences it in about 9 s")
+    stage.say(f"action     broker {lost} was killed; Kafka fences it in about 9 s")
     try:
         found = stage.until(lambda: _moved(stage, predicted, lost), FENCED_S, "nobody took over")
         right = sum(found[key] == leader for key, leader in predicted.items())
@@ -204,7 +205,7 @@ def failover(stage: Stage) -> None:
         stage.fires("KafkaTwinPartitionOffline")
     finally:
         stage.cluster.start()
-    stage.say(f"deed       broker {lost} was started again")
+    stage.say(f"action     broker {lost} was started again")
     stage.resolves("KafkaTwinPartitionOffline")
 
 
@@ -240,7 +241,7 @@ def thin_leader(stage: Stage) -> None:
         f"on its disk; KIP-1303 would elect {full}, which has all of it"
     )
     stage.cluster.term(1)
-    stage.say("deed       broker 1 was shut down in good order")
+    stage.say("action     broker 1 was shut down in good order")
     try:
         leader = stage.until(
             lambda: (now := stage.leaders().get((THIN_TOPIC, 0), 1)) not in (1, -1) and now,
@@ -252,7 +253,7 @@ def thin_leader(stage: Stage) -> None:
         stage.fires("KafkaTwinColdLeaderElected")
     finally:
         stage.cluster.start()
-    stage.say("deed       broker 1 was started again, and leads as soon as it is in sync")
+    stage.say("action     broker 1 was started again, and leads as soon as it is in sync")
     stage.until(lambda: _elected(stage, key), 2 * SOON_S, "broker 1 does not lead again")
     stage.resolves("KafkaTwinColdLeaderElected")
 
@@ -284,14 +285,14 @@ def stuck_bootstrap(stage: Stage) -> None:
         topic = {IDLE_TOPIC: {"assignments": {0: [1, 2]}, "configs": configs}}
         admin.create_topics(topic, timeout_ms=20_000, wait_for_metadata=True)
     _write(stage, IDLE_TOPIC, 400)
-    stage.say(f"deed       {IDLE_TOPIC}-0 was written, and rests: all of it goes to remote storage")
+    stage.say(f"action     {IDLE_TOPIC}-0 was written, and rests: all of it goes to remote storage")
     path = stage.until(
         lambda: _path_on(stage) == "stuck_idle" and "stuck_idle", 2 * SOON_S, "it is not all tiered"
     )
     stage.say(f"prediction an empty follower that joined now would hang ({path.replace('_', ' ')})")
     with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
         admin.alter_partition_reassignments({TopicPartition(IDLE_TOPIC, 0): [3, 1]})
-    stage.say("deed       the partition was reassigned to broker 3, which has nothing of it")
+    stage.say("action     the partition was reassigned to broker 3, which has nothing of it")
     stage.until(
         lambda: any(j["stuck"] == "stuck_idle" for j in stage.partition(IDLE_TOPIC)["joining"]),
         SOON_S, "the twin does not call it stuck",
@@ -299,7 +300,7 @@ def stuck_bootstrap(stage: Stage) -> None:
     stage.say("Kafka      the replica does not move, and the twin says why")
     stage.fires("KafkaTwinBootstrapStuck")
     _write(stage, IDLE_TOPIC, 1)
-    stage.say("deed       one record was written")
+    stage.say("action     one record was written")
     stage.until(
         lambda: (now := stage.partition(IDLE_TOPIC)) and not now["joining"], SOON_S,
         "the replica does not join",
@@ -337,7 +338,7 @@ def slow_leader(stage: Stage) -> None:
                 raise ScriptFailed("the demo was ended")
         else:
             raise ScriptFailed(f"the ISR did not shrink in {ATTEMPTS} attempts")
-        stage.say("deed       broker 2 was frozen and went on")
+        stage.say("action     broker 2 was frozen and went on")
         # The leader's log tells of the shrink first; what explains it may be a cycle behind.
         shrink = stage.until(
             lambda: (s := _shrink(stage)) and s["verdict"] in LEADERS_FAULT and s,
@@ -349,7 +350,7 @@ def slow_leader(stage: Stage) -> None:
         f"{shrink['meaning']}, and that KIP-501 {kept[shrink['kip501']['kept_by_solution_1']]}"
     )
     stage.fires("KafkaTwinSlowLeaderSuspected")
-    stage.say("deed       nothing: suspicion ends five minutes after the shrink")
+    stage.say("action     nothing: suspicion ends five minutes after the shrink")
     stage.resolves("KafkaTwinSlowLeaderSuspected", SLOW_RESOLVES_S)
 
 

@@ -1,21 +1,27 @@
-"""The demo's screen: the exporter's answers as text for one terminal."""
+"""The demo's screen: answers of the exporter's API as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from streaming.runtime.terminal import table
+
 _OUTCOMES = ("clean_warm", "clean_thin", "elr", "last_known", "unclean", "none")
-_TITLES = ("in sync", "in sync,thin", "ELR", "last known", "unclean", "nobody")
+_BROKERS = ("broker", "rack", "state", "leads", "in sync", "in sync,thin", "ELR",
+            "last known", "unclean", "nobody", "under min ISR then")  # fmt: skip
+_PARTITIONS = ("partition", "led by", "risks", "next leader")
+_INDENT = "  "
 
 
 def draw(
     summary: Mapping[str, Any], brokers: Sequence[Mapping[str, Any]], risky: Mapping[str, Any],
-    url: str, alerts: str | None, home: str, bootstrap: str, program: str,
+    url: str, alerts: str | None, home: str, bootstrap: str, program: str, width: int | None = None,
 ) -> str:  # fmt: skip
     """One screen: the cluster, what losing each broker does, partitions at risk, where to look.
 
-    ``program`` and ``home`` are as a person types them in the folder where this runs.
+    ``program`` and ``home`` are as a person types them in the folder where this runs. ``width`` is
+    that of the terminal, None if there is none.
     """
     age = summary["age_seconds"]
     lines = [
@@ -32,15 +38,11 @@ def draw(
         "  If this broker went now, its partitions would be led by a replica that is",
         "  (Kafka's rule; KIP-1303's in brackets where it differs. thin: less log on its own disk",
         "  than the threshold; ELR: left the ISR, but has every committed record)",
-        "  broker rack  state    leads "
-        + "".join(f"{t:>14}" for t in _TITLES)
-        + "  under min ISR then",
     ]
-    for broker in brokers:
-        lines.append(_broker(broker))
+    lines += _table(_BROKERS, map(_broker, brokers), {0, *range(3, len(_BROKERS))}, width)
     lines += ["", "  Partitions at risk" if risky["total"] else "  No partition is at risk."]
-    for partition in risky["partitions"]:
-        lines.append(_partition(partition))
+    if risky["total"]:
+        lines += _table(_PARTITIONS, map(_partition, risky["partitions"]), set(), width)
     if risky["total"] > len(risky["partitions"]):
         lines.append(f"    and {risky['total'] - len(risky['partitions'])} more")
     lines += [
@@ -55,29 +57,40 @@ def draw(
     return "\n".join(lines) + "\n"
 
 
-def _broker(broker: Mapping[str, Any]) -> str:
+def _table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], right: set[int], width: int | None
+) -> list[str]:
+    text = table(header, rows, right=right, width=width and max(width - len(_INDENT), 1))
+    return [f"{_INDENT}{line}" for line in text.splitlines()]
+
+
+def _broker(broker: Mapping[str, Any]) -> Sequence[object]:
     state = "fenced" if broker["fenced"] else "answers" if broker["answered"] else "silent"
-    cells = []
+    outcomes = []
     for outcome in _OUTCOMES:
         kafka, kip = (broker["loss"][rule][outcome] for rule in ("kafka", "kip1303"))
-        text = str(kafka or "·") if kafka == kip else f"{kafka} ({kip})"
-        cells.append(f"{text:>14}")
+        outcomes.append(str(kafka or "·") if kafka == kip else f"{kafka} ({kip})")
     return (
-        f"  {broker['broker']:>6} {broker['rack'] or '-':<5} {state:<8} {broker['leaders']:>5} "
-        + "".join(cells)
-        + f"  {broker['loss_under_min_isr_partitions'] or '·':>18}"
+        broker["broker"],
+        broker["rack"] or "-",
+        state,
+        broker["leaders"],
+        *outcomes,
+        broker["loss_under_min_isr_partitions"] or "·",
     )
 
 
-def _partition(partition: Mapping[str, Any]) -> str:
-    name = f"{partition['topic']}-{partition['partition']}"
+def _partition(partition: Mapping[str, Any]) -> Sequence[object]:
     kafka, kip = (partition["if_leader_lost"][rule] for rule in ("kafka", "kip1303"))
-    after = f"then {_next(kafka)}"
+    successor = _next(kafka)
     if kafka != kip:
-        after += f"; under KIP-1303 {_next(kip)}"
-    leader = partition["leader"] if partition["leader"] >= 0 else "nobody"
-    risks = ", ".join(partition["risks"]).replace("_", " ")
-    return f"    {name:<28} led by {leader:<7} {risks:<36} {after}"
+        successor += f"; under KIP-1303 {_next(kip)}"
+    return (
+        f"{partition['topic']}-{partition['partition']}",
+        partition["leader"] if partition["leader"] >= 0 else "nobody",
+        ", ".join(partition["risks"]).replace("_", " "),
+        successor,
+    )
 
 
 def _next(answer: Mapping[str, Any]) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
+
+from streaming.runtime.deadline import Deadline
 
 RECORD_BYTES: Final = 1_000
 RECORDS_PER_SECOND: Final = 40
@@ -114,8 +115,8 @@ class Traffic:
     def _await_tiered(self, admin: Any) -> None:
         """Until all but the last segments are in remote storage and old ones gone from disk."""
         place = TopicPartition(THIN_TOPIC, 0)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+        deadline = Deadline.after_s(30)
+        while not deadline.is_over:
             local, tiered = (
                 admin.list_partition_offsets({place: spec})[place].offset
                 for spec in (OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST_TIERED)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streaming.runtime.errors import UserError
+
 _SAME_WORDS = {
     "security_protocol": "security.protocol",
     "sasl_mechanism": "sasl.mechanism",
@@ -23,7 +25,7 @@ _LOGIN_MODULE = {
 }
 
 
-class UnsupportedSetting(ValueError):  # noqa: N818 - it is one
+class UnsupportedSetting(UserError, ValueError):  # noqa: N818 - it is one
     """A client setting that has no counterpart; the message names it."""
 
 

@@ -11,7 +11,6 @@ that nothing is told twice on the next start.
 from __future__ import annotations
 
 import re
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,7 +29,9 @@ from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
 from streaming.query.session import STOP_WITHIN_SECONDS, session
 from streaming.runtime.config import Config
-from streaming.runtime.health import alive
+from streaming.runtime.errors import UserError
+from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.stop import on_stop_signal
 
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
@@ -58,7 +59,7 @@ _REMOTE: Final = "remote-segments"
 log = structlog.get_logger("query")
 
 
-class QueryFailed(RuntimeError):  # noqa: N818 - said to a person
+class QueryFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
     """The query ended by itself; the message is its cause in one line."""
 
 
@@ -191,10 +192,13 @@ def run(config: Config) -> None:
         BusError, JarError: it could not start.
     """
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    bus.ensure_topics(config)
-    bus.check_shards(config)
+    with on_stop_signal(stop):
+        bus.ensure_topics(config)
+        bus.check_shards(config)
+        _run(config, stop)
+
+
+def _run(config: Config, stop: threading.Event) -> None:
     spark = session(config)
     try:
         query = start(spark, config)
@@ -229,22 +233,22 @@ class _Beside:
             self._look(remote_rights.why_not_readable(self._config))
             self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
         if self._query is not None and not self._query.isActive:
-            log.warning("missing", what="remote segments", why=_cause(self._query))
+            log.warning("unavailable", what="remote segments", why=_cause(self._query))
             self._query, self._again_at = None, now + AGAIN_AFTER_SECONDS
         if self._query is None and not self._forbidden and now >= self._again_at:
             self._query = start_remote_segments(self._spark, self._config)
 
     def _look(self, why_not: str) -> None:
         if why_not and why_not != self._forbidden:
-            log.warning("missing", what=remote_metadata.TOPIC, why=why_not,
+            log.warning("unavailable", what=remote_metadata.TOPIC, why=why_not,
                         without="findings on remote segments")  # fmt: skip
             self.stop()
         elif self._forbidden and not why_not:
-            log.info("there again", what=remote_metadata.TOPIC)
+            log.info("recovered", what=remote_metadata.TOPIC)
         self._forbidden = why_not
 
     def stop(self) -> None:
-        """What it had begun it does again at the next start: repeats are recognised."""
+        """End it. An interrupted batch is repeated on restart; duplicates are discarded."""
         if self._query is not None:
             self._query.stop()
             self._query = None
@@ -261,7 +265,7 @@ def _watch(
         # Between batches, or one more has ended: a batch that hangs is a sign of nothing.
         before, batch = batch, _batch(query)
         if batch != before or not query.status["isTriggerActive"]:
-            alive(health_folder, "query")
+            touch_liveness_file(health_folder, "query")
         if beside is not None:
             beside.check()
         waited += 0.5

@@ -1,8 +1,8 @@
-"""What every Kafka client of the twin has in common: its settings and its way of failing.
+"""What all Kafka clients of the twin share: their settings and their error messages.
 
 ``settings`` turns a ``client`` section of the configuration into arguments that the admin client,
 the producer and the consumer of kafka-python all take. Values from the environment are text, so
-they are parsed by the type of the client's own default. No message shows a value, only its key.
+each is parsed as the type of the client's default. Error messages show keys and never values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     if key in KafkaProducer.DEFAULT_CONFIG and key in KafkaConsumer.DEFAULT_CONFIG
 }
 TOPIC_NOT_ALLOWED: Final[int] = TopicAuthorizationFailedError.errno
-"""Kafka's answer about a topic where a right is missing."""
+"""Kafka's error code for a topic on which an ACL is missing."""
 
 _OURS: Final = {
     "bootstrap_servers": "set bootstrap of the same section",
@@ -40,7 +40,7 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def arguments(bootstrap: str, client: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """Those of any of kafka-python's clients: where the cluster is, and its settings.
+    """Arguments of any kafka-python client: the bootstrap servers, and the settings.
 
     Raises:
         ConfigError: as ``settings``.
@@ -88,24 +88,28 @@ def _truth(text: str) -> bool:
     raise ValueError(text)
 
 
-class _LastWord(logging.Handler):
-    """Keeps the client's most telling complaint, so that an error of ours can say the cause."""
+class ConnectionErrorCapture(logging.Handler):
+    """Keeps the most specific connection error that kafka-python logs.
+
+    The client raises "Unable to bootstrap" whatever the cause was, and logs the cause.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._text = ""
+        self._cause = ""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Keep the cause in this line, unless a more specific one is kept already."""
         line = record.getMessage().partition("\n")[0]
-        _, found, cause = line.partition("onnection lost: ")  # the other lines give no cause
-        if found and _telling(cause) >= _telling(self._text):
-            self._text = _REPEATED.sub(r"\1: ", cause)[:300]
+        _, separator, cause = line.partition("onnection lost: ")  # the other lines give no cause
+        if separator and _specificity(cause) >= _specificity(self._cause):
+            self._cause = _REPEATED.sub(r"\1: ", cause)[:300]
 
     def take(self) -> str:
-        """What was kept, once."""
-        text, self._text = self._text, ""
+        """Return the cause and forget it; empty if none was logged."""
+        text, self._cause = self._cause, ""
         if text.endswith(_DISCONNECTED) or "InvalidReceiveError" in text:
-            # The client often misses the broker's last words (it reads them with the end).
+            # The client often misses the broker's last bytes: it reads them with the end.
             text += "; a refused login or a wrong security_protocol ends like this"
         return text
 
@@ -114,29 +118,35 @@ _REPEATED: Final = re.compile(r"\[Error \d+\] (\w+): (?:\1: )?")
 _DISCONNECTED: Final = "socket disconnected"
 
 
-def _telling(cause: str) -> int:
-    """How much a cause explains: time running out, an end of the connection, anything else."""
+def _specificity(cause: str) -> int:
+    """How much a cause explains: a timeout least, then a disconnect, then anything else."""
     if not cause:
         return -1
     return 0 if "timed out" in cause else 1 if cause.endswith(_DISCONNECTED) else 2
 
 
-_last_word = _LastWord()
-
-
 def quiet() -> None:
-    """Keep kafka-python's own log out of ours: it repeats itself on every attempt to connect."""
+    """Keep kafka-python's log out of ours: it repeats itself on every attempt to connect."""
+    _capture()
+
+
+def _capture() -> ConnectionErrorCapture:
+    """The capture on kafka-python's logger, installed at the first call."""
     log = logging.getLogger("kafka")
-    if _last_word not in log.handlers:
-        log.addHandler(_last_word)
-        log.propagate = log.isEnabledFor(logging.INFO)  # --verbose asks for it
+    for handler in log.handlers:
+        if isinstance(handler, ConnectionErrorCapture):
+            return handler
+    capture = ConnectionErrorCapture()
+    log.addHandler(capture)
+    log.propagate = log.isEnabledFor(logging.INFO)  # --verbose asks for it
+    return capture
 
 
 def one_line(error: BaseException) -> str:
-    """The error as one line, with what the client said last where the error itself says little."""
+    """The error as one line, with the captured cause if the error itself gives none."""
     text = " ".join(str(error).split()) or type(error).__name__
     if "Unable to bootstrap" in text:
-        return f"cannot be reached: {_last_word.take() or 'no broker answered'}"
+        return f"cannot be reached: {_capture().take() or 'no broker answered'}"
     if type(error).__name__ not in text:
         text = f"{type(error).__name__}: {text}"
     return text[:400]

@@ -17,12 +17,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from streaming.runtime.errors import UserError
+
 PREFIX: Final = "KAFKA_TWIN_"
 _SECRET = re.compile(r"password|secret|token|oauth", re.IGNORECASE)
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError, ValueError):
     """The configuration cannot be used; the message is for the person who wrote it."""
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def alive(folder: str, program: str) -> None:
+def touch_liveness_file(folder: str, program: str) -> None:
     """Touch ``PROGRAM.alive`` in the folder; nothing where no folder is set.
 
     A full disk must not end the program, and shows as a file that ages.

@@ -24,6 +24,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from streaming.runtime.deadline import Deadline
+from streaming.runtime.errors import UserError
+
 CONFS: Final = ("spark", "kafka", "jmx")
 QUICK_START: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Java's options where a start matters more than the peak, and processors are few."""
@@ -38,7 +41,7 @@ _PATTERN: Final = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 _STAMPS: Final = ".verified.json"
 
 
-class JarError(Exception):
+class JarError(UserError):
     """Jars or Java are not there; the message says what to do, in one line."""
 
 
@@ -205,14 +208,14 @@ def _locked(cache: Path) -> Iterator[None]:
         lock = (cache / ".lock").open("w")
     except OSError as error:
         raise JarError(f"{cache}: {error.strerror}; set KAFKA_TWIN_CACHE to a folder") from None
-    deadline = time.monotonic() + _FETCH_DEADLINE_S
+    deadline = Deadline.after_s(_FETCH_DEADLINE_S)
     with lock:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > deadline:
+                if deadline.is_over:
                     raise JarError(f"{cache / '.lock'} is held by another process") from None
                 time.sleep(0.2)
         yield

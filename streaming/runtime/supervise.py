@@ -19,6 +19,8 @@ from typing import Final
 
 import structlog
 
+from streaming.runtime.deadline import Deadline
+
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 HEALTHY_AFTER_S: Final = 60.0
@@ -71,12 +73,12 @@ class Child:
             self.restarts += 1
             self.start()
 
-    def stop(self, deadline_s: float) -> None:
-        """Wait for it to end after SIGTERM, then end it."""
+    def stop(self, deadline: Deadline) -> None:
+        """Wait until the program has ended after its SIGTERM; kill it at the deadline."""
         if self.process is None:
             return
         try:
-            self.process.wait(max(deadline_s - time.monotonic(), 0.1))
+            self.process.wait(max(deadline.left_s, 0.1))
         except subprocess.TimeoutExpired:
             log.error("killed", program=self.name, reason="it did not stop in time")
             self.process.kill()
@@ -107,6 +109,6 @@ def supervise(programs: Sequence[Child], stop: threading.Event) -> None:
         for program in reversed(programs):
             if program.process is not None and program.process.poll() is None:
                 program.process.send_signal(signal.SIGTERM)
-        deadline_s = time.monotonic() + STOP_WITHIN_S
+        deadline = Deadline.after_s(STOP_WITHIN_S)
         for program in reversed(programs):
-            program.stop(deadline_s)
+            program.stop(deadline)

@@ -57,7 +57,9 @@ class _Zone(click.ParamType[ZoneInfo]):
 
 @click.group(cls=_Follow)
 def tap() -> None:
-    """Follow brokers' own logs: fetches of followers, and why ISRs shrink.
+    """Follow brokers' logs.
+
+    Observes fetches of followers, and why ISRs shrink.
 
     \b
     kafka-twin tap 1=/var/log/kafka/kafka-request.log 1=/var/log/kafka/server.log
@@ -83,9 +85,10 @@ def follow(
     ctx: click.Context, inputs: tuple[tuple[int, str], ...], enable: bool, from_beginning: bool,
     zone: ZoneInfo | None, metrics_port: int | None,
 ) -> None:  # fmt: skip
-    """Follow logs of one or more brokers; "-" as FILE is standard input.
+    """Follow logs of one or more brokers.
 
-    Request logs and server logs are told apart line by line. Rotation is followed.
+    "-" as FILE is standard input. Request logs and server logs are told apart line by line.
+    Rotation is followed.
     """
     from streaming.tap.switch import switched_on
     from streaming.tap.tap import run
@@ -101,7 +104,10 @@ def follow(
 @click.option("--seconds", type=click.FloatRange(min=0.1), help="Switch back after so long.")
 @click.pass_context
 def enable(ctx: click.Context, brokers: tuple[int, ...], seconds: float | None) -> None:
-    """Switch request logs on until Ctrl-C, then back to what they were."""
+    """Switch request logs on until Ctrl-C.
+
+    Then their levels are what they were before.
+    """
     from streaming.tap.switch import switched_on
 
     stop = threading.Event()
@@ -115,7 +121,7 @@ def enable(ctx: click.Context, brokers: tuple[int, ...], seconds: float | None) 
 @click.option("--broker", "brokers", type=int, multiple=True, required=True, help="Broker id.")
 @click.pass_context
 def disable(ctx: click.Context, brokers: tuple[int, ...]) -> None:
-    """Switch request logs off that somebody left on."""
+    """Switch off request logs left on."""
     from streaming.tap.switch import disable as switch_off
 
     for broker, found in switch_off(_config(ctx), brokers).items():

@@ -19,6 +19,7 @@ from kafka.errors import KafkaError
 
 from streaming.runtime import clients
 from streaming.runtime.config import Config
+from streaming.runtime.errors import UserError
 
 LOGGER: Final = "kafka.request.logger"
 ON: Final = "DEBUG"
@@ -35,7 +36,7 @@ _ANSWER_MS: Final = 5_000
 log = structlog.get_logger("tap")
 
 
-class SwitchError(RuntimeError):
+class SwitchError(UserError, RuntimeError):
     """A logger could not be read or set: one line with broker and reason."""
 
 

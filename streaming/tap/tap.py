@@ -26,7 +26,8 @@ from streaming import bus
 from streaming.bus import BusError, Sender
 from streaming.bus.arrow import use_little_memory
 from streaming.runtime.config import Config
-from streaming.runtime.health import alive
+from streaming.runtime.errors import UserError
+from streaming.runtime.health import touch_liveness_file
 from streaming.tap.names import Names
 from streaming.tap.observing import Deployment, messages
 from streaming.tap.reading import Reading
@@ -48,7 +49,7 @@ _SUMMARY_S: Final = 60.0
 log = structlog.get_logger("tap")
 
 
-class TapError(RuntimeError):
+class TapError(UserError, RuntimeError):
     """The tap cannot do what was asked: one line."""
 
 
@@ -142,7 +143,7 @@ def _follow(
         if over or now - sent_at >= SEND_EVERY_S:
             for one in tapped.values():
                 _send(config, one, names, sender, rest=over)
-            alive(config.health.folder, "tap")
+            touch_liveness_file(config.health.folder, "tap")
             sent_at = now
             if names.problem != told:
                 told = names.problem

@@ -20,7 +20,7 @@ import pytest
 from grafana.__main__ import DASHBOARDS
 from streaming.lab import processes
 from streaming.lab.cluster import free_base_port
-from streaming.lab.prometheus import WAITS_CUT_TO_S, hurried
+from streaming.lab.prometheus import WAITS_CUT_TO_S, with_short_waits
 from streaming.lab.scenarios import SCRIPTS
 from tests.cluster.asking import until
 
@@ -211,7 +211,7 @@ def test_nothing_is_left(ended: Played):
 
 def test_waits_of_rules_are_cut_and_nothing_else():
     rules = "    - expr: x > 5m\n      for: 5m\n      keep_firing_for: 10m\n      for: 0s\n"
-    assert hurried(rules) == (
+    assert with_short_waits(rules) == (
         f"    - expr: x > 5m\n      for: {WAITS_CUT_TO_S}s\n"
         f"      keep_firing_for: {WAITS_CUT_TO_S}s\n      for: 0s\n"
     )

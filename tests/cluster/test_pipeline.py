@@ -12,8 +12,8 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from streaming import bus
-from streaming.lab import processes
 from streaming.lab.cluster import LocalCluster
+from streaming.lab.processes import Processes
 from tests.cluster import asking
 from tests.cluster.asking import until
 from tests.cluster.pipeline import (
@@ -259,7 +259,8 @@ def helpers(pid: int) -> list[int]:
 
 
 def are_gone(pids: list[int]) -> bool:
-    return all(processes.state(pid, ()) == "stopped" for pid in pids)
+    running = Processes()
+    return all(running.state(pid, ()) == "stopped" for pid in pids)
 
 
 def unique_events(pipeline: Pipeline) -> list[dict]:

@@ -23,7 +23,7 @@ from testcontainers.compose import DockerCompose
 from streaming import bus
 from streaming.lab.cluster import NodeStatus
 from streaming.lab.processes import free_base_port
-from streaming.lab.prometheus import hurried
+from streaming.lab.prometheus import with_short_waits
 from streaming.runtime.config import Config, load
 from tests.cluster.asking import until
 from tests.cluster.pipeline import Metrics, answer_of
@@ -67,7 +67,7 @@ class Stack:
         rules = folder / "rules"
         rules.mkdir()
         for path in (ROOT / "deploy" / "prometheus" / "rules").glob("*.rules.yml"):
-            (rules / path.name).write_text(hurried(path.read_text()))
+            (rules / path.name).write_text(with_short_waits(path.read_text()))
         override, environment = folder / "override.yml", folder / "test.env"
         override.write_text(_OVERRIDE.format(rules=rules))
         lines = {f"{name}_PORT": port for name, port in self.ports.items()}

@@ -194,7 +194,7 @@ def test_a_killed_broker_leaves_the_predicted_leaders_and_its_alert_fires_and_re
     stage: Stage,
 ):
     failover(stage)
-    stage.settle()
+    stage.await_alerts_resolved()
 
 
 def test_a_query_that_spark_submit_starts_takes_its_session(submitted: Container):

@@ -269,15 +269,15 @@ def test_remote_segments_that_may_not_be_read_are_said_and_the_rest_goes_on(
     def told(of: str) -> str:
         return rf"{of} +\[query\] what={taken.name}"
 
-    assert not re.search(told("missing"), programs.log("query"))
+    assert not re.search(told("unavailable"), programs.log("query"))
     cluster.revoke("query", [taken])
     try:
-        programs.until_said("query", told("missing"), SOON_S)
+        programs.until_said("query", told("unavailable"), SOON_S)
         since = time.time()
         until(lambda: programs.tells_of(since), SOON_S, "the rest does not go on")
     finally:
         cluster.grant("query", [taken])
-    programs.until_said("query", told("there again"), SOON_S)
+    programs.until_said("query", told("recovered"), SOON_S)
 
 
 @pytest.mark.parametrize("wants", ["writing snapshots"])

@@ -1,9 +1,11 @@
 """What the documentation says is what the code does."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -47,6 +49,33 @@ def test_every_command_has_help_that_says_what_it_is_for():
         shown = runner.invoke(main, [command, "--help"])
         assert shown.exit_code == 0
         assert len(shown.output.splitlines()) > 3
+
+
+def commands_below(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command and every group of them, by what a user types."""
+    for name, command in group.commands.items():
+        yield f"{path}{name}", command
+        if isinstance(command, click.Group):
+            yield from commands_below(command, f"{path}{name} ")
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(command, id=name) for name, command in commands_below(main)]
+)
+def test_the_summary_of_a_command_is_a_sentence_that_is_not_cut(command: click.Command):
+    summary = command.get_short_help_str(limit=1_000)
+    assert 0 < len(summary) <= 45
+    assert summary.endswith(".")
+
+
+def test_no_list_of_commands_is_cut():
+    groups = {"": main} | {n: c for n, c in commands_below(main) if isinstance(c, click.Group)}
+    assert len(groups) > 4
+    for name in groups:
+        shown = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=80)
+        _, commands, listed = shown.output.partition("Commands:\n")
+        assert commands, name
+        assert "..." not in listed
 
 
 def test_a_wrong_configuration_is_one_line_and_no_traceback(tmp_path):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from streaming.runtime import supervise
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.supervise import Child, children
 
 LIVES = "import time; print('up', flush=True); time.sleep(600)"
@@ -91,7 +92,7 @@ def test_each_pause_before_a_restart_is_twice_the_last_up_to_a_limit(tmp_path: P
         program.check(now_s)
         program.started_s = now_s  # as if the clock were the test's
     assert pauses == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60, 60])
-    program.stop(time.monotonic() + 20)
+    program.stop(Deadline.after_s(20))
 
 
 def test_a_child_that_has_lived_long_enough_begins_with_the_first_pause_again(

@@ -1,0 +1,73 @@
+"""The demo's screen shows what the API answers."""
+
+from typing import Any
+
+from streaming.lab.screen import draw
+
+OUTCOMES = ("clean_warm", "clean_thin", "elr", "last_known", "unclean", "none")
+KAFKA = dict.fromkeys(OUTCOMES, 0) | {"clean_warm": 9, "clean_thin": 1}
+BROKER = {
+    "broker": 7,
+    "rack": "az-a",
+    "fenced": False,
+    "answered": True,
+    "leaders": 10,
+    "loss": {"kafka": KAFKA, "kip1303": KAFKA | {"clean_warm": 10, "clean_thin": 0}},
+    "loss_under_min_isr_partitions": 2,
+}
+PARTITION = {
+    "topic": "ledger-of-a-long-name",
+    "partition": 0,
+    "leader": -1,
+    "risks": ["leader_thin", "at_min_isr"],
+    "if_leader_lost": {
+        "kafka": {"outcome": "clean_thin", "leader": 3},
+        "kip1303": {"outcome": "clean_warm", "leader": 2},
+    },
+}
+SUMMARY = {
+    "cluster": "demo",
+    "age_seconds": 1.2,
+    "up": True,
+    "partitions": 24,
+    "at_risk": 1,
+    "partitions_offline": 0,
+    "partitions_under_min_isr": 0,
+    "thin_replicas": 1,
+    "partitions_leader_thin": 0,
+}
+
+
+def drawn(*partitions: dict[str, Any], total: int = 0, width: int | None = None) -> str:
+    risky = {"total": total or len(partitions), "partitions": partitions}
+    return draw(SUMMARY, [BROKER], risky, "http://exporter", None, "home", "b:1", "twin", width)
+
+
+def test_a_broker_is_a_row_with_both_rules_where_they_differ():
+    [row] = [line.split() for line in drawn().splitlines() if line.strip().startswith("7 ")]
+    assert row == ["7", "az-a", "answers", "10", "9", "(10)", "1", "(0)", *"····", "2"]
+
+
+def test_a_partition_at_risk_is_a_row_that_is_not_cut_in_a_pipe():
+    [row] = [line for line in drawn(PARTITION).splitlines() if "ledger" in line]
+    assert "ledger-of-a-long-name-0" in row
+    assert "nobody" in row
+    assert "leader thin, at min isr" in row
+    assert row.endswith("3 (clean thin); under KIP-1303 2 (clean warm)")
+
+
+def test_tables_are_no_wider_than_the_terminal():
+    lines = drawn(PARTITION, width=100).splitlines()
+    start = next(i for i, line in enumerate(lines) if "Partitions at risk" in line)
+    assert max(map(len, lines[start : start + 5])) <= 100
+    assert "…" not in "".join(lines)
+
+
+def test_no_partition_at_risk_is_a_sentence_and_no_empty_table():
+    text = drawn()
+    assert "No partition is at risk." in text
+    assert "next leader" not in text
+
+
+def test_more_than_fit_are_counted():
+    assert "and 29 more" in drawn(PARTITION, total=30)
