@@ -1,4 +1,4 @@
-"""Clients of the bus: one that writes, one that reads, both made to outlive its outages."""
+"""Clients of the bus: a sender and a reader, which both survive outages of the bus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 
 BOOTSTRAP_MS: Final = 10_000
-"""How long a first connection may take before the error is told."""
+"""How long the first connection may take before it fails with an error."""
 
 MAX_MESSAGE_BYTES: Final = 1_048_588
 """Kafka's default; set on the topics, since a cluster may have a lower one for all others."""
@@ -25,7 +25,7 @@ _BUFFER_BYTES: Final = 64 << 20
 _GIVE_UP_MS: Final = 30_000
 _FETCH_BYTES: Final = 16 << 20
 _LOOK_EVERY_S: Final = 5.0
-"""How soon a silent reader finds that its topics are gone, or may not be seen any more."""
+"""How often a reader without records checks that its topics exist and may be described."""
 
 
 class BusError(UserError, RuntimeError):
@@ -40,7 +40,7 @@ class BusError(UserError, RuntimeError):
 
 
 class Record(NamedTuple):
-    """One message as it lies in a topic."""
+    """One record of a topic."""
 
     topic: str
     partition: int
@@ -112,7 +112,7 @@ class Sender:
             raise failed(self._config, error) from None
 
     def send(self, topic: str, message_key: bytes | None, value: bytes | None) -> None:
-        """Hand a message over; ``flush`` tells whether it arrived. Without a value: a tombstone.
+        """Buffer a message; ``flush`` reports whether it arrived. None as value is a tombstone.
 
         Raises:
             BusError: the buffer is full, or the topic cannot be written to.
@@ -143,7 +143,7 @@ class Sender:
                 self._failed = (self._failed[0] + 1, reason)
 
     def flush(self, deadline_ms: int) -> None:
-        """Wait until everything handed over has arrived.
+        """Wait until all buffered messages have arrived.
 
         Raises:
             BusError: it has not by the deadline (it may still), or messages were refused since the
@@ -165,7 +165,7 @@ class Sender:
             )
 
     def close(self, deadline_ms: int = 5_000) -> None:
-        """Send what is left, as long as the deadline allows, and disconnect."""
+        """Send what is buffered, until the deadline, and disconnect."""
         with suppress(KafkaError):
             self._producer.close(timeout=deadline_ms / 1000)
 
@@ -218,8 +218,8 @@ class Reader:
             raise
 
     def _partitions(self) -> list[TopicPartition]:
-        """What there is to read, from what the client knows; asks the brokers if it knows none."""
-        found = []
+        """The partitions to read, from the client's metadata; requests it if there is none."""
+        assigned = []
         for name in self._names:
             partitions = self._consumer.partitions_for_topic(name)
             if not partitions:
@@ -228,8 +228,8 @@ class Reader:
                     "see it; kafka-twin collector creates it, kafka-twin check tells rights",
                     topic_missing=True,
                 )
-            found += [TopicPartition(name, p) for p in sorted(partitions)]
-        return found
+            assigned += [TopicPartition(name, p) for p in sorted(partitions)]
+        return assigned
 
     def _assign(self, start: Literal["beginning", "end"] | int) -> None:
         assigned = self._partitions()
@@ -246,7 +246,7 @@ class Reader:
             self._consumer.seek(tp, place)
 
     def poll(self, timeout_ms: int) -> list[Record]:
-        """What has arrived, in order within each partition; empty after the timeout.
+        """New records, in order within each partition; empty after the timeout.
 
         Raises:
             BusError: the topics may not be read, or are not there any more.
@@ -268,7 +268,7 @@ class Reader:
         ]
 
     def caught_up(self) -> bool:
-        """Everything that was there when the reader started has been read."""
+        """All records that existed when the reader started have been read."""
         return all(
             (self._consumer.position(tp, timeout_ms=1_000) or 0) >= end
             for tp, end in self._ends.items()
@@ -286,5 +286,5 @@ class Reader:
 
 
 def failed(config: Config, error: BaseException) -> BusError:
-    """The client's error as ours, with the address."""
+    """A ``BusError`` from an error of kafka-python, with the address of the bus."""
     return BusError(f"bus {config.bus_bootstrap}: {clients.one_line(error)}")

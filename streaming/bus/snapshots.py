@@ -1,4 +1,4 @@
-"""The newest snapshots of all shards, read once: for commands that ask and end."""
+"""Reads the newest snapshots of all shards once, for commands that end afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEPT: Final = 2
 
 
 def newest(config: Config, within_s: float = WITHIN_S) -> Picture:
-    """What is known of every shard that has told of itself.
+    """The newest snapshots of all shards that have one.
 
     Raises:
         BusError: the snapshots cannot be read, or not in time.

@@ -1,4 +1,4 @@
-"""The bus: three Kafka topics between the programs, and how to write to them and read from them.
+"""The topics of the bus: their names, settings, creation and number of shards.
 
 ``observations`` and ``snapshots`` carry frames (``twin.frames``) under the key ``cluster/shard``;
 ``events`` carries JSON. A topic of the watched cluster lives in one shard, ``shard_of`` its name.
@@ -49,7 +49,7 @@ __all__ = [
 
 EVENTS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 _RECENT: Final = 64
-"""Records of each partition that are looked at to learn the recorded number of shards."""
+"""Records of each partition that are read to find the recorded number of shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ def ensure_topics(config: Config) -> None:
     }
     with _admin(config) as admin:
         try:
-            told = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
-            missing = {name: spec for name, spec in wanted.items() if told.get(name) != 0}
-            hidden = {name for name, code in told.items() if code == TOPIC_NOT_ALLOWED}
+            error_codes = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
+            missing = {name: spec for name, spec in wanted.items() if error_codes.get(name) != 0}
+            hidden = {name for name, code in error_codes.items() if code == TOPIC_NOT_ALLOWED}
             if missing:
                 answer = admin.create_topics(missing, timeout_ms=BOOTSTRAP_MS, raise_errors=False)
                 for topic in answer["topics"]:
@@ -141,7 +141,7 @@ def ensure_topics(config: Config) -> None:
 
 
 def _refuse(created: Mapping[str, Any]) -> None:
-    """Say why a topic was not created."""
+    """Raise a ``BusError`` if the topic was not created."""
     name, code = created["name"], created["error_code"]
     if code == TOPIC_NOT_ALLOWED:
         raise BusError(

@@ -1,8 +1,7 @@
-"""``kafka-twin check``: is everything there that the twin needs, and what does it go without?
+"""``kafka-twin check``: what the twin needs, and which features are unavailable.
 
-It connects as the programs do and makes one observation, so that what it says is what they will
-find. It writes nothing but the bus topics, where they are missing, and one tombstone that is
-compacted away.
+It connects as the programs do and makes one observation, so its findings are theirs. It creates
+missing bus topics and writes one tombstone, which is compacted away; nothing else is written.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from streaming.runtime.config import Config
 
 
 def check(config: Config, out: TextIO) -> bool:
-    """Print what is there and what is missing; returns whether the twin can run at all."""
+    """Print all findings; return whether the twin can run."""
     usable = True
     for findings in (of_cluster(config), of_bus(config), of_machine()):
         for finding in findings:

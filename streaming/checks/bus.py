@@ -1,4 +1,4 @@
-"""The bus topics: there, of the right number of shards, written to and read from."""
+"""Checks the bus: its topics exist, have the right number of shards, and can be used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POLL_MS: Final = 200
 
 
 def of_bus(config: Config) -> Iterator[Finding]:
-    """What is there, and what the programs may not do with it."""
+    """Findings on the bus topics and the rights on them."""
     name = bus.topics(config)
     try:
         bus.ensure_topics(config)
@@ -53,14 +53,16 @@ def of_bus(config: Config) -> Iterator[Finding]:
 
 
 def _missing_on(config: Config) -> list[Right]:
-    """The rights on bus topics that Kafka says are missing: to write is to leave something."""
+    """Missing rights on bus topics, as Kafka reports them; a test write would leave records."""
     try:
         with KafkaAdminClient(**bus.settings(config)) as admin:
-            told = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
+            described = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
     except (KafkaError, OSError, ValueError) as error:
         raise failed(config, error) from None
     return [
-        r for r in rights(config) if r.at == "bus" and r.name in told and may_not(r, told[r.name])
+        r
+        for r in rights(config)
+        if r.at == "bus" and r.name in described and may_not(r, described[r.name])
     ]
 
 

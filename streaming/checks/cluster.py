@@ -1,4 +1,4 @@
-"""The watched cluster: connection, and what one observation lacks."""
+"""Checks the watched cluster: the connection, and what an observation lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streaming.runtime.config import Config, ConfigError
 
 
 def of_cluster(config: Config) -> Iterator[Finding]:
-    """What one observation finds, and what it goes without."""
+    """Findings of one observation: what is available and what is not."""
     section = config.collector
     try:
         with Brokers(config.cluster.bootstrap, config.cluster.client, section.deadline_ms) as them:
@@ -52,8 +52,8 @@ def _connected(config: Config, observation: Observation) -> Finding:
 
 def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
     """The brokers' own metrics."""
-    told = observation.brokers.select(["broker", "host"]).to_pylist()
-    places = [(row["broker"], *row["host"].rpartition(":")[::2]) for row in told]
+    rows = observation.brokers.select(["broker", "host"]).to_pylist()
+    places = [(row["broker"], *row["host"].rpartition(":")[::2]) for row in rows]
     brokers = [Address(b, host, int(port or -1), rack="") for b, host, port in places]
     asked = urls(config.collector, brokers)
     if not asked:

@@ -1,7 +1,7 @@
-"""The rights on the watched cluster, one line each.
+"""Checks the rights on the watched cluster.
 
-Most show in an observation: what is refused is missing, what is complete is there. Of the others
-Kafka is asked.
+Most follow from an observation: a refused request shows a missing right, complete data a granted
+one. For the others Kafka is asked which operations are authorized.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from streaming.runtime import clients
 from streaming.runtime.config import Config
 
 NOT_ALLOWED: Final = "AuthorizationFailed"
-"""In the name of each of Kafka's errors that says so."""
+"""Part of the name of each Kafka error that reports a missing ACL."""
 
 _MOST_NAMES: Final = 5
 
 
 def of_rights(config: Config, has_topics: bool, causes: Mapping[str, str]) -> Iterator[Finding]:
-    """One line a right: as an observation found it, or as Kafka says where none would show.
+    """A finding per right, from an observation or from Kafka's authorized operations.
 
     Args:
         config: says what the twin wants to do.
@@ -43,8 +43,8 @@ def of_rights(config: Config, has_topics: bool, causes: Mapping[str, str]) -> It
                 if right.at == "bus":
                     continue
                 asks = (ask for want, ask in _ASKS.items() if want in right.wants)
-                if found := next(asks, _nothing)(config, right, admin):
-                    yield found
+                if finding := next(asks, _nothing)(config, right, admin):
+                    yield finding
                 elif right.of_any_topic and not has_topics:
                     yield missing(right, ": not known, there is no topic to ask of")
                 elif refused & set(right.wants):
@@ -56,12 +56,12 @@ def of_rights(config: Config, has_topics: bool, causes: Mapping[str, str]) -> It
 
 
 def wanted_by(cause: str) -> str:
-    """What the twin wanted to do, by the beginning of a collector's cause."""
+    """The key of WITHOUT with which a collector's cause begins; empty if none."""
     return max((want for want in WITHOUT if cause.startswith(want)), key=len, default="")
 
 
 def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
-    """Kafka says so; before 2.3 it says nothing."""
+    """Kafka reports that the operation is not authorized; before Kafka 2.3 it reports nothing."""
     allowed: Any = topic.get("authorized_operations")
     return topic["error_code"] == clients.TOPIC_NOT_ALLOWED or (
         bool(allowed) and right.operation not in allowed
@@ -69,18 +69,18 @@ def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
 
 
 def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> Finding | None:
-    """The observation tells."""
+    """No finding: the observation decides."""
     return None
 
 
 def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
-    """A topic that nobody has named may not be described: others may be there, unseen."""
-    [told] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
-    return missing(right) if told["error_code"] == clients.TOPIC_NOT_ALLOWED else None
+    """A topic with a random name may not be described, so other topics may be hidden as well."""
+    [topic] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
+    return missing(right) if topic["error_code"] == clients.TOPIC_NOT_ALLOWED else None
 
 
 def _request_logs(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
-    """Asked, not tried: to try is to alter."""
+    """Ask Kafka which operations are authorized; trying would alter the cluster."""
     allowed: Any = admin.describe_cluster().get("authorized_operations")
     if not allowed:  # Kafka says nothing to those who may not describe the cluster
         return missing(right, ": not known without DESCRIBE on the cluster")
@@ -88,7 +88,7 @@ def _request_logs(_: Config, right: Right, admin: KafkaAdminClient) -> Finding |
 
 
 def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
-    """All topics at once; an observation reads some at a time."""
+    """Ask for all topics at once; an observation reads timestamps of a few at a time."""
     if not config.collector.timestamps:
         return Finding("collector.timestamps is off", right.without)
     wanted = Topics(config, "check").wanted
@@ -116,4 +116,4 @@ _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | Non
     "local start timestamps": _timestamps,
     "remote segments": _remote_segments,
 }
-"""How Kafka is asked of a right, by what it is wanted for."""
+"""How to ask Kafka for a right, by what the right is wanted for."""

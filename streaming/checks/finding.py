@@ -1,4 +1,4 @@
-"""What a check has to say: one line each."""
+"""The result of one check, printed as one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streaming.checks.rights import Right
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``without`` is empty if it is there."""
+    """The result of one check; ``without`` is what is unavailable, empty if the check passed."""
 
     what: str
     without: str = ""
@@ -20,10 +20,10 @@ class Finding:
 
 
 def missing(right: Right, more: str = "", *, essential: bool = False) -> Finding:
-    """The right is not there, and what goes without it."""
+    """The finding that a right is missing."""
     return Finding(f"{right}{more}", right.without, essential)
 
 
 def there(right: Right) -> Finding:
-    """The right is there, and what it is for."""
+    """The finding that a right is granted."""
     return Finding(f"{right}: {', '.join(right.wants)}")

@@ -1,7 +1,7 @@
-"""The rights that the twin needs on a Kafka which authorises, and what it goes without otherwise.
+"""The ACLs that the twin needs, and which features are unavailable without each.
 
-Each is here once. ``kafka-twin check`` speaks in these words, ``docs/security.md`` lists them, and
-a test takes away one after the other from a real cluster.
+``kafka-twin check`` and ``docs/security.md`` are made from this list, and a test revokes one after
+the other on a real cluster.
 
 Kafka lets some rights contain others: READ and WRITE on a topic contain DESCRIBE, and
 ALTER_CONFIGS contains DESCRIBE_CONFIGS. What is contained in another right of the list is not
@@ -22,29 +22,29 @@ from streaming.runtime.config import Config
 ALL: Final = "*"
 
 WITHOUT: Final = {
-    "broker": "what its replicas say of themselves; their last values age",
-    "topics": "topics that it does not cover: they are not seen, as if they did not exist",
-    "log dirs": "local bytes, so that thresholds in bytes are assumed to be met",
-    "reassignments": "marks of replicas that come or go",
+    "broker": "the state of its replicas; their last values become stale",
+    "topics": "topics that it does not cover: Kafka hides them, as if they did not exist",
+    "log dirs": "local log sizes, so that thresholds in bytes are assumed to be met",
+    "reassignments": "which replicas are being added or removed",
     "eligible leader replicas": "eligible leader replicas, in predictions too",
-    "topic configs": "min.insync.replicas, retention and what is tiered, of such topics",
-    "broker configs": "replica.lag.time.max.ms and what else the cluster sets",
+    "topic configs": "min.insync.replicas, retention and remote storage of such topics",
+    "broker configs": "replica.lag.time.max.ms and other defaults of the cluster",
     "local start timestamps": "when a replica's oldest local record was written, so that "
     "thresholds in time are assumed to be met",
     "thresholds": "the thresholds of such topics",
     "leader epoch histories": "which remote segments of such topics belong to their logs",
-    "remote segments": "findings on remote segments: orphans, gaps, uploads that never ended",
-    "metrics": "what the broker measures itself: fetch times, request queue, remote reads, uploads",
-    "bus topics": "the bus topics that are not there; or create them yourself",
-    "writing observations": "everything new: what is seen cannot be told",
-    "reading observations": "everything new: the query has nothing to work on",
-    "writing snapshots": "everything new: the query cannot tell what it finds",
-    "reading snapshots": "everything that is served, and `whatif`",
-    "writing events": "everything new: the query cannot tell what it finds",
-    "reading events": "everything that is served: the exporter needs both",
-    "request logs": "`tap --enable`: somebody else must switch the brokers' request logs on",
+    "remote segments": "findings on remote segments: orphans, gaps, unfinished uploads",
+    "metrics": "the broker's own metrics: fetch times, request queue, remote reads, uploads",
+    "bus topics": "bus topics that do not exist; or create them yourself",
+    "writing observations": "all updates: observations cannot be written",
+    "reading observations": "all updates: the query has no input",
+    "writing snapshots": "all updates: the query cannot write snapshots",
+    "reading snapshots": "everything that the exporter serves, and `whatif`",
+    "writing events": "all updates: the query cannot write events",
+    "reading events": "everything that the exporter serves: it needs snapshots and events",
+    "request logs": "`tap --enable`: switch the brokers' request logs on by other means",
 }
-"""What the twin goes without, by what it wants to do."""
+"""What is unavailable without a right, by what the right is wanted for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +68,22 @@ class Right:
 
     @property
     def of_any_topic(self) -> bool:
-        """It is about whatever topics there are."""
+        """The right is on all topics."""
         return self.resource == "topic" and self.name == ALL
 
     @property
     def is_prefix(self) -> bool:
-        """It holds for the topics whose name begins so."""
+        """The right is on all topics whose name has this prefix."""
         return self.name != ALL and self.name.endswith(ALL)
 
     @property
     def without(self) -> str:
-        """What is lost where it is missing."""
+        """What is unavailable without the right."""
         return "; ".join(dict.fromkeys(WITHOUT[what] for what in self.wants))
 
 
 def rights(config: Config, readable: str = ALL) -> tuple[Right, ...]:
-    """All of them. ``readable`` are the topics whose local log is judged by its age."""
+    """All rights. ``readable`` names the topics whose local log is judged by its age."""
     return (*_of_cluster(readable), *_of_bus(config))
 
 
@@ -118,15 +118,15 @@ def _of_bus(config: Config) -> Iterator[Right]:
 
 
 def right_for(config: Config, what: str) -> Right:
-    """The right that is needed for what the twin wants to do."""
-    [found] = [right for right in rights(config) if what in right.wants]
-    return found
+    """The right that a purpose, a key of WITHOUT, needs."""
+    [needed] = [right for right in rights(config) if what in right.wants]
+    return needed
 
 
 def commands(config: Config, principal: str) -> Iterator[str]:
-    """Lines for a shell that grant the rights with Kafka's own tool, one a resource.
+    """Shell lines that grant the rights with kafka-acls.sh, one line per resource.
 
-    What only an option needs that is not on is a comment.
+    Rights for an option that is off are comments.
     """
     grouped: dict[tuple[str, str, str, str], list[Right]] = {}
     for right in rights(config):

@@ -1,4 +1,4 @@
-"""What goes over the bus, one readable line a frame or event. Reads, and changes nothing."""
+"""``kafka-twin tail``: prints each frame or event of a bus topic as one readable line."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def lines(record: Record, which: str, now_ms: float) -> Iterator[str]:
 def _frames(record: Record, place: str, now_ms: float) -> Iterator[str]:
     assert record.value is not None
     try:
-        found = frames.decode(record.value)
+        decoded = frames.decode(record.value)
     except FrameRefused as refused:
         yield f"{_clock(record.timestamp_ms)} {place} {_text(record.key)} unreadable: {refused}"
         return
-    for frame in found:
+    for frame in decoded:
         stamp = frame.stamp
         words = [
             _clock(stamp.observed_at_ms),
@@ -74,7 +74,7 @@ def _frames(record: Record, place: str, now_ms: float) -> Iterator[str]:
             f"cycle {stamp.cycle}",
             f"{(now_ms - stamp.observed_at_ms) / 1_000:.1f} s old",
             # Frames of one message are not told apart by size.
-            f"{len(record.value) / 1_000:.1f} kB" + (" together" if len(found) > 1 else ""),
+            f"{len(record.value) / 1_000:.1f} kB" + (" together" if len(decoded) > 1 else ""),
         ]
         if stamp.parts > 1:
             words.append(f"part {stamp.part + 1} of {stamp.parts}")

@@ -1,7 +1,6 @@
 """``kafka-twin whatif``: the twin's rules over the newest snapshots, with something changed.
 
-It reads the snapshots from the bus and asks ``twin.scenario``; the cluster itself is not asked and
-not touched.
+It reads the snapshots from the bus and calls ``twin.scenario``; it does not connect to the cluster.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _UNITS_BYTES: Final = {
 
 
 class WhatIfError(UserError):
-    """Nothing can be said; the message is for the person who asked."""
+    """The question cannot be answered; one line says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ def _answer(config: Any, question: Callable[[list[Fleet]], Answer], as_json: boo
 
 
 def read(config: Config) -> list[Fleet]:
-    """The newest snapshot of every shard; says so if it is old.
+    """The newest snapshot of every shard; prints a note if it is old.
 
     Raises:
         BusError: the bus cannot be read.
@@ -182,29 +181,29 @@ def lost(fleets: Sequence[Fleet], brokers: Collection[int], racks: Collection[st
     Raises:
         WhatIfError: a broker or rack that does not exist.
     """
-    known = _brokers(fleets)
+    existing = _brokers(fleets)
     names = {str(rack) for fleet in fleets for rack in fleet.brokers.rack if rack}
     for rack in racks:
         if rack not in names:
             raise WhatIfError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
     gone = sorted({*brokers, *(b for f in fleets for b in scenario.brokers_in(f, racks))})
     for broker in gone:
-        _check_broker(broker, known)
+        _check_broker(broker, existing)
     rows: list[dict[str, Any]] = []
     for fleet in fleets:
-        found, topics = scenario.lose(fleet, gone), fleet.topic_names()
-        for i, row in enumerate(found.row.tolist()):
+        losses, topics = scenario.lose(fleet, gone), fleet.topic_names()
+        for i, row in enumerate(losses.row.tolist()):
             rows.append(
                 {
                     "topic": str(topics[row]),
                     "partition": int(fleet.partition[row]),
                     "leader": int(fleet.leader[row]),
-                    "next_leader_kafka": int(found.leaders.kafka[i]),
-                    "outcome_kafka": _outcome(found.leaders.kafka_outcome[i]),
-                    "next_leader_kip1303": int(found.leaders.kip1303[i]),
-                    "outcome_kip1303": _outcome(found.leaders.kip1303_outcome[i]),
-                    "isr": int(found.isr[i]),
-                    "min_isr": int(found.min_isr[i]),
+                    "next_leader_kafka": int(losses.leaders.kafka[i]),
+                    "outcome_kafka": _outcome(losses.leaders.kafka_outcome[i]),
+                    "next_leader_kip1303": int(losses.leaders.kip1303[i]),
+                    "outcome_kip1303": _outcome(losses.leaders.kip1303_outcome[i]),
+                    "isr": int(losses.isr[i]),
+                    "min_isr": int(losses.min_isr[i]),
                 }
             )
     rows.sort(key=lambda r: (-_WORST[r["outcome_kafka"]], r["topic"], r["partition"]))
@@ -229,11 +228,11 @@ def lost(fleets: Sequence[Fleet], brokers: Collection[int], racks: Collection[st
 
 def thresholds(fleets: Sequence[Fleet], ms: int, size: int, shares: Iterable[float]) -> Answer:
     """The answer to ``threshold``: a row for each share of what is asked."""
-    found = []
+    judged = []
     for share in shares:
         span, held = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, size))
-        of = [scenario.eligibility(fleet, span, held, fleet.observed_at_ms) for fleet in fleets]
-        found.append(reduce(add, of))
+        parts = [scenario.eligibility(fleet, span, held, fleet.observed_at_ms) for fleet in fleets]
+        judged.append(reduce(add, parts))
     rows: list[dict[str, Any]] = [
         {
             "local_log_ms": one.local_log_ms,
@@ -246,7 +245,7 @@ def thresholds(fleets: Sequence[Fleet], ms: int, size: int, shares: Iterable[flo
             "rack_skew": None if one.rack_skew != one.rack_skew else round(one.rack_skew, 3),
             "leaders_by_rack": dict(one.leaders_by_rack),
         }
-        for one in found
+        for one in judged
     ]
     return Answer(
         {"thresholds": rows},
@@ -268,7 +267,7 @@ def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int, is_new: bool =
     Raises:
         WhatIfError: the broker does not exist, or is to be new and does.
     """
-    others = [known for known in _brokers(fleets) if known != broker]
+    others = [other for other in _brokers(fleets) if other != broker]
     if not is_new:
         _check_broker(broker, _brokers(fleets), "; --new asks of one that is not there yet")
     elif broker in _brokers(fleets):
@@ -278,26 +277,25 @@ def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int, is_new: bool =
     if not any(map(len, rows)):
         rows = [scenario.fair_share(fleet, len(others)) for fleet in fleets]
         what = "a fair share of all replicas"
-    found = reduce(
-        add, (scenario.rejoin(f, broker, of) for f, of in zip(fleets, rows, strict=True))
-    )
+    cost = reduce(add, (scenario.rejoin(f, broker, r) for f, r in zip(fleets, rows, strict=True)))
     ways: list[dict[str, Any]] = [
         {"feature": feature, "records": records, "bytes": round(size), "seconds": size / rate}
         for feature, records, size in (
-            ("on", found.records_on, found.bytes_on),
-            ("off", found.records_off, found.bytes_off),
+            ("on", cost.records_on, cost.bytes_on),
+            ("off", cost.records_off, cost.bytes_off),
         )
     ]
     lines = [
-        f"Broker {broker}, empty, copies {what}: {found.partitions} partitions. "
-        f"{found.without_source} have nobody to copy from; of {found.unknown} too little is known.",
-        f"With KIP-1023, {found.cannot_start} could not start now. Paths: "
-        + ", ".join(f"{count} {path}" for path, count in found.paths)
+        f"Broker {broker}, empty, copies {what}: {cost.partitions} partitions. "
+        f"{cost.without_source} have no replica to copy from; "
+        f"the cost of {cost.unknown} is unknown.",
+        f"With KIP-1023, {cost.cannot_start} could not start now. Paths: "
+        + ", ".join(f"{count} {path}" for path, count in cost.paths)
         + ". Bytes are estimated by the leaders' local records.",
     ]
-    counts = {name: value for name, value in asdict(found).items() if isinstance(value, int)}
+    counts = {name: value for name, value in asdict(cost).items() if isinstance(value, int)}
     return Answer(
-        {"broker": broker, **counts, "paths": dict(found.paths), "ways": ways},
+        {"broker": broker, **counts, "paths": dict(cost.paths), "ways": ways},
         lines,
         ("KIP-1023", "records", "bytes", f"time at {_size(rate)}/s"),
         [(w["feature"], w["records"], _size(w["bytes"]), _span(int(w["seconds"] * 1000)))
@@ -311,7 +309,7 @@ def retained(fleets: Sequence[Fleet], local_ms: int, local_bytes: int) -> Answer
         scenario.with_local_retention(fleet, local_ms, local_bytes, fleet.observed_at_ms)
         for fleet in fleets
     ]
-    now, then = (reduce(add, map(scenario.kept, of)) for of in (fleets, changed))
+    now, then = (reduce(add, map(scenario.kept, state)) for state in (fleets, changed))
     return Answer(
         {"now": _finite(asdict(now)), "then": _finite(asdict(then))},
         [f"{now.replicas} replicas of tiered topics; sizes as if each log were evenly dense."],
@@ -349,9 +347,9 @@ def _brokers(fleets: Sequence[Fleet]) -> list[int]:
     return sorted({int(broker) for fleet in fleets for broker in fleet.brokers.broker})
 
 
-def _check_broker(broker: int, known: Sequence[int], hint: str = "") -> None:
-    if broker not in known:
-        raise WhatIfError(f"there is no broker {broker}; brokers are {_listed(known)}{hint}")
+def _check_broker(broker: int, existing: Sequence[int], hint: str = "") -> None:
+    if broker not in existing:
+        raise WhatIfError(f"there is no broker {broker}; brokers are {_listed(existing)}{hint}")
 
 
 def _listed(brokers: Iterable[int]) -> str:
@@ -370,9 +368,9 @@ def _size(value: int) -> str:
     return f"{value / _UNITS_BYTES[unit]:.4g} {unit}"
 
 
-def _finite(told: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has it: null where there is no limit, or nobody knows."""
-    return {name: value if math.isfinite(value) else None for name, value in told.items()}
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """The values for JSON: null for no limit and for unknown."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _reach(span_ms: float) -> str:

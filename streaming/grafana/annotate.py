@@ -1,4 +1,4 @@
-"""Grafana annotations of what the twin tells of: leaders that move, ISRs that shrink, risks.
+"""Grafana annotations for events of the twin: moved leaders, ISR shrinks, risks.
 
 Events wait in a queue of limited length, and a thread of its own posts them, so neither a scrape
 nor the reading of snapshots ever waits for Grafana. Many events of one kind at one time, as when a
@@ -24,10 +24,10 @@ TAG: Final = "kafka-twin"
 
 MOST_WAITING: Final = 10_000
 GATHERED_S: Final = 1.0
-"""Events of one cause come within a batch or two of the query."""
+"""Events with one cause arrive within one or two batches of the query."""
 
 MOST_SINGLE: Final = 5
-"""So many events of one kind are annotations of their own; more are one."""
+"""Up to this many events of one kind are annotated one by one; more become one annotation."""
 
 TRIES: Final = 4
 FIRST_PAUSE_S: Final = 0.5
@@ -36,7 +36,7 @@ log = structlog.get_logger("annotate")
 
 
 class Annotates(Protocol):
-    """Posts one annotation; an error that may pass says so by ``again``."""
+    """Posts one annotation; an error has ``again`` set if a retry may help."""
 
     def annotate(self, text: str, tags: Sequence[str], at_ms: int) -> None: ...
 
@@ -48,27 +48,27 @@ class Annotator:
         self, cluster: str, grafana: Annotates, since_ms: int,
         wait: Callable[[float], bool] | None = None,
     ) -> None:  # fmt: skip
-        """``since_ms``: events before it are of the past, and were annotated then."""
+        """Events before ``since_ms`` are ignored: they were annotated when they happened."""
         self.counts: Counter[str] = Counter(posted=0, gathered=0, dropped=0, refused=0)
         self._cluster, self._grafana, self._since_ms = cluster, grafana, since_ms
         self._waiting: deque[Event] = deque()
         self._news, self._stop = threading.Event(), threading.Event()
         self._wait = wait or self._stop.wait
-        self._told = ""
+        self._last_error = ""
         self._thread = threading.Thread(target=self._run, name="annotate", daemon=True)
 
     def start(self) -> None:
-        """Begin to post."""
+        """Start the thread that posts."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what waits is not posted any more."""
+        """Stop the thread; queued events are not posted."""
         self._stop.set()
         self._news.set()
         self._thread.join(timeout=10)
 
     def take(self, event: Event) -> None:
-        """An event that was told for the first time; never waits."""
+        """Queue a new event; never blocks."""
         if event.kind not in KINDS or event.at_ms < self._since_ms:
             return
         if len(self._waiting) >= MOST_WAITING:
@@ -86,7 +86,7 @@ class Annotator:
             self.post_waiting()
 
     def post_waiting(self) -> None:
-        """Post all that waits."""
+        """Post all queued events."""
         events = [self._waiting.popleft() for _ in range(len(self._waiting))]
         groups: defaultdict[tuple[str, str], list[Event]] = defaultdict(list)
         for event in events:
@@ -113,9 +113,9 @@ class Annotator:
             try:
                 self._grafana.annotate(text, tags, at_ms)
             except RuntimeError as error:
-                if str(error) != self._told:  # once a cause
-                    self._told = str(error)
-                    log.warning("unavailable", what="annotations", why=self._told)
+                if str(error) != self._last_error:  # once a cause
+                    self._last_error = str(error)
+                    log.warning("unavailable", what="annotations", why=self._last_error)
                 again = getattr(error, "again", False)
                 if not again or not left:
                     self.counts["dropped" if again else "refused"] += 1
@@ -125,8 +125,8 @@ class Annotator:
                 pause_s *= 2
             else:
                 self.counts["posted"] += 1
-                if self._told:
-                    self._told = ""
+                if self._last_error:
+                    self._last_error = ""
                     log.info("recovered", what="annotations")
                 return
 

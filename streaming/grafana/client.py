@@ -21,11 +21,11 @@ from streaming.runtime.errors import UserError
 T = TypeVar("T")
 
 _EXISTS: Final = (409, 412)
-"""A folder of that name or id is there already: 409 up to Grafana 9, 412 since."""
+"""Status codes for a folder that exists: 409 up to Grafana 9, 412 since."""
 
 
 class GrafanaError(UserError, RuntimeError):
-    """Grafana did not do it: one line that says what was asked and why not."""
+    """A request to Grafana failed: one line with the request and the reason."""
 
     def __init__(self, message: str, *, again: bool = False) -> None:
         super().__init__(message)
@@ -124,14 +124,14 @@ class GrafanaClient:
             raise GrafanaError(f"{self._url}: {what}: {why}", again=True) from error
 
     def _said(self, what: str, error: GrafanaException) -> str:
-        told = error.response
-        message = told.get("message") if isinstance(told, dict) else str(told)
+        body = error.response
+        message = body.get("message") if isinstance(body, dict) else str(body)
         line = " ".join(str(message or "no reason given").split())[:300]
         return f"{self._url}: {what}: {error.status_code}: {line}"
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause: requests wraps it three times."""
+    """The innermost cause; requests wraps it three times."""
     cause: BaseException = error
     while (inner := getattr(cause, "reason", None) or cause.__context__) is not None and isinstance(
         inner, BaseException

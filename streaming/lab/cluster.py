@@ -48,7 +48,7 @@ _MAIN: Final = "kafka.Kafka"
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """What one node does at the moment."""
+    """The current state of one node."""
 
     id: int
     pid: int | None
@@ -83,7 +83,7 @@ class LocalCluster:
             settings: of every node, over those in ``cluster_config``.
             heap: of each node, as Java writes it.
             java_opts: for Java itself; {node} and {port} (that of metrics) are filled in.
-            metrics: each node serves what it measures itself, with the rules deploy/jmx/kafka.yml.
+            metrics: each node serves its JMX metrics, by the rules of deploy/jmx/kafka.yml.
 
         Raises:
             ClusterError: such a cluster cannot be.
@@ -101,11 +101,11 @@ class LocalCluster:
         Raises:
             ClusterError: none was.
         """
-        found = load(Path(home).resolve())
-        if found is None:
+        layout = load(Path(home).resolve())
+        if layout is None:
             raise ClusterError(f"{home} has no cluster; kafka-twin cluster start makes one")
         cluster = cls.__new__(cls)
-        cluster.layout = found
+        cluster.layout = layout
         cluster._processes = Processes()
         return cluster
 
@@ -151,11 +151,11 @@ class LocalCluster:
         try:
             self._format()
             # Only what this start writes can explain its failure.
-            seen = {node: node_logs.marks(self.layout.folder(node)) for node in stopped}
+            marks = {node: node_logs.marks(self.layout.folder(node)) for node in stopped}
             for node in stopped:
                 self._launch(node)
-            self._await_ready(stopped, seen)
-            self._await_tiering(stopped, seen)
+            self._await_ready(stopped, marks)
+            self._await_tiering(stopped, marks)
         except BaseException:  # Ctrl-C as well: no process is left that nobody asked for
             self._end(stopped, signal.SIGKILL, _KILL_DEADLINE_S)
             # A setting that Kafka refused is not remembered.
@@ -163,7 +163,7 @@ class LocalCluster:
             raise
 
     def _check_same(self, saved: Layout | None) -> None:
-        """Refuse a home that holds a cluster which this one cannot become."""
+        """Refuse a home whose saved cluster has an incompatible layout."""
         mine = self.layout
         if saved is not None and (mine.nodes != saved.nodes or mine.brokers < saved.brokers):
             raise ClusterError(
@@ -189,7 +189,7 @@ class LocalCluster:
                     )
 
     def _format(self) -> None:
-        """Write configurations, and format the disks that are not.
+        """Write configurations, and format disks that are not formatted yet.
 
         Kafka's tool formats the first; the others differ by two lines, so they are copied, which
         saves a JVM each.
@@ -238,7 +238,7 @@ class LocalCluster:
         return [f"-javaagent:{agent}={HOST}:{self.layout.agent_port(node)}:{rules}"]
 
     def _java(self, node: int, main: list[str], options: Sequence[str] = ()) -> list[str]:
-        """The command of a small JVM that starts fast, which matters more here than its peak."""
+        """The command line of a small JVM that starts fast."""
         logging = self.layout.folder(node) / "log4j2.properties"
         classpath = ":".join(str(jar) for jar in jars.ensure("kafka"))
         command = [jars.java(), f"-Xmx{self.layout.heap}", *jars.QUICK_START, "-Xshare:auto"]
@@ -246,8 +246,8 @@ class LocalCluster:
         command += [f"-Dlog4j2.configurationFile={logging}", *options, "-cp", classpath]
         return command + main
 
-    def _await_ready(self, nodes: Sequence[int], seen: Mapping[int, Marks]) -> None:
-        """Wait for each broker port: a node opens it when the controller has let it in."""
+    def _await_ready(self, nodes: Sequence[int], marks: Mapping[int, Marks]) -> None:
+        """Wait for each broker port, which a node opens once the controller has registered it."""
         deadline = Deadline.after_s(_START_DEADLINE_S)
         waiting = list(nodes)
         while waiting:
@@ -255,7 +255,7 @@ class LocalCluster:
                 if self._status(node).state == "stopped":
                     raise ClusterError(
                         f"node {node} died while it started: "
-                        f"{node_logs.reason(node_logs.since(seen[node]))} "
+                        f"{node_logs.reason(node_logs.since(marks[node]))} "
                         f"(more in {self.layout.folder(node) / 'server.log'})"
                     )
             waiting = [n for n in waiting if not processes.is_listening(self.layout.port(n))]
@@ -266,24 +266,25 @@ class LocalCluster:
                 )
             time.sleep(_POLL_S)
 
-    def _await_tiering(self, nodes: Sequence[int], seen: Mapping[int, Marks]) -> None:
-        """Wait until the nodes can tier, half a second more; go on without where they cannot yet.
+    def _await_tiering(self, nodes: Sequence[int], marks: Mapping[int, Marks]) -> None:
+        """Wait until tiered storage of the nodes is initialized; continue without after a deadline.
 
-        A node that is asked to end in that half second waits two minutes for its own admin client.
+        A node that is stopped in the half second of that initialization waits two minutes for its
+        own admin client.
         """
         if self.layout.settings.get("remote.log.storage.system.enable") == "false":
             return
         deadline = Deadline.after_s(_TIERING_DEADLINE_S)
         waiting = list(nodes)
         while waiting and not deadline.is_over:
-            waiting = [n for n in waiting if _TIERING_READY not in node_logs.since(seen[n])]
+            waiting = [n for n in waiting if _TIERING_READY not in node_logs.since(marks[n])]
             if waiting:
                 time.sleep(_TIERING_POLL_S)
 
     # Ending and freezing
 
     def stop(self, only: Iterable[int] | None = None) -> None:
-        """End nodes in good order; those that do not end in time are killed.
+        """Stop nodes in good order; kill those that do not stop in time.
 
         Raises:
             ClusterError: a process is left even so.
@@ -311,7 +312,7 @@ class LocalCluster:
             )
 
     def kill(self, node: int) -> None:
-        """End one node at once, as a crash would; the cluster is not told.
+        """Kill one node, as a crash would.
 
         Raises:
             ClusterError: it does not run.
@@ -320,7 +321,7 @@ class LocalCluster:
         self._end([node], signal.SIGKILL, _KILL_DEADLINE_S)
 
     def pause(self, node: int) -> None:
-        """Freeze one node: connections to it open and are never answered.
+        """Freeze one node: it accepts connections and answers nothing.
 
         Raises:
             ClusterError: it does not run.
@@ -328,7 +329,7 @@ class LocalCluster:
         self._freeze(node, signal.SIGSTOP, "paused")
 
     def resume(self, node: int) -> None:
-        """Let a paused node go on.
+        """Resume a paused node.
 
         Raises:
             ClusterError: it does not run.
@@ -358,7 +359,7 @@ class LocalCluster:
         shutil.rmtree(self.home)
 
     def _end(self, nodes: Iterable[int], number: signal.Signals, deadline_s: float) -> list[int]:
-        """Signal the nodes that run and wait for their end. Those that did not end are returned."""
+        """Signal the running nodes and wait until they end; returns those that did not."""
         left = {node: pid for node in nodes if (pid := self._status(node).pid) is not None}
         for pid in left.values():
             processes.send(pid, number)

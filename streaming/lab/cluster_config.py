@@ -24,7 +24,7 @@ _SAVED: Final = "cluster.json"
 
 
 class ClusterError(UserError):
-    """The local cluster cannot do what was asked; one line says why, and what helps."""
+    """The local cluster cannot do this; one line says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Layout:
     settings: dict[str, str] = field(default_factory=dict)
     heap: str = "256m"
     java_opts: tuple[str, ...] = ()
-    metrics: bool = True  # each node serves its own, by a Java agent
+    metrics: bool = True  # each node runs the JMX exporter as a Java agent
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
@@ -70,7 +70,7 @@ class Layout:
 
     @property
     def metrics_urls(self) -> dict[int, str]:
-        """Of each broker, where it serves what it measures itself; empty where that is off."""
+        """The URL of each broker's JMX exporter; empty if metrics are off."""
         if not self.metrics:
             return {}
         return {node: f"http://{HOST}:{self.agent_port(node)}/metrics" for node in self.ids}
@@ -83,7 +83,7 @@ class Layout:
         return self.base_port + MAX_NODES + node
 
     def agent_port(self, node: int) -> int:
-        """Where a node serves what it measures itself; left free where ``metrics`` is off."""
+        """The port of a node's JMX exporter; unused if metrics are off."""
         return self.base_port + 2 * MAX_NODES + node
 
     def listens_on(self, node: int) -> list[int]:
@@ -113,7 +113,7 @@ class Layout:
 
 
 def load(home: Path) -> Layout | None:
-    """The layout saved in a home, or None where none was made.
+    """The layout saved in a home; None if there is none.
 
     Raises:
         ClusterError: the file cannot be read or is not ours.
@@ -145,7 +145,7 @@ def write_files(layout: Layout, node: int) -> None:
 
 
 def properties(layout: Layout, node: int) -> dict[str, str]:
-    """What a node is configured with, the user's settings last."""
+    """The broker settings of a node; the user's settings override the others."""
     return {
         **_place(layout, node),
         **_SMALL,
@@ -256,8 +256,8 @@ def disk_of(node: int, formatted: str) -> str:
 
 
 def _pairs(lines: Iterable[str]) -> list[tuple[str, str]]:
-    told = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    return [(key, value) for key, _, value in told]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return [(key, value) for key, _, value in pairs]
 
 
 def kafka_uuid() -> str:

@@ -110,7 +110,7 @@ def cluster() -> None:
 @click.option(
     "--metrics/--no-metrics",
     default=None,
-    help="Node N serves what it measures itself on base port + 20 + N.  [default: --metrics]",
+    help="Node N serves its JMX metrics on base port + 20 + N.  [default: --metrics]",
 )
 @click.option(
     "--only", type=int, multiple=True, metavar="N", help="Start only this node. May be repeated."
@@ -187,8 +187,8 @@ def status(home: Path, as_json: bool) -> None:
     local = _open(home)
     nodes = local.status()
     if as_json:
-        told = {"bootstrap": local.bootstrap, "nodes": [asdict(node) for node in nodes]}
-        click.echo(json.dumps(told))
+        data = {"bootstrap": local.bootstrap, "nodes": [asdict(node) for node in nodes]}
+        click.echo(json.dumps(data))
         return
     click.echo(f"bootstrap {local.bootstrap}")
     rows = [

@@ -144,10 +144,10 @@ def _others(
     say: Callable[[str], None],
 ) -> list[Child]:  # fmt: skip
     """Prometheus and Alertmanager if installed, and a tap if a script needs one."""
-    found: list[Child] = []
+    programs: list[Child] = []
     if prometheus.available():
         folder = home / "twin" / "prometheus"
-        found += prometheus.programs(folder, ports.metrics, ports.prometheus, ports.alertmanager)
+        programs += prometheus.programs(folder, ports.metrics, ports.prometheus, ports.alertmanager)
         say(f"alerts wait {prometheus.WAITS_CUT_TO_S} s at the most here, not minutes")
     else:
         say(prometheus.HOW)
@@ -159,8 +159,8 @@ def _others(
         ]
         command = [sys.executable, "-m", "streaming", "--config", str(config), "tap", "follow",
                    "--enable", *logs]  # fmt: skip
-        found.append(Child("tap", command, log_file=home / "twin" / "logs" / "tap.log"))
-    return found
+        programs.append(Child("tap", command, log_file=home / "twin" / "logs" / "tap.log"))
+    return programs
 
 
 def _play(scripts: Sequence[str], stage: Stage) -> None:
@@ -254,8 +254,8 @@ def _show(
 def program() -> Path:
     """How to call this program: its name alone if the PATH leads to it, else its path."""
     beside = Path(sys.executable).with_name("kafka-twin")
-    found = shutil.which("kafka-twin")
-    return Path("kafka-twin") if found and Path(found) == beside else beside
+    on_path = shutil.which("kafka-twin")
+    return Path("kafka-twin") if on_path and Path(on_path) == beside else beside
 
 
 def _typed(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What the log files of a Kafka node say: why it ended, whether it got as far as a certain line."""
+"""Reads a Kafka node's log files: why it ended, and whether it logged a certain line."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def marks(folder: Path) -> Marks:
     return {log: log.stat().st_size if log.exists() else 0 for log in logs}
 
 
-def since(seen: Marks) -> str:
+def since(marks: Marks) -> str:
     """What was written after the marks; all of a file that was rolled in between."""
-    return "".join(_read(log, start) for log, start in seen.items())
+    return "".join(_read(log, start) for log, start in marks.items())
 
 
 def _read(log: Path, start: int) -> str:
@@ -44,6 +44,6 @@ def reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for pattern in (_EXCEPTION, _ERROR):
         for line in reversed(lines):
-            if found := pattern.search(line):
-                return found[1]
+            if match := pattern.search(line):
+                return match[1]
     return lines[-1] if lines else "it said nothing"

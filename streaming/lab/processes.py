@@ -97,8 +97,8 @@ def _look(pid: int) -> tuple[str, str, int]:
 def _look_by_ps(pid: int) -> tuple[str, str, int]:
     """As ``_look``, where there is no /proc: macOS and the BSDs."""
     command = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
-    status, _, line = told.partition(" ")
+    output = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+    status, _, line = output.partition(" ")
     return status[:1], line, 1 if status else 0
 
 
@@ -106,7 +106,7 @@ def _look_by_ps(pid: int) -> tuple[str, str, int]:
 
 
 def is_listening(port: int) -> bool:
-    """Somebody accepts connections there."""
+    """A server accepts connections on the port."""
     try:
         with socket.create_connection((HOST, port), 0.2):
             return True
@@ -115,7 +115,7 @@ def is_listening(port: int) -> bool:
 
 
 def is_free(port: int) -> bool:
-    """A server could listen there."""
+    """The port is free to listen on."""
     with socket.socket() as probe:
         # As Java does: connections that linger after a server has ended do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,6 +1,6 @@
-"""A Prometheus and an Alertmanager for the demo, with the rules that operators get.
+"""Prometheus and Alertmanager for the demo, with the project's alert rules.
 
-They are used where they are installed, and never fetched.
+They are used if they are installed, and never downloaded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streaming.runtime import jars
 from streaming.runtime.supervise import Child
 
 WAITS_CUT_TO_S: Final = 10
-"""Alerts wait minutes before they fire and after; nobody watches a demo that long."""
+"""Cap on `for` and `keep_firing_for` of alerts: their minutes are too long for a demo."""
 
 HOW: Final = (
     "alerts are left out: there is no prometheus on the PATH "
@@ -29,12 +29,12 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600}
 
 
 def available() -> bool:
-    """There is a Prometheus."""
+    """Prometheus is installed."""
     return shutil.which("prometheus") is not None
 
 
 def programs(folder: Path, exporter_port: int, port: int, alertmanager_port: int) -> list[Child]:
-    """Prometheus, and Alertmanager where there is one, to be supervised; writes their files."""
+    """Write the configuration of Prometheus and, if installed, Alertmanager; return both."""
     deploy = jars.declared_in()
     rules = folder / "rules"
     rules.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def programs(folder: Path, exporter_port: int, port: int, alertmanager_port: int
             _config(rules, exporter_port, alertmanager_port if alertmanager else None)
         )
     )
-    found = [
+    children = [
         Child(
             "prometheus",
             ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
@@ -57,7 +57,7 @@ def programs(folder: Path, exporter_port: int, port: int, alertmanager_port: int
         )
     ]  # fmt: skip
     if alertmanager:
-        found.append(
+        children.append(
             Child(
                 "alertmanager",
                 [alertmanager, f"--config.file={deploy / 'alertmanager' / 'alertmanager.yml'}",
@@ -66,11 +66,11 @@ def programs(folder: Path, exporter_port: int, port: int, alertmanager_port: int
                 log_file=folder / "alertmanager.log",
             )
         )  # fmt: skip
-    return found
+    return children
 
 
 def with_short_waits(rules: str) -> str:
-    """Rules whose alerts wait no longer than WAITS_CUT_TO_S, before and after."""
+    """The rules with every `for` and `keep_firing_for` cut to at most WAITS_CUT_TO_S."""
 
     def cut(wait: re.Match[str]) -> str:
         seconds = min(int(wait[2]) * _SECONDS[wait[3]], WAITS_CUT_TO_S)

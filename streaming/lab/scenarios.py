@@ -1,7 +1,7 @@
-"""Incidents that were measured on real clusters, played on the demo's brokers.
+"""Incidents that were measured on real clusters, replayed on the demo's brokers.
 
-Each says what the twin predicts, does it, and says what Kafka did; where a Prometheus runs, also
-which alert fired and that it resolved. ``ScriptFailed`` says in one line what did not come true.
+Each prints the twin's prediction, causes the incident, and prints what Kafka did. With Prometheus
+it also waits until the alert fires and resolves. ``ScriptFailed`` says which prediction failed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from streaming.runtime.errors import UserError
 SOON_S: Final = 60.0
 FENCED_S: Final = 45.0
 SLOW_RESOLVES_S: Final = 600.0
-"""A leader stays under suspicion for five minutes after a shrink, also of a later script."""
+"""The alert stays for five minutes after a shrink; a later script may cause another shrink."""
 
 WRITERS: Final = 8
 ATTEMPTS: Final = 10
 
 IDLE_TOPIC, STEADY_TOPIC = "archive", "steady"
 LAG_MS: Final = 3_000
-"""replica.lag.time.max.ms of the demo with slow-leader: else nothing is thrown out by lag."""
+"""replica.lag.time.max.ms for slow-leader; with the default of 30 s no ISR would shrink."""
 
 LEADERS_FAULT: Final = ("slow_leader", "frozen_leader")
 
@@ -49,38 +49,38 @@ _TIERED: Final = {
 
 
 class ScriptFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
-    """What was predicted, or what an alert should do, did not come true: one line."""
+    """A prediction did not come true, or an alert did not fire or resolve: one line."""
 
 
 class Brokers(Protocol):
-    """What scripts do to a cluster, on whatever it runs."""
+    """What scenarios need of a cluster, wherever it runs."""
 
     @property
     def bootstrap(self) -> str:
         """Addresses of all brokers."""
 
     def status(self) -> list[NodeStatus]:
-        """What each does at the moment."""
+        """The current state of each node."""
 
     def kill(self, node: int) -> None:
-        """A crash."""
+        """Crash a node."""
 
     def term(self, node: int) -> None:
-        """A shutdown in good order."""
+        """Shut down a node in good order."""
 
     def pause(self, node: int) -> None:
-        """It stands still, its connections stay open."""
+        """Freeze a node; its connections stay open."""
 
     def resume(self, node: int) -> None:
-        """It goes on."""
+        """Resume a frozen node."""
 
     def start(self) -> None:
-        """Those that do not run are started."""
+        """Start all nodes that are not running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a script plays on."""
+    """The cluster, the twin and the terminal that a scenario works with."""
 
     cluster: Brokers
     exporter: str  # URL
@@ -90,21 +90,21 @@ class Stage:
     to_resolve: dict[str, Deadline] = field(default_factory=dict)  # alerts, and by when
 
     def api(self, path: str) -> Any:
-        """An answer of the exporter, None while there is none."""
+        """A response of the exporter's API; None if it does not answer."""
         return _get(f"{self.exporter}/api/v1/{path}")
 
     def partition(self, topic: str, number: int = 0) -> dict[str, Any]:
-        """One partition as the twin has it; empty while it does not know it."""
+        """A partition in the exporter's API; empty while the twin does not know it."""
         return self.api(f"partitions/{topic}/{number}") or {}
 
     def alerts(self) -> dict[str, str]:
         """State of each alert of the twin, by its name: pending or firing."""
         answer = _get(f"{self.prometheus}/api/v1/alerts")
-        told = answer["data"]["alerts"] if answer else []
-        return {a["labels"]["alertname"]: a["state"] for a in told}
+        alerts = answer["data"]["alerts"] if answer else []
+        return {a["labels"]["alertname"]: a["state"] for a in alerts}
 
     def until(self, condition: Callable[[], Any], within_s: float, otherwise: str) -> Any:
-        """The first true value of a condition.
+        """Wait until a condition is true, and return its value.
 
         Raises:
             ScriptFailed: there was none in time, or the demo is being ended.
@@ -118,22 +118,22 @@ class Stage:
         return value
 
     def fires(self, alert: str) -> None:
-        """Wait for an alert, and say so."""
+        """Wait until an alert fires, and print that it does."""
         if self.prometheus is None:
             return
         self.until(lambda: self.alerts().get(alert) == "firing", SOON_S, f"{alert} does not fire")
         self.say(f"alert      {alert} fires")
 
     def resolves(self, alert: str, within_s: float = 2 * SOON_S) -> None:
-        """It is to fire no more by then. Another script may be played meanwhile."""
+        """Expect an alert to resolve in time; ``await_alerts_resolved`` waits for it."""
         if self.prometheus is not None:
             self.to_resolve[alert] = Deadline.after_s(within_s)
 
     def await_alerts_resolved(self) -> None:
-        """Wait until no alert fires that is to be resolved, and say so of each.
+        """Wait until every expected alert has resolved, and print each.
 
         Raises:
-            ScriptFailed: one fires still at its time.
+            ScriptFailed: an alert still fires at its deadline.
         """
         for alert, deadline in sorted(self.to_resolve.items(), key=lambda item: item[1].at_s):
             left_s = max(deadline.left_s, SOON_S)
@@ -145,19 +145,19 @@ class Stage:
         return alert not in self.alerts()
 
     def leaders(self) -> dict[tuple[str, int], int]:
-        """Who leads each partition, by Kafka's own word; empty while it cannot be asked."""
+        """The leader of each partition, from Kafka; empty while Kafka does not answer."""
         return {key: p["leader_id"] for key, p in self._described().items()}
 
     def is_at_rest(self, partitions: list[dict[str, Any]]) -> bool:
-        """All their replicas are in sync, for the twin that tells of them and for Kafka.
+        """All replicas of the partitions are in sync, both in the twin's view and in Kafka's.
 
-        Another script may have thrown replicas out a moment ago. A prediction is of the state that
-        the twin has seen, so one that is read before their return is seen would be of the past.
+        A previous scenario may have removed replicas from an ISR. Until the twin has observed that
+        they are back, its prediction is about a state that no longer exists.
         """
         if not all(replica["in_isr"] for p in partitions for replica in p["replicas"]):
             return False
-        known = self._described().items()
-        whole = {key for key, p in known if set(p["isr_nodes"]) == set(p["replica_nodes"])}
+        described = self._described().items()
+        whole = {key for key, p in described if set(p["isr_nodes"]) == set(p["replica_nodes"])}
         return whole.issuperset(map(_key, partitions))
 
     def _described(self) -> dict[tuple[str, int], Any]:
@@ -176,7 +176,7 @@ class Stage:
 
 
 def failover(stage: Stage) -> None:
-    """A broker crashes: who leads its partitions then is what was predicted."""
+    """A broker crashes, and the predicted replicas become leaders."""
     topic = "scratch"
     lost = stage.until(
         lambda: stage.partition(topic).get("leader"), SOON_S, f"nobody leads {topic}"
@@ -194,13 +194,14 @@ def failover(stage: Stage) -> None:
     stage.cluster.kill(lost)
     stage.say(f"action     broker {lost} was killed; Kafka fences it in about 9 s")
     try:
-        found = stage.until(lambda: _moved(stage, predicted, lost), FENCED_S, "nobody took over")
-        right = sum(found[key] == leader for key, leader in predicted.items())
+        leaders = stage.until(lambda: _moved(stage, predicted, lost), FENCED_S, "nobody took over")
+        right = sum(leaders[key] == leader for key, leader in predicted.items())
         stage.say(f"Kafka      elected as predicted in {right} of {len(predicted)} partitions")
         if right < len(predicted):
-            wrong = next(key for key in predicted if found[key] != predicted[key])
+            wrong = next(key for key in predicted if leaders[key] != predicted[key])
             raise ScriptFailed(
-                f"{wrong[0]}-{wrong[1]} is led by {found[wrong]}, predicted was {predicted[wrong]}"
+                f"{wrong[0]}-{wrong[1]} is led by {leaders[wrong]}, "
+                f"predicted was {predicted[wrong]}"
             )
         stage.fires("KafkaTwinPartitionOffline")
     finally:
@@ -210,7 +211,7 @@ def failover(stage: Stage) -> None:
 
 
 def _led_at_rest(stage: Stage, broker: int) -> list[dict[str, Any]]:
-    """What a broker leads, as the twin has it; empty until all of it is at rest."""
+    """Partitions that a broker leads; empty unless all of them are fully in sync."""
     answer = stage.api(f"partitions?broker={broker}&limit=1000") or {"partitions": []}
     led = [p for p in answer["partitions"] if p["leader"] == broker]
     return led if stage.is_at_rest(led) else []
@@ -223,8 +224,8 @@ def _key(partition: dict[str, Any]) -> tuple[str, int]:
 def _moved(
     stage: Stage, predicted: dict[tuple[str, int], int], lost: int
 ) -> dict[tuple[str, int], int] | None:
-    found = stage.leaders()
-    return found if all(found.get(key, lost) != lost for key in predicted) else None
+    leaders = stage.leaders()
+    return leaders if all(leaders.get(key, lost) != lost for key in predicted) else None
 
 
 def thin_leader(stage: Stage) -> None:
@@ -259,7 +260,7 @@ def thin_leader(stage: Stage) -> None:
 
 
 def _before_thin(stage: Stage) -> dict[str, Any] | None:
-    """What is to follow if broker 1 goes, once it leads at rest and its successor is thin."""
+    """The prediction for the loss of broker 1, once it leads and its successor is thin."""
     now = stage.partition(THIN_TOPIC)
     if not now or now["leader"] != 1 or not stage.is_at_rest([now]):
         return None
@@ -268,7 +269,7 @@ def _before_thin(stage: Stage) -> dict[str, Any] | None:
 
 
 def _elected(stage: Stage, key: TopicPartition) -> bool:
-    """The preferred leader leads; asked for as long as it does not."""
+    """The preferred leader leads; if it does not, request its election."""
     if stage.leaders().get((key.topic, key.partition)) == 1:
         return True
     with suppress(KafkaError), KafkaAdminClient(
@@ -315,7 +316,7 @@ def _path_on(stage: Stage) -> str | None:
 
 
 def slow_leader(stage: Stage) -> None:
-    """A leader that stood still throws a healthy follower out of the ISR (KIP-501)."""
+    """A frozen leader removes a healthy follower from the ISR (KIP-501)."""
     with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
         topic = {STEADY_TOPIC: {"assignments": {0: [2, 3]},
                                 "configs": {"min.insync.replicas": "1"}}}  # fmt: skip
@@ -355,8 +356,8 @@ def slow_leader(stage: Stage) -> None:
 
 
 def _shrink(stage: Stage) -> dict[str, Any] | None:
-    found = stage.partition(STEADY_TOPIC).get("isr_shrinks") or []
-    return found[-1] if found else None
+    shrinks = stage.partition(STEADY_TOPIC).get("isr_shrinks") or []
+    return shrinks[-1] if shrinks else None
 
 
 SCRIPTS: Final[dict[str, Callable[[Stage], None]]] = {
@@ -377,7 +378,10 @@ def _write(stage: Stage, topic: str, count: int) -> None:
 
 @contextmanager
 def _written_to(stage: Stage, topic: str) -> Iterator[None]:
-    """Many writers, a record each 50 ms, acks=1: the more, the likelier one comes in first."""
+    """Run WRITERS producers with acks=1, each sending a record every 50 ms.
+
+    The more writers, the likelier a record arrives before the follower's fetch does.
+    """
     over = threading.Event()
 
     def write() -> None:

@@ -35,7 +35,7 @@ def draw(
         f"thin replicas {summary['thin_replicas']:>3}    "
         f"thin leaders {summary['partitions_leader_thin']:>3}",
         "",
-        "  If this broker went now, its partitions would be led by a replica that is",
+        "  If this broker is lost now, its partitions are led by a replica that is",
         "  (Kafka's rule; KIP-1303's in brackets where it differs. thin: less log on its own disk",
         "  than the threshold; ELR: left the ISR, but has every committed record)",
     ]

@@ -1,4 +1,4 @@
-"""The demo's topics and their traffic: tiered and plain, wide and narrow, one replica of them thin.
+"""The demo's topics and their traffic: tiered and plain topics, and one replica that is thin.
 
 A thin replica is made as operators make them: a tiered partition with data is reassigned to a
 broker that has none, with KIP-1023 on: the newcomer starts at the first offset not yet uploaded.
@@ -60,7 +60,7 @@ STEADY: Final = tuple(name for name in TOPICS if name != THIN_TOPIC)
 
 
 class Traffic:
-    """Makes the topics, then writes to them until stopped. Brokers may be lost meanwhile."""
+    """Creates the topics and writes to them until stopped, also while brokers are lost."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -99,21 +99,21 @@ class Traffic:
             admin.close()
 
     def start(self) -> None:
-        """Begin to write steadily."""
+        """Start the thread that writes."""
         self._thread.start()
 
     def writing(self) -> bool:
-        """It has begun, and neither ended nor failed."""
+        """The thread that writes is running."""
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """End within a second or two."""
+        """Stop writing; returns within a second or two."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
     def _await_tiered(self, admin: Any) -> None:
-        """Until all but the last segments are in remote storage and old ones gone from disk."""
+        """Wait until the history is in remote storage and old segments are deleted from disk."""
         place = TopicPartition(THIN_TOPIC, 0)
         deadline = Deadline.after_s(30)
         while not deadline.is_over:

@@ -53,7 +53,7 @@ class Bus(_Section, frozen=True):
 
 
 class Collector(_Section, frozen=True):
-    """How often and how patiently the brokers are asked."""
+    """How often brokers are polled, and how long a poll may take."""
 
     interval_ms: int = 5_000
     deadline_ms: int = 3_000
@@ -96,7 +96,7 @@ class Query(_Section, frozen=True):
 
 
 class Exporter(_Section, frozen=True):
-    """What is served over HTTP."""
+    """Where the exporter serves HTTP, and how detailed its metrics are."""
 
     host: str = "127.0.0.1"
     port: int = 9410
@@ -105,7 +105,7 @@ class Exporter(_Section, frozen=True):
 
 
 class Grafana(_Section, frozen=True):
-    """The Grafana that dashboards and annotations go to; none without a URL."""
+    """The Grafana for dashboards and annotations; empty ``url``: none."""
 
     url: str = ""
     token: str = ""
@@ -117,13 +117,13 @@ class Grafana(_Section, frozen=True):
 
 
 class Health(_Section, frozen=True):
-    """Signs of life for a probe; none without a folder."""
+    """Where liveness files are written; empty: nowhere."""
 
     folder: str = ""
 
 
 class Config(_Section, frozen=True):
-    """All of it."""
+    """The whole configuration."""
 
     cluster: Cluster = Cluster()
     bus: Bus = Bus()
@@ -228,7 +228,7 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
 
 
 def _check(config: Config, origin: str) -> None:
-    """Values that have the right type and still cannot be."""
+    """Refuse values that have the right type and make no sense."""
 
     def need(ok: bool, key: str, reason: str) -> None:
         if not ok:

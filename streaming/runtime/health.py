@@ -1,7 +1,7 @@
-"""A sign of life for whoever restarts programs: a file whose age says when one last got on.
+"""Liveness files: the age of a file says when a program last made progress.
 
-A program that waits for ever answers no probe otherwise; Kafka being away is no reason to restart
-it. So the sign says that its loop goes round, not that it found what it looked for.
+An orchestrator restarts a program whose file is too old. A program touches its file in each turn of
+its loop, also while Kafka is unavailable: a restart would not help then.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 
 
 def touch_liveness_file(folder: str, program: str) -> None:
-    """Touch ``PROGRAM.alive`` in the folder; nothing where no folder is set.
+    """Touch ``PROGRAM.alive`` in the folder; do nothing if ``folder`` is empty.
 
-    A full disk must not end the program, and shows as a file that ages.
+    Errors are ignored: a full disk must not end the program, and the file becomes old then.
     """
     if folder:
         with suppress(OSError):

@@ -29,10 +29,10 @@ from streaming.runtime.errors import UserError
 
 CONFS: Final = ("spark", "kafka", "jmx")
 QUICK_START: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Java's options where a start matters more than the peak, and processors are few."""
+"""JVM options for a fast start on few processors, at the cost of peak throughput."""
 
 QUICK_SPARK: Final = {"SPARK_SUBMIT_OPTS": " ".join(QUICK_START)}
-"""The environment of a driver that is to start with them."""
+"""Environment variables that give these options to a Spark driver."""
 
 JAVA_MINIMUM: Final = 17  # class files of Spark 4 and Kafka 4 brokers
 
@@ -42,11 +42,11 @@ _STAMPS: Final = ".verified.json"
 
 
 class JarError(UserError):
-    """Jars or Java are not there; the message says what to do, in one line."""
+    """A jar or Java is missing; the message says in one line what to do."""
 
 
 def ensure(conf: str, cache: Path | None = None, *, declared: Path | None = None) -> list[Path]:
-    """The verified jars of a conf, fetched first where one is missing or damaged.
+    """The paths of a conf's verified jars; fetches them if one is missing or damaged.
 
     Args:
         conf: ``spark``, ``kafka`` or ``jmx``.
@@ -68,7 +68,7 @@ def ensure(conf: str, cache: Path | None = None, *, declared: Path | None = None
 
 
 def present(conf: str, cache: Path | None = None) -> bool:
-    """Nothing has to be fetched: every jar of the conf is there and is what it must be.
+    """Every jar of the conf is in the cache and has the right checksum.
 
     Raises:
         JarError: the conf is not declared.
@@ -108,30 +108,30 @@ def java() -> str:
     Raises:
         JarError: there is none.
     """
-    found = []
+    rejected = []
     home = os.environ.get("JAVA_HOME")
     for path in (shutil.which("java", path=f"{home}/bin") if home else None, shutil.which("java")):
         if path is not None:
             version = _java_version(path)
             if version >= JAVA_MINIMUM:
                 return path
-            found.append(f"{path} is {f'version {version}' if version else 'not usable'}")
+            rejected.append(f"{path} is {f'version {version}' if version else 'not usable'}")
     raise JarError(
-        f"Java {JAVA_MINIMUM} or newer is needed ({'; '.join(found) or 'there is no java'}): "
+        f"Java {JAVA_MINIMUM} or newer is needed ({'; '.join(rejected) or 'there is no java'}): "
         f"install openjdk-{JAVA_MINIMUM}-jre-headless (apt), java-{JAVA_MINIMUM}-openjdk-headless "
         f"(dnf) or openjdk@{JAVA_MINIMUM} (brew), or set JAVA_HOME"
     )
 
 
 def _java_version(path: str) -> int:
-    """The feature release, or 0. The installation's own note is read where there is one: no JVM."""
+    """The feature release, or 0. Reads the ``release`` file if possible, which starts no JVM."""
     with suppress(OSError):
         note = (Path(path).resolve().parents[1] / "release").read_text()
         if version := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', note, re.MULTILINE):
             return int(version[1])
     with suppress(OSError, subprocess.TimeoutExpired):
-        told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30)
-        if version := re.search(r'version "(?:1\.)?(\d+)', told.stderr):
+        answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30)
+        if version := re.search(r'version "(?:1\.)?(\d+)', answer.stderr):
             return int(version[1])
     return 0
 
@@ -146,10 +146,10 @@ def _checksums(declared: Path, conf: str) -> dict[str, str]:
         lines = path.read_text().splitlines()
     except OSError as error:
         raise JarError(f"{path}: {error.strerror}; install kafka-twin again") from None
-    told = (line.split(maxsplit=1) for line in lines if line)
+    entries = (line.split(maxsplit=1) for line in lines if line)
     expected = {
         name.removeprefix(f"{conf}/"): checksum
-        for checksum, name in told
+        for checksum, name in entries
         if name.startswith(f"{conf}/")
     }
     if not expected:
@@ -165,7 +165,7 @@ def _unfit(folder: Path, expected: Mapping[str, str]) -> list[str]:
     stamps: dict[str, list[int | str]] = {}
     with suppress(OSError, ValueError):
         stamps = json.loads((folder / _STAMPS).read_text())
-    known, problems = {}, []
+    fresh, problems = {}, []
     for name, checksum in expected.items():
         try:
             stat = (folder / name).stat()
@@ -178,10 +178,10 @@ def _unfit(folder: Path, expected: Mapping[str, str]) -> list[str]:
             continue
         except OSError as error:
             raise JarError(f"{folder / name}: {error.strerror}") from None
-        known[name] = stamp
-    if known != stamps and folder.is_dir():
+        fresh[name] = stamp
+    if fresh != stamps and folder.is_dir():
         with suppress(OSError):  # a cache that may only be read is checked anew each time
-            _write(folder / _STAMPS, json.dumps(known))
+            _write(folder / _STAMPS, json.dumps(fresh))
     return problems
 
 
@@ -191,7 +191,7 @@ def _sha256(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write it whole or not at all."""
+    """Replace the file atomically."""
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     beside.write_text(text)
     beside.replace(path)
@@ -202,7 +202,7 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def _locked(cache: Path) -> Iterator[None]:
-    """One process fetches, the others wait for it."""
+    """Lock the cache: one process fetches, others wait for it."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         lock = (cache / ".lock").open("w")
@@ -222,7 +222,7 @@ def _locked(cache: Path) -> Iterator[None]:
 
 
 def _fetch(conf: str, cache: Path, declared: Path, expected: Mapping[str, str]) -> None:
-    """Fetch a conf into a folder beside, check it, and only then let its files take their place."""
+    """Fetch a conf into a temporary folder, verify it, and move its files into the cache."""
     with tempfile.TemporaryDirectory(prefix=f".{conf}-", dir=cache) as temporary:
         fresh = Path(temporary)
         _ivy(conf, declared, fresh)
@@ -239,7 +239,7 @@ def _fetch(conf: str, cache: Path, declared: Path, expected: Mapping[str, str]) 
 
 
 def _ivy(conf: str, declared: Path, target: Path) -> None:
-    """Run Ivy, with a cache of its own that goes with the folder: nothing old can come back."""
+    """Run Ivy with a temporary cache of its own, so that it fetches every file anew."""
     command = [java(), "-jar", str(_ivy_jar()), "-ivy", str(declared / "jars.xml")]
     command += ["-cache", str(target / "ivy"), "-confs", conf]
     command += ["-retrieve", f"{target}/{_PATTERN}"]
@@ -265,14 +265,14 @@ def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise JarError("PySpark is not installed, and Ivy comes with it: pip install pyspark")
-    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-2*.jar"))
-    if not found:
+    jars = sorted((Path(spec.origin).parent / "jars").glob("ivy-2*.jar"))
+    if not jars:
         raise JarError(f"{Path(spec.origin).parent / 'jars'} has no Ivy: install pyspark again")
-    return found[-1]
+    return jars[-1]
 
 
 def _ivy_reason(output: str) -> str:
-    """The one line of Ivy's report that matters."""
+    """The line of Ivy's report that gives the cause."""
     patterns = {
         r"(Host \S+) not found": "{} is not known: is there a network?",
         r"Server access error at url \S+ \((.*)\)": "{}: is there a network?",
@@ -287,7 +287,7 @@ def _ivy_reason(output: str) -> str:
 
 
 def pin(declared: Path) -> None:
-    """Fetch what jars.xml lists and write its checksums down: after a version has changed."""
+    """Fetch what jars.xml lists and write jars.sha256; run this after a version has changed."""
     lines = []
     with tempfile.TemporaryDirectory() as temporary:
         for conf in CONFS:

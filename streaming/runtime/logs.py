@@ -1,4 +1,4 @@
-"""How the programs log: one line an occurrence, the same shape for our lines and the libraries'.
+"""Logging of all programs: one line per event, in one format for our code and for libraries.
 
 Times are UTC. Secrets never reach a log: configurations are logged through ``Config.shown`` only.
 """
@@ -14,7 +14,7 @@ _QUIET = ("kafka", "py4j", "uvicorn", "asyncio")
 
 
 def configure(verbose: bool = False) -> None:
-    """Log to standard error; libraries only from warnings on, unless ``verbose``."""
+    """Log to standard error; libraries that log much log errors only, unless ``verbose``."""
     level = logging.DEBUG if verbose else logging.INFO
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -1,7 +1,7 @@
-"""``kafka-twin run``: collector, query and exporter as children, each restarted when it falls.
+"""``kafka-twin run``: collector, query and exporter as child processes that are restarted.
 
-Knows processes and nothing of what they do. A child that fails is started again after a pause that
-doubles up to a limit and falls back once the child has lived; the others go on meanwhile.
+A child that ends is started again after a pause. The pause doubles with each restart up to a limit,
+and is reset once the child has run for a minute. The other children are not affected.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 HEALTHY_AFTER_S: Final = 60.0
 STOP_WITHIN_S: Final = 75.0
-"""A little more than the query takes at the longest to end its batch."""
+"""Slightly more than the longest time in which the query ends its batch."""
 
 log = structlog.get_logger("run")
 
 
 @dataclass(slots=True)
 class Child:
-    """One program and how it has fared."""
+    """A child process, its restarts and the pause before the next one."""
 
     name: str
     command: Sequence[str]
@@ -41,10 +41,10 @@ class Child:
     due_s: float = 0.0
     pause_s: float = FIRST_PAUSE_S
     restarts: int = 0
-    log_file: Path | None = None  # what it says; this process's own output if None
+    log_file: Path | None = None  # None: the output of this process
 
     def start(self) -> None:
-        """Start it in a session of its own, so that Ctrl-C reaches only the supervisor."""
+        """Start the process in its own session, so that Ctrl-C reaches only the supervisor."""
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(self.log_file.open("ab")) if self.log_file else None
             self.process = subprocess.Popen(
@@ -58,7 +58,7 @@ class Child:
         log.info("started", program=self.name, pid=self.process.pid)
 
     def check(self, now_s: float) -> None:
-        """Start it again if it fell and its pause is over."""
+        """Restart the process if it has ended and its pause is over."""
         if self.process is not None:
             code = self.process.poll()
             if code is None:
@@ -86,7 +86,7 @@ class Child:
 
 
 def children(config_arguments: Sequence[str], logs: Path | None = None) -> list[Child]:
-    """The three programs, as this interpreter runs them; each with a log of its own in ``logs``."""
+    """Collector, query and exporter, run by this interpreter; each logs to a file in ``logs``."""
     return [
         Child(
             name,
