@@ -16,8 +16,8 @@ import pyarrow as pa
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
-from streaming.collector.columns import dictionary, numbers, texts
 from streaming.collector.config_values import (
     BROKER_KEYS,
     TOPIC_KEYS,
@@ -256,8 +256,8 @@ class ConfigSource:
         columns = [dictionary(np.arange(len(rows)), texts([CLUSTER_WIDE, *topics]))]
         for column in ConfigsFrame.columns[1:]:
             fill = int(column.fill)
-            columns.append(numbers([row.get(column.name, fill) for row in rows], column.dtype))
-        return pa.Table.from_arrays(columns, schema=ConfigsFrame.schema)
+            columns.append(numbers([row.get(column.name, fill) for row in rows], column.arrow))
+        return pa.Table.from_arrays(columns, schema=ConfigsFrame.schema())
 
 
 def _by_partition(placement: Placement, by_topic: Array) -> Array:

@@ -17,6 +17,7 @@ import structlog
 
 from streaming import bus
 from streaming.bus import BusError, Sender
+from streaming.bus.arrow import use_little_memory
 from streaming.collector import listing
 from streaming.collector.brokers import (
     BrokerConnections,
@@ -25,7 +26,6 @@ from streaming.collector.brokers import (
     EncodedRequest,
     Versions,
 )
-from streaming.collector.columns import use_little_memory
 from streaming.collector.configs import ConfigSource
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle_log import CycleLog, FixedRateSchedule

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
 from streaming.collector.brokers import BrokerResponse
-from streaming.collector.columns import dictionary, fixed, lists, numbers, texts
 from streaming.collector.epochs import EpochHistory
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.log_dirs import DiskSpace, LogDirSizes
@@ -30,8 +30,8 @@ from twin.tables.observations import BrokersFrame, EpochsFrame, PartitionsFrame,
 _MOST_EPOCHS: Final = 20_000
 """Rows of a frame of histories: half of what a message may hold."""
 
-_SCHEMA = PartitionsFrame.schema
-_REPLICAS_SCHEMA = ReplicasFrame.schema
+_SCHEMA = PartitionsFrame.schema()
+_REPLICAS_SCHEMA = ReplicasFrame.schema()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +77,15 @@ class ObservationEncoder:
                 tables["replicas"] = replicas
             encoded: list[bytes] = []
             for kind, rows in tables.items():
-                encoded += frames.encode_parts(Frame(_stamp(observation, shard, kind), rows))
+                encoded += frames.encode_parts(Frame(_header(observation, shard, kind), rows))
             # A frame has the whole history of each partition that it names.
             for rows in _histories(observation, shard):
-                encoded.append(frames.encode(Frame(_stamp(observation, shard, "epochs"), rows)))
-            for message in frames.packed(encoded):
+                encoded.append(frames.encode(Frame(_header(observation, shard, "epochs"), rows)))
+            for message in frames.batch_messages(encoded):
                 yield shard, message
 
 
-def _stamp(observation: Observation, shard: int, kind: str) -> FrameHeader:
+def _header(observation: Observation, shard: int, kind: str) -> FrameHeader:
     return FrameHeader(
         kind=kind,
         cluster=observation.cluster,
@@ -161,7 +161,7 @@ def _partitions(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
         numbers(listing.leader_epoch[rows], pa.int32()),
         numbers(observation.elr_known[rows], pa.bool_()),
         lists(ends, placement.broker[replicas], _SCHEMA.field("replicas").type),
-        lists(ends, listing.replica_flags[replicas], _SCHEMA.field("slots").type),
+        lists(ends, listing.replica_flags[replicas], _SCHEMA.field("replica_flags").type),
     ]
     return pa.Table.from_arrays(columns, schema=_SCHEMA)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from streaming.bus.view import View
 from streaming.collector.brokers import BrokerConnections
-from streaming.collector.columns import use_little_memory
+from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import ObservationEncoder
 from streaming.exporter.metrics import Renderer
