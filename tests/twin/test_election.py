@@ -33,7 +33,9 @@ def test_a_lost_leader_is_replaced_by_the_next_in_sync_replica_in_assignment_ord
 
 
 def test_a_cold_replica_is_passed_over_for_a_warm_one():
-    leader, _ = elect(an_election(dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]])))
+    leader, _ = elect(
+        an_election(dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]]))
+    )
     assert leader[0] == 3
 
 
@@ -45,7 +47,9 @@ def test_a_cold_replica_still_leads_when_nobody_warm_is_left():
 
 
 def test_a_cold_leader_is_not_evicted_by_an_online_election():
-    leader, _ = elect(an_election(leader=2), Kind.ONLINE, warm_first(np.array([[False, True, True]])))
+    leader, _ = elect(
+        an_election(leader=2), Kind.ONLINE, warm_first(np.array([[False, True, True]]))
+    )
     assert leader[0] == 2
 
 
