@@ -44,7 +44,7 @@ def number(state: ShardState, series_name: str) -> Any:
 
 
 def by_broker(state: ShardState, series_name: str) -> Counter[Any]:
-    """A broker's metric, added up: by broker, or by labels and broker."""
+    """A broker's metric, added up: by broker, or by labels and broker. 0 for all others."""
     found: Counter[Any] = Counter()
     for labels, each in _by_labels(computed(state, series_name)):
         assert isinstance(each, ByBroker)
@@ -55,7 +55,10 @@ def by_broker(state: ShardState, series_name: str) -> Counter[Any]:
 
 
 def by_rack(state: ShardState, series_name: str) -> dict[Any, Any]:
-    """A rack's metric, put together as it says: by rack, or by labels and rack. Every rack is in it."""
+    """A rack's metric, put together as it says: by rack, or by labels and rack.
+
+    A rack without a value has 0.
+    """
     names = rack_names(state[Brokers])
     combine = np.maximum if state.catalog.metric(series_name).combine == "max" else np.add
     found: dict[Any, Any] = {}

@@ -89,8 +89,11 @@ def test_a_follower_in_the_isr_and_one_on_a_dead_broker_are_not_catching_up():
 
 def test_the_path_shows_in_where_the_local_log_begins():
     new = joins(Log(end=0))
-    for local, path in ((900, BootstrapPath.FROM_PENDING_UPLOAD), (600, BootstrapPath.FROM_LOCAL_START),
-                        (0, BootstrapPath.FROM_ZERO)):  # fmt: skip
+    for local, path in (
+        (900, BootstrapPath.FROM_PENDING_UPLOAD),
+        (600, BootstrapPath.FROM_LOCAL_START),
+        (0, BootstrapPath.FROM_ZERO),
+    ):
         rows = only(watched(new, joins(Log(end=950, local_start=local))))
         assert (rows.path[0], rows.start_offset[0]) == (path, local)
     assert only(watched(new)).path.tolist() == [UNKNOWN]

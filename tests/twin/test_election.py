@@ -13,7 +13,7 @@ from twin.table import NO_BROKER
 MIB = 1 << 20
 
 
-def an_election(
+def election(
     *, replicas=(2, 1, 3), isr=(2, 1, 3), elr=(), dead=(), leader=2, last_known=NO_BROKER
 ) -> ElectionState:
     slots = np.array([replicas], np.int32)
@@ -28,54 +28,50 @@ def an_election(
 
 
 def test_a_lost_leader_is_replaced_by_the_next_in_sync_replica_in_assignment_order():
-    leader, outcome = elect(an_election(dead={2}), Kind.ONLINE)
+    leader, outcome = elect(election(dead={2}), Kind.ONLINE)
     assert (leader[0], outcome[0]) == (1, Outcome.CLEAN)
 
 
 def test_a_cold_replica_is_passed_over_for_a_warm_one():
-    leader, _ = elect(
-        an_election(dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]]))
-    )
+    leader, _ = elect(election(dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]])))
     assert leader[0] == 3
 
 
 def test_a_cold_replica_still_leads_when_nobody_warm_is_left():
     leader, outcome = elect(
-        an_election(isr={1}, dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]]))
+        election(isr={1}, dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]]))
     )
     assert (leader[0], outcome[0]) == (1, Outcome.CLEAN)
 
 
 def test_a_cold_leader_is_not_evicted_by_an_online_election():
-    leader, _ = elect(
-        an_election(leader=2), Kind.ONLINE, warm_first(np.array([[False, True, True]]))
-    )
+    leader, _ = elect(election(leader=2), Kind.ONLINE, warm_first(np.array([[False, True, True]])))
     assert leader[0] == 2
 
 
 def test_the_preferred_election_takes_the_first_replica_from_a_valid_leader():
-    assert elect(an_election(leader=1), Kind.PREFERRED)[0][0] == 2
-    assert elect(an_election(leader=1), Kind.ONLINE)[0][0] == 1
+    assert elect(election(leader=1), Kind.PREFERRED)[0][0] == 2
+    assert elect(election(leader=1), Kind.ONLINE)[0][0] == 1
 
 
 def test_an_eligible_leader_replica_leads_once_the_isr_is_empty():
-    leader, outcome = elect(an_election(isr=(), elr={3}, dead={2}, leader=NO_BROKER), Kind.ONLINE)
+    leader, outcome = elect(election(isr=(), elr={3}, dead={2}, leader=NO_BROKER), Kind.ONLINE)
     assert (leader[0], outcome[0]) == (3, Outcome.ELR)
 
 
 def test_the_last_known_leader_is_tried_only_when_nobody_is_in_either_set():
     lost = {"isr": (), "leader": NO_BROKER, "last_known": 3}
-    assert elect(an_election(**lost), Kind.ONLINE)[1][0] == Outcome.LAST_KNOWN
-    assert elect(an_election(**lost, elr={1}, dead={1}), Kind.ONLINE)[1][0] == Outcome.NONE
+    assert elect(election(**lost), Kind.ONLINE)[1][0] == Outcome.LAST_KNOWN
+    assert elect(election(**lost, elr={1}, dead={1}), Kind.ONLINE)[1][0] == Outcome.NONE
 
 
 def test_without_anyone_in_sync_the_partition_stays_offline():
-    leader, outcome = elect(an_election(isr={2}, dead={2}), Kind.ONLINE)
+    leader, outcome = elect(election(isr={2}, dead={2}), Kind.ONLINE)
     assert (leader[0], outcome[0]) == (NO_BROKER, Outcome.NONE)
 
 
 def test_an_unclean_election_takes_the_first_live_replica():
-    leader, outcome = elect(an_election(isr={2}, dead={2}), Kind.UNCLEAN)
+    leader, outcome = elect(election(isr={2}, dead={2}), Kind.UNCLEAN)
     assert (leader[0], outcome[0]) == (1, Outcome.UNCLEAN)
 
 
@@ -89,9 +85,9 @@ def test_an_unclean_election_takes_the_first_live_replica():
         (Kind.UNCLEAN, (3,), 2),
     ],
 )
-def test_kafkas_own_example_of_an_election(kind, isr, expected):
+def test_kafkas_own_example_of_election(kind, isr, expected):
     """PartitionChangeBuilderTest.testElectLeader: replica 3 is not acceptable, 1 leads."""
-    assert elect(an_election(isr=isr, dead={3}, leader=1), kind)[0][0] == expected
+    assert elect(election(isr=isr, dead={3}, leader=1), kind)[0][0] == expected
 
 
 # ---------------------------------------------------------------- the loss of a leader
