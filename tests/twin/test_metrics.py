@@ -27,7 +27,7 @@ PROMISED = """
 """Names that users were promised: a rename breaks their dashboards."""
 
 REFERS_ELSEWHERE = re.compile(
-    r"^(it|its|they|their|them|these|those|this|that|of|until|bytes of these|the same)\b"
+    r"^(it|its|they|their|them|these|those|this|that|of|until|the same)\b"
     r"|\b(those of them|of them|of these|the same)\b",
     re.IGNORECASE,
 )
