@@ -26,12 +26,12 @@ _DTYPES: Final[dict[pa.DataType, Any]] = {
 
 
 def use_little_memory() -> None:
-    """Let Arrow allocate as everybody else does: a pool of its own keeps 4 MB (measured)."""
+    """Let Arrow use the system's allocator: a pool of its own keeps 4 MB (measured)."""
     pa.set_memory_pool(pa.system_memory_pool())
 
 
 def numbers(values: Array | Sequence[float], dtype: pa.DataType) -> pa.Array:
-    """A column of numbers or truths, none of them missing."""
+    """A column of numbers or booleans without nulls."""
     if pa.types.is_boolean(dtype):
         bits = np.packbits(np.asarray(values, bool), bitorder="little")
         return pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(bits)])
@@ -54,7 +54,7 @@ def fixed(values: Sequence[bytes], width: int) -> pa.Array:
 
 
 def dictionary(indices: Array | Sequence[int], entries: pa.Array) -> pa.Array:
-    """A column that names its entries by index."""
+    """A column of indices into a dictionary."""
     return pa.DictionaryArray.from_arrays(numbers(indices, pa.int32()), entries)
 
 

@@ -21,6 +21,7 @@ import structlog
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
+from twin.metrics import TAP_METRICS
 
 from streaming import bus
 from streaming.bus import BusError, Sender
@@ -32,7 +33,6 @@ from streaming.tap.names import Names
 from streaming.tap.observing import Deployment, messages
 from streaming.tap.reading import Reading
 from streaming.tap.sources import FileSource, PipeSource, Source
-from twin.metrics import TAP_METRICS
 
 POLL_S: Final = 0.1
 SEND_EVERY_S: Final = 0.5

@@ -19,10 +19,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from streaming.bus.view import View
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.columns import use_little_memory
 from streaming.collector.cycle import Collector
-from streaming.collector.observation import Messages
+from streaming.collector.observation import ObservationEncoder
 from streaming.exporter.metrics import Renderer
 from streaming.runtime.config import Cluster, Config, Exporter
 from streaming.runtime.config import Collector as CollectorSection
@@ -107,16 +107,16 @@ def _collector(replicas: int) -> None:
             cluster=Cluster(name="sim", bootstrap=bootstrap),
             collector=CollectorSection(deadline_ms=DEADLINE_MS),
         )
-        with Brokers(bootstrap, {}, DEADLINE_MS) as brokers:
-            collector, messages = Collector(config, brokers), Messages()
+        with BrokerConnections(bootstrap, {}, DEADLINE_MS) as brokers:
+            collector, messages = Collector(config, brokers), ObservationEncoder()
             cpu, moved = [], []
             for _ in range(CYCLES):
                 here.send(True)
                 began_bytes, began = here.recv(), time.process_time()
                 observation = collector.observe()
                 assert observation is not None
-                assert collector.causes == {}, collector.causes
-                sent = sum(len(message) for _, message in messages.of(observation))
+                assert collector.problems == (), collector.problems
+                sent = sum(len(message) for _, message in messages.encode(observation))
                 cpu.append(time.process_time() - began)
                 here.send(True)
                 moved.append([b - a for a, b in zip(began_bytes, here.recv(), strict=True)])

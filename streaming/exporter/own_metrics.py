@@ -1,0 +1,71 @@
+"""Metrics of the exporter itself and of what it has read: not computed from a shard's tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twin.declare import Metric
+
+
+def _gauge(name: str, text: str) -> Metric:
+    return Metric(name, text)
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name, text, labels=labels, type="counter")
+
+
+UP: Final = _gauge("up", "1 while snapshots of all shards are there and fresh, else 0.")
+OBSERVATION_AGE: Final = _gauge(
+    "observation_age_seconds", "Age of the newest observation of the stalest shard."
+)
+SHARDS: Final = _gauge("shards", "Shards whose snapshot has been read.")
+CYCLE_SECONDS: Final = _gauge("cycle_seconds", "Time between the collector's two newest cycles.")
+LATENCY: Final = _gauge(
+    "end_to_end_latency_seconds",
+    "Time from the newest observations to the snapshots made of them, of the slowest shard.",
+)
+STATE_BYTES: Final = _gauge("state_bytes", "Size of the query's state as its snapshots encode it.")
+OBSERVATIONS_REFUSED: Final = _counter(
+    "observations_refused", "Observations that the query could not use, by reason.", "reason"
+)
+SNAPSHOTS_REFUSED: Final = _counter(
+    "snapshots_refused", "Snapshots and events that the exporter could not use, by reason.",
+    "reason",
+)  # fmt: skip
+EVENTS: Final = _counter("events", "Changes that the query reported, by kind.", "kind")
+ANNOTATIONS: Final = _counter(
+    "annotations",
+    "Grafana annotations by result: posted, gathered (events put into one), dropped, refused.",
+    "result",
+)
+SNAPSHOTS_READ: Final = _counter(
+    "exporter_snapshots_read", "Snapshots that the exporter read; each part counts."
+)
+RENDER_SECONDS: Final = _gauge(
+    "exporter_render_seconds", "Time the exporter took to render the newest snapshots."
+)
+SERIES: Final = _gauge("exporter_series", "Series of partitions and replicas in the exposition.")
+SERIES_DROPPED: Final = _counter(
+    "series_dropped", "Series left out of an exposition because of exporter.max_series."
+)
+
+AT_SCRAPE: Final = (UP, OBSERVATION_AGE)
+"""Metrics that depend on the clock, and are rendered for each scrape."""
+
+OWN: Final = (
+    UP,
+    OBSERVATION_AGE,
+    SHARDS,
+    CYCLE_SECONDS,
+    LATENCY,
+    STATE_BYTES,
+    OBSERVATIONS_REFUSED,
+    SNAPSHOTS_REFUSED,
+    EVENTS,
+    ANNOTATIONS,
+    SNAPSHOTS_READ,
+    RENDER_SECONDS,
+    SERIES,
+    SERIES_DROPPED,
+)
