@@ -25,7 +25,7 @@ from streaming.collector.problem import Problem, from_exception
 from streaming.runtime import clients
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
-from twin.tables import UNKNOWN
+from twin.table import UNKNOWN
 
 CLIENT_ID: Final = "kafka-twin-collector"
 

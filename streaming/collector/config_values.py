@@ -7,7 +7,7 @@ from typing import Final
 
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from twin.tables import UNKNOWN
+from twin.table import UNKNOWN
 
 TOPIC_KEYS: Final = (
     "min.insync.replicas",

@@ -16,8 +16,8 @@ import pyarrow as pa
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
-from streaming.collector.columns import dictionary, numbers, texts
 from streaming.collector.config_values import (
     BROKER_KEYS,
     TOPIC_KEYS,
@@ -31,7 +31,9 @@ from streaming.collector.problem import Problem, by_error, error_name, from_code
 from streaming.collector.thresholds import Thresholds
 from streaming.runtime.config import Config, ConfigError
 from streaming.runtime.deadline import Deadline
-from twin.tables import CLUSTER_WIDE, CONFIGS, NO_BROKER, NOT_SET, UNKNOWN
+from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.enums import CLUSTER_WIDE, NOT_SET
+from twin.tables.observations import ConfigsFrame
 
 _TOPIC, _BROKER = 2, 4
 """Kafka's resource types."""
@@ -252,10 +254,10 @@ class ConfigSource:
         topics = placement.topic[start:stop]
         rows = [self._cluster, *(self._topics.get(t, {}) for t in topics)]
         columns = [dictionary(np.arange(len(rows)), texts([CLUSTER_WIDE, *topics]))]
-        for column in CONFIGS.columns[1:]:
+        for column in ConfigsFrame.columns[1:]:
             fill = int(column.fill)
-            columns.append(numbers([row.get(column.name, fill) for row in rows], column.dtype))
-        return pa.Table.from_arrays(columns, schema=CONFIGS.schema)
+            columns.append(numbers([row.get(column.name, fill) for row in rows], column.arrow))
+        return pa.Table.from_arrays(columns, schema=ConfigsFrame.schema())
 
 
 def _by_partition(placement: Placement, by_topic: Array) -> Array:

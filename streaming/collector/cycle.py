@@ -17,6 +17,7 @@ import structlog
 
 from streaming import bus
 from streaming.bus import BusError, Sender
+from streaming.bus.arrow import use_little_memory
 from streaming.collector import listing
 from streaming.collector.brokers import (
     BrokerConnections,
@@ -25,7 +26,6 @@ from streaming.collector.brokers import (
     EncodedRequest,
     Versions,
 )
-from streaming.collector.columns import use_little_memory
 from streaming.collector.configs import ConfigSource
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
@@ -43,7 +43,7 @@ from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.stop import on_stop_signal
-from twin.tables import NO_BROKER, UNKNOWN
+from twin.table import NO_BROKER, UNKNOWN
 
 log = structlog.get_logger("collector")
 

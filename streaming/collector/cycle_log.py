@@ -13,7 +13,7 @@ import structlog
 
 from streaming.collector.observation import Observation
 from streaming.collector.problem import Problem
-from twin.tables import NO_BROKER
+from twin.table import NO_BROKER
 
 SUMMARY_S: Final = 60.0
 

@@ -26,7 +26,7 @@ from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.problem import Problem, is_lasting
 from streaming.runtime.deadline import Deadline
-from twin.tables import NO_BROKER, UNKNOWN
+from twin.table import NO_BROKER, UNKNOWN
 
 MOST_WALKS: Final = 5_000
 """Partitions whose history is walked in one cycle; the others follow in the next cycles."""

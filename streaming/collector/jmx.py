@@ -17,13 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from streaming.bus.arrow import numbers
 from streaming.collector.brokers import Address
-from streaming.collector.columns import numbers
 from streaming.collector.problem import Problem
 from streaming.collector.scrape import scrape_all
 from streaming.collector.signals import Scrape, signals_of
 from streaming.runtime.config import Collector as Section
-from twin.tables import BROKER_METRICS
+from twin.tables.observations import BrokerMetricsFrame
 
 
 class MetricsSource:
@@ -96,10 +96,10 @@ def _table(rows: Mapping[int, Mapping[str, float]], at_ms: int) -> pa.Table:
     """One row for each broker that answered."""
     keys: dict[str, list[Any]] = {"broker": list(rows), "measured_at_ms": [at_ms] * len(rows)}
     columns = [
-        numbers(keys.get(c.name) or [row[c.name] for row in rows.values()], c.dtype)
-        for c in BROKER_METRICS.columns
+        numbers(keys.get(c.name) or [row[c.name] for row in rows.values()], c.arrow)
+        for c in BrokerMetricsFrame.columns
     ]
-    return pa.Table.from_arrays(columns, schema=BROKER_METRICS.schema)
+    return pa.Table.from_arrays(columns, schema=BrokerMetricsFrame.schema())
 
 
 def urls(section: Section, brokers: Iterable[Address]) -> dict[int, str]:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaming.bus import shard_of
-from twin.tables import UNKNOWN, Slot
+from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaFlags
 
 Array = NDArray[Any]
 
@@ -114,12 +115,12 @@ class Listing:
     placement: Placement
     leader: Array  # [P] broker id, -1 if none
     leader_epoch: Array  # [P]
-    replica_flags: Array  # [N] Slot
+    replica_flags: Array  # [N] ReplicaFlags
     complete: bool  # it names every partition that exists
 
     def isr_size(self) -> Array:
         """[P] how many replicas are in sync."""
-        return self.count_by_partition((self.replica_flags & Slot.IN_ISR) != 0)
+        return self.count_by_partition((self.replica_flags & ReplicaFlags.IN_ISR) != 0)
 
     def at_leaders(self, values: Array) -> Array:
         """[P] the leader's value of [N] values, UNKNOWN where none leads."""
@@ -172,8 +173,8 @@ def from_metadata(
     flags = np.zeros(len(broker), np.uint8)
     at = _key(partition_of, broker)
     for flag, nodes in (
-        (Slot.IN_ISR, [p.isr_nodes for p in partitions]),
-        (Slot.OFFLINE, [p.offline_replicas or () for p in partitions]),
+        (ReplicaFlags.IN_ISR, [p.isr_nodes for p in partitions]),
+        (ReplicaFlags.OFFLINE, [p.offline_replicas or () for p in partitions]),
     ):
         flagged = np.fromiter(chain.from_iterable(nodes), np.int64)
         row = np.repeat(np.arange(len(nodes)), np.fromiter(map(len, nodes), np.int64, len(nodes)))

@@ -18,7 +18,7 @@ from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 from streaming.runtime.kafka_bytes import MalformedBytes
-from twin.tables import UNKNOWN
+from twin.table import UNKNOWN
 
 _FIRST_FLEXIBLE: Final = 2
 _RECORD_BYTES: Final = 22  # partition 4, size 8, offset lag 8, is future 1, tags 1

@@ -37,7 +37,7 @@ from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka_bytes import ByteReader
-from twin.tables import UNKNOWN
+from twin.table import UNKNOWN
 
 _HIGHEST_METADATA: Final = 12
 """Version 13 only adds an error code for the whole response."""

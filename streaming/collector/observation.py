@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
 from streaming.collector.brokers import BrokerResponse
-from streaming.collector.columns import dictionary, fixed, lists, numbers, texts
 from streaming.collector.epochs import EpochHistory
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.log_dirs import DiskSpace, LogDirSizes
@@ -23,14 +23,15 @@ from streaming.collector.metadata import RegisteredBroker
 from streaming.collector.offsets import ReplicaOffsets
 from streaming.collector.problem import Problem
 from twin import frames
-from twin.frames import Frame, Stamp
-from twin.tables import BROKERS, EPOCHS, PARTITIONS, REPLICAS, UNKNOWN
+from twin.frames import Frame, FrameHeader
+from twin.table import UNKNOWN
+from twin.tables.observations import BrokersFrame, EpochsFrame, PartitionsFrame, ReplicasFrame
 
 _MOST_EPOCHS: Final = 20_000
 """Rows of a frame of histories: half of what a message may hold."""
 
-_SCHEMA = PARTITIONS.schema
-_REPLICAS_SCHEMA = REPLICAS.schema
+_SCHEMA = PartitionsFrame.schema()
+_REPLICAS_SCHEMA = ReplicasFrame.schema()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,16 @@ class ObservationEncoder:
                 tables["replicas"] = replicas
             encoded: list[bytes] = []
             for kind, rows in tables.items():
-                encoded += frames.encode_parts(Frame(_stamp(observation, shard, kind), rows))
+                encoded += frames.encode_parts(Frame(_header(observation, shard, kind), rows))
             # A frame has the whole history of each partition that it names.
             for rows in _histories(observation, shard):
-                encoded.append(frames.encode(Frame(_stamp(observation, shard, "epochs"), rows)))
-            for message in frames.packed(encoded):
+                encoded.append(frames.encode(Frame(_header(observation, shard, "epochs"), rows)))
+            for message in frames.batch_messages(encoded):
                 yield shard, message
 
 
-def _stamp(observation: Observation, shard: int, kind: str) -> Stamp:
-    return Stamp(
+def _header(observation: Observation, shard: int, kind: str) -> FrameHeader:
+    return FrameHeader(
         kind=kind,
         cluster=observation.cluster,
         shard=shard,
@@ -122,7 +123,7 @@ def _epochs(placement: Placement, histories: Sequence[EpochHistory]) -> pa.Table
         "leader_epoch": numbers([e for e, _ in epochs], pa.int32()),
         "start_offset": numbers([o for _, o in epochs], pa.int64()),
     }
-    return pa.table(columns, schema=EPOCHS.schema)
+    return pa.table(columns, schema=EpochsFrame.schema)
 
 
 class _Keys:
@@ -160,7 +161,7 @@ def _partitions(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
         numbers(listing.leader_epoch[rows], pa.int32()),
         numbers(observation.elr_known[rows], pa.bool_()),
         lists(ends, placement.broker[replicas], _SCHEMA.field("replicas").type),
-        lists(ends, listing.replica_flags[replicas], _SCHEMA.field("slots").type),
+        lists(ends, listing.replica_flags[replicas], _SCHEMA.field("replica_flags").type),
     ]
     return pa.Table.from_arrays(columns, schema=_SCHEMA)
 
@@ -187,7 +188,7 @@ def _replicas(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
         *keys.columns(shard, keys.replica_topic_index[rows], keys.replica_partition[rows]),
         *(
             numbers(values[rows], column.dtype)
-            for values, column in zip(replica_columns, REPLICAS.columns[3:], strict=True)
+            for values, column in zip(replica_columns, ReplicasFrame.columns[3:], strict=True)
         ),
     ]
     return pa.Table.from_arrays(columns, schema=_REPLICAS_SCHEMA)
@@ -214,11 +215,11 @@ def brokers_table(
         "log_dir_usable_bytes": [v.usable_bytes for v in space],
     }
     arrays = []
-    for column in BROKERS.columns:
+    for column in BrokersFrame.columns:
         values = columns[column.name]
         if pa.types.is_dictionary(column.dtype):
             entries = sorted(set(values))
             arrays.append(dictionary([entries.index(v) for v in values], texts(entries)))
         else:
             arrays.append(numbers(values, column.dtype))
-    return pa.Table.from_arrays(arrays, schema=BROKERS.schema)
+    return pa.Table.from_arrays(arrays, schema=BrokersFrame.schema)

@@ -19,7 +19,8 @@ from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 from streaming.runtime.kafka_bytes import MalformedBytes
-from twin.tables import UNKNOWN, PendingUpload
+from twin.table import UNKNOWN
+from twin.tables.enums import PendingUpload
 
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -4, -5, -6
 

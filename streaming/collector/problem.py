@@ -13,7 +13,7 @@ from typing import Final, Literal, Self, get_args
 from kafka.errors import AuthorizationError, KafkaTimeoutError, RequestTimedOutError, for_code
 
 from streaming.runtime import clients
-from twin.tables import NO_BROKER
+from twin.table import NO_BROKER
 
 Source = Literal[
     "cluster",

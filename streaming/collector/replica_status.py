@@ -26,13 +26,16 @@ from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.problem import Problem, by_error, error_name, from_code, is_lasting
 from streaming.runtime.deadline import Deadline
-from twin.tables import UNKNOWN, Slot
+from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaFlags
 
 PAGE_PARTITIONS: Final = 2_000
 """Kafka's own default for max.request.partition.size.limit: larger pages are cut anyway."""
 
 _MAX_PAGES: Final = 10_000
-_DESCRIBED: Final = Slot.IN_ISR | Slot.OFFLINE | Slot.IN_ELR | Slot.LAST_KNOWN_ELR
+_DESCRIBED: Final = (
+    ReplicaFlags.IN_ISR | ReplicaFlags.OFFLINE | ReplicaFlags.IN_ELR | ReplicaFlags.LAST_KNOWN_ELR
+)
 """The flags that DescribeTopicPartitions sets."""
 
 _Key = tuple[str, int]
@@ -114,10 +117,10 @@ class ReplicaStatusSource:
             leader[row], epoch[row] = partition.leader_id, partition.leader_epoch
             flags[replicas] &= ~np.uint8(_DESCRIBED)
             for flag, nodes in (
-                (Slot.IN_ISR, partition.isr_nodes),
-                (Slot.OFFLINE, partition.offline_replicas),
-                (Slot.IN_ELR, partition.eligible_leader_replicas),
-                (Slot.LAST_KNOWN_ELR, partition.last_known_elr),
+                (ReplicaFlags.IN_ISR, partition.isr_nodes),
+                (ReplicaFlags.OFFLINE, partition.offline_replicas),
+                (ReplicaFlags.IN_ELR, partition.eligible_leader_replicas),
+                (ReplicaFlags.LAST_KNOWN_ELR, partition.last_known_elr),
             ):
                 flags[replicas] |= _flagged(brokers, nodes or [], flag)
             elr_known[row] = partition.eligible_leader_replicas is not None
@@ -221,11 +224,11 @@ class ReplicaStatusSource:
                 continue
             replicas = slice(placement.first[row], placement.first[row + 1])
             brokers = placement.broker[replicas]
-            for flag, nodes in ((Slot.ADDING, adding), (Slot.REMOVING, removing)):
+            for flag, nodes in ((ReplicaFlags.ADDING, adding), (ReplicaFlags.REMOVING, removing)):
                 flags[replicas] |= _flagged(brokers, nodes, flag)
         return replace(listing, replica_flags=flags)
 
 
-def _flagged(brokers: Any, nodes: Iterable[int], flag: Slot) -> Array:
+def _flagged(brokers: Any, nodes: Iterable[int], flag: ReplicaFlags) -> Array:
     """[R] the flag where the replica's broker is among the nodes, else 0."""
     return np.isin(brokers, list(nodes)).astype(np.uint8) * np.uint8(flag)

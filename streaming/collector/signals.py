@@ -19,7 +19,7 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from twin.tables import SIGNALS
+from twin.tables.columns import BROKER_METRICS
 
 Key = tuple[str, ...]
 """A series: its name, and the values of those labels that tell it from its siblings."""
@@ -151,7 +151,7 @@ def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
         "request_handlers_idle_ratio": _idle_ratio(now.samples),
         "remote_read_mean_ms": _read_mean_ms(now.samples, before),
     }
-    assert signals.keys() == set(SIGNALS)
+    assert signals.keys() == set(BROKER_METRICS)
     return signals
 
 

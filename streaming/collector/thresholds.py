@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from streaming.runtime.config import ConfigError, Eligibility, TopicThreshold
-from twin.tables import NOT_SET
+from twin.tables.enums import NOT_SET
 
 
 class Thresholds:

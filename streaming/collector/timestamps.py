@@ -31,7 +31,7 @@ from streaming.collector.listing import Array, Placement, common_replicas
 from streaming.collector.offsets import ReplicaOffsets
 from streaming.collector.problem import Problem
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
-from twin.tables import UNKNOWN
+from twin.table import UNKNOWN
 
 _LOWEST: Final = 11
 """Kafka 2.4: from this version on a follower answers consumers too (KIP-392)."""

@@ -7,7 +7,6 @@ observed, and its age.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
+from streaming.runtime.kafka_uuid import uuid_text
 from twin import plain
 from twin.catalog import Catalog
 from twin.declare import Metric
@@ -136,7 +136,7 @@ def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[s
     index, described_at_ms = page[PartitionIndex], page[Partitions].described_at_ms
     ids = page[Topics].topic_id[index.topic_index]
     objects: list[dict[str, Any]] = [
-        {"topic": topic, "topic_id": _topic_id(topic_id), "partition": number}
+        {"topic": topic, "topic_id": uuid_text(topic_id), "partition": number}
         for topic, topic_id, number in zip(
             page.topic_names().tolist(), ids.tolist(), index.partition.tolist(), strict=True
         )
@@ -315,8 +315,3 @@ def _broker_metrics(metrics: BrokerMetrics, broker: int) -> dict[str, Any] | Non
         for c in metrics.columns
         if c.name != "broker"
     }
-
-
-def _topic_id(sixteen: bytes) -> str:
-    """As Kafka's own tools write it."""
-    return base64.urlsafe_b64encode(sixteen).rstrip(b"=").decode()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from streaming.bus.view import View
 from streaming.collector.brokers import BrokerConnections
-from streaming.collector.columns import use_little_memory
+from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import ObservationEncoder
 from streaming.exporter.metrics import Renderer
@@ -32,7 +32,7 @@ from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition,
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
 from twin.step import step
-from twin.tables import NO_BROKER
+from twin.table import NO_BROKER
 
 REPLICAS = (9_000, 90_000, 300_000)
 LARGEST = 1_000_000
@@ -164,7 +164,7 @@ def _exporter_of(replicas: int) -> None:
             shard = SimulatedShard(shape, 1, "sim", number, SHARDS)
             fleet = fleets.empty("sim", number, SHARDS)
             for cycle, observed in enumerate(shard.run(CYCLES, START_MS)):
-                fleet, _ = step(fleet, observed, observed[0].stamp.observed_at_ms)
+                fleet, _ = step(fleet, observed, observed[0].header.observed_at_ms)
                 for part, message in enumerate(fleets.encode_parts(fleet)):
                     (Path(home) / f"{cycle}-{number:03d}-{part:03d}").write_bytes(message)
         granularity = "topic" if replicas >= TOPIC_FROM else "partition"

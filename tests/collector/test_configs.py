@@ -16,7 +16,7 @@ from streaming.collector.thresholds import Thresholds
 from streaming.runtime.config import Collector, Config, ConfigError, Eligibility, TopicThreshold
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
-from twin.tables import CONFIGS
+from twin.tables.observations import ConfigsFrame
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ class Asker:
         found = {}
         for shard in range(placement.shards):
             table = self.configs.table(placement, shard)
-            assert table.schema.equals(CONFIGS.schema)
+            assert table.schema().equals(ConfigsFrame.schema())
             found |= {row.pop("topic"): row for row in table.to_pylist()}
         return found
 

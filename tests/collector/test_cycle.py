@@ -29,9 +29,9 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from twin import fleet, frames
+from twin.tables.enums import PendingUpload, ReplicaFlags
 from twin.frames import Frame
 from twin.merge import merge
-from twin.tables import PendingUpload, Slot
 
 SHARDS = 4
 DEADLINE_MS = 1_000
@@ -78,8 +78,8 @@ class Asker:
         found = {}
         for shard, message in self.messages.encode(self.observation):
             for frame in frames.decode(message):
-                assert frame.stamp.shard == shard
-                found[shard, frame.stamp.kind] = frame
+                assert frame.header.shard == shard
+                found[shard, frame.header.kind] = frame
         return found
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ def test_an_observation_says_of_each_partition_what_the_controller_says(ask: Ask
         ("orders", 1): (2, 4, [2, 3]),
         ("plain", 0): (3, 0, [3]),
     }
-    assert rows["orders", 1]["slots"] == [Slot.IN_ISR, Slot.IN_ELR | Slot.OFFLINE]
+    assert rows["orders", 1]["slots"] == [ReplicaFlags.IN_ISR, ReplicaFlags.IN_ELR | ReplicaFlags.OFFLINE]
     assert rows["orders", 1]["elr_known"]
 
 
@@ -146,14 +146,14 @@ def test_every_shard_is_told_of_all_brokers_and_of_its_whole_listing(ask: Asker)
     found = ask()
     for shard in range(SHARDS):
         assert found[shard, "brokers"].rows.column("broker").to_pylist() == [1, 2, 3]
-        assert found[shard, "partitions"].stamp.complete
+        assert found[shard, "partitions"].header.complete
         topics = set(found[shard, "partitions"].rows.column("topic").to_pylist())
         assert topics == {t for t in ("orders", "plain") if shard_of(t, SHARDS) == shard}
         assert ((shard, "replicas") in found) == bool(topics)
 
 
 def test_all_frames_of_a_cycle_carry_one_time_and_the_next_cycle_a_later_one(ask: Asker) -> None:
-    stamps = [{(f.stamp.observed_at_ms, f.stamp.cycle) for f in ask().values()} for _ in range(2)]
+    stamps = [{(f.header.observed_at_ms, f.header.cycle) for f in ask().values()} for _ in range(2)]
     (first,), (second,) = stamps
     assert abs(first[0] - time.time() * 1_000) < 5_000
     assert second > first
@@ -182,7 +182,7 @@ def test_a_silent_broker_has_no_replica_rows_and_did_not_answer(
             strict=True)
     )  # fmt: skip
     assert answered == {b: b != silent for b in (1, 2, 3)}
-    assert all(f.stamp.complete for f in found.values())
+    assert all(f.header.complete for f in found.values())
     rows = [r for (_, k), f in found.items() if k == "replicas" for r in f.rows.to_pylist()]
     assert rows
     assert silent not in {r["broker"] for r in rows}
@@ -256,8 +256,8 @@ def test_a_topic_that_answers_with_an_error_makes_the_listing_partial(
 ) -> None:
     cluster.world.topics["plain"].error = 5
     found = ask()
-    assert not any(f.stamp.complete for (_, kind), f in found.items() if kind == "partitions")
-    assert all(f.stamp.complete for (_, kind), f in found.items() if kind != "partitions")
+    assert not any(f.header.complete for (_, kind), f in found.items() if kind == "partitions")
+    assert all(f.header.complete for (_, kind), f in found.items() if kind != "partitions")
 
 
 def test_a_cluster_without_topics_is_a_complete_observation(
@@ -267,7 +267,7 @@ def test_a_cluster_without_topics_is_a_complete_observation(
     found = ask()
     assert {kind for _, kind in found} == {"brokers", "partitions", "configs"}
     assert all(f.rows.num_rows == 0 for (_, kind), f in found.items() if kind == "partitions")
-    assert all(f.stamp.complete for f in found.values())
+    assert all(f.header.complete for f in found.values())
 
 
 def test_with_nobody_to_list_the_cluster_its_brokers_did_not_answer_and_nothing_is_gone(
@@ -278,7 +278,7 @@ def test_with_nobody_to_list_the_cluster_its_brokers_did_not_answer_and_nothing_
         broker.silent = True
     found = ask()
     assert set(found[0, "brokers"].rows.column("answered").to_pylist()) == {False}
-    assert not any(f.stamp.complete for (_, kind), f in found.items() if kind == "partitions")
+    assert not any(f.header.complete for (_, kind), f in found.items() if kind == "partitions")
     assert not any(kind == "replicas" for _, kind in found)
     assert "cluster" in {p.source for p in ask.collector.problems}
     for broker in cluster.brokers.values():

@@ -30,7 +30,8 @@ from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
 from tests.collector.fake_exporter import TEXT, Exporter
 from twin import frames
-from twin.tables import BROKER_METRICS, SIGNALS
+from twin.tables.columns import BROKER_METRICS
+from twin.tables.observations import BrokerMetricsFrame
 
 RULES = Path(__file__).parents[2] / "deploy" / "jmx" / "kafka.yml"
 
@@ -71,7 +72,7 @@ def present(told: dict[str, float]) -> set[str]:
 
 def test_one_scrape_tells_everything_but_what_needs_two() -> None:
     told = signals(TEXT)
-    assert set(told) == set(SIGNALS)
+    assert set(told) == set(BROKER_METRICS)
     assert {name: value for name, value in told.items() if name in present(told)} == {
         "fetch_follower_p99_ms": 503.0,
         "fetch_follower_local_p99_ms": 1.5,
@@ -85,7 +86,7 @@ def test_one_scrape_tells_everything_but_what_needs_two() -> None:
         "remote_reader_queue_size": 1.0,
         "remote_reader_idle_ratio": 0.9,
     }
-    assert set(SIGNALS) - present(told) == NEEDS_TWO
+    assert set(BROKER_METRICS) - present(told) == NEEDS_TWO
 
 
 def test_counters_become_rates_by_the_second_between_two_scrapes() -> None:
@@ -116,7 +117,7 @@ def test_the_mean_of_remote_reads_is_that_of_the_reads_in_between() -> None:
 )
 def test_a_broker_that_was_started_anew_tells_what_a_first_scrape_does(again: str) -> None:
     """Also where one counter has already passed what it was: all began at 0 again."""
-    assert present(signals(again, before=TEXT)) == set(SIGNALS) - NEEDS_TWO
+    assert present(signals(again, before=TEXT)) == set(BROKER_METRICS) - NEEDS_TWO
 
 
 def test_a_quantile_of_requests_that_ended_long_ago_is_absent() -> None:
@@ -152,7 +153,7 @@ def test_a_family_that_is_not_told_makes_its_signal_absent_and_no_other() -> Non
                    "kafka_remote_reads_total", "kafka_broker_remote_copy_lag_bytes",
                    "kafka_requests_total"):  # fmt: skip
         without = "\n".join(x for x in TEXT.split("\n") if not x.startswith(family))
-        assert present(signals(without, before=TEXT)) < set(SIGNALS)
+        assert present(signals(without, before=TEXT)) < set(BROKER_METRICS)
         assert math.isnan(signals(TEXT, before=without)["isr_shrinks_per_s"]) == (
             family == "kafka_isr_shrinks_total"
         )
@@ -193,7 +194,7 @@ def test_text_of_any_kind_is_read_or_refused(text: str) -> None:
             told = signals(whole)
         except ValueError:
             continue
-        assert set(told) == set(SIGNALS)
+        assert set(told) == set(BROKER_METRICS)
         assert not any(math.isinf(value) for value in told.values())
 
 
@@ -202,7 +203,7 @@ def test_cut_text_tells_nothing_that_the_whole_does_not(first: int, second: int)
     whole, part = signals(TEXT), signals(TEXT[:first])
     for name in present(part) - {"remote_copy_lag_bytes", "remote_copy_lag_segments"}:
         assert part[name] == whole[name] or name == "remote_reader_idle_ratio"
-    assert set(signals(TEXT[:first], before=TEXT[:second])) == set(SIGNALS)
+    assert set(signals(TEXT[:first], before=TEXT[:second])) == set(BROKER_METRICS)
 
 
 # ---------------------------------------------------------------- exporters
@@ -247,7 +248,7 @@ def taken(metrics: MetricsSource) -> pa.Table:
 def test_each_broker_has_a_row_of_its_own(exporter, measure) -> None:
     queues = [changed(kafka_request_queue_size=n) for n in (1, 2, 3)]
     table = taken(measure(section(*(exporter(text=text) for text in queues))))
-    assert table.schema.equals(BROKER_METRICS.schema)
+    assert table.schema().equals(BrokerMetricsFrame.schema())
     rows = table.to_pylist()
     assert [(r["broker"], r["request_queue_size"]) for r in rows] == [(1, 1), (2, 2), (3, 3)]
     assert all(abs(r["measured_at_ms"] - time.time() * 1_000) < 5_000 for r in rows)
@@ -451,14 +452,14 @@ def test_a_cycle_tells_every_shard_what_is_new_and_the_next_does_not(exporter, m
             return [frame for message in messages for frame in frames.decode(message)]
 
         deadline = time.monotonic() + 5
-        while not (told := [f for f in cycle() if f.stamp.kind == "broker_metrics"]):
+        while not (told := [f for f in cycle() if f.header.kind == "broker_metrics"]):
             assert time.monotonic() < deadline
-        assert {f.stamp.shard for f in told} == {0, 1, 2, 3}
-        assert len({(f.stamp.observed_at_ms, f.stamp.cycle) for f in told}) == 1
+        assert {f.header.shard for f in told} == {0, 1, 2, 3}
+        assert len({(f.header.observed_at_ms, f.header.cycle) for f in told}) == 1
         assert told[0].rows.column("broker").to_pylist() == [1, 2]
         assert ("metrics", 3, "HTTP404") in {p.cause for p in collector.problems}
         again = cycle()
-        assert not any(f.stamp.kind == "broker_metrics" for f in again)
+        assert not any(f.header.kind == "broker_metrics" for f in again)
         assert ("metrics", 3, "HTTP404") in {p.cause for p in collector.problems}
 
 

@@ -11,7 +11,7 @@ from kafka.protocol.metadata import MetadataResponse
 from streaming.bus import shard_of
 from streaming.collector import listing
 from streaming.collector.listing import Listing
-from twin.tables import Slot
+from twin.tables.enums import ReplicaFlags
 
 TOPIC = MetadataResponse.MetadataResponseTopic
 SHARDS = 4
@@ -74,7 +74,7 @@ def test_a_listing_holds_what_metadata_says_in_assignment_order() -> None:
         topic("a", partition(1, [3, 1, 2], isr=[2, 3], offline=(1,), leader=2, epoch=5)),
         shards=1,
     )
-    in_isr, offline = int(Slot.IN_ISR), int(Slot.OFFLINE)
+    in_isr, offline = int(ReplicaFlags.IN_ISR), int(ReplicaFlags.OFFLINE)
     assert rows(found) == [(0, "a", 1, 2, 5, [3, 1, 2], [in_isr, offline, in_isr])]
     assert found.isr_size().tolist() == [2]
     assert found.complete

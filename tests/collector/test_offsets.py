@@ -22,7 +22,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.test_wire import placement as placed
-from twin.tables import PendingUpload
+from twin.tables.enums import PendingUpload
 
 ABSENT, KNOWN, NOTHING, ALL, LEARNING = (
     PendingUpload.ABSENT,
