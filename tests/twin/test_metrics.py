@@ -1,17 +1,18 @@
-"""The declared metrics keep the promises that dashboards and alert rules rely on."""
+"""All metrics of the exporter keep the promises that dashboards and alert rules rely on."""
 
 from __future__ import annotations
 
 import re
 
+from streaming.exporter.own_metrics import OWN
 from twin.builtin import CATALOG
 from twin.declare import LEVEL_LABELS
 
-METRICS = CATALOG.metrics
+METRICS = (*CATALOG.metrics, *OWN)
 BY_NAME = {metric.series_name: metric for metric in METRICS}
 
 PROMISED = """
-    partitions replicas
+    up observation_age_seconds observations_refused_total partitions replicas series_dropped_total
     partitions_offline partitions_under_replicated partitions_under_min_isr partitions_at_min_isr
     partitions_leader_not_preferred partitions_leader_cold
     broker_info broker_answered broker_fenced broker_leaders broker_replicas broker_cold_replicas
@@ -28,7 +29,7 @@ PROMISED = """
 
 REFERS_ELSEWHERE = re.compile(
     r"^(it|its|they|their|them|these|those|this|that|of|until|the same)\b"
-    r"|\b(those of them|of them|of these|the same)\b",
+    r"|\b((those|some|all|none|most|one) of them|of these|the same)\b",
     re.IGNORECASE,
 )
 """Words that only another help text could explain."""
@@ -96,3 +97,13 @@ def test_what_is_added_to_a_metric_has_labels_to_add():
     assert CATALOG.additions
     for name in CATALOG.additions:
         assert BY_NAME[name].labels, name
+
+
+def test_the_metrics_that_alerts_name_are_declared():
+    named = {
+        name
+        for risk in CATALOG.risks
+        for name in re.findall(r"kafka_twin_\w+", risk.alert.description)
+    }
+    assert named
+    assert named <= BY_NAME.keys()
