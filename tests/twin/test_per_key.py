@@ -22,7 +22,7 @@ from twin.table import UNKNOWN
 per_key = pytest.importorskip("tests.bench.per_key", reason="pyspark is not installed")
 
 CYCLES = 25
-SHAPE = Shape(topics=3, partitions=20, thin_share=0.3)
+SHAPE = Shape(topics=3, partitions=20, cold_share=0.3)
 CALM, LOSES_BROKERS = 5, 2
 
 

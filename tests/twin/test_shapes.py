@@ -42,7 +42,7 @@ SHAPES = st.builds(
     replication=st.integers(1, 4),
     brokers=st.integers(4, 6),
     eligible_ms=st.sampled_from([UNKNOWN, 600_000, 2_000_000]),
-    thin_share=st.sampled_from([0.0, 0.3, 1.0]),
+    cold_share=st.sampled_from([0.0, 0.3, 1.0]),
     fetches=st.booleans(),
     tier=st.booleans(),
 )
@@ -222,7 +222,7 @@ def test_for_replicas_of_a_partition_that_no_listing_described():
 
 def test_simulated_states_reach_what_is_rare():
     """Else the property would hold of empty tables alone."""
-    shape = Shape(topics=2, partitions=4, thin_share=0.5, fetches=True, tier=True)
+    shape = Shape(topics=2, partitions=4, cold_share=0.5, fetches=True, tier=True)
     states = [simulated(shape, seed, 6, logs=True) for seed in range(12)]
     sparse = [t for t in (*CATALOG.stored, *CATALOG.on_demand) if issubclass(t, SparseTable)]
     reached = {table.kind for table in sparse for state in states if len(state[table])}

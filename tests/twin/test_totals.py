@@ -32,7 +32,7 @@ LEADERS = "kafka_twin_broker_leaders"
 
 def a_lively_state(seed: int) -> ShardState:
     """Two cycles of a small simulated shard that lost a broker in between."""
-    shard = SimulatedShard(Shape(topics=4, partitions=5, brokers=5, thin_share=0.3), seed)
+    shard = SimulatedShard(Shape(topics=4, partitions=5, brokers=5, cold_share=0.3), seed)
     state, _ = step(empty("sim"), shard.observe(NOW_MS), NOW_MS)
     shard.lose(1 + seed % 5)
     shard.traffic(5_000)
