@@ -24,7 +24,9 @@ from tests.builders import (
 )
 from tests.reading import computed
 from tests.simulator.shard import Shape, SimulatedShard
+from twin import builtin
 from twin.builtin import CATALOG
+from twin.catalog import Catalog
 from twin.declare import ByBroker, ByRack, Known, Metric, OfReplicas, OfRows
 from twin.frames import Frame
 from twin.remote_log import archive
@@ -50,19 +52,20 @@ SHAPES = st.builds(
 
 def check(state: ShardState) -> None:
     """Compute everything that the catalog declares, and look at what comes back."""
-    for table in (*CATALOG.stored, *CATALOG.on_demand):
+    catalog = state.catalog
+    for table in (*catalog.stored, *catalog.on_demand):
         check_table(state, table)
-    for metric in CATALOG.metrics:
+    for metric in catalog.metrics:
         check_metric(state, metric)
-    for risk in CATALOG.risks:
+    for risk in catalog.risks:
         holds = state.call(risk.holds, risk.reads)
         assert (holds.shape, holds.dtype) == ((state.partitions,), np.bool_), risk.name
-    for field in CATALOG.api_fields:
+    for field in catalog.api_fields:
         values = state.call(field.values, field.reads)
         assert isinstance(values, list), field.name
         assert len(values) == state.partitions, field.name
         json.dumps(values, allow_nan=False)  # raises for numpy's numbers, inf and NaN
-    for field in CATALOG.loss_fields:
+    for field in catalog.loss_fields:
         values = state.call(field.values, field.reads)
         assert values.shape == (state.partitions,), field.name
         assert values.dtype.kind == "i", field.name
@@ -88,7 +91,7 @@ def check_table(state: ShardState, table: Any) -> None:
 
 def check_metric(state: ShardState, metric: Metric) -> None:
     labels: set[tuple[str, ...]] = set()
-    for source in CATALOG.sources(metric):
+    for source in state.catalog.sources(metric):
         if source.compute is None:  # a ratio: it is computed from the samples of other metrics
             continue
         found = computed(state, source)
@@ -159,8 +162,9 @@ def assert_numbers(values: Any, shape: tuple[int, ...], name: str) -> None:
 
 
 def simulated(
-    shape: Shape, seed: int, cycles: int, logs: bool = False, deletes: bool = False
-) -> ShardState:
+    shape: Shape, seed: int, cycles: int, logs: bool = False, deletes: bool = False,
+    catalog: Catalog = CATALOG,
+) -> ShardState:  # fmt: skip
     """A state after some cycles with mishaps.
 
     Args:
@@ -169,9 +173,10 @@ def simulated(
         cycles: how many.
         logs: brokers log and measure.
         deletes: the first topic is deleted after the first cycle.
+        catalog: the rules.
     """
     shard = SimulatedShard(shape, seed, cluster="c")
-    state: ShardState = empty()
+    state = ShardState.empty(catalog, "c", 0, 1)
     segments: archive.Archive = {}
     for number, frames in enumerate(shard.run(cycles, NOW_MS)):
         at_ms = frames[0].header.observed_at_ms
@@ -202,6 +207,12 @@ def logged(state: ShardState, at_ms: int) -> list[Frame]:
 @settings(max_examples=60)
 def test_all_that_is_declared_can_be_computed_for_any_state(shape, seed, cycles, logs, deletes):
     check(simulated(shape, seed, cycles, logs, deletes))
+
+
+@pytest.mark.parametrize("proposals", [(), ("kip1303",), ("kip501",)])
+def test_without_proposals_as_well(proposals):
+    shape = Shape(topics=2, partitions=4, cold_share=0.5, fetches=True, tier=True)
+    check(simulated(shape, 3, 6, logs=True, catalog=builtin.catalog(proposals)))
 
 
 def test_for_a_state_before_anything_was_observed():
