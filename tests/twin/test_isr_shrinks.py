@@ -178,6 +178,15 @@ def test_solution_2_hands_over_to_the_next_live_member_and_says_if_it_is_cold():
     assert alone[Kip501Handovers].next_leader.tolist() == [NO_BROKER]
 
 
+def test_who_would_have_led_by_solution_2_stays_as_judged_at_the_shrink():
+    state = left(Partition(isr=(1, 3)))
+    assert state[Kip501Handovers].next_leader.tolist() == [2]
+    for part in (Partition(isr=(1, 3), offline=(2,)), Partition(isr=(1,), offline=(2,))):
+        state = cycle(state, part)
+    assert state[IsrShrinks].broker.tolist() == [2, 3]
+    assert state[Kip501Handovers].next_leader.tolist() == [2, 3]
+
+
 def test_the_first_cycle_in_which_a_replica_is_back_stays():
     state = left(Partition(isr=(1, 3)))
     state = cycle(state, Partition())
