@@ -17,8 +17,8 @@ from kafka.errors import for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.brokers import Brokers, Question, Versions, best
-from streaming.collector.columns import dictionary, numbers, texts
 from streaming.collector.listing import Array, Placement
 from streaming.collector.thresholds import Thresholds
 from streaming.runtime.config import Config, ConfigError

@@ -23,9 +23,9 @@ import structlog
 
 from streaming import bus
 from streaming.bus import BusError, Sender
+from streaming.bus.arrow import use_little_memory
 from streaming.collector import listing
 from streaming.collector.brokers import Brokers, CollectorError, Question, Versions
-from streaming.collector.columns import use_little_memory
 from streaming.collector.configs import Configs
 from streaming.collector.epochs import Epochs
 from streaming.collector.jmx import Metrics

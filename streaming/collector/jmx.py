@@ -23,8 +23,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import pyarrow as pa
 
+from streaming.bus.arrow import numbers
 from streaming.collector.brokers import Address
-from streaming.collector.columns import numbers
 from streaming.collector.signals import STARTED, Samples, Scrape, samples_of, signals_of
 from streaming.runtime import clients
 from streaming.runtime.config import Collector as Section

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
 from streaming.collector.brokers import Reply
-from streaming.collector.columns import dictionary, fixed, lists, numbers, texts
 from streaming.collector.epochs import History
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.log_dirs import Sizes, Volumes

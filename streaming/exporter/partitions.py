@@ -5,12 +5,12 @@ Unknown is null. The rules run over the rows of the page alone.
 
 from __future__ import annotations
 
-import base64
 from dataclasses import replace
 from typing import Any, Final
 
 from streaming.exporter.findings import findings
 from streaming.exporter.plain import known, number, observed, seconds, word
+from streaming.runtime.kafka_uuid import uuid_text
 from twin.fleet import Array, Fleet, rearranged
 from twin.rules import upload
 from twin.rules.balance import NEVER, seconds_to_eligible
@@ -37,7 +37,7 @@ def partition_rows(fleet: Fleet, rows: Array, now_ms: int) -> list[dict[str, Any
     return [
         {
             "topic": names[row],
-            "topic_id": _topic_id(page.topics.topic_id[page.topic_index[row]]),
+            "topic_id": uuid_text(page.topics.topic_id[page.topic_index[row]]),
             "partition": int(page.partition[row]),
             # Nobody leads: -1. Nobody has told yet: null.
             "leader": int(page.leader[row]) if described[row] else None,
@@ -94,11 +94,6 @@ def _replicas(page: Fleet, now_ms: int) -> list[list[dict[str, Any]]]:
     return [
         [replica(row, slot) for slot in range(int(page.assigned[row]))] for row in range(len(page))
     ]
-
-
-def _topic_id(sixteen: bytes) -> str:
-    """As Kafka's own tools write it."""
-    return base64.urlsafe_b64encode(sixteen).rstrip(b"=").decode()
 
 
 def _marks(slot: int) -> dict[str, bool]:

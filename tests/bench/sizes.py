@@ -18,9 +18,9 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from streaming.bus.arrow import use_little_memory
 from streaming.bus.view import View
 from streaming.collector.brokers import Brokers
-from streaming.collector.columns import use_little_memory
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import Messages
 from streaming.exporter.metrics import Renderer

@@ -155,7 +155,7 @@ def test_an_option_without_its_right_says_so_and_works_with_it(
         until(lambda: missing(config(cluster), "cluster") == [], SOON_S, "it does not help")
         code, told = programs.run("collector", USER, *switch)
         assert code == 0, told
-        assert "request log switched on" in told
+        assert "request log enabled" in told
         assert "request log restored" in told
     finally:
         cluster.revoke(USER, [right])
