@@ -19,7 +19,10 @@ from streaming.collector.observation import Messages
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as Section
-from tests.cluster.direct import TIERED, Direct, eventually, produce
+from streaming.runtime.deadline import Deadline
+from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST_TIERED, BrokerClient
+from tests.cluster.topics import TIERED, produce
+from tests.waiting import until
 from twin import frames
 from twin.tables import SIGNALS
 
@@ -60,7 +63,7 @@ class Rows:
 
     def next(self) -> dict[int, Row]:
         """The rows of the next cycle that has any, by broker; every shard is told the same."""
-        deadline = time.monotonic() + 20
+        deadline = Deadline.after_s(20)
         while True:
             observation = self.collector.observe()
             assert observation is not None, self.collector.causes
@@ -70,35 +73,38 @@ class Rows:
                 assert len(found) == 2
                 assert str(found[0]) == str(found[1])  # NaN is not equal to itself
                 return {row["broker"]: row for row in found[0]}
-            assert time.monotonic() < deadline, self.collector.causes
+            assert not deadline.is_over, self.collector.causes
             time.sleep(0.05)
 
     def until(self, holds: Callable[[dict[int, Row]], bool], seconds: float = 30) -> dict[int, Row]:
         """The first rows for which it holds."""
-        deadline = time.monotonic() + seconds
+        deadline = Deadline.after_s(seconds)
         while not holds(rows := self.next()):
-            assert time.monotonic() < deadline, rows
+            assert not deadline.is_over, rows
         return rows
 
 
 @pytest.fixture(scope="module")
-def direct(cluster: LocalCluster) -> Direct:
+def client(cluster: LocalCluster) -> BrokerClient:
     """A topic most of whose records are only remote, and that nothing is done to any more."""
-    asking = Direct(cluster)
-    asking.create(TOPIC, [[LEADER, FOLLOWER]], TIERED | {"local.retention.bytes": "20000"})
+    broker_client = BrokerClient(cluster)
+    broker_client.create(TOPIC, [[LEADER, FOLLOWER]], TIERED | {"local.retention.bytes": "20000"})
     produce(cluster, TOPIC, RECORDS)
 
     def settled() -> bool:
         """All full segments are remote, and as few are on disk as may be: two, of 16 records."""
-        told = [asking.offsets(broker, TOPIC, 0) for broker in (LEADER, FOLLOWER)]
-        return all(0 < RECORDS - t[-4] <= 40 and RECORDS - t[-5] <= 20 for t in told)
+        offsets = [broker_client.offsets_by_kind(broker, TOPIC, 0) for broker in (LEADER, FOLLOWER)]
+        return all(
+            0 < RECORDS - o[EARLIEST_LOCAL] <= 40 and RECORDS - o[LATEST_TIERED] <= 20
+            for o in offsets
+        )
 
-    eventually(settled, 60)
-    return asking
+    until(settled, 60)
+    return broker_client
 
 
 @pytest.fixture
-def rows(cluster: LocalCluster, direct: Direct) -> Iterator[Rows]:
+def rows(cluster: LocalCluster, client: BrokerClient) -> Iterator[Rows]:
     settings = config(cluster)
     with (
         Brokers(cluster.bootstrap, {}, settings.collector.deadline_ms) as brokers,
@@ -165,10 +171,10 @@ def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(
 
 
 def test_a_follower_that_starts_at_the_tier_shows_as_a_build_of_its_own(
-    direct: Direct, rows: Rows
+    client: BrokerClient, rows: Rows
 ) -> None:
     rows.until(lambda told: told[EMPTY]["aux_state_builds_per_s"] == 0)
-    direct.reassign(TOPIC, 0, [LEADER, FOLLOWER, EMPTY])
+    client.reassign(TOPIC, 0, [LEADER, FOLLOWER, EMPTY])
     told = rows.until(lambda told: told[EMPTY]["aux_state_builds_per_s"] > 0)
     assert told[LEADER]["aux_state_builds_per_s"] == 0
     rows.until(lambda told: told[LEADER]["isr_expands_per_s"] == 0)

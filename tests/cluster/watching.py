@@ -11,7 +11,7 @@ from streaming.collector.brokers import Brokers
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import Messages
 from streaming.runtime import config
-from tests.cluster.asking import Key, Said
+from tests.cluster.broker_client import Key, PartitionState
 from twin import archive as archives
 from twin import fleet as fleets
 from twin import frames
@@ -73,7 +73,7 @@ def marked(fleet: Fleet, mark: Slot) -> dict[Key, frozenset[int]]:
     }
 
 
-def assert_agrees(fleet: Fleet, said: Mapping[Key, Said]) -> None:
+def assert_agrees(fleet: Fleet, said: Mapping[Key, PartitionState]) -> None:
     """Leaders, replicas, ISR and ELR of the twin are what DescribeTopicPartitions says."""
     assert by_partition(fleet, fleet.leader) == {k: s.leader for k, s in said.items()}
     assert by_partition(fleet, fleet.leader_epoch) == {k: s.epoch for k, s in said.items()}
