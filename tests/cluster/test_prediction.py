@@ -106,6 +106,17 @@ def lose(
     return Loss(int(is_led.sum()), predicted, after, watch.look())
 
 
+def elect_preferred(cluster: LocalCluster, twin: Fleet, *brokers: int) -> None:
+    """Make these brokers the leaders of the partitions whose preferred replica they are."""
+    chosen: dict[str, list[int]] = {}
+    for (topic, number), preferred in by_partition(twin, twin.broker[:, 0]).items():
+        if preferred in brokers:
+            chosen.setdefault(topic, []).append(number)
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.elect_leaders(0, chosen, raise_errors=False)
+    await_agreement(cluster)
+
+
 def assert_came_true(loss: Loss) -> None:
     """Every partition's next leader is the one that was predicted, and the twin sees the same."""
     assert loss.led >= PARTITIONS_A_TOPIC, "too few partitions for a judgement"
@@ -117,6 +128,7 @@ def assert_came_true(loss: Loss) -> None:
 def two_losses(five_brokers: LocalCluster, watch: Watch) -> tuple[Loss, Loss]:
     """Broker 4 is killed, and then 5 as well; both are back before the tests."""
     await_in_sync(five_brokers)
+    elect_preferred(five_brokers, watch.look(), *range(1, 6))
     assert sum(topic.startswith("prediction") for topic, _ in keys(watch.look())) >= 60
     try:
         one = lose(five_brokers, watch, 4, five_brokers.kill)
@@ -146,14 +158,7 @@ def test_a_broker_killed_among_leaders_that_moved_leaves_the_predicted_ones(
     moved = watch.look()
     assert (moved.leader != moved.broker[:, 0]).any(), "every leader is the preferred one"
     # Leaders of earlier losses are not the preferred replicas, and broker 5 leads few of them.
-    admin = KafkaAdminClient(bootstrap_servers=five.bootstrap)
-    first: dict[str, list[int]] = {}
-    for (topic, number), preferred in by_partition(moved, moved.broker[:, 0]).items():
-        if preferred == 5:
-            first.setdefault(topic, []).append(number)
-    admin.elect_leaders(0, first)
-    admin.close()
-    await_agreement(five)
+    elect_preferred(five, moved, 5)
     assert_came_true(lose(five, watch, 5, five.kill))
 
 
@@ -162,6 +167,7 @@ def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_thin_o
 ) -> None:
     a_thin_replica(five)
     await_in_sync(five)
+    elect_preferred(five, watch.look(), 4)
     fleet = watch.look()
     row = keys(fleet).index((THIN, 0))
     size = dict(zip(fleet.broker[row].tolist(), fleet.local_log_bytes[row].tolist(), strict=True))
