@@ -26,7 +26,7 @@ demo: $(READY) ## A local tiered Kafka cluster and its live twin, in one command
 	@$(BIN)/kafka-twin demo $(ARGS)
 
 test: $(READY) lint ## Everything: linters, unit tests, Kafka's own classes, real brokers, Spark
-	$(BIN)/pytest $(ARGS)
+	@$(if $(ARGS),$(BIN)/pytest $(ARGS),tests/run $(BIN)/pytest)
 
 unit: $(READY) ## The tests that start nothing, in seconds
 	$(BIN)/pytest -m "not cluster and not spark and not docker" $(ARGS)

@@ -13,21 +13,31 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from streaming.collector.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime import config
-from tests.cluster import asking
-from tests.cluster.asking import Key
+from tests.cluster.broker_client import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    BrokerClient,
+    Key,
+    await_agreement,
+    await_in_sync,
+)
 from tests.cluster.watching import Watch, assert_agrees, keys, watching
-from twin.fleet import Fleet
+from tests.waiting import until
+from twin.tables.enums import PendingUpload
+from twin.XXX import Fleet
 from twin.rules.replication import lag_records
-from twin.tables import PendingUpload
 
 pytestmark = pytest.mark.cluster
 
 KINDS: Final = {
-    "log_end_offset": -1,
-    "log_start_offset": -2,
-    "local_log_start_offset": -4,
-    "last_tiered_offset": -5,
-    "pending_upload_offset": -6,
+    "log_end_offset": LATEST,
+    "log_start_offset": EARLIEST,
+    "local_log_start_offset": EARLIEST_LOCAL,
+    "last_tiered_offset": LATEST_TIERED,
+    "pending_upload_offset": EARLIEST_PENDING_UPLOAD,
 }
 RECORDS: Final = 60
 RECORD_BYTES: Final = 1_000
@@ -70,7 +80,7 @@ def first_ms(cluster: LocalCluster) -> int:
     admin.create_topics(TOPICS, timeout_ms=20_000, wait_for_metadata=True)
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     # The admin client waits for one broker; a busy one may know of the topics later.
-    placed = [key for key in asking.settled(cluster) if key[0] in TOPICS]
+    placed = [key for key in await_agreement(cluster) if key[0] in TOPICS]
     for topic, number in placed:
         # The idle topic goes by age: its records have to be young.
         start = first_ms if topic != "numbers-idle" else time.time_ns() // 1_000_000
@@ -89,7 +99,7 @@ def first_ms(cluster: LocalCluster) -> int:
 @pytest.fixture(scope="module")
 def quiet(cluster: LocalCluster, first_ms: int) -> Numbers:
     """What every broker says of its replicas once all is tiered and nothing changes any more."""
-    asking.until(lambda: is_tiered(cluster), 60, "the topics are not in remote storage")
+    until(lambda: is_tiered(cluster), 60, "the topics are not in remote storage")
     previous: Numbers = {}
 
     def stays() -> bool:
@@ -99,23 +109,23 @@ def quiet(cluster: LocalCluster, first_ms: int) -> Numbers:
         time.sleep(0.5)
         return now == before
 
-    asking.until(lambda: all(stays() for _ in range(5)), 60, "the numbers do not stay")
+    until(lambda: all(stays() for _ in range(5)), 60, "the numbers do not stay")
     return previous
 
 
 def asked(cluster: LocalCluster) -> Numbers:
     """Offsets of every kind and the size of every replica, by its own broker."""
-    said = asking.partitions(cluster.layout.port(1), list(TOPICS))
+    client = BrokerClient(cluster)
+    states = client.partitions(1, list(TOPICS))
     numbers: Numbers = {}
     for broker in cluster.layout.ids:
-        port = cluster.layout.port(broker)
         mine: dict[str, list[int]] = {}
-        for topic, number in (key for key, s in said.items() if broker in s.replicas):
+        for topic, number in (key for key, state in states.items() if broker in state.replicas):
             mine.setdefault(topic, []).append(number)
-        told = [asking.offsets(port, mine, kind) for kind in KINDS.values()]
-        size = asking.disk(port).size_bytes
-        for key in told[0]:
-            numbers[(*key, broker)] = (*(offset[key] for offset in told), size[key])
+        offsets = [client.offsets(broker, mine, kind) for kind in KINDS.values()]
+        size = client.log_dirs(broker).size_bytes
+        for key in offsets[0]:
+            numbers[(*key, broker)] = (*(offset[key] for offset in offsets), size[key])
     return numbers
 
 
@@ -194,13 +204,13 @@ def test_the_first_timestamp_on_disk_is_that_of_the_record_at_the_local_start(
 def test_leaders_and_in_sync_replicas_are_those_of_describe_topic_partitions(
     cluster: LocalCluster, quiet: Numbers, watch: Watch
 ) -> None:
-    assert_agrees(watch.look(), asking.whole(cluster))
+    assert_agrees(watch.look(), await_in_sync(cluster))
     fleet = watch.look()
     topic_id: dict[Key, bytes] = dict(
         zip(keys(fleet), fleet.topics.topic_id[fleet.topic_index], strict=True)
     )
-    said = asking.partitions(cluster.layout.port(2), list(TOPICS))
-    assert {key: topic_id[key] for key in said} == {key: s.topic_id for key, s in said.items()}
+    states = BrokerClient(cluster).partitions(2, list(TOPICS))
+    assert {key: topic_id[key] for key in states} == {k: s.topic_id for k, s in states.items()}
 
 
 def test_brokers_and_configs_are_what_the_cluster_was_given(
@@ -216,9 +226,9 @@ def test_brokers_and_configs_are_what_the_cluster_was_given(
     for broker, total, usable in zip(
         brokers.broker, brokers.log_dir_total_bytes, brokers.log_dir_usable_bytes, strict=True
     ):
-        disk = asking.disk(cluster.layout.port(int(broker)))
-        assert total == disk.total_bytes
-        assert usable == pytest.approx(disk.usable_bytes, rel=0.05)  # others write as well
+        log_dirs = BrokerClient(cluster).log_dirs(int(broker))
+        assert total == log_dirs.total_bytes
+        assert usable == pytest.approx(log_dirs.usable_bytes, rel=0.05)  # others write as well
 
     def settings(topic: str) -> list[int]:
         row = keys(fleet).index((topic, 0))

@@ -11,13 +11,13 @@ from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import ObservationEncoder
 from streaming.runtime import config
-from tests.cluster.asking import Key, Said
+from tests.cluster.broker_client import Key, PartitionState
 from twin import archive as archives
 from twin import fleet as fleets
 from twin import frames
-from twin.fleet import Fleet
+from twin.tables.enums import ReplicaFlags
+from twin.XXX import Fleet
 from twin.step import step, step_archive
-from twin.tables import Slot
 
 
 class Watch:
@@ -36,9 +36,9 @@ class Watch:
         told = [
             f for _, message in self._messages.encode(observation) for f in frames.decode(message)
         ]
-        hot = [frame for frame in told if frame.stamp.kind not in archives.KINDS]
+        hot = [frame for frame in told if frame.header.kind not in archives.KINDS]
         self.fleet, _ = step(self.fleet, hot, observation.observed_at_ms)
-        cold = [frame for frame in told if frame.stamp.kind in archives.KINDS]
+        cold = [frame for frame in told if frame.header.kind in archives.KINDS]
         self.fleet, self._archive, _ = step_archive(self.fleet, self._archive, cold)
         return self.fleet
 
@@ -66,7 +66,7 @@ def by_partition(fleet: Fleet, column: np.ndarray) -> dict[Key, int]:
     return dict(zip(keys(fleet), column.tolist(), strict=True))
 
 
-def marked(fleet: Fleet, mark: Slot) -> dict[Key, frozenset[int]]:
+def marked(fleet: Fleet, mark: ReplicaFlags) -> dict[Key, frozenset[int]]:
     """The brokers whose replica the controller marks so, by topic and number."""
     chosen = fleet.marked(mark) & fleet.present
     return {
@@ -75,12 +75,12 @@ def marked(fleet: Fleet, mark: Slot) -> dict[Key, frozenset[int]]:
     }
 
 
-def assert_agrees(fleet: Fleet, said: Mapping[Key, Said]) -> None:
+def assert_agrees(fleet: Fleet, said: Mapping[Key, PartitionState]) -> None:
     """Leaders, replicas, ISR and ELR of the twin are what DescribeTopicPartitions says."""
     assert by_partition(fleet, fleet.leader) == {k: s.leader for k, s in said.items()}
     assert by_partition(fleet, fleet.leader_epoch) == {k: s.epoch for k, s in said.items()}
-    assert marked(fleet, Slot.IN_ISR) == {k: s.isr for k, s in said.items()}
-    assert marked(fleet, Slot.IN_ELR) == {k: s.elr for k, s in said.items()}
-    assert marked(fleet, Slot.LAST_KNOWN_ELR) == {k: s.last_known_elr for k, s in said.items()}
+    assert marked(fleet, ReplicaFlags.IN_ISR) == {k: s.isr for k, s in said.items()}
+    assert marked(fleet, ReplicaFlags.IN_ELR) == {k: s.elr for k, s in said.items()}
+    assert marked(fleet, ReplicaFlags.LAST_KNOWN_ELR) == {k: s.last_known_elr for k, s in said.items()}
     assigned = [tuple(fleet.broker[i, : fleet.assigned[i]].tolist()) for i in range(len(fleet))]
     assert dict(zip(keys(fleet), assigned, strict=True)) == {k: s.replicas for k, s in said.items()}

@@ -20,10 +20,10 @@ from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
 from streaming.checks.rights import Right, rights
 from streaming.runtime.config import Bus, Cluster, Collector, Config
-from tests.cluster.asking import until
 from tests.containers.secured import ADMIN, STRANGER, Secured, secured_cluster
 from tests.containers.secured_twin import Programs
 from tests.containers.test_compose import ONLY_WHEN_IT_HAPPENS
+from tests.waiting import until
 from twin.metrics import METRICS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]

@@ -172,13 +172,15 @@ def test_segments_that_were_told_before_their_partition_is_known_are_found_when_
     assert snapshots[0].lineage.remote_bytes.tolist() == [50]
 
 
-def test_a_cycle_without_events_leaves_the_archive_alone(monkeypatch):
+def test_a_cycle_without_segments_neither_reads_nor_writes_the_archive():
     tester = a_tester()
     told(tester, *a_cycle(), *a_copy())
-    monkeypatch.setattr("twin.archive.decode", None)
-    monkeypatch.setattr("twin.archive.encode", None)
-    snapshots, _ = told(tester, *a_cycle(LATER_MS))
+    unreadable = (b"would be discarded if it were read",)
+    tester.updateValueState("archive", "c/0", unreadable)
+    snapshots, events = told(tester, *a_cycle(LATER_MS))
     assert snapshots[0].lineage.remote_bytes.tolist() == [50]
+    assert "state_discarded" not in [e["kind"] for e in events]
+    assert tester.peekValueState("archive", "c/0") == unreadable
 
 
 def test_an_event_that_cannot_be_does_not_take_the_others_along():

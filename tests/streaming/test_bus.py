@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming import bus
-from streaming.bus import clients as bus_clients
 from streaming.bus import shard_of
 from streaming.runtime import clients
 from streaming.runtime.config import Bus, Cluster, Config, ConfigError
@@ -105,22 +104,21 @@ def test_a_setting_that_cannot_be_is_named_and_its_value_never_shown(key: str, s
     assert "hunter2" not in str(told.value)
 
 
-def test_an_address_where_nobody_listens_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus_clients, "BOOTSTRAP_MS", 300)
-    nowhere = Config(cluster=Cluster(bootstrap="127.0.0.1:1"))
+def test_an_address_where_nobody_listens_is_one_line() -> None:
+    nowhere = Config(cluster=Cluster(bootstrap="127.0.0.1:1", client={"bootstrap_timeout_ms": 300}))
     for use in (bus.ensure_topics, bus.recorded_shards, bus.Sender):
         with pytest.raises(bus.BusError, match=r"^bus 127.0.0.1:1: .*REFUSED$") as told:
             use(nowhere)
         assert "\n" not in str(told.value)
 
 
-def test_secrets_stay_out_of_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus_clients, "BOOTSTRAP_MS", 300)
+def test_secrets_stay_out_of_what_is_said() -> None:
     secret = msgspec.structs.replace(
         Config(),
         cluster=Cluster(
             bootstrap="127.0.0.1:1",
             client={
+                "bootstrap_timeout_ms": 300,
                 "security_protocol": "SASL_PLAINTEXT",
                 "sasl_mechanism": "PLAIN",
                 "sasl_plain_username": "me",
