@@ -18,12 +18,13 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
+from tests.reading import open_risks
 from tests.waiting import until
+from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath
+from twin.rules.catching_up import CatchingUp, StuckReason
+from twin.state import ShardState
 from twin.table import UNKNOWN
-from twin.XXX import Fleet, JoinPath, StuckReason
-from twin.rules.bootstrap import bootstrap
-from twin.rules.joining import active
-from twin.rules.risks import Risk
+from twin.tables.state import Configs
 
 pytestmark = pytest.mark.cluster
 
@@ -42,8 +43,8 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
         yield twin
 
 
-def row_of(fleet: Fleet, topic: str) -> int:
-    return keys(fleet).index((topic, 0))
+def row_of(state: ShardState, topic: str) -> int:
+    return keys(state).index((topic, 0))
 
 
 def settled(client: BrokerClient, topic: str, what: str) -> dict[int, int]:
@@ -68,10 +69,10 @@ def in_sync(client: BrokerClient, topic: str) -> bool:
 
 @pytest.mark.parametrize(
     ("feature", "path"),
-    [("true", JoinPath.FROM_PENDING_UPLOAD), ("false", JoinPath.FROM_LOCAL_START)],
+    [("true", BootstrapPath.FROM_PENDING_UPLOAD), ("false", BootstrapPath.FROM_LOCAL_START)],
 )
 def test_a_joining_replica_starts_where_the_twin_says(
-    cluster: LocalCluster, client: BrokerClient, watch: Watch, feature: str, path: JoinPath
+    cluster: LocalCluster, client: BrokerClient, watch: Watch, feature: str, path: BootstrapPath
 ) -> None:
     topic = f"join-{feature}"
     client.configure(BROKER_RESOURCE, "", **{FEATURE: feature})
@@ -79,11 +80,11 @@ def test_a_joining_replica_starts_where_the_twin_says(
         client.create(topic, [[1, 2]], TIERED | {"local.retention.bytes": "60000"})
         produce(cluster, topic, RECORDS)
         settled(client, topic, "partly tiered")
-        fleet = watch.look()
-        row = row_of(fleet, topic)
-        predicted = bootstrap(fleet, feature == "true")
+        state = watch.look()
+        row = row_of(state, topic)
+        predicted = state[BootstrapOn if feature == "true" else BootstrapOff]
         assert predicted.path[row] == path
-        assert fleet.setting("last_tiered_fetch") == (feature == "true")
+        assert state[Configs].cluster_wide("last_tiered_fetch") == (feature == "true")
 
         client.reassign(topic, 0, [3, 1])
         until(lambda: in_sync(client, topic), 30, "it is not in sync")
@@ -99,22 +100,22 @@ def test_a_stuck_idle_partition_is_told_before_flagged_and_freed_by_one_record(
     client.create(topic, [[1, 2]], TIERED | {"local.retention.ms": "2000"})
     produce(cluster, topic, RECORDS)
     settled(client, topic, "all tiered")
-    fleet = watch.look()
-    row = row_of(fleet, topic)
-    assert bootstrap(fleet, True).path[row] == JoinPath.STUCK_IDLE
-    assert not fleet.risks[row] & Risk.BOOTSTRAP_STUCK
+    state = watch.look()
+    row = row_of(state, topic)
+    assert state[BootstrapOn].path[row] == BootstrapPath.STUCK_IDLE
+    assert "bootstrap_stuck" not in open_risks(state, row)
 
     client.reassign(topic, 0, [3, 1])
     for _ in range(3):
         time.sleep(1)
-        fleet = watch.look()
-    assert reasons(fleet, topic) == [StuckReason.STUCK_IDLE]
-    assert fleet.risks[row] & Risk.BOOTSTRAP_STUCK
+        state = watch.look()
+    assert reasons(state, topic) == [StuckReason.STUCK_IDLE]
+    assert "bootstrap_stuck" in open_risks(state, row)
     assert not in_sync(client, topic)
 
     produce(cluster, topic, 1)
     until(lambda: in_sync(client, topic), 30, "it is not in sync")
-    assert not watch.look().risks[row] & Risk.BOOTSTRAP_STUCK
+    assert "bootstrap_stuck" not in open_risks(watch.look(), row)
 
 
 def test_a_log_start_above_the_tier_keeps_every_newcomer_out(
@@ -127,16 +128,16 @@ def test_a_log_start_above_the_tier_keeps_every_newcomer_out(
     produce(cluster, topic, 200)
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
         admin.delete_records({TopicPartition(topic, 0): 50})
-    fleet = watch.look()
-    row = row_of(fleet, topic)
-    assert bootstrap(fleet, True).path[row] == JoinPath.NOTHING_TIERED_YET
-    assert bootstrap(fleet, False).start_offset[row] == 50
+    state = watch.look()
+    row = row_of(state, topic)
+    assert state[BootstrapOn].path[row] == BootstrapPath.NOTHING_TIERED_YET
+    assert state[BootstrapOff].start_offset[row] == 50
 
     client.reassign(topic, 0, [3, 1])
     for _ in range(3):
         time.sleep(1.5)  # longer than a fetcher backs off
-        fleet = watch.look()
-    assert reasons(fleet, topic) == [StuckReason.NOTHING_TIERED_YET]
+        state = watch.look()
+    assert reasons(state, topic) == [StuckReason.NOTHING_TIERED_YET]
     assert client.offset(3, topic, 0, LATEST) == 0
 
     client.configure(BROKER_RESOURCE, "", **{FEATURE: "false"})
@@ -147,8 +148,8 @@ def test_a_log_start_above_the_tier_keeps_every_newcomer_out(
         client.configure(BROKER_RESOURCE, "", **{FEATURE: "true"})
 
 
-def reasons(fleet: Fleet, topic: str) -> list[int]:
+def reasons(state: ShardState, topic: str) -> list[int]:
     """Why replicas of the partition do not move."""
-    table = active(fleet)
-    here = table.row == row_of(fleet, topic)
-    return [reason for reason in table.stuck[here].tolist() if reason != UNKNOWN]
+    rows = state[CatchingUp]
+    here = rows.row == row_of(state, topic)
+    return [reason for reason in rows.stuck[here].tolist() if reason != UNKNOWN]

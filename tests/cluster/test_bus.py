@@ -20,8 +20,8 @@ from streaming.runtime.config import Bus, Cluster, Collector, Config
 from streaming.runtime.deadline import Deadline
 from tests.waiting import until
 from twin import frames
-from twin.tables.observations import BrokersFrame
 from twin.frames import Frame, FrameHeader
+from twin.tables.observations import BrokersFrame
 
 pytestmark = pytest.mark.cluster
 

@@ -34,8 +34,8 @@ from tests.cluster.broker_client import (
 from tests.cluster.topics import TIERED, produce
 from tests.waiting import until
 from twin import frames
-from twin.tables.enums import PendingUpload, ReplicaFlags
 from twin.frames import Frame
+from twin.tables.enums import PendingUpload, ReplicaFlags
 
 pytestmark = pytest.mark.cluster
 
@@ -113,7 +113,7 @@ class Asker:
         return {
             (shard, frame.header.kind): frame
             for shard, message in self.messages.encode(observation)
-            for frame in frames.decode(message)
+            for frame in frames.decode(message).frames
         }
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
@@ -346,7 +346,11 @@ def test_a_replica_on_its_way_is_marked_until_it_has_arrived(
     until(moves)
     row = asker.rows()["partitions"][0]
     assert row["replicas"] == [3, 1, 2]
-    assert row["slots"] == [ReplicaFlags.ADDING, ReplicaFlags.IN_ISR, ReplicaFlags.IN_ISR | ReplicaFlags.REMOVING]
+    assert row["slots"] == [
+        ReplicaFlags.ADDING,
+        ReplicaFlags.IN_ISR,
+        ReplicaFlags.IN_ISR | ReplicaFlags.REMOVING,
+    ]
     client.configure(BROKER_RESOURCE, "", leader_replication_throttled_rate="1000000000",
                      follower_replication_throttled_rate="1000000000")  # fmt: skip
 
@@ -375,7 +379,7 @@ def test_what_runs_arrives_on_the_bus_under_its_shards_key(
         until(all_there)
     cycles: dict[int, set[int]] = {}
     for record in records:
-        for frame in frames.decode(record.value or b""):
+        for frame in frames.decode(record.value or b"").frames:
             assert record.key == bus.key("real", frame.header.shard)
             cycles.setdefault(frame.header.cycle, set()).add(frame.header.shard)
     assert cycles == {cycle: set(range(4)) for cycle in (1, 2, 3)}

@@ -21,8 +21,9 @@ from streaming.runtime.config import Config, load
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.waiting import until
 from tests.web import get
-from twin import fleet as fleets
-from twin.XXX import Fleet
+from twin import codec
+from twin.builtin import CATALOG
+from twin.state import ShardState
 from twin.step import step
 
 pytestmark = pytest.mark.cluster
@@ -59,12 +60,12 @@ def exporting(path: Path) -> Iterator[Callable[[str], str]]:
         process.wait()
 
 
-def send(config: Config, fleet: Fleet, *, in_parts: bool = False) -> None:
-    whole = fleets.encode(fleet)
-    messages = fleets.encode_parts(fleet, len(whole) // 2) if in_parts else [whole]
+def send(config: Config, state: ShardState, *, in_parts: bool = False) -> None:
+    whole = codec.encode(state)
+    messages = codec.encode_parts(state, len(whole) // 2) if in_parts else [whole]
     with bus.Sender(config) as sender:
         for part, message in enumerate(messages):
-            key = bus.key("sim", fleet.shard) + (f"/{part}".encode() if part else b"")
+            key = bus.key("sim", state.shard) + (f"/{part}".encode() if part else b"")
             sender.send(bus.topics(config).snapshots, key, message)
         sender.flush(10_000)
 
@@ -81,9 +82,9 @@ def test_what_is_on_the_bus_is_served_and_served_again_after_a_restart(configure
     bus.ensure_topics(config)
     shards = [SimulatedShard(SHAPE, 1, "sim", n, SHARDS) for n in range(SHARDS)]
 
-    def observed(shard: SimulatedShard, before: Fleet | None = None) -> Fleet:
+    def observed(shard: SimulatedShard, before: ShardState | None = None) -> ShardState:
         now_ms = time.time_ns() // 1_000_000
-        known = before or fleets.empty("sim", shard.shard, SHARDS)
+        known = before or ShardState.empty(CATALOG, "sim", shard.shard, SHARDS)
         return step(known, shard.observe(now_ms), now_ms)[0]
 
     def total(get: Callable[[str], str]) -> int:

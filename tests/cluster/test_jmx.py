@@ -70,7 +70,9 @@ class Rows:
             observation = self.collector.observe()
             assert observation is not None, self.collector.problems
             told = [
-                f for _, m in ObservationEncoder().encode(observation) for f in frames.decode(m)
+                frame
+                for _, message in ObservationEncoder().encode(observation)
+                for frame in frames.decode(message).frames
             ]
             found = [f.rows.to_pylist() for f in told if f.header.kind == "broker_metrics"]
             if found:

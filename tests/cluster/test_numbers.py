@@ -24,11 +24,21 @@ from tests.cluster.broker_client import (
     await_agreement,
     await_in_sync,
 )
-from tests.cluster.watching import Watch, assert_agrees, keys, watching
+from tests.cluster.watching import Watch, assert_agrees, is_present, keys, watching
 from tests.waiting import until
+from twin.rules.replication import Lag
+from twin.rules.topic_configs import TopicConfigs
+from twin.state import ShardState
 from twin.tables.enums import PendingUpload
-from twin.XXX import Fleet
-from twin.rules.replication import lag_records
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    Configs,
+    PartitionIndex,
+    Partitions,
+    Replicas,
+    Topics,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -144,70 +154,76 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
         yield twin
 
 
-def seen(fleet: Fleet) -> Numbers:
+def kept(state: ShardState) -> Numbers:
     """The same numbers as the twin has them."""
-    told: Numbers = {}
-    for row, key in enumerate(keys(fleet)):
-        for slot in range(int(fleet.assigned[row])) if key[0] in TOPICS else ():
-            columns = [getattr(fleet, name) for name in (*KINDS, "local_log_bytes")]
-            broker = int(fleet.broker[row, slot])
-            told[(*key, broker)] = tuple(int(column[row, slot]) for column in columns)
-    return told
+    columns = [getattr(state[Replicas], name) for name in (*KINDS, "local_log_bytes")]
+    numbers: Numbers = {}
+    for row, key in enumerate(keys(state)):
+        for slot in range(int(state[Partitions].assigned[row])) if key[0] in TOPICS else ():
+            broker = int(state[Assignment].broker[row, slot])
+            numbers[(*key, broker)] = tuple(int(column[row, slot]) for column in columns)
+    return numbers
 
 
 def test_every_offset_and_size_is_what_its_broker_says(
     cluster: LocalCluster, quiet: Numbers, watch: Watch
 ) -> None:
-    fleet = watch.look()
+    state = watch.look()
     assert asked(cluster) == quiet, "the topics are not quiet"
-    assert seen(fleet) == quiet
-    ours = np.isin(fleet.topic_names(), list(TOPICS))[:, None] & fleet.present
-    assert (fleet.error_code[ours] == 0).all()
-    assert (fleet.sampled_at_ms[ours] == fleet.observed_at_ms).all()
-    assert (lag_records(fleet)[ours] == 0).all()
+    assert kept(state) == quiet
+    ours = np.isin(state.topic_names(), list(TOPICS))[:, None] & is_present(state)
+    assert (state[Replicas].error_code[ours] == 0).all()
+    assert (state[Replicas].sampled_at_ms[ours] == state.observed_at_ms).all()
+    assert (state[Lag].lag_records[ours] == 0).all()
     # And they are no trivial numbers: parts are deleted, tiered, gone from disk.
     assert quiet["numbers-tiered", 0, 1][1] == DELETED
     assert all(n[2] > n[1] for (topic, *_), n in quiet.items() if topic == "numbers-tiered")
 
 
 def test_pending_uploads_are_told_apart_by_why_there_are_none(quiet: Numbers, watch: Watch) -> None:
-    fleet = watch.look()
+    state = watch.look()
     why = {
         "numbers-tiered": PendingUpload.KNOWN,
         "numbers-idle": PendingUpload.ALL_TIERED,
         "numbers-plain": PendingUpload.NOTHING_TIERED,
         "numbers-compacted": PendingUpload.NOTHING_TIERED,
     }
-    for row, (topic, _) in enumerate(keys(fleet)):
+    pending, present = state[Replicas].pending_upload, is_present(state)
+    for row, (topic, _) in enumerate(keys(state)):
         if topic in why:
-            assert set(fleet.pending_upload[row][fleet.present[row]]) == {why[topic]}, topic
+            assert set(pending[row][present[row]]) == {why[topic]}, topic
 
 
 def test_the_first_timestamp_on_disk_is_that_of_the_record_at_the_local_start(
     first_ms: int, quiet: Numbers, watch: Watch
 ) -> None:
-    fleet = watch.look()
-    for row, (topic, _) in enumerate(keys(fleet)):
+    state = watch.look()
+    replicas = state[Replicas]
+    for row, (topic, _) in enumerate(keys(state)):
         if topic not in TOPICS:
             continue
-        for slot in range(int(fleet.assigned[row])):
-            start = int(fleet.local_log_start_offset[row, slot])
-            told = int(fleet.local_start_timestamp_ms[row, slot])
+        for slot in range(int(state[Partitions].assigned[row])):
+            start = int(replicas.local_log_start_offset[row, slot])
+            timestamp_ms = int(replicas.local_start_timestamp_ms[row, slot])
             if topic == "numbers-idle":
-                assert told == -1  # no record is left on disk
+                assert timestamp_ms == -1  # no record is left on disk
             else:
                 # A log that begins inside a batch is read from the start of that batch.
                 inside = DELETED if start == DELETED else 0
-                assert first_ms + start - inside <= told <= first_ms + start, (topic, slot)
+                assert first_ms + start - inside <= timestamp_ms <= first_ms + start, (topic, slot)
 
 
 def test_leaders_and_in_sync_replicas_are_those_of_describe_topic_partitions(
     cluster: LocalCluster, quiet: Numbers, watch: Watch
 ) -> None:
     assert_agrees(watch.look(), await_in_sync(cluster))
-    fleet = watch.look()
+    state = watch.look()
     topic_id: dict[Key, bytes] = dict(
-        zip(keys(fleet), fleet.topics.topic_id[fleet.topic_index], strict=True)
+        zip(
+            keys(state),
+            state[Topics].topic_id[state[PartitionIndex].topic_index],
+            strict=True,
+        )
     )
     states = BrokerClient(cluster).partitions(2, list(TOPICS))
     assert {key: topic_id[key] for key in states} == {k: s.topic_id for k, s in states.items()}
@@ -216,8 +232,8 @@ def test_leaders_and_in_sync_replicas_are_those_of_describe_topic_partitions(
 def test_brokers_and_configs_are_what_the_cluster_was_given(
     cluster: LocalCluster, quiet: Numbers, watch: Watch
 ) -> None:
-    fleet = watch.look()
-    brokers = fleet.brokers
+    state = watch.look()
+    brokers = state[Brokers]
     assert brokers.broker.tolist() == [1, 2, 3]
     assert brokers.rack.tolist() == [node.rack for node in cluster.status()]
     assert brokers.host.tolist() == [f"127.0.0.1:{node.port}" for node in cluster.status()]
@@ -231,19 +247,20 @@ def test_brokers_and_configs_are_what_the_cluster_was_given(
         assert usable == pytest.approx(log_dirs.usable_bytes, rel=0.05)  # others write as well
 
     def settings(topic: str) -> list[int]:
-        row = keys(fleet).index((topic, 0))
+        row = keys(state).index((topic, 0))
         names = (
             "min_insync_replicas", "unclean_leader_election", "remote_storage", "compacted",
             "local_retention_bytes",
         )  # fmt: skip
-        return [int(fleet.topic_setting(name)[row]) for name in names]
+        return [int(getattr(state[TopicConfigs], name)[row]) for name in names]
 
     assert settings("numbers-tiered") == [2, 0, 1, 0, 20_000]
     assert settings("numbers-plain")[:4] == [1, 0, 0, 0]
     assert settings("numbers-compacted")[:4] == [1, 1, 0, 1]
-    assert fleet.setting("elr_enabled") == 1
-    assert fleet.setting("last_tiered_fetch") == 1
-    assert fleet.setting("replica_lag_time_max_ms") == 30_000
+    configs = state[Configs]
+    assert configs.cluster_wide("elr_enabled") == 1
+    assert configs.cluster_wide("last_tiered_fetch") == 1
+    assert configs.cluster_wide("replica_lag_time_max_ms") == 30_000
 
 
 def test_a_cluster_without_topics_still_has_brokers(cluster: LocalCluster) -> None:
@@ -253,7 +270,7 @@ def test_a_cluster_without_topics_still_has_brokers(cluster: LocalCluster) -> No
         collector=config.Collector(exclude_topics=".*"),
     )
     with BrokerConnections(cluster.bootstrap, {}, nothing.collector.deadline_ms) as brokers:
-        fleet = Watch(nothing, brokers).look()
-    assert len(fleet) == 0
-    assert fleet.brokers.answered.tolist() == [True] * 3
-    assert fleet.listing.whole_at_ms == fleet.observed_at_ms
+        state = Watch(nothing, brokers).look()
+    assert state.partitions == 0
+    assert state[Brokers].answered.tolist() == [True] * 3
+    assert state.listing.whole_at_ms == state.observed_at_ms

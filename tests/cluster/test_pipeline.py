@@ -86,7 +86,7 @@ def cycles(pipeline: Pipeline, since_ms: int) -> list[int]:
         while not reader.caught_up():
             for record in reader.poll(200):
                 with suppress(ValueError):  # garbage that a test has sent
-                    observed.add(frames.decode(record.value or b"")[0].header.observed_at_ms)
+                    observed.add(frames.decode(record.value or b"").frames[0].header.observed_at_ms)
     return sorted(at_ms for at_ms in observed if at_ms >= since_ms)
 
 

@@ -27,16 +27,18 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching
 from tests.waiting import until
-from twin.XXX import Fleet
-from twin.rules.election import LossOutcome
+from twin.proposals.kip1303 import NextLeadersKip1303
+from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.state import ShardState
+from twin.tables.state import Assignment, Partitions, Replicas
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
 SEED = 1303
 PARTITIONS_A_TOPIC = 6
-THIN = "prediction-thin"
+COLD = "prediction-cold"
 ENOUGH_BYTES = 300_000
-"""Below what broker 2 keeps of the thin topic, above what broker 5 had to copy."""
+"""Below what broker 2 keeps of that topic, above what broker 5 had to copy."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +69,7 @@ def watch(five_brokers: LocalCluster) -> Iterator[Watch]:
             producer.send(topic, bytes(100), partition=turn % PARTITIONS_A_TOPIC)
     producer.close(timeout=30)
     with watching(
-        five_brokers.bootstrap, TopicThreshold(name=THIN, local_log_bytes=ENOUGH_BYTES)
+        five_brokers.bootstrap, TopicThreshold(name=COLD, local_log_bytes=ENOUGH_BYTES)
     ) as twin:
         yield twin
 
@@ -88,7 +90,7 @@ class Loss:
     led: int  # partitions that the broker led
     predicted: Mapping[Key, int]  # the leader of every partition
     after: Mapping[Key, PartitionState]
-    twin_after: Fleet
+    twin_after: ShardState
 
 
 def lose(
@@ -96,9 +98,10 @@ def lose(
 ) -> Loss:
     """Lose a broker while those in ``gone`` are lost already."""
     before = watch.look()
-    is_led = before.leader == broker
-    predicted = by_partition(before, before.leader)
-    next_leader = by_partition(before, before.next_leader_kafka)
+    leader = before[Partitions].leader
+    is_led = leader == broker
+    predicted = by_partition(before, leader)
+    next_leader = by_partition(before, before[NextLeaders].leader)
     predicted |= {k: next_leader[k] for k, led in zip(keys(before), is_led, strict=True) if led}
 
     how(broker)
@@ -106,10 +109,10 @@ def lose(
     return Loss(int(is_led.sum()), predicted, after, watch.look())
 
 
-def elect_preferred(cluster: LocalCluster, twin: Fleet, *brokers: int) -> None:
+def elect_preferred(cluster: LocalCluster, twin: ShardState, *brokers: int) -> None:
     """Make these brokers the leaders of the partitions whose preferred replica they are."""
     chosen: dict[str, list[int]] = {}
-    for (topic, number), preferred in by_partition(twin, twin.broker[:, 0]).items():
+    for (topic, number), preferred in by_partition(twin, twin[Assignment].broker[:, 0]).items():
         if preferred in brokers:
             chosen.setdefault(topic, []).append(number)
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
@@ -156,33 +159,35 @@ def test_a_broker_killed_among_leaders_that_moved_leaves_the_predicted_ones(
     five: LocalCluster, watch: Watch, two_losses: tuple[Loss, Loss]
 ) -> None:
     moved = watch.look()
-    assert (moved.leader != moved.broker[:, 0]).any(), "every leader is the preferred one"
+    preferred = moved[Assignment].broker[:, 0]
+    assert (moved[Partitions].leader != preferred).any(), "every leader is the preferred one"
     # Leaders of earlier losses are not the preferred replicas, and broker 5 leads few of them.
     elect_preferred(five, moved, 5)
     assert_came_true(lose(five, watch, 5, five.kill))
 
 
-def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_thin_one(
+def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_cold_one(
     five: LocalCluster, watch: Watch
 ) -> None:
-    a_thin_replica(five)
+    a_cold_replica(five)
     await_in_sync(five)
     elect_preferred(five, watch.look(), 4)
-    fleet = watch.look()
-    row = keys(fleet).index((THIN, 0))
-    size = dict(zip(fleet.broker[row].tolist(), fleet.local_log_bytes[row].tolist(), strict=True))
+    state = watch.look()
+    row = keys(state).index((COLD, 0))
+    brokers, sizes = state[Assignment].broker[row], state[Replicas].local_log_bytes[row]
+    size = dict(zip(brokers.tolist(), sizes.tolist(), strict=True))
     assert size[5] < ENOUGH_BYTES < size[2]
-    assert fleet.next_leader_kafka[row] == 5
-    assert fleet.next_outcome_kafka[row] == LossOutcome.CLEAN_THIN
-    assert fleet.next_leader_kip1303[row] == 2
-    assert fleet.next_outcome_kip1303[row] == LossOutcome.CLEAN_WARM
+    assert state[NextLeaders].leader[row] == 5
+    assert state[NextLeaders].outcome[row] == LossOutcome.CLEAN_COLD
+    assert state[NextLeadersKip1303].leader[row] == 2
+    assert state[NextLeadersKip1303].outcome[row] == LossOutcome.CLEAN_WARM
 
     loss = lose(five, watch, 4, five.term)
     assert_came_true(loss)
-    assert loss.after[THIN, 0].leader == 5
+    assert loss.after[COLD, 0].leader == 5
 
 
-def a_thin_replica(five: LocalCluster) -> None:
+def a_cold_replica(five: LocalCluster) -> None:
     """A tiered partition on 4 and 2, reassigned so that a broker with next to nothing is between.
 
     With KIP-1023 the newcomer starts at the first offset that is not in remote storage yet.
@@ -195,7 +200,7 @@ def a_thin_replica(five: LocalCluster) -> None:
     }
     admin = KafkaAdminClient(bootstrap_servers=five.bootstrap)
     admin.create_topics(
-        {THIN: {"assignments": {0: [4, 2]}, "configs": tiered}},
+        {COLD: {"assignments": {0: [4, 2]}, "configs": tiered}},
         timeout_ms=20_000,
         wait_for_metadata=True,
     )
@@ -203,18 +208,18 @@ def a_thin_replica(five: LocalCluster) -> None:
         bootstrap_servers=five.bootstrap, acks=1, enable_idempotence=False, batch_size=8_000
     )
     for _ in range(1_500):
-        producer.send(THIN, bytes(1_000), partition=0)
+        producer.send(COLD, bytes(1_000), partition=0)
     producer.close(timeout=60)
     client = BrokerClient(five)
 
     def is_tiered() -> bool:
         local, pending, end = (
-            client.offset(4, THIN, 0, kind)
+            client.offset(4, COLD, 0, kind)
             for kind in (EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST)
         )
         return local > 0 and end - pending < 100
 
     until(is_tiered, 60, "the log is not in remote storage")
-    admin.alter_partition_reassignments({TopicPartition(THIN, 0): [4, 5, 2]})
+    admin.alter_partition_reassignments({TopicPartition(COLD, 0): [4, 5, 2]})
     admin.close()
-    until(lambda: client.partition(4, THIN).isr == {2, 4, 5}, 60, "broker 5 is not in sync")
+    until(lambda: client.partition(4, COLD).isr == {2, 4, 5}, 60, "broker 5 is not in sync")

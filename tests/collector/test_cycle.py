@@ -324,7 +324,8 @@ def test_topic_and_id_have_the_same_dictionary_indices(ask: Asker) -> None:
 
 
 def test_frames_are_joined_as_far_as_they_fit() -> None:
-    assert list(frames.batch_messages([b"aa", b"bb", b"c", b"dddd", b"e"], 5)) == [b"aabbc", b"dddde"]
+    encoded = [b"aa", b"bb", b"c", b"dddd", b"e"]
+    assert list(frames.batch_messages(encoded, 5)) == [b"aabbc", b"dddde"]
     assert list(frames.batch_messages([b"aaaaaa", b"b"], 5)) == [b"aaaaaa", b"b"]
     assert list(frames.batch_messages([], 5)) == []
 

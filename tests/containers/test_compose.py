@@ -17,13 +17,13 @@ from docker.models.containers import Container
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 from prometheus_client.parser import text_string_to_metric_families
+from twin.metrics import METRICS
 
 from streaming.lab.scenarios import Stage, failover
 from streaming.runtime.jars import QUICK_SPARK
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
 from tests.containers.stack import NODES, PROJECT, Stack
 from tests.waiting import until
-from twin.metrics import METRICS
 
 PREFERRED = 0  # an ElectionType
 UP_WITHIN_S = 180

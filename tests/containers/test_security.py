@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
+from twin.metrics import METRICS
 
 from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
@@ -24,7 +25,6 @@ from tests.containers.secured import ADMIN, STRANGER, Secured, secured_cluster
 from tests.containers.secured_twin import Programs
 from tests.containers.test_compose import ONLY_WHEN_IT_HAPPENS
 from tests.waiting import until
-from twin.metrics import METRICS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -26,12 +26,12 @@ from streaming.lab.scenarios import SCRIPTS
 
 ALERT_OF = {
     "failover": "KafkaTwinPartitionOffline",
-    "thin-leader": "KafkaTwinColdLeaderElected",
+    "cold-leader": "KafkaTwinLeaderCold",
     "stuck-bootstrap": "KafkaTwinBootstrapStuck",
-    "slow-leader": "KafkaTwinSlowLeaderSuspected",
+    "slow-leader": "KafkaTwinSlowLeader",
 }
 PLAYED = sorted(SCRIPTS, key=lambda script: script != "slow-leader")
-"""Its suspicion lasts five minutes, in which the others are demo."""
+"""Its suspicion lasts five minutes, in which the others are played."""
 
 WHOLE_S = 1_200
 
@@ -47,7 +47,7 @@ pytestmark = [
 
 @dataclass
 class Played:
-    """What was printed, what Prometheus said meanwhile, and how it demo."""
+    """What was printed, what Prometheus said meanwhile, and how it ended."""
 
     ports: dict[str, int]
     printed: list[str] = field(default_factory=list)
