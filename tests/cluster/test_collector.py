@@ -206,7 +206,7 @@ def test_every_partition_row_is_what_a_broker_describes(
         assert row["leader_epoch"] == state.epoch
         assert row["replicas"] == list(state.replicas)
         in_isr = [b in state.isr for b in state.replicas]
-        assert [bool(s & ReplicaFlags.IN_ISR) for s in row["slots"]] == in_isr
+        assert [bool(s & ReplicaFlags.IN_ISR) for s in row["replica_flags"]] == in_isr
         assert row["elr_known"]
 
 
@@ -323,7 +323,7 @@ def test_a_killed_broker_is_fenced_and_its_replica_eligible_to_lead(
     assert (broker["broker"], broker["rack"], broker["answered"]) == (3, "az-c", False)
     (row,) = found["partitions"]
     assert (row["leader"], row["replicas"], row["elr_known"]) == (1, [3, 1], True)
-    assert row["slots"] == [ReplicaFlags.IN_ELR | ReplicaFlags.OFFLINE, ReplicaFlags.IN_ISR]
+    assert row["replica_flags"] == [ReplicaFlags.IN_ELR | ReplicaFlags.OFFLINE, ReplicaFlags.IN_ISR]
     asker.brokers.close()
 
 
@@ -346,7 +346,7 @@ def test_a_replica_on_its_way_is_marked_until_it_has_arrived(
     until(moves)
     row = asker.rows()["partitions"][0]
     assert row["replicas"] == [3, 1, 2]
-    assert row["slots"] == [
+    assert row["replica_flags"] == [
         ReplicaFlags.ADDING,
         ReplicaFlags.IN_ISR,
         ReplicaFlags.IN_ISR | ReplicaFlags.REMOVING,
@@ -356,7 +356,7 @@ def test_a_replica_on_its_way_is_marked_until_it_has_arrived(
 
     def arrived() -> bool:
         row = asker.rows()["partitions"][0]
-        return bool(row["replicas"] == [3, 1] and row["slots"] == [ReplicaFlags.IN_ISR] * 2)
+        return bool(row["replicas"] == [3, 1] and row["replica_flags"] == [ReplicaFlags.IN_ISR] * 2)
 
     until(arrived, 60)
     asker.brokers.close()

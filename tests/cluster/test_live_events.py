@@ -279,7 +279,7 @@ def test_a_leader_that_stood_still_threw_out_a_healthy_follower(twin: Pipeline) 
     assert shrink["verdict"] == "frozen_leader", "since it did not answer the collector either"
     assert "fetch_was_pending" in shrink["evidence"]
     assert would_have_stayed(twin, FAULT) == [True]
-    until(lambda: twin.partition(FAULT, 0)["next_leader_kip501"] == 5, SOON_S,
+    until(lambda: twin.partition(FAULT, 0)["next_leader_kip501"]["leader"] == 5, SOON_S,
           "a leader that took longer than the limit would not hand over")  # fmt: skip
     metrics = twin.metrics()
     assert metrics.value("isr_shrinks_preventable", would_have_stayed="yes") >= 1
