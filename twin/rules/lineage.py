@@ -133,7 +133,7 @@ def partitions_with_known_segments(lineage: Lineage) -> int:
     return len(lineage)
 
 
-@gauge("tier_gaps", "Partitions with offsets in no copy and on no live replica.")
+@gauge("tier_gaps", "Partitions with offsets that are in no remote copy and on no live replica.")
 def tier_gaps(
     lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas
 ) -> int:
@@ -160,15 +160,15 @@ def _per_partition(column_name: str, name: str, help_text: str) -> Metric:
 METRICS: Final = (
     _summed(
         "remote_bytes", "remote_log_bytes",
-        "Finished copies in remote storage, of the partitions whose segments are known.",
+        "Size of finished copies in remote storage, of partitions whose segments are known.",
     ),
     _summed(
         "lineage_bytes", "remote_lineage_bytes",
-        "Finished copies in remote storage that belong to their logs.",
+        "Size of finished copies in remote storage that belong to their logs.",
     ),
     _summed(
         "orphan_segments", "orphan_segments",
-        "Finished copies in remote storage that belong to no log any more.",
+        "Finished copies in remote storage that no longer belong to a log.",
     ),
     _summed("orphan_bytes", "orphan_bytes", "Bytes of remote segments that belong to no log."),
     _summed(
@@ -180,11 +180,12 @@ METRICS: Final = (
         "Events of remote segments that no segment can go through.",
     ),
     _per_partition(
-        "remote_bytes", "remote_log_bytes", "Finished copies of the partition in remote storage.",
+        "remote_bytes", "remote_log_bytes",
+        "Size of the partition's finished copies in remote storage.",
     ),
     _per_partition(
         "orphan_bytes", "orphan_bytes",
-        "Finished copies of the partition in remote storage that do not belong to its log.",
+        "Size of the partition's finished copies in remote storage that do not belong to its log.",
     ),
     _per_partition(
         "highest_remote_offset", "highest_remote_offset",
