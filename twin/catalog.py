@@ -20,18 +20,21 @@ from twin.declare import (
     EventSource,
     Expiry,
     Ingest,
+    LossField,
     Metric,
     Ratio,
     Risk,
     Rule,
     declarations,
 )
-from twin.risks import MAX_RISKS, OpenRisks, RiskConditions, RiskStates, risk_rules
+from twin.risks import MAX_RISKS, OpenRisks, RiskConditions, RiskStates, risk_metrics, risk_rules
 from twin.signature import DeclarationError, Parameter, Reads
 from twin.table import Observation, Table
 from twin.tables import observations, state
 
-Spec = Rule | Ingest | Expiry | Metric | Addition | Ratio | Risk | EventSource | ApiField
+Spec = (
+    Rule | Ingest | Expiry | Metric | Addition | Ratio | Risk | EventSource | ApiField | LossField
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +54,7 @@ class Catalog:
     risks: tuple[Risk, ...]
     events: tuple[EventSource, ...]
     api_fields: tuple[ApiField, ...]
+    loss_fields: tuple[LossField, ...]
     risk_names: tuple[str, ...] = field(default=())
 
     @staticmethod
@@ -78,7 +82,7 @@ class Catalog:
         additions: dict[str, tuple[Addition, ...]] = {}
         for more in _only(specs, Addition):
             additions[more.series_name] = (*additions.get(more.series_name, ()), more)
-        metrics = _metrics(listed, specs)
+        metrics = (*_metrics(listed, specs), *risk_metrics(risks))
         catalog = Catalog(
             observations={t.kind: t for t in tables if issubclass(t, Observation)},
             ingests=ingests,
@@ -93,10 +97,15 @@ class Catalog:
             risks=risks,
             events=tuple(_only(specs, EventSource)),
             api_fields=tuple(_only(specs, ApiField)),
+            loss_fields=tuple(_only(specs, LossField)),
             risk_names=tuple(risk.name for risk in risks),
         )
         catalog._check(specs)
         return catalog
+
+    def sources(self, metric: Metric) -> tuple[Metric | Addition, ...]:
+        """The metric and what adds to it: each has a function and what that reads."""
+        return (metric, *self.additions.get(metric.series_name, ()))
 
     def metric(self, series_name: str) -> Metric:
         """The metric of that name.

@@ -18,7 +18,7 @@ from twin.risks import OpenRisks
 from twin.rows import common_rows
 from twin.state import ShardState
 from twin.table import UNKNOWN
-from twin.tables.state import PartitionIndex, Partitions
+from twin.tables.state import PartitionIndex, Partitions, Topics
 
 BROKER_EVENTS_SHARD: Final = 0
 """Every shard observes every broker; one reports them."""
@@ -72,7 +72,10 @@ def changes(before: ShardState, after: ShardState) -> list[Change]:
 def _created_and_deleted(
     before: ShardState, after: ShardState, old_row: np.ndarray
 ) -> Iterator[Change]:
-    for row in np.flatnonzero(old_row == UNKNOWN).tolist():
+    new = np.flatnonzero(old_row == UNKNOWN)
+    if not len(new) and len(old_row) == before.partitions:
+        return
+    for row in new.tolist():
         yield _change(after, "partition_created", Occurrence("{p} was created", row))
     gone = np.setdiff1d(np.arange(before.partitions), old_row)
     for row in gone.tolist():
@@ -102,7 +105,7 @@ def _change(state: ShardState, kind: str, what: Occurrence) -> Change:
     topic, partition, text = "", UNKNOWN, what.text
     if what.row != UNKNOWN:
         index = state[PartitionIndex]
-        topic = str(state.topic_names()[what.row])
+        topic = str(state[Topics].topic[index.topic_index[what.row]])
         partition = int(index.partition[what.row])
         text = text.replace("{p}", f"{topic}-{partition}")
     return Change(

@@ -139,6 +139,19 @@ def gauge(
     return declare
 
 
+def counter(
+    name: str, help: str, *, labels: tuple[str, ...] = (),  # noqa: A002
+) -> Callable[[F], F]:  # fmt: skip
+    """Declare a counter of the cluster: as a gauge that only grows, its name without ``_total``."""
+
+    def declare(function: F) -> F:
+        metric = Metric(name, help, labels=labels, type="counter", compute=function,
+                        reads=parameters(function))  # fmt: skip
+        return _declared(function, metric)
+
+    return declare
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Addition:
     """More label values of a metric that another file declares."""
@@ -324,6 +337,32 @@ def event(*kinds: str, per: Literal["partition", "broker"] = "partition") -> Cal
     """
     return lambda function: _declared(
         function, EventSource(kinds, per, function, parameters(function))
+    )
+
+
+# ---------------------------------------------------------------- what-if
+
+
+@dataclass(frozen=True, slots=True)
+class LossField:
+    """What losing brokers costs a partition, beside who leads it then.
+
+    ``values`` returns [P] whole numbers, UNKNOWN where they are not known. It reads
+    ``NextLeaders`` for who leads once the brokers are lost; ``heading`` is that of its column on a
+    terminal.
+    """
+
+    name: str
+    heading: str
+    meaning: str
+    values: Callable[..., Array]
+    reads: tuple[Parameter, ...]
+
+
+def loss_field(name: str, heading: str, meaning: str) -> Callable[[F], F]:
+    """Declare a number in the answer to ``whatif lose``, see ``LossField``."""
+    return lambda function: _declared(
+        function, LossField(name, heading, meaning, function, parameters(function))
     )
 
 

@@ -171,6 +171,15 @@ def streams(message: bytes) -> Iterator[tuple[dict[str, str], pa.Table]]:
         yield metadata, rows.replace_schema_metadata(None)
 
 
+def headers(message: bytes) -> list[tuple[FrameHeader, int]]:
+    """Header and number of rows of each frame of a message, whatever its kind.
+
+    Raises:
+        InvalidFrame: ``bytes`` or ``header``.
+    """
+    return [(header_of(metadata), rows.num_rows) for metadata, rows in streams(message)]
+
+
 def header_of(metadata: Mapping[str, str]) -> FrameHeader:
     """The header in the metadata of a stream.
 

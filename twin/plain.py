@@ -31,6 +31,14 @@ def name(kind: type[IntEnum], value: Any) -> str | None:
     return None if value == UNKNOWN else kind(int(value)).name.lower()
 
 
+def flag_values(declared: Column, values: Array) -> dict[str, list[bool]]:
+    """[N] each flag of a column as booleans, by name; empty for a column that has no flags."""
+    if declared.flags is None:
+        return {}
+    flags = [(int(each.value), str(each.name).lower()) for each in declared.flags]
+    return {text: ((values & bit) != 0).tolist() for bit, text in flags}
+
+
 def column_values(declared: Column, values: Array) -> list[Any]:
     """[N] a column as plain data, by its declaration."""
     if declared.enum is not None:
@@ -44,14 +52,10 @@ def column_values(declared: Column, values: Array) -> list[Any]:
     if values.dtype.kind == "f":
         wanted = np.isfinite(values) & (values != UNKNOWN)
         return [v if ok else None for v, ok in zip(values.tolist(), wanted.tolist(), strict=True)]
-    if values.dtype.kind in "iu" and declared.name not in _NUMBERS_THAT_MAY_BE_NEGATIVE:
+    if values.dtype.kind in "iu" and not declared.minus_one_is_a_value:
         return [None if value == UNKNOWN else value for value in values.tolist()]
     listed: list[Any] = values.tolist()
     return listed
-
-
-_NUMBERS_THAT_MAY_BE_NEGATIVE = frozenset({"leader"})
-"""Nobody leads: -1. That is known, and not null."""
 
 
 def enum_names(kind: type[Enum]) -> list[str]:

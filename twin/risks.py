@@ -10,14 +10,14 @@ the previous cycle left them and from the conditions that hold now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from twin.declare import Risk, Rule
+from twin.declare import Metric, OfRows, Risk, Rule
 from twin.signature import Before, NowMs, Parameter, Reads, parameters
 from twin.table import (
     UNKNOWN,
@@ -95,6 +95,39 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
         Rule(states, RiskStates, parameters(states)),
         Rule(opened, OpenRisks, parameters(opened)),
     )
+
+
+def risk_metrics(risks: Sequence[Risk]) -> tuple[Metric, ...]:
+    """The metrics that count the partitions of each of those risks."""
+    names = [(risk.name, risk.severity) for risk in risks]
+
+    def is_open(bits: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
+        opened: NDArray[np.bool_] = (bits >> np.int64(number) & 1) != 0
+        return opened
+
+    def counted(opened: OpenRisks) -> Mapping[tuple[str, ...], int]:
+        return {name: int(is_open(opened.bits, n).sum()) for n, name in enumerate(names)}
+
+    def of_topic(opened: OpenRisks) -> NDArray[np.bool_]:
+        at_risk: NDArray[np.bool_] = opened.bits != 0
+        return at_risk
+
+    def of_partition(opened: OpenRisks) -> Mapping[tuple[str, ...], OfRows]:
+        rows = [np.flatnonzero(is_open(opened.bits, n)) for n in range(len(names))]
+        return {
+            name: OfRows(row, np.ones(len(row), np.int64))
+            for name, row in zip(names, rows, strict=True)
+        }
+
+    labels = ("risk", "severity")
+    return (
+        Metric("partitions_at_risk", "Partitions with an open risk, by risk.", labels=labels,
+               compute=counted, reads=parameters(counted)),
+        Metric("partitions_at_risk", "Partitions of the topic with any open risk.", "topic",
+               compute=of_topic, reads=parameters(of_topic)),
+        Metric("at_risk", "1 for each open risk of the partition.", "partition", labels=labels,
+               compute=of_partition, reads=parameters(of_partition)),
+    )  # fmt: skip
 
 
 def open_bits(states: RiskStates, partitions: int) -> NDArray[np.int64]:

@@ -181,6 +181,14 @@ class ShardState:
             working[table]
         return replace(working, _latest=None)
 
+    def remade(self, *tables: type[Table]) -> ShardState:
+        """With those findings made anew, and no others: for what-if questions."""
+        state = self
+        for table in tables:
+            rule = self.catalog.rules[table]
+            state = state.with_tables(state.call(rule.compute, rule.reads))
+        return state
+
     def without_computed(self) -> Self:
         """Without what was computed on demand: it can be computed again."""
         return replace(self, _computed={})

@@ -5,7 +5,11 @@ Replay, what-if, tests, the benchmark and Spark all call ``step``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
 
 from twin.changes import Change, changes
 from twin.frames import Frame
@@ -19,6 +23,11 @@ from twin.remote_log.archive import (
     with_findings,
 )
 from twin.state import ShardState
+from twin.table import object_array
+from twin.tables.state import SkippedFrames
+
+MOST_SKIPPED_KINDS: Final = 64
+"""Anybody may write to the bus: no more kinds than this are counted apart."""
 
 
 def step(
@@ -72,3 +81,18 @@ def step_archive(
         return state, archive, []
     after = found.assessed(state.observed_at_ms)
     return after, archive, changes(state, after)
+
+
+def count_skipped(state: ShardState, kinds: Iterable[str]) -> ShardState:
+    """The state with frames of those unknown kinds counted, up to a limit of kinds.
+
+    Frames of unknown kinds come from newer collectors or from other packages.
+    """
+    held = state[SkippedFrames]
+    counts = Counter(dict(zip(held.kind_name.tolist(), held.frames.tolist(), strict=True)))
+    for kind in kinds:
+        if kind in counts or len(counts) < MOST_SKIPPED_KINDS:
+            counts[kind] += 1
+    names = sorted(counts)
+    frames = np.array([counts[name] for name in names], np.int64)
+    return state.with_tables(SkippedFrames(object_array(names), frames))

@@ -71,7 +71,8 @@ class Column:
 
     ``enum`` names the values of a number, ``flags`` its bits; ``tri_state`` is 1 yes, 0 no, -1
     unknown. The documentation and the JSON API write the names. A column that is not ``in_api`` is
-    of use to rules only.
+    of use to rules only. Where ``minus_one_is_a_value``, -1 does not mean unknown: there is no
+    leader, or it is a Kafka error code.
     """
 
     name: str
@@ -84,15 +85,18 @@ class Column:
     flags: type[Enum] | None = None
     tri_state: bool = False
     in_api: bool = True
+    minus_one_is_a_value: bool = False
 
 
 def column(
     meaning: str, *, source: str = "", fill: Any = UNKNOWN, enum: type[Enum] | None = None,
     flags: type[Enum] | None = None, tri_state: bool = False, in_api: bool = True,
+    minus_one_is_a_value: bool = False,
 ) -> Any:  # fmt: skip
     """A column: its meaning, the request it is read from, its value before anything is known."""
     declared = {"meaning": meaning, "source": source, "fill": fill, "enum": enum, "flags": flags,
-                "tri_state": tri_state, "in_api": in_api}  # fmt: skip
+                "tri_state": tri_state, "in_api": in_api,
+                "minus_one_is_a_value": minus_one_is_a_value}  # fmt: skip
     return field(metadata=declared)
 
 

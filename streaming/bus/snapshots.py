@@ -7,9 +7,10 @@ from typing import Final, Literal
 
 from streaming import bus
 from streaming.bus import BusError
-from streaming.bus.view import Picture, View
+from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.plugins import catalog_of
 
 WITHIN_S: Final = 20.0
 
@@ -21,22 +22,22 @@ _KEPT: Final = 2
 """Messages of each key: the newest part of a shard may be ahead of its other parts."""
 
 
-def newest(config: Config, within_s: float = WITHIN_S) -> Picture:
+def newest(config: Config, within_s: float = WITHIN_S) -> ClusterView:
     """The newest snapshots of all shards that have one.
 
     Raises:
         BusError: the snapshots cannot be read, or not in time.
     """
     deadline = Deadline.after_s(within_s)
-    picture = Picture()
+    view = ClusterView()
     for start in _BACK:
-        picture = _read(config, start, deadline)
-        if picture.known_shards == picture.shards:
+        view = _read(config, start, deadline)
+        if len(view.shards) == view.shards_expected:
             break
-    return picture
+    return view
 
 
-def _read(config: Config, start: int | Literal["beginning"], deadline: Deadline) -> Picture:
+def _read(config: Config, start: int | Literal["beginning"], deadline: Deadline) -> ClusterView:
     held: defaultdict[bytes | None, deque[bytes | None]] = defaultdict(lambda: deque(maxlen=_KEPT))
     topic = bus.topics(config).snapshots
     with bus.Reader(config, [topic], start) as reader:
@@ -45,8 +46,10 @@ def _read(config: Config, start: int | Literal["beginning"], deadline: Deadline)
                 raise BusError(f"bus {config.bus_bootstrap}: {topic} cannot be read in time")
             for record in reader.poll(200):
                 held[record.key].append(record.value)
-    view = View(config.cluster.name, config.bus.shards, config.collector.interval_ms)
+    store = SnapshotStore(
+        catalog_of(config), config.cluster.name, config.bus.shards, config.collector.interval_ms
+    )
     for key, values in held.items():
         for value in values:
-            view.take_snapshot(key, value)
-    return view.publish()
+            store.take_snapshot(key, value)
+    return store.publish()

@@ -29,7 +29,7 @@ from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from twin import frames
-from twin.frames import FrameRefused
+from twin.frames import InvalidFrame
 
 __all__ = [
     "BusError",
@@ -178,11 +178,11 @@ def recorded_shards(config: Config) -> int | None:
                     if record.value is None or not (record.key or b"").startswith(prefix):
                         continue
                     try:
-                        stamp = frames.decode(record.value)[0].stamp
-                    except FrameRefused:
+                        header = frames.headers(record.value)[0][0]
+                    except InvalidFrame:
                         continue
-                    if stamp.observed_at_ms >= newest_ms:
-                        newest_ms, shards = stamp.observed_at_ms, stamp.shards
+                    if header.observed_at_ms >= newest_ms:
+                        newest_ms, shards = header.observed_at_ms, header.shards
     return shards
 
 

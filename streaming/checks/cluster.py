@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streaming.checks.cluster_rights import NOT_ALLOWED, of_rights, wanted_by
+from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import Finding
-from streaming.checks.rights import WITHOUT
-from streaming.collector.brokers import Address, Brokers, CollectorError
+from streaming.checks.rights import WITHOUT, rights
+from streaming.collector.brokers import Address, BrokerConnections, CollectorError
 from streaming.collector.cycle import Collector
-from streaming.collector.jmx import ask_all, urls
+from streaming.collector.jmx import urls
 from streaming.collector.observation import Observation
+from streaming.collector.scrape import scrape_all
 from streaming.runtime.config import Config, ConfigError
 
 
@@ -18,26 +19,26 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     """Findings of one observation: what is available and what is not."""
     section = config.collector
     try:
-        with Brokers(config.cluster.bootstrap, config.cluster.client, section.deadline_ms) as them:
+        with BrokerConnections(
+            config.cluster.bootstrap, config.cluster.client, section.deadline_ms
+        ) as them:
             collector = Collector(config, them)
             observation = collector.observe()
-            causes = dict(collector.causes)
+            problems = collector.problems
     except (CollectorError, ConfigError) as error:
         yield Finding(str(error), "everything", essential=True)
         return
     if observation is None:
-        yield Finding("; ".join(causes.values()), "everything", essential=True)
+        yield Finding("; ".join(str(problem) for problem in problems), "everything", essential=True)
         return
     yield _connected(config, observation)
     if not len(observation.listing.placement):
         yield Finding("topics to watch", "anything to tell")
-    yield from of_rights(config, len(observation.listing.placement) > 0, causes)
-    for cause, why in sorted(causes.items()):
-        if NOT_ALLOWED not in why and wanted_by(cause) != "local start timestamps":  # told above
-            yield Finding(
-                f"{cause}: {why.removeprefix(f'{cause}: ')}",
-                WITHOUT.get(wanted_by(cause), "part of an observation"),
-            )
+    yield from of_rights(config, len(observation.listing.placement) > 0, problems)
+    named = {source for right in rights(config) for source in right.wants}
+    for problem in sorted(problems, key=str):
+        if not (problem.is_denied and problem.source in named):  # these have lines above
+            yield Finding(str(problem), WITHOUT[problem.source])
     yield from _measured(config, observation)
 
 
@@ -62,9 +63,9 @@ def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
     for address in brokers:
         if address.broker not in asked:
             yield Finding(f"metrics of broker {address.broker}: no URL", WITHOUT["metrics"])
-    for broker, answer in ask_all(asked, config.collector.deadline_ms / 1_000).items():
-        what = f"metrics of broker {broker} at {asked[broker]}"
-        if answer.problem:
-            yield Finding(f"{what}: {answer.problem}", WITHOUT["metrics"])
+    scraped = scrape_all(asked, config.collector.deadline_ms / 1_000)
+    for broker, result in scraped.items():
+        if result.problem is None:
+            yield Finding(f"metrics of broker {broker} at {asked[broker]}")
         else:
-            yield Finding(what)
+            yield Finding(str(result.problem), WITHOUT["metrics"])

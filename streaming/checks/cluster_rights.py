@@ -6,7 +6,7 @@ one. For the others Kafka is asked which operations are authorized.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
@@ -14,28 +14,26 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from streaming.checks.finding import Finding, missing, there
-from streaming.checks.rights import WITHOUT, Right, rights
-from streaming.collector.topics import Topics
+from streaming.checks.rights import Right, rights
+from streaming.collector.metadata import MetadataSource
+from streaming.collector.problem import Problem
 from streaming.query.remote_rights import why_not_readable
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 
-NOT_ALLOWED: Final = "AuthorizationFailed"
-"""Part of the name of each Kafka error that reports a missing ACL."""
-
 _MOST_NAMES: Final = 5
 
 
-def of_rights(config: Config, has_topics: bool, causes: Mapping[str, str]) -> Iterator[Finding]:
+def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -> Iterator[Finding]:
     """A finding per right, from an observation or from Kafka's authorized operations.
 
     Args:
         config: says what the twin wants to do.
         has_topics: whether there is a topic of which could be asked.
-        causes: what the observation went without, and why.
+        problems: what is missing from the observation, and why.
     """
-    incomplete = {wanted_by(cause) for cause in causes}
-    refused = {wanted_by(cause) for cause, why in causes.items() if NOT_ALLOWED in why}
+    incomplete = {problem.source for problem in problems}
+    refused = {problem.source for problem in problems if problem.is_denied}
     arguments = clients.arguments(config.cluster.bootstrap, config.cluster.client, "cluster")
     try:
         with KafkaAdminClient(**arguments) as admin:
@@ -53,11 +51,6 @@ def of_rights(config: Config, has_topics: bool, causes: Mapping[str, str]) -> It
                     yield there(right)
     except (KafkaError, OSError, ValueError) as error:
         yield Finding(f"rights: {clients.one_line(error)}", "saying which are missing")
-
-
-def wanted_by(cause: str) -> str:
-    """The key of WITHOUT with which a collector's cause begins; empty if none."""
-    return max((want for want in WITHOUT if cause.startswith(want)), key=len, default="")
 
 
 def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
@@ -91,7 +84,7 @@ def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Findin
     """Ask for all topics at once; an observation reads timestamps of a few at a time."""
     if not config.collector.timestamps:
         return Finding("collector.timestamps is off", right.without)
-    wanted = Topics(config, "check").wanted
+    wanted = MetadataSource(config, "check").is_wanted
     watched = [t for t in admin.describe_topics() if not t["error_code"] and wanted(t["name"])]
     if not watched:
         return None

@@ -22,7 +22,10 @@ from streaming.runtime.config import Config
 ALL: Final = "*"
 
 WITHOUT: Final = {
+    "cluster": "everything",
+    "metadata": "everything",
     "broker": "the state of its replicas; their last values become stale",
+    "offsets": "the offsets of such replicas; their last values become stale",
     "topics": "topics that it does not cover: Kafka hides them, as if they did not exist",
     "log dirs": "local log sizes, so that thresholds in bytes are assumed to be met",
     "reassignments": "which replicas are being added or removed",
@@ -35,6 +38,7 @@ WITHOUT: Final = {
     "leader epoch histories": "which remote segments of such topics belong to their logs",
     "remote segments": "findings on remote segments: orphans, gaps, unfinished uploads",
     "metrics": "the broker's own metrics: fetch times, request queue, remote reads, uploads",
+    "bus": "all updates: observations cannot be written",
     "bus topics": "bus topics that do not exist; or create them yourself",
     "writing observations": "all updates: observations cannot be written",
     "reading observations": "all updates: the query has no input",
@@ -44,7 +48,8 @@ WITHOUT: Final = {
     "reading events": "everything that the exporter serves: it needs snapshots and events",
     "request logs": "`tap --enable`: switch the brokers' request logs on by other means",
 }
-"""What is unavailable without a right, by what the right is wanted for."""
+"""What is unavailable without a right, by what the right is wanted for. The collector reports its
+problems by these words too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ def check(ctx: click.Context, principal: str | None) -> None:
     "--script",
     "scripts",
     multiple=True,
-    type=click.Choice(["failover", "thin-leader", "stuck-bootstrap", "slow-leader"]),
+    type=click.Choice(["failover", "cold-leader", "stuck-bootstrap", "slow-leader"]),
     help="Play an incident, print the prediction and what Kafka did, and end; repeatable.",
 )
 @click.pass_context

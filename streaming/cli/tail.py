@@ -13,7 +13,7 @@ from streaming import bus
 from streaming.bus import Reader, Record
 from streaming.runtime.config import Config
 from twin import frames
-from twin.frames import FrameRefused
+from twin.frames import InvalidFrame
 
 _WAIT_MS = 500
 
@@ -59,26 +59,25 @@ def lines(record: Record, which: str, now_ms: float) -> Iterator[str]:
 def _frames(record: Record, place: str, now_ms: float) -> Iterator[str]:
     assert record.value is not None
     try:
-        decoded = frames.decode(record.value)
-    except FrameRefused as refused:
-        yield f"{_clock(record.timestamp_ms)} {place} {_text(record.key)} unreadable: {refused}"
+        found = frames.headers(record.value)
+    except InvalidFrame as error:
+        yield f"{_clock(record.timestamp_ms)} {place} {_text(record.key)} unreadable: {error}"
         return
-    for frame in decoded:
-        stamp = frame.stamp
+    for header, rows in found:
         words = [
-            _clock(stamp.observed_at_ms),
+            _clock(header.observed_at_ms),
             place,
-            f"{stamp.cluster}/{stamp.shard}",
-            f"{stamp.kind:<16}",
-            f"{frame.rows.num_rows} rows",
-            f"cycle {stamp.cycle}",
-            f"{(now_ms - stamp.observed_at_ms) / 1_000:.1f} s old",
-            # Frames of one message are not told apart by size.
-            f"{len(record.value) / 1_000:.1f} kB" + (" together" if len(decoded) > 1 else ""),
+            f"{header.cluster}/{header.shard}",
+            f"{header.kind:<16}",
+            f"{rows} rows",
+            f"cycle {header.cycle}",
+            f"{(now_ms - header.observed_at_ms) / 1_000:.1f} s old",
+            # The size is the message's: its frames have no size of their own here.
+            f"{len(record.value) / 1_000:.1f} kB" + (" together" if len(found) > 1 else ""),
         ]
-        if stamp.parts > 1:
-            words.append(f"part {stamp.part + 1} of {stamp.parts}")
-        if not stamp.complete:
+        if header.parts > 1:
+            words.append(f"part {header.part + 1} of {header.parts}")
+        if not header.complete:
             words.append("incomplete")
         yield " ".join(words)
 

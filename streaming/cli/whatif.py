@@ -1,6 +1,6 @@
 """``kafka-twin whatif``: the twin's rules over the newest snapshots, with something changed.
 
-It reads the snapshots from the bus and calls ``twin.scenario``; it does not connect to the cluster.
+It reads the snapshots from the bus and calls ``twin.whatif``; it does not connect to the cluster.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any, Final, TextIO
 
@@ -22,10 +22,12 @@ from streaming.bus import snapshots
 from streaming.runtime.config import Config, load
 from streaming.runtime.errors import UserError
 from streaming.runtime.terminal import table, width_of
-from twin import scenario
-from twin.fleet import Fleet
-from twin.rules.election import LossOutcome
-from twin.tables import NO_BROKER, UNKNOWN
+from twin import plain
+from twin import whatif as questions
+from twin.rules.next_leader import LossOutcome
+from twin.state import ShardState
+from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.state import Brokers, PartitionIndex, Partitions
 
 MOST_ROWS: Final = 50
 GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -97,7 +99,7 @@ def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json:
     """
     if not brokers and not racks:
         raise WhatIfError("say what is lost: --broker 3, or --rack az-a; both may be repeated")
-    _answer(config, lambda fleets: lost(fleets, brokers, racks), as_json)
+    _answer(config, lambda states: lost(states, brokers, racks), as_json)
 
 
 @whatif.command()
@@ -109,12 +111,12 @@ def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json:
 def threshold(config: Any, ms: int, size: int, grid: bool, as_json: bool) -> None:
     """Set KIP-1303's thresholds for every topic.
 
-    Shows which replicas are thin then, and how leaders are spread over racks.
+    Shows which replicas are cold then, and how leaders are spread over racks.
     """
     if ms <= 0 and size <= 0:
         raise WhatIfError("say a threshold: --ms 10m, --bytes 100MiB, or both")
     shares = GRID if grid else (1.0,)
-    _answer(config, lambda fleets: thresholds(fleets, ms, size, shares), as_json)
+    _answer(config, lambda states: thresholds(states, ms, size, shares), as_json)
 
 
 @whatif.command()
@@ -133,7 +135,7 @@ def bootstrap(config: Any, broker: int, is_new: bool, rate: int, as_json: bool) 
     """
     if rate <= 0:
         raise WhatIfError("--rate must be positive")
-    _answer(config, lambda fleets: bootstrapped(fleets, broker, rate, is_new), as_json)
+    _answer(config, lambda states: bootstrapped(states, broker, rate, is_new), as_json)
 
 
 @whatif.command()
@@ -144,68 +146,52 @@ def bootstrap(config: Any, broker: int, is_new: bool, rate: int, as_json: bool) 
 def retention(config: Any, local_ms: int, local_bytes: int, as_json: bool) -> None:
     """Change local retention of tiered topics.
 
-    Shows which replicas are thin then, and how far local logs reach back. Logs above the new limit
+    Shows which replicas are cold then, and how far local logs reach back. Logs above the new limit
     are treated as truncated at once; raising the limit shows no effect until logs grow.
     """
     if local_ms == UNKNOWN and local_bytes == UNKNOWN:
         raise WhatIfError("say a retention: --local-ms 1h, --local-bytes 10GiB, or both")
-    _answer(config, lambda fleets: retained(fleets, local_ms, local_bytes), as_json)
+    _answer(config, lambda states: retained(states, local_ms, local_bytes), as_json)
 
 
-def _answer(config: Any, question: Callable[[list[Fleet]], Answer], as_json: bool) -> None:
+def _answer(config: Any, question: Callable[[list[ShardState]], Answer], as_json: bool) -> None:
     tell(question(read(load(config))), as_json, sys.stdout)
 
 
-def read(config: Config) -> list[Fleet]:
+def read(config: Config) -> list[ShardState]:
     """The newest snapshot of every shard; prints a note if it is old.
 
     Raises:
         BusError: the bus cannot be read.
         WhatIfError: it does not hold a snapshot of every shard.
     """
-    picture = snapshots.newest(config)
-    if picture.known_shards < picture.shards:
-        refused = "; ".join(f"{n} refused: {why}" for why, n in picture.snapshots_refused.items())
+    view = snapshots.newest(config)
+    if len(view.shards) < view.shards_expected:
+        refused = "; ".join(f"{n} refused: {why}" for why, n in view.snapshots_refused.items())
         raise WhatIfError(
-            f"{picture.known_shards} of {picture.shards} shards of cluster {config.cluster.name} "
-            f"have told of themselves: do collector and query run? {refused}".rstrip()
+            f"the bus holds snapshots of {len(view.shards)} of {view.shards_expected} shards of "
+            f"cluster {config.cluster.name}: do collector and query run? {refused}".rstrip()
         )
-    if old := picture.why_not_up(time.time_ns() // 1_000_000):
+    if old := view.why_not_up(time.time_ns() // 1_000_000):
         click.echo(f"note: {old}", err=True)
-    return [piece.fleet for piece in picture.pieces]
+    return [shard.state for shard in view.shards]
 
 
-def lost(fleets: Sequence[Fleet], brokers: Collection[int], racks: Collection[str]) -> Answer:
+def lost(states: Sequence[ShardState], brokers: Collection[int], racks: Collection[str]) -> Answer:
     """The answer to ``lose``.
 
     Raises:
         WhatIfError: a broker or rack that does not exist.
     """
-    existing = _brokers(fleets)
-    names = {str(rack) for fleet in fleets for rack in fleet.brokers.rack if rack}
+    existing = _brokers(states)
+    names = {str(rack) for state in states for rack in state[Brokers].rack if rack}
     for rack in racks:
         if rack not in names:
             raise WhatIfError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
-    gone = sorted({*brokers, *(b for f in fleets for b in scenario.brokers_in(f, racks))})
+    gone = sorted({*brokers, *(b for f in states for b in questions.brokers_in(f, racks))})
     for broker in gone:
         _check_broker(broker, existing)
-    rows: list[dict[str, Any]] = []
-    for fleet in fleets:
-        losses, topics = scenario.lose(fleet, gone), fleet.topic_names()
-        for i, row in enumerate(losses.row.tolist()):
-            rows.append(
-                {
-                    "topic": str(topics[row]),
-                    "partition": int(fleet.partition[row]),
-                    "leader": int(fleet.leader[row]),
-                    "next_leader_kafka": int(losses.leaders.kafka[i]),
-                    "outcome_kafka": _outcome(losses.leaders.kafka_outcome[i]),
-                    "next_leader_kip1303": int(losses.leaders.kip1303[i]),
-                    "outcome_kip1303": _outcome(losses.leaders.kip1303_outcome[i]),
-                    "isr": int(losses.isr[i]),
-                    "min_isr": int(losses.min_isr[i]),
-                }
-            )
+    rows = [row for state in states for row in _losses(state, gone)]
     rows.sort(key=lambda r: (-_WORST[r["outcome_kafka"]], r["topic"], r["partition"]))
     offline = sum(row["next_leader_kafka"] == NO_BROKER for row in rows)
     short = sum(row["isr"] < row["min_isr"] for row in rows)
@@ -213,33 +199,75 @@ def lost(fleets: Sequence[Fleet], brokers: Collection[int], racks: Collection[st
         f"Losing {_listed(gone)}: {len(rows)} partitions lose their leader or too many replicas; "
         f"{offline} go offline, {short} end under min ISR."
     )
+    columns = _loss_columns(states, rows)
     return Answer(
         {"brokers": gone, "offline": offline, "under_min_isr": short, "partitions": rows},
         [line],
-        ("partition", "led by", "next (Kafka)", "safety", "next (KIP-1303)", "safety ", "ISR"),
-        [
-            (f"{r['topic']}-{r['partition']}", _who(r["leader"]), _who(r["next_leader_kafka"]),
-             r["outcome_kafka"], _who(r["next_leader_kip1303"]), r["outcome_kip1303"],
-             f"{r['isr']}/{r['min_isr']}")
-            for r in rows
-        ],
-    )  # fmt: skip
+        tuple(columns),
+        [tuple(cell(row) for cell in columns.values()) for row in rows],
+    )
 
 
-def thresholds(fleets: Sequence[Fleet], ms: int, size: int, shares: Iterable[float]) -> Answer:
+def _losses(state: ShardState, gone: Sequence[int]) -> list[dict[str, Any]]:
+    """What losing those brokers does to the partitions of one shard."""
+    losses, topics = questions.lose(state, gone), state.topic_names()
+    numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
+    rows = []
+    for i, row in enumerate(losses.row.tolist()):
+        found: dict[str, Any] = {
+            "topic": str(topics[row]),
+            "partition": int(numbers[row]),
+            "leader": int(leaders[row]),
+            "next_leader_kafka": int(losses.leader[i]),
+            "outcome_kafka": _outcome(losses.outcome[i]),
+        }
+        if losses.leader_kip1303 is not None and losses.outcome_kip1303 is not None:
+            found["next_leader_kip1303"] = int(losses.leader_kip1303[i])
+            found["outcome_kip1303"] = _outcome(losses.outcome_kip1303[i])
+        found |= {"isr": int(losses.isr[i]), "min_isr": int(losses.min_isr[i])}
+        found |= {name: plain.known(values[i]) for name, values in losses.fields.items()}
+        rows.append(found)
+    return rows
+
+
+def _loss_columns(
+    states: Sequence[ShardState], rows: Sequence[dict[str, Any]]
+) -> dict[str, Callable[[dict[str, Any]], Any]]:
+    """Headings and cells. What rules add is shown where it is known of some partition."""
+    columns: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "partition": lambda r: f"{r['topic']}-{r['partition']}",
+        "led by": lambda r: _who(r["leader"]),
+        "next (Kafka)": lambda r: _who(r["next_leader_kafka"]),
+        "safety": lambda r: r["outcome_kafka"],
+    }
+    if any("outcome_kip1303" in row for row in rows):
+        columns["next (KIP-1303)"] = lambda r: _who(r["next_leader_kip1303"])
+        columns["safety "] = lambda r: r["outcome_kip1303"]
+    columns["ISR"] = lambda r: f"{r['isr']}/{r['min_isr']}"
+    for field in states[0].catalog.loss_fields if states else ():
+        if any(row[field.name] is not None for row in rows):
+            columns[field.heading] = partial(_cell, field.name)
+    return columns
+
+
+def _cell(name: str, row: dict[str, Any]) -> str:
+    return "-" if row[name] is None else str(row[name])
+
+
+def thresholds(states: Sequence[ShardState], ms: int, size: int, shares: Iterable[float]) -> Answer:
     """The answer to ``threshold``: a row for each share of what is asked."""
     judged = []
     for share in shares:
         span, held = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, size))
-        parts = [scenario.eligibility(fleet, span, held, fleet.observed_at_ms) for fleet in fleets]
+        parts = [questions.eligibility(state, span, held) for state in states]
         judged.append(reduce(add, parts))
     rows: list[dict[str, Any]] = [
         {
             "local_log_ms": one.local_log_ms,
             "local_log_bytes": one.local_log_bytes,
-            "thin_replicas": one.thin_replicas,
-            "thin_leaders": one.thin_leaders,
-            "next_leaders_thin": one.next_leaders_thin,
+            "cold_replicas": one.cold_replicas,
+            "cold_leaders": one.cold_leaders,
+            "next_leaders_cold": one.next_leaders_cold,
             "moved_leaders": one.moved_leaders,
             "unreachable_partitions": one.unreachable_partitions,
             "rack_skew": None if one.rack_skew != one.rack_skew else round(one.rack_skew, 3),
@@ -250,34 +278,38 @@ def thresholds(fleets: Sequence[Fleet], ms: int, size: int, shares: Iterable[flo
     return Answer(
         {"thresholds": rows},
         ["With these thresholds for every topic, once leaders are balanced:"],
-        ("span", "bytes", "thin replicas", "thin leaders", "next leaders thin", "leaders moved",
+        ("span", "bytes", "cold replicas", "cold leaders", "next leaders cold", "leaders moved",
          "unreachable", "rack skew"),
         [
-            (_span(r["local_log_ms"]), _size(r["local_log_bytes"]), r["thin_replicas"],
-             r["thin_leaders"], r["next_leaders_thin"], r["moved_leaders"],
+            (_span(r["local_log_ms"]), _size(r["local_log_bytes"]), r["cold_replicas"],
+             r["cold_leaders"], r["next_leaders_cold"], r["moved_leaders"],
              r["unreachable_partitions"], r["rack_skew"])
             for r in rows
         ],
     )  # fmt: skip
 
 
-def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int, is_new: bool = False) -> Answer:
+def bootstrapped(
+    states: Sequence[ShardState], broker: int, rate: int, is_new: bool = False
+) -> Answer:
     """The answer to ``bootstrap``.
 
     Raises:
         WhatIfError: the broker does not exist, or is to be new and does.
     """
-    others = [other for other in _brokers(fleets) if other != broker]
+    others = [other for other in _brokers(states) if other != broker]
     if not is_new:
-        _check_broker(broker, _brokers(fleets), "; --new asks of one that is not there yet")
-    elif broker in _brokers(fleets):
+        _check_broker(broker, _brokers(states), "; --new asks of one that is not there yet")
+    elif broker in _brokers(states):
         raise WhatIfError(f"broker {broker} is there already: leave --new away")
-    rows = [scenario.held_by(fleet, broker) for fleet in fleets]
+    rows = [questions.replicas_on(state, broker) for state in states]
     what = "the replicas it has"
     if not any(map(len, rows)):
-        rows = [scenario.fair_share(fleet, len(others)) for fleet in fleets]
+        rows = [questions.fair_share(state, len(others)) for state in states]
         what = "a fair share of all replicas"
-    cost = reduce(add, (scenario.rejoin(f, broker, r) for f, r in zip(fleets, rows, strict=True)))
+    cost = reduce(
+        add, (questions.bootstrap_cost(f, broker, r) for f, r in zip(states, rows, strict=True))
+    )
     ways: list[dict[str, Any]] = [
         {"feature": feature, "records": records, "bytes": round(size), "seconds": size / rate}
         for feature, records, size in (
@@ -303,19 +335,16 @@ def bootstrapped(fleets: Sequence[Fleet], broker: int, rate: int, is_new: bool =
     )  # fmt: skip
 
 
-def retained(fleets: Sequence[Fleet], local_ms: int, local_bytes: int) -> Answer:
+def retained(states: Sequence[ShardState], local_ms: int, local_bytes: int) -> Answer:
     """The answer to ``retention``."""
-    changed = [
-        scenario.with_local_retention(fleet, local_ms, local_bytes, fleet.observed_at_ms)
-        for fleet in fleets
-    ]
-    now, then = (reduce(add, map(scenario.kept, state)) for state in (fleets, changed))
+    changed = [questions.with_local_retention(state, local_ms, local_bytes) for state in states]
+    now, then = (reduce(add, map(questions.local_footprint, each)) for each in (states, changed))
     return Answer(
         {"now": _finite(asdict(now)), "then": _finite(asdict(then))},
         [f"{now.replicas} replicas of tiered topics; sizes as if each log were evenly dense."],
         ("", "now", "then"),
-        [("thin replicas", now.thin, then.thin),
-         ("... that stay thin", now.thin_for_good, then.thin_for_good),
+        [("cold replicas", now.cold, then.cold),
+         ("... that stay cold", now.cold_for_good, then.cold_for_good),
          ("local log", _size(now.bytes), _size(then.bytes)),
          ("span kept, busiest", _reach(now.shortest_span_ms), _reach(then.shortest_span_ms)),
          ("span kept, calmest", _reach(now.longest_span_ms), _reach(then.longest_span_ms))],
@@ -343,8 +372,8 @@ def _outcome(value: Any) -> str:
     return LossOutcome(int(value)).name.lower()
 
 
-def _brokers(fleets: Sequence[Fleet]) -> list[int]:
-    return sorted({int(broker) for fleet in fleets for broker in fleet.brokers.broker})
+def _brokers(states: Sequence[ShardState]) -> list[int]:
+    return sorted({int(broker) for state in states for broker in state[Brokers].broker})
 
 
 def _check_broker(broker: int, existing: Sequence[int], hint: str = "") -> None:

@@ -1,5 +1,6 @@
-"""Asks the brokers everything the twin needs, and sends it as observations.
+"""The collector: asks every broker for its replicas at a fixed rate, and writes observations.
 
-One cycle is one observation. ``brokers`` knows how to ask; ``topics``, ``offsets``, ``log_dirs``,
-``timestamps`` and ``configs`` each know one question; ``cycle`` puts the answers together.
+``brokers`` owns the connections. Each source knows one kind of request: ``metadata``, ``configs``,
+``replica_status``, ``offsets``, ``log_dirs``, ``timestamps``, ``epochs`` and ``jmx``; each reports
+its own ``problem``. ``cycle`` combines them, and ``observation`` encodes the result.
 """

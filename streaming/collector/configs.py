@@ -1,64 +1,60 @@
 """The settings that rules depend on: of topics and of the cluster, by DescribeConfigs.
 
-Topics are read when they appear, and again every ``config_interval_ms``, the longest unread first
-and not all in one cycle. A topic that may not be read keeps unknown values; its thresholds
-(KIP-1303) come from the twin's own configuration in any case.
+A topic is read when it appears, and again every ``config_interval_ms``: the topics with the oldest
+values first, and not all in one cycle. A topic that may not be read keeps unknown values; its
+thresholds (KIP-1303) come from the twin's own configuration in any case.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from kafka.errors import for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.metadata import ApiVersionsRequest
 
-from streaming.collector.brokers import Brokers, Question, Versions, best
-from streaming.collector.columns import dictionary, numbers, texts
+from streaming.bus.arrow import dictionary, numbers, texts
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.config_values import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
+    cluster_columns,
+    elr_enabled,
+    topic_columns,
+)
+from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Placement
+from streaming.collector.problem import Problem, by_error, error_name, from_code
 from streaming.collector.thresholds import Thresholds
 from streaming.runtime.config import Config, ConfigError
-from twin.tables import CLUSTER_WIDE, CONFIGS, NOT_SET, UNKNOWN
+from streaming.runtime.deadline import Deadline
+from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.enums import CLUSTER_WIDE, NOT_SET
+from twin.tables.observations import ConfigsFrame
 
 _TOPIC, _BROKER = 2, 4
 """Kafka's resource types."""
 
 _UNKNOWN_TOPIC: Final = 3
 
-_TOPICS_A_CYCLE: Final = 500
-"""New topics apart: a cycle should not wait for the settings of all topics at once."""
+TOPICS_PER_CYCLE: Final = 500
+"""Apart from new topics: a cycle should not wait for the settings of all topics at once."""
 
-_TOPIC_KEYS: Final = (
-    "min.insync.replicas",
-    "unclean.leader.election.enable",
-    "remote.storage.enable",
-    "remote.log.copy.disable",
-    "cleanup.policy",
-    "local.retention.ms",
-    "local.retention.bytes",
-    "retention.ms",
-    "retention.bytes",
-)
-_BROKER_KEYS: Final = (
-    "replica.lag.time.max.ms",
-    "follower.fetch.last.tiered.offset.enable",
-    "min.insync.replicas",
-    "unclean.leader.election.enable",
-)
-_ELR_FEATURE: Final = "eligible.leader.replicas.version"
-_DERIVED: Final = -2
-"""local.retention.*: the same as retention.*."""
+_Resource = tuple[int, str, Sequence[str]]
+"""Type, name and the keys that are read."""
 
 
-class Configs:
+class ConfigSource:
     """Remembers the settings of every topic and of the cluster."""
 
-    def __init__(self, config: Config, client_id: str) -> None:
+    def __init__(
+        self, config: Config, client_id: str, *, topics_per_cycle: int = TOPICS_PER_CYCLE
+    ) -> None:
         self._client_id = client_id
+        self._topics_per_cycle = topics_per_cycle
         self._interval_s = config.collector.config_interval_ms / 1_000
         self._thresholds = Thresholds(config.eligibility)
         self._topics: dict[str, dict[str, int]] = {}
@@ -70,131 +66,148 @@ class Configs:
         }
         self._min_isr: tuple[Placement, Array] | None = None
         self._tiered: tuple[Placement, Array] | None = None
-        self.problems: dict[str, str] = {}
+        self._versions: dict[Any, int] = {}  # of the last requests, by class
+        self._topic_errors: dict[str, str] = {}  # of each topic, when it was last read
+        self._conflicts: dict[str, str] = {}  # between patterns, by topic
+        self._cluster_problem: Problem | None = None  # as of the last read
+        self._unanswered: list[Problem] = []  # in this cycle
 
     @property
     def elr_enabled(self) -> int:
         """Eligible leader replicas are on (tri-state)."""
         return self._cluster.get("elr_enabled", UNKNOWN)
 
-    def refresh(
-        self, brokers: Brokers, guide: int, placement: Placement, deadline_ms: int
-    ) -> set[int]:
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Settings that are unknown, as of when each topic and the cluster were last read."""
+        text = "settings of such topics stay unknown"
+        problems = [*self._unanswered, *by_error("topic configs", self._topic_errors, text)]
+        if self._cluster_problem is not None:
+            problems.append(self._cluster_problem)
+        if self._conflicts:
+            conflict = f"{min(self._conflicts.values())}; the cluster-wide value applies"
+            problems.append(Problem("thresholds", NO_BROKER, "ContradictingPatterns", conflict))
+        return tuple(problems)
+
+    def refresh(self, context: CycleContext, placement: Placement) -> set[int]:
         """Read what is new or old; returns the shards that something was read for.
 
         Raises:
             ConfigError: at the first call, patterns of the configuration contradict each other.
         """
-        now = time.monotonic()
+        self._unanswered = []
+        now_s = time.monotonic()
         first = not self._read_at
-        due = {t for t, at in self._read_at.items() if now - at >= self._interval_s}
+        due = {t for t, at_s in self._read_at.items() if now_s - at_s >= self._interval_s}
         self._forget(placement)
         new = [t for t in placement.topic if t not in self._topics]
         for topic in new:
-            self._topics[topic] = self._from_thresholds(topic, strict=first)
+            self._topics[topic] = self._threshold_columns(topic, strict=first)
         cluster_due = first or CLUSTER_WIDE in due
-        old = sorted(due & self._topics.keys(), key=self._read_at.__getitem__)[:_TOPICS_A_CYCLE]
-        wanted = [*new, *old]
+        oldest = sorted(due & self._topics.keys(), key=self._read_at.__getitem__)
+        wanted = [*new, *oldest[: self._topics_per_cycle]]
         if not wanted and not cluster_due:
             return set()
         self._min_isr = self._tiered = None
-        ends = now + deadline_ms / 1_000
-        if cluster_due and self._ask_cluster(brokers, guide, deadline_ms):
-            self._read_at[CLUSTER_WIDE] = now
-        left_ms = max(1, int((ends - time.monotonic()) * 1_000))
-        read = self._ask_topics(brokers, guide, wanted, left_ms) if wanted else set()
-        self._read_at |= dict.fromkeys(read, now)
-        # What could not be read now is due again in the next cycle.
-        self._read_at |= dict.fromkeys(set(wanted) - read, now - self._interval_s)
-        self._read_at.setdefault(CLUSTER_WIDE, now - self._interval_s)
+        deadline = context.deadline()
+        # What is not read now is due again in the next cycle.
+        overdue_s = now_s - self._interval_s
         if cluster_due:
-            return set(range(placement.shards))
-        told = set(wanted)
-        number = np.array([i for i, t in enumerate(placement.topic) if t in told], np.int64)
-        return set((np.searchsorted(placement.topic_cuts, number, side="right") - 1).tolist())
+            is_read = self._read_cluster(context, deadline)
+            self._read_at[CLUSTER_WIDE] = now_s if is_read else overdue_s
+        read = self._read_topics(context, wanted, deadline) if wanted else set()
+        self._read_at |= {topic: now_s if topic in read else overdue_s for topic in wanted}
+        return set(range(placement.shards)) if cluster_due else _shards_of(placement, wanted)
 
     def _forget(self, placement: Placement) -> None:
-        """Drop topics that are gone, also those that have come again under another id."""
+        """Drop topics that are gone, also those that exist again with another id."""
         before = self._ids
         self._ids = dict(zip(placement.topic, placement.topic_id, strict=True))
         for topic in [t for t in self._topics if before[t] != self._ids.get(t)]:
             del self._topics[topic]
             self._read_at.pop(topic, None)
+            self._topic_errors.pop(topic, None)
+            self._conflicts.pop(topic, None)
 
-    def _from_thresholds(self, topic: str, *, strict: bool) -> dict[str, int]:
+    def _threshold_columns(self, topic: str, *, strict: bool) -> dict[str, int]:
         try:
-            ms, size = self._thresholds.of(topic)
+            ms, size = self._thresholds.for_topic(topic)
         except ConfigError as error:
             if strict:
                 raise
             # A topic that somebody created must not stop the collector.
-            self.problems.setdefault("thresholds", f"{error}; the cluster-wide value holds")
+            self._conflicts[topic] = str(error)
             ms, size = NOT_SET, NOT_SET
         return {"eligible_local_log_ms": ms, "eligible_local_log_bytes": size}
 
-    def _ask_topics(
-        self, brokers: Brokers, guide: int, topics: Sequence[str], deadline_ms: int
+    def _read_topics(
+        self, context: CycleContext, topics: Sequence[str], deadline: Deadline
     ) -> set[str]:
         """Read these topics; returns those that were answered, if only with an error."""
+        size = self._topics_per_cycle
+        chunks = [topics[i : i + size] for i in range(0, len(topics), size)]
 
-        def make(_: int, versions: Versions) -> list[Question]:
-            chunks = [
-                topics[i : i + _TOPICS_A_CYCLE] for i in range(0, len(topics), _TOPICS_A_CYCLE)
-            ]
-            asked = [[(_TOPIC, name, _TOPIC_KEYS) for name in chunk] for chunk in chunks]
-            return self._questions(versions, asked)
+        def make(_: int, versions: Versions) -> list[EncodedRequest]:
+            return self._describe(
+                versions, [[(_TOPIC, name, TOPIC_KEYS) for name in chunk] for chunk in chunks]
+            )
 
+        response = context.ask_metadata_broker(make, deadline)
+        if response.problem is not None:
+            self._unanswered.append(response.problem.at("topic configs"))
         answered = set()
-        for result in self._results(brokers, guide, make, deadline_ms):
-            answered.add(result.resource_name)
+        for result in self._results(response.bodies):
+            name = result.resource_name
+            answered.add(name)
+            self._topic_errors.pop(name, None)
             if result.error_code == _UNKNOWN_TOPIC:
                 continue  # deleted since it was listed
             if result.error_code:
-                why = for_code(result.error_code).__name__
-                self.problems["topic configs"] = f"{why}: settings of such topics stay unknown"
+                self._topic_errors[name] = error_name(result.error_code)
             else:
-                told = {c.name: c.value for c in result.configs}
-                self._topics[result.resource_name] |= topic_columns(told)
+                self._topics[name] |= topic_columns({c.name: c.value for c in result.configs})
         return answered & self._topics.keys()
 
-    def _ask_cluster(self, brokers: Brokers, guide: int, deadline_ms: int) -> bool:
+    def _read_cluster(self, context: CycleContext, deadline: Deadline) -> bool:
         """Read the settings of one broker for all, and the finalized features."""
 
-        def make(_: int, versions: Versions) -> list[Question]:
-            questions = self._questions(versions, [[(_BROKER, str(guide), _BROKER_KEYS)]])
-            version = best(versions, ApiVersionsRequest)
-            if version is not None:
-                request = ApiVersionsRequest(
-                    client_software_name="kafka-twin", client_software_version="1"
-                )
-                questions.append(Question.of(request, version, self._client_id))
-                self._features_version = version
-            return questions
+        def make(broker: int, versions: Versions) -> list[EncodedRequest]:
+            requests = self._describe(versions, [[(_BROKER, str(broker), BROKER_KEYS)]])
+            version = negotiate_version(versions, ApiVersionsRequest)
+            assert version is not None  # the client got the versions by this request
+            self._versions[ApiVersionsRequest] = version
+            request = ApiVersionsRequest(
+                client_software_name="kafka-twin", client_software_version="1"
+            )
+            return [*requests, EncodedRequest.encode(request, version, self._client_id)]
 
-        reply = brokers.ask([guide], make, deadline_ms)[guide]
-        if not reply.bodies or reply.bodies[-1] is None:
+        response = context.ask_metadata_broker(make, deadline)
+        if response.problem is not None:
+            self._unanswered.append(response.problem.at("broker configs"))
             return False
-        self._cluster["elr_enabled"] = elr_enabled(reply.bodies[-1], self._features_version)
-        body = reply.bodies[0] if len(reply.bodies) > 1 else None
-        for result in self._decoded(body):
+        *described, features = response.bodies
+        assert features is not None  # else there is a problem
+        self._cluster["elr_enabled"] = elr_enabled(features, self._versions[ApiVersionsRequest])
+        self._cluster_problem = None
+        for result in self._results(described):
             if result.error_code:
-                why = for_code(result.error_code).__name__
-                self.problems["broker configs"] = f"{why}: cluster-wide settings stay unknown"
+                text = "cluster-wide settings stay unknown"
+                self._cluster_problem = from_code("broker configs", result.error_code, text)
             else:
-                self.problems.pop("broker configs", None)
                 self._cluster |= cluster_columns({c.name: c.value for c in result.configs})
         return True
 
-    def _questions(
-        self, versions: Versions, asked: Sequence[Sequence[tuple[int, str, Sequence[str]]]]
-    ) -> list[Question]:
-        version = best(versions, DescribeConfigsRequest)
+    def _describe(
+        self, versions: Versions, requested: Iterable[Iterable[_Resource]]
+    ) -> list[EncodedRequest]:
+        """One DescribeConfigs request for each group of resources; none if it is unsupported."""
+        version = negotiate_version(versions, DescribeConfigsRequest)
         if version is None:
             return []
-        self._version = version
+        self._versions[DescribeConfigsRequest] = version
         resource = DescribeConfigsRequest.DescribeConfigsResource
         return [
-            Question.of(
+            EncodedRequest.encode(
                 DescribeConfigsRequest(
                     resources=[
                         resource(
@@ -208,38 +221,32 @@ class Configs:
                 version,
                 self._client_id,
             )
-            for resources in asked
+            for resources in requested
         ]
 
-    def _results(self, brokers: Brokers, guide: int, make: Any, deadline_ms: int) -> Iterable[Any]:
-        for body in brokers.ask([guide], make, deadline_ms)[guide].bodies:
-            yield from self._decoded(body)
-
-    def _decoded(self, body: bytes | None) -> Iterable[Any]:
-        if body is None:
-            return []
-        results: Iterable[Any] = DescribeConfigsResponse.decode(body, version=self._version).results
-        return results
+    def _results(self, bodies: Sequence[bytes | None]) -> Iterator[Any]:
+        for body in bodies:
+            if body is not None:
+                version = self._versions[DescribeConfigsRequest]
+                yield from DescribeConfigsResponse.decode(body, version=version).results
 
     def min_isr(self, placement: Placement) -> Array:
         """[P] min.insync.replicas of each partition's topic, UNKNOWN where it is not known."""
         if self._min_isr is None or self._min_isr[0] is not placement:
             default = self._cluster.get("min_insync_replicas", UNKNOWN)
-            by_topic = np.array(
-                [self._topics.get(t, {}).get("min_insync_replicas", default)
-                 for t in placement.topic], np.int64,
-            )  # fmt: skip
-            self._min_isr = (placement, by_topic[placement.topic_of] if len(by_topic) else by_topic)
+            values = [t.get("min_insync_replicas", default) for t in self._columns(placement)]
+            self._min_isr = placement, _by_partition(placement, np.array(values, np.int64))
         return self._min_isr[1]
 
     def tiered(self, placement: Placement) -> Array:
         """[P] remote storage is on for the partition's topic, as far as is known."""
         if self._tiered is None or self._tiered[0] is not placement:
-            by_topic = np.array(
-                [self._topics.get(t, {}).get("remote_storage") == 1 for t in placement.topic], bool
-            )
-            self._tiered = (placement, by_topic[placement.topic_of] if len(by_topic) else by_topic)
+            values = [t.get("remote_storage") == 1 for t in self._columns(placement)]
+            self._tiered = placement, _by_partition(placement, np.array(values, bool))
         return self._tiered[1]
+
+    def _columns(self, placement: Placement) -> Iterator[Mapping[str, int]]:
+        return (self._topics.get(topic, {}) for topic in placement.topic)
 
     def table(self, placement: Placement, shard: int) -> pa.Table:
         """The rows of a shard: cluster-wide values under the empty name, then its topics."""
@@ -247,57 +254,20 @@ class Configs:
         topics = placement.topic[start:stop]
         rows = [self._cluster, *(self._topics.get(t, {}) for t in topics)]
         columns = [dictionary(np.arange(len(rows)), texts([CLUSTER_WIDE, *topics]))]
-        for column in CONFIGS.columns[1:]:
+        for column in ConfigsFrame.columns[1:]:
             fill = int(column.fill)
-            columns.append(numbers([row.get(column.name, fill) for row in rows], column.dtype))
-        return pa.Table.from_arrays(columns, schema=CONFIGS.schema)
+            columns.append(numbers([row.get(column.name, fill) for row in rows], column.arrow))
+        return pa.Table.from_arrays(columns, schema=ConfigsFrame.schema())
 
 
-def topic_columns(told: Mapping[str, str | None]) -> dict[str, int]:
-    """What a topic's settings say, by column; UNKNOWN for a setting its Kafka does not have."""
-    tiered = _truth(told.get("remote.storage.enable"))
-    copies = _truth(told.get("remote.log.copy.disable")) != 1
-    own = tiered == 1 and copies  # else local retention is all retention there is
-    policy = told.get("cleanup.policy")
-    return {
-        "min_insync_replicas": _number(told.get("min.insync.replicas")),
-        "unclean_leader_election": _truth(told.get("unclean.leader.election.enable")),
-        "remote_storage": tiered,
-        "compacted": UNKNOWN if policy is None else int("compact" in policy.split(",")),
-        "local_retention_ms": _retention(told, "retention.ms", own),
-        "local_retention_bytes": _retention(told, "retention.bytes", own),
-    }
+def _by_partition(placement: Placement, by_topic: Array) -> Array:
+    """[P] values from [T] values."""
+    values: Array = by_topic[placement.topic_of] if len(by_topic) else by_topic
+    return values
 
 
-def cluster_columns(told: Mapping[str, str | None]) -> dict[str, int]:
-    """What a broker's settings say of the cluster."""
-    last_tiered = told.get("follower.fetch.last.tiered.offset.enable")
-    return {
-        "min_insync_replicas": _number(told.get("min.insync.replicas")),
-        "unclean_leader_election": _truth(told.get("unclean.leader.election.enable")),
-        "replica_lag_time_max_ms": _number(told.get("replica.lag.time.max.ms")),
-        "last_tiered_fetch": 0 if last_tiered is None else _truth(last_tiered),  # before 4.2
-    }
-
-
-def elr_enabled(body: bytes, version: int) -> int:
-    """Whether KIP-966 is finalized (tri-state), from an ApiVersions answer."""
-    answer = ApiVersionsResponse.decode(body, version=version)
-    # Without a finalized epoch the list says nothing (ZooKeeper, or too old a version).
-    if answer.error_code or version < 3 or (answer.finalized_features_epoch or 0) < 0:
-        return UNKNOWN
-    levels = {f.name: f.max_version_level for f in answer.finalized_features or ()}
-    return int(levels.get(_ELR_FEATURE, 0) >= 1)
-
-
-def _retention(told: Mapping[str, str | None], key: str, own: bool) -> int:
-    local = _number(told.get(f"local.{key}")) if own else _DERIVED
-    return _number(told.get(key)) if local == _DERIVED else local
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text else UNKNOWN
-
-
-def _truth(text: str | None) -> int:
-    return UNKNOWN if text is None else int(text == "true")
+def _shards_of(placement: Placement, topics: Iterable[str]) -> set[int]:
+    """The shards that these topics are in."""
+    chosen = set(topics)
+    number = np.array([i for i, t in enumerate(placement.topic) if t in chosen], np.int64)
+    return set((np.searchsorted(placement.topic_cuts, number, side="right") - 1).tolist())

@@ -1,47 +1,49 @@
-"""The collector's work: one cycle is one observation, one after the other at a steady pace.
+"""The collector: one cycle is one observation, one after the other at a fixed rate.
 
-A cycle asks one broker what the cluster consists of, then every broker for what it holds, and sends
-what they said. Nothing that fails in between ends it: a broker that is silent, a right that is
-missing, a bus that is away are told once per cause and tried again in the next cycle.
+A cycle asks one broker what the cluster consists of, then every broker for its replicas, and sends
+the result. A failure in between does not end it: a silent broker, a missing right or an unreachable
+bus is a ``Problem``, logged once, and tried again in the next cycle.
 """
 
 from __future__ import annotations
 
-import re
-import signal
-import statistics
 import threading
 import time
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import structlog
 
 from streaming import bus
 from streaming.bus import BusError, Sender
+from streaming.bus.arrow import use_little_memory
 from streaming.collector import listing
-from streaming.collector.brokers import Brokers, CollectorError, Question, Versions
-from streaming.collector.columns import use_little_memory
-from streaming.collector.configs import Configs
-from streaming.collector.epochs import Epochs
-from streaming.collector.jmx import Metrics
-from streaming.collector.log_dirs import LogDirs
-from streaming.collector.marks import Marks
-from streaming.collector.observation import Messages, Observation, brokers_table
-from streaming.collector.offsets import Offsets
-from streaming.collector.timestamps import Timestamps
-from streaming.collector.topics import Topics, View
+from streaming.collector.brokers import (
+    BrokerConnections,
+    BrokerResponse,
+    CollectorError,
+    EncodedRequest,
+    Versions,
+)
+from streaming.collector.configs import ConfigSource
+from streaming.collector.context import CycleContext
+from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
+from streaming.collector.denied import RETRY_DENIED_MS
+from streaming.collector.epochs import EpochSource
+from streaming.collector.jmx import MetricsSource
+from streaming.collector.log_dirs import LogDirSource
+from streaming.collector.metadata import ClusterMetadata, MetadataSource
+from streaming.collector.observation import Observation, ObservationEncoder, brokers_table
+from streaming.collector.offsets import OffsetSource, ReplicaOffsets
+from streaming.collector.problem import Problem
+from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
+from streaming.collector.timestamps import ReadLimits, TimestampSource
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.health import touch_liveness_file
-from twin.tables import UNKNOWN
-
-_SUMMARY_S: Final = 60.0
-_BROKER: Final = re.compile(r"broker \d+")
-"""The cause of one that did not answer all it was asked."""
+from streaming.runtime.stop import on_stop_signal
+from twin.table import NO_BROKER, UNKNOWN
 
 log = structlog.get_logger("collector")
 
@@ -49,287 +51,238 @@ log = structlog.get_logger("collector")
 class Collector:
     """Everything one cycle needs, and what cycles remember for the next."""
 
-    def __init__(self, config: Config, brokers: Brokers, metrics: Metrics | None = None) -> None:
-        """``metrics`` is of what brokers measure themselves; it goes without where it is None."""
+    def __init__(
+        self,
+        config: Config,
+        brokers: BrokerConnections,
+        metrics: MetricsSource | None = None,
+        *,
+        retry_denied_ms: int = RETRY_DENIED_MS,
+    ) -> None:
+        """Nothing is asked before the first cycle.
+
+        Args:
+            config: of all programs.
+            brokers: connections to the watched cluster.
+            metrics: reads the brokers' own metrics; None leaves them out.
+            retry_denied_ms: when a topic that was refused is asked for again.
+        """
         self._config = config
         self._deadline_ms = config.collector.deadline_ms
         self._brokers = brokers
-        self._metrics = metrics
         client_id = brokers.client_id
-        self._topics = Topics(config, client_id)
-        self._configs = Configs(config, client_id)
-        self._marks = Marks(client_id, config.collector.config_interval_ms)
-        self._offsets = Offsets(self._deadline_ms, client_id)
-        self._log_dirs = LogDirs(client_id)
-        # Whoever starts without a state must find every history on the bus.
-        self._epochs = Epochs(client_id, config.bus.observations_retention_ms // 2)
-        self._timestamps = Timestamps(client_id) if config.collector.timestamps else None
+        self._metadata = MetadataSource(config, client_id)
+        self._configs = ConfigSource(config, client_id)
+        self._status = ReplicaStatusSource(client_id, config.collector.config_interval_ms)
+        self._offsets = OffsetSource(self._deadline_ms, client_id)
+        self._log_dirs = LogDirSource(client_id)
+        # A query that starts without a state must find every history on the bus.
+        reread_ms = config.bus.observations_retention_ms // 2
+        self._epochs = EpochSource(client_id, reread_ms, retry_denied_ms=retry_denied_ms)
+        limits = ReadLimits(retry_denied_ms=retry_denied_ms)
+        self._timestamps = (
+            TimestampSource(client_id, limits) if config.collector.timestamps else None
+        )
+        self._metrics = metrics
+        self._responses: Mapping[int, BrokerResponse] = {}
         self._observed_at_ms = 0
         self._cycle = 0
-        self.causes: dict[str, str] = {}
+        self._cluster_problem: Problem | None = None
+
+    @property
+    def metadata_broker(self) -> int:
+        """The broker that listed the cluster in the last cycle, UNKNOWN (-1) if none did."""
+        return self._metadata.metadata_broker
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is missing now.
+
+        A source that is read in every cycle reports the problems of the last cycle; one that is
+        read at its own interval keeps those of its last round until the next.
+        """
+        sources = (
+            self._metadata,
+            self._configs,
+            self._status,
+            self._offsets,
+            self._log_dirs,
+            self._epochs,
+            self._timestamps,
+            self._metrics,
+        )
+        cluster = () if self._cluster_problem is None else (self._cluster_problem,)
+        return (
+            *cluster,
+            *(r.problem for r in self._responses.values() if r.problem is not None),
+            *(p for source in sources if source is not None for p in source.problems),
+        )
 
     def observe(self) -> Observation | None:
-        """Ask everything once.
+        """Ask for everything once.
 
-        Returns None if no broker has ever told what the cluster consists of; ``causes`` then says
-        why, as it does for everything that is missing from an observation.
+        Returns None if no broker has ever listed the cluster; ``problems`` then says why.
 
         Raises:
             ConfigError: at the first cycle, thresholds contradict each other.
         """
-        self.causes = {}
-        before = self._topics.view
-        view = self._topics.ask(self._brokers, self._deadline_ms)
-        if view is None:
-            self._nobody_lists()
+        self._cluster_problem = None
+        before = self._metadata.metadata
+        metadata = self._metadata.read(self._brokers, Deadline.after_ms(self._deadline_ms))
+        context = CycleContext(self._brokers, self.metadata_broker, self._deadline_ms)
+        if metadata is None:
+            self._reconnect()
             if before is None:
                 return None
-            nothing = listing.empty(self._config.bus.shards)
-            return self._sampled(before, nothing, np.zeros(0, bool), set())
-        if self._topics.hidden:
-            self.causes["topics"] = hidden(self._topics.hidden)
-        addresses = [r.address for r in view.brokers]
-        self._brokers.learn(addresses)
+            empty = listing.empty(self._config.bus.shards)
+            return self._read_replicas(
+                context, before, ReplicaStatus(empty, np.zeros(0, bool)), set()
+            )
+        addresses = [r.address for r in metadata.brokers]
+        self._brokers.update_metadata(addresses)
         if self._metrics is not None:
-            self._metrics.learn(addresses)
-        guide, found = self._topics.guide, view.listing
-        shards = self._configs.refresh(self._brokers, guide, found.placement, self._deadline_ms)
-        marked = self._marks.ask(
-            self._brokers,
-            guide,
-            found,
-            self._configs.min_isr(found.placement),
-            self._configs.elr_enabled,
-            self._deadline_ms,
-        )
-        self.causes |= {p.partition(":")[0]: p for p in marked.problems}
-        self.causes |= self._configs.problems
-        return self._sampled(view, marked.listing, marked.elr_known, shards)
+            self._metrics.update_metadata(addresses)
+        placement = metadata.listing.placement
+        shards = self._configs.refresh(context, placement)
+        min_isr, elr_enabled = self._configs.min_isr(placement), self._configs.elr_enabled
+        status = self._status.read(context, metadata.listing, min_isr, elr_enabled)
+        return self._read_replicas(context, metadata, status, shards)
 
-    def unsent(self, observation: Observation) -> None:
-        """What is not sent in every cycle has not arrived: it is to be sent again."""
+    def on_send_failed(self, observation: Observation) -> None:
+        """Read again what is not part of every observation: it has not arrived."""
         self._epochs.forget(observation.histories)
 
-    def _nobody_lists(self) -> None:
-        """Say why, and look for the cluster at its bootstrap addresses again."""
-        self.causes |= {f"listing by broker {b}": p for b, p in self._topics.problems.items()}
+    def _reconnect(self) -> None:
+        """Find the cluster by its bootstrap addresses again."""
         try:
             self._brokers.reconnect(self._deadline_ms)
         except CollectorError as error:
-            self.causes["cluster"] = str(error)
+            self._cluster_problem = Problem("cluster", NO_BROKER, "Unreachable", str(error))
 
-    def _sampled(
-        self, view: View, found: listing.Listing, elr_known: listing.Array, shards: set[int]
+    def _read_replicas(
+        self,
+        context: CycleContext,
+        metadata: ClusterMetadata,
+        status: ReplicaStatus,
+        config_shards: set[int],
     ) -> Observation:
-        """Ask every broker for what it holds."""
-        placement = found.placement
-        asked: dict[int, int] = {}
+        """Ask every broker for its replicas."""
+        listed, placement = status.listing, status.listing.placement
+        count: dict[int, int] = {}  # of requests for offsets, by broker
 
-        def make(broker: int, versions: Versions) -> Sequence[Question]:
-            offsets = self._offsets.questions(broker, versions, placement)
-            asked[broker] = len(offsets)
-            return [*offsets, *self._log_dirs.questions(broker, versions)]
+        def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
+            offsets = self._offsets.requests(broker, versions, placement)
+            count[broker] = len(offsets)
+            return [*offsets, *self._log_dirs.requests(broker, versions)]
 
         self._cycle += 1
         # A clock that is set back must not make this cycle older than the last one.
         self._observed_at_ms = max(int(time.time() * 1_000), self._observed_at_ms + 1)
-        ids = {r.address.broker for r in view.brokers}
-        replies = self._brokers.ask(sorted(ids), make, self._deadline_ms)
+        ids = {r.address.broker for r in metadata.brokers}
+        self._responses = self._brokers.ask(sorted(ids), make, context.deadline())
         self._offsets.forget(ids)
         self._log_dirs.forget(ids)
-        heard = {b: r for b, r in replies.items() if b in asked}
-        samples = self._offsets.read(placement, {b: r.bodies[: asked[b]] for b, r in heard.items()})
+        bodies = {b: r.bodies for b, r in self._responses.items() if b in count}
+        offsets = self._offsets.read(placement, {b: all_[: count[b]] for b, all_ in bodies.items()})
         sizes = self._log_dirs.read(
-            placement,
-            {b: r.bodies[asked[b]] for b, r in heard.items() if len(r.bodies) > asked[b]},
+            placement, {b: all_[count[b]] for b, all_ in bodies.items() if len(all_) > count[b]}
         )
-        self.causes |= {f"broker {b}": r.problem for b, r in replies.items() if r.problem}
-        self.causes |= {f"log dirs of broker {b}": p for b, p in sizes.problems.items()}
-        timestamps = np.full(len(placement.broker), UNKNOWN, np.int64)
-        if self._timestamps is not None and len(placement):
-            timestamps = self._timestamps.read(self._brokers, placement, samples, self._deadline_ms)
-            if self._timestamps.problem:
-                self.causes["local start timestamps"] = self._timestamps.problem
+        timestamps = self._read_timestamps(context, placement, offsets)
         histories = self._epochs.read(
-            self._brokers,
-            found,
+            context,
+            listed,
             self._configs.tiered(placement),
-            found.of_leaders(samples.log_start),
-            self._deadline_ms,
+            listed.at_leaders(offsets.log_start),
         )
-        if self._epochs.problem:
-            self.causes["leader epoch histories"] = self._epochs.problem
-        if self._metrics is not None:
-            self.causes |= self._metrics.causes
         return Observation(
             cluster=self._config.cluster.name,
             shards=self._config.bus.shards,
             observed_at_ms=self._observed_at_ms,
             cycle=self._cycle,
-            brokers=brokers_table(view.brokers, replies, sizes),
-            listing=found,
-            elr_known=elr_known,
-            samples=samples,
+            brokers=brokers_table(metadata.brokers, self._responses, sizes),
+            listing=listed,
+            elr_known=status.elr_known,
+            offsets=offsets,
             local_log_bytes=sizes.local_log_bytes,
             local_start_timestamp_ms=timestamps,
-            configs={s: self._configs.table(placement, s) for s in shards},
+            configs={s: self._configs.table(placement, s) for s in config_shards},
             metrics=None if self._metrics is None else self._metrics.take(),
             histories=histories,
+            problems=self.problems,
         )
 
-
-def hidden(topics: Collection[str]) -> str:
-    """What is said of topics that may not be described any more."""
-    return (
-        f"TopicAuthorizationFailed: {len(topics)} that were listed may not be described any more, "
-        f"such as {min(topics)}; what was known of them ages"
-    )
-
-
-@dataclass(slots=True)
-class Told:
-    """What was logged, so that nothing is logged twice, and what the minute's line sums up."""
-
-    causes: dict[str, str] = field(default_factory=dict)
-    cycles: int = 0
-    overruns: int = 0
-    unsent: int = 0
-    partitions: int = 0
-    replicas: int = 0
-    silent: Counter[str] = field(default_factory=Counter)  # cycles in which a cause held
-    took_ms: list[float] = field(default_factory=list)
-    summed_up_at: float = field(default_factory=time.monotonic)
-
-    def cycle(
-        self, causes: dict[str, str], took_ms: float, observation: Observation | None
-    ) -> None:
-        """Note a cycle; log causes that are new or over, and once a minute how it goes."""
-        self.cycles += 1
-        self.took_ms.append(took_ms)
-        self.silent.update(c for c in causes if _BROKER.fullmatch(c))
-        for what, why in causes.items():
-            if self.causes.get(what) != why:
-                log.warning("missing", what=what, why=why)
-        for what in self.causes.keys() - causes.keys():
-            log.info("there again", what=what)
-        self.causes = causes
-        if observation is not None:
-            placement = observation.listing.placement
-            self.partitions, self.replicas = len(placement), len(placement.broker)
-        if time.monotonic() - self.summed_up_at >= _SUMMARY_S:
-            self.sum_up()
-
-    def sum_up(self) -> None:
-        """One line: counts since the start, times since the last such line."""
-        log.info(
-            "cycles",
-            cycles=self.cycles,
-            overruns=self.overruns,
-            unsent=self.unsent,
-            median_ms=round(statistics.median(self.took_ms)) if self.took_ms else 0,
-            longest_ms=round(max(self.took_ms, default=0)),
-            partitions=self.partitions,
-            replicas=self.replicas,
-            failures=dict(self.silent),
-        )
-        self.took_ms.clear()
-        self.summed_up_at = time.monotonic()
-
-
-@dataclass(slots=True)
-class Pace:
-    """When cycles start: every ``interval_s``, on the same ticks however long one takes."""
-
-    interval_s: float
-    due_s: float
-
-    def cycle_ended(self, now_s: float) -> int:
-        """Set the next tick; returns how many have been missed, which are not caught up on."""
-        self.due_s += self.interval_s
-        late_s = now_s - self.due_s
-        missed = int(late_s // self.interval_s) + 1 if late_s > 0 else 0
-        self.due_s += missed * self.interval_s
-        return missed
+    def _read_timestamps(
+        self, context: CycleContext, placement: listing.Placement, offsets: ReplicaOffsets
+    ) -> listing.Array:
+        if self._timestamps is None or not len(placement):
+            return np.full(len(placement.broker), UNKNOWN, np.int64)
+        return self._timestamps.read(context, placement, offsets)
 
 
 def run(config: Config, *, cycles: int | None = None) -> None:
-    """Collect until SIGTERM or SIGINT, or for so many cycles; the running cycle is ended.
+    """Collect until SIGTERM or SIGINT, or for so many cycles; the running cycle is completed.
 
     Raises:
         CollectorError, BusError, ConfigError: it cannot start; one line each.
     """
     use_little_memory()
+    stop = threading.Event()
+    section = config.collector
     with (
-        _stopped_by_signal() as stop,
-        Brokers(
-            config.cluster.bootstrap, config.cluster.client, config.collector.deadline_ms
+        on_stop_signal(stop),
+        BrokerConnections(
+            config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as brokers,
-        Metrics(config.collector) as metrics,
+        MetricsSource(section) as metrics,
     ):
         bus.ensure_topics(config)
         bus.check_shards(config)
         with Sender(config) as sender:
-            log.info(
-                "running",
-                cluster=config.cluster.name,
-                interval_ms=config.collector.interval_ms,
-            )
-            _keep_pace(config, Collector(config, brokers, metrics), sender, stop, cycles)
+            log.info("running", cluster=config.cluster.name, interval_ms=section.interval_ms)
+            encoder = ObservationEncoder()
+            collector = Collector(config, brokers, metrics)
+            collect(config, collector, partial(send, config, sender, encoder), stop, cycles)
     log.info("stopped")
 
 
-def _keep_pace(
+def collect(
     config: Config,
     collector: Collector,
-    sender: Sender,
+    send: Callable[[Observation], None],
     stop: threading.Event,
-    cycles: int | None,
+    cycles: int | None = None,
 ) -> None:
-    told, messages = Told(), Messages()
-    topic = bus.topics(config).observations
-    pace = Pace(config.collector.interval_ms / 1_000, time.monotonic())
-    while not stop.wait(max(0.0, pace.due_s - time.monotonic())):
-        began = time.monotonic()
+    """Observe and send at a fixed rate until ``stop`` is set, or for so many cycles."""
+    cycle_log = CycleLog()
+    schedule = FixedRateSchedule(config.collector.interval_ms / 1_000, time.monotonic())
+    while not stop.wait(max(0.0, schedule.due_s - time.monotonic())):
+        began_s = time.monotonic()
         observation = collector.observe()
-        causes = dict(collector.causes)
+        problems = list(collector.problems)
         if observation is not None:
             try:
-                send(config, sender, topic, messages, observation)
+                send(observation)
             except BusError as error:
-                told.unsent += 1
-                collector.unsent(observation)
-                causes["bus"] = str(error)
-        told.cycle(causes, (time.monotonic() - began) * 1_000, observation)
+                cycle_log.unsent += 1
+                collector.on_send_failed(observation)
+                problems.append(Problem("bus", NO_BROKER, "SendFailed", str(error)))
+        cycle_log.cycle(problems, (time.monotonic() - began_s) * 1_000, observation)
         touch_liveness_file(config.health.folder, "collector")
-        if cycles is not None and told.cycles >= cycles:
+        if cycles is not None and cycle_log.cycles >= cycles:
             break
-        told.overruns += pace.cycle_ended(time.monotonic())
-    told.sum_up()
+        cycle_log.overruns += schedule.cycle_ended(time.monotonic())
+    cycle_log.sum_up()
 
 
 def send(
-    config: Config, sender: Sender, topic: str, messages: Messages, observation: Observation
+    config: Config, sender: Sender, encoder: ObservationEncoder, observation: Observation
 ) -> None:
     """Send an observation and wait until it has arrived.
 
     Raises:
         BusError: part of it has not, by the deadline.
     """
-    for shard, message in messages.of(observation):
+    topic = bus.topics(config).observations
+    for shard, message in encoder.encode(observation):
         sender.send(topic, bus.key(config.cluster.name, shard), message)
     sender.flush(config.collector.deadline_ms)
-
-
-@contextmanager
-def _stopped_by_signal() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set, where this is the main thread."""
-    stop = threading.Event()
-    before: dict[signal.Signals, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, lambda *_: stop.set())
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,10 +1,10 @@
-"""Leader epoch histories: where in the log each leader began, as the leader of now has it.
+"""Leader epoch histories: the first offset of each leader epoch, as the current leader has it.
 
-Only tiered partitions need one (whether a remote segment belongs to a log is a matter of epochs),
-and it changes only with the leader epoch. There is no request for a whole history. Asked for an
-epoch, OffsetForLeaderEpoch answers with the newest entry at or below it and the offset where that
-entry ends, which is where the next one begins; so it is walked downwards, all partitions at once,
-until the log start. Where there is no entry below, it answers with the epoch that was asked for.
+Only tiered partitions need one (leader epochs decide whether a remote segment belongs to a log),
+and it changes only with the leader epoch. No request returns a whole history. OffsetForLeaderEpoch
+returns the newest entry at or below the requested epoch, and the offset where that entry ends,
+which is where the next one begins; so histories are walked downwards, all partitions at once, until
+the log start. Where there is no entry below, the response repeats the requested epoch.
 
 Source: LeaderEpochFileCache.endOffsetFor, Kafka 4.3. Needs DESCRIBE on the topic.
 """
@@ -13,32 +13,33 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from kafka.errors import for_code
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
-from streaming.collector.brokers import Brokers, Question, Versions, best
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.context import CycleContext
+from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
 from streaming.collector.listing import Array, Listing, Placement
-from streaming.runtime.clients import TOPIC_NOT_ALLOWED
-from twin.tables import NO_BROKER, UNKNOWN
+from streaming.collector.problem import Problem, is_lasting
+from streaming.runtime.deadline import Deadline
+from twin.table import NO_BROKER, UNKNOWN
 
-_MOST_WALKS: Final = 5_000
-"""Partitions whose history is walked in one cycle; the others follow in the next."""
+MOST_WALKS: Final = 5_000
+"""Partitions whose history is walked in one cycle; the others follow in the next cycles."""
 
 _SHARE_OF_DEADLINE: Final = 0.3
 _LOWEST: Final = 2
-"""Kafka 2.1: the leader epoch that we know is compared, so that a deposed leader says so."""
+"""Kafka 2.1: from this version on the leader epoch is compared, so that a deposed leader fails."""
 
 _CONSUMER: Final = -1
-_TRY_AGAIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class EpochHistory:
     """The leader epochs of one partition and the first offset of each, ascending."""
 
     row: int  # of the placement
@@ -47,99 +48,120 @@ class History:
 
 @dataclass(slots=True)
 class _Walk:
-    """How far down the history of one partition is known."""
+    """The part of one partition's history that is known, from the top."""
 
     row: int
     leader_epoch: int
     log_start: int
-    asks: int
-    above: int = UNKNOWN  # the lowest entry that was told, whose start is not known yet
-    found: list[tuple[int, int]] = field(default_factory=list)
+    next_epoch: int  # to ask for
+    lowest: int = UNKNOWN  # the lowest epoch returned, whose first offset is not known yet
+    entries: list[tuple[int, int]] = field(default_factory=list)
 
-    def told(self, epoch: int, end_offset: int) -> bool:
-        """Take an answer; true if the whole history is known."""
+    def add(self, epoch: int, end_offset: int) -> bool:
+        """Take a response; true if the whole history is known."""
         if epoch == UNKNOWN:
             return True  # no entry at all
-        if self.above != UNKNOWN:
-            if self.found and end_offset >= self.found[-1][1]:
+        if self.lowest != UNKNOWN:
+            if self.entries and end_offset >= self.entries[-1][1]:
                 return True  # the entry above was none: nothing was below the one before
-            self.found.append((self.above, end_offset))
+            self.entries.append((self.lowest, end_offset))
             if end_offset <= max(self.log_start, 0):
                 return True
-        self.above = epoch
-        self.asks = epoch - 1
-        if self.asks < 0:
-            # Nothing is below epoch 0, so where it begins cannot be asked: at the log start.
-            self.found.append((0, max(self.log_start, 0)))
+        self.lowest = epoch
+        self.next_epoch = epoch - 1
+        if self.next_epoch < 0:
+            # Nothing is below epoch 0, so no request returns its first offset: it is the log start.
+            self.entries.append((0, max(self.log_start, 0)))
             return True
         return False
 
 
-class Epochs:
+class EpochSource:
     """Remembers at which leader epoch each history was read, and when."""
 
-    def __init__(self, client_id: str, again_ms: int) -> None:
-        """``again_ms``: a history is read again so often, for whoever starts anew."""
+    def __init__(
+        self,
+        client_id: str,
+        reread_ms: int,
+        *,
+        most_walks: int = MOST_WALKS,
+        retry_denied_ms: int = RETRY_DENIED_MS,
+    ) -> None:
+        """``reread_ms``: a history is read again this often, for a query that starts anew."""
         self._client_id = client_id
-        self._again_s = again_ms / 1_000
+        self._reread_s = reread_ms / 1_000
+        self._most_walks = most_walks
         self._placement: Placement | None = None
         self._read_at_epoch = np.zeros(0, np.int64)  # [P]
         self._read_at_s = np.zeros(0)  # [P]
-        self._denied: dict[str, float] = {}
-        self.problem = ""
+        self._denied = DeniedTopics(retry_denied_ms)
+        self._unanswered: dict[int, Problem] = {}  # by broker, in this cycle
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Topics that were refused, as of their last response, and brokers that did not answer."""
+        denied = self._denied.problems(
+            "leader epoch histories", "histories of such topics stay unknown"
+        )
+        return (*self._unanswered.values(), *denied)
 
     def read(
-        self, brokers: Brokers, listing: Listing, tiered: Array, log_start: Array, deadline_ms: int
-    ) -> list[History]:
+        self, context: CycleContext, listing: Listing, tiered: Array, log_start: Array
+    ) -> list[EpochHistory]:
         """The histories that became known in this cycle.
 
         Args:
-            brokers: who is asked.
+            context: the brokers; a share of its deadline is used.
             listing: with leaders and leader epochs.
             tiered: [P] remote storage is on.
             log_start: [P] log start of the leader, UNKNOWN where it did not answer.
-            deadline_ms: of the whole cycle; a share of it is used.
         """
-        ends = time.monotonic() + deadline_ms * _SHARE_OF_DEADLINE / 1_000
-        walks = self._begun(listing, tiered, log_start)
-        known: list[History] = []
-        while walks and time.monotonic() < ends:
-            answers = self._asked(brokers, listing, walks, ends)
-            if not answers:
+        deadline = context.deadline(_SHARE_OF_DEADLINE)
+        walks = self._begin(listing, tiered, log_start)
+        complete: list[EpochHistory] = []
+        self._unanswered, answered = {}, set[int]()
+        while walks and not deadline.is_over:
+            entries = self._ask_leaders(context, listing, walks, deadline, answered)
+            if not entries:
                 break
-            for row, (epoch, end_offset) in answers.items():
+            for row, (epoch, end_offset) in entries.items():
                 walk = walks[row]
-                if walk.told(epoch, end_offset):
+                if walk.add(epoch, end_offset):
                     self._read_at_epoch[row] = walk.leader_epoch
                     self._read_at_s[row] = time.monotonic()
-                    known.append(History(row, tuple(reversed(walk.found))))
+                    complete.append(EpochHistory(row, tuple(reversed(walk.entries))))
                     del walks[row]
-            # Who did not answer, or answered with an error, is asked again in another cycle.
-            walks = {row: walk for row, walk in walks.items() if row in answers}
-        return [history for history in known if history.epochs]
+            # A partition without an answer, or with an error, is asked again in another cycle.
+            walks = {row: walk for row, walk in walks.items() if row in entries}
+        # A broker that answered at first has run out of time; the next cycle goes on.
+        self._unanswered = {b: p for b, p in self._unanswered.items() if b not in answered}
+        return [history for history in complete if history.epochs]
 
-    def forget(self, histories: Sequence[History]) -> None:
-        """These have not arrived where they were sent: they are read again."""
+    def forget(self, histories: Sequence[EpochHistory]) -> None:
+        """Read these again: they have not arrived where they were sent."""
         for history in histories:
             self._read_at_epoch[history.row] = UNKNOWN
 
-    def _begun(self, listing: Listing, tiered: Array, log_start: Array) -> dict[int, _Walk]:
-        self._follow(listing.placement)
+    def _begin(self, listing: Listing, tiered: Array, log_start: Array) -> dict[int, _Walk]:
+        """A walk for each history that has to be read, by row."""
         placement = listing.placement
-        now = time.monotonic()
-        old = now - self._read_at_s >= self._again_s
+        self._follow(placement)
+        now_s = time.monotonic()
+        is_old = now_s - self._read_at_s >= self._reread_s
         pending = tiered & (listing.leader != NO_BROKER) & (listing.leader_epoch != UNKNOWN)
-        pending &= old | (self._read_at_epoch != listing.leader_epoch)
-        self._denied = {topic: at for topic, at in self._denied.items() if at > now}
-        if not self._denied:
-            self.problem = ""
-        elif pending.any():
-            denied = [i for i, name in enumerate(placement.topic) if name in self._denied]
-            pending &= ~np.isin(placement.topic_of, denied)
+        pending &= is_old | (self._read_at_epoch != listing.leader_epoch)
+        if self._denied and len(placement):
+            # Without remote storage no history is needed, so none can be missing.
+            needed = np.unique(placement.topic_of[tiered]).tolist()
+            self._denied.keep_only({placement.topic[t] for t in needed})
+        waiting = self._denied.waiting()
+        if waiting and pending.any():
+            rows = [i for i, name in enumerate(placement.topic) if name in waiting]
+            pending &= ~np.isin(placement.topic_of, rows)
         return {
             row: _Walk(row, int(listing.leader_epoch[row]), int(log_start[row]),
-                       asks=int(listing.leader_epoch[row]))
-            for row in np.flatnonzero(pending)[:_MOST_WALKS].tolist()
+                       next_epoch=int(listing.leader_epoch[row]))
+            for row in np.flatnonzero(pending)[:self._most_walks].tolist()
         }  # fmt: skip
 
     def _follow(self, placement: Placement) -> None:
@@ -149,52 +171,60 @@ class Epochs:
         read_at_epoch = np.full(len(placement), UNKNOWN, np.int64)
         read_at_s = np.full(len(placement), -np.inf)
         if self._placement is not None:
-            known = {key: row for row, key in enumerate(_keys(self._placement))}
+            old_rows = {key: row for row, key in enumerate(_keys(self._placement))}
             for row, key in enumerate(_keys(placement)):
-                if (old := known.get(key)) is not None:
+                if (old := old_rows.get(key)) is not None:
                     read_at_epoch[row] = self._read_at_epoch[old]
                     read_at_s[row] = self._read_at_s[old]
         self._placement = placement
         self._read_at_epoch, self._read_at_s = read_at_epoch, read_at_s
 
-    def _asked(
-        self, brokers: Brokers, listing: Listing, walks: dict[int, _Walk], ends: float
+    def _ask_leaders(
+        self,
+        context: CycleContext,
+        listing: Listing,
+        walks: Mapping[int, _Walk],
+        deadline: Deadline,
+        answered: set[int],
     ) -> dict[int, tuple[int, int]]:
-        """Ask each leader once; (epoch, end offset) by row of the walks that got an answer."""
+        """Ask each leader once; (epoch, end offset) by row. Adds who answered to ``answered``."""
         by_leader: defaultdict[int, list[_Walk]] = defaultdict(list)
         for walk in walks.values():
             by_leader[int(listing.leader[walk.row])].append(walk)
         version_of: dict[int, int] = {}
 
-        def make(broker: int, versions: Versions) -> list[Question]:
-            version = best(versions, OffsetForLeaderEpochRequest)
+        def make(broker: int, versions: Versions) -> list[EncodedRequest]:
+            version = negotiate_version(versions, OffsetForLeaderEpochRequest)
             if version is None or version < _LOWEST:
                 return []
             version_of[broker] = version
             request = _request(listing.placement, by_leader[broker])
-            return [Question.of(request, version, self._client_id)]
+            return [EncodedRequest.encode(request, version, self._client_id)]
 
-        left_ms = max(1, int((ends - time.monotonic()) * 1_000))
-        told: dict[int, tuple[int, int]] = {}
-        for broker, reply in brokers.ask(sorted(by_leader), make, left_ms).items():
-            if reply.bodies and reply.bodies[0] is not None:
-                answer = OffsetForLeaderEpochResponse.decode(
-                    reply.bodies[0], version=version_of[broker]
+        entries: dict[int, tuple[int, int]] = {}
+        for broker, response in context.brokers.ask(sorted(by_leader), make, deadline).items():
+            if response.problem is not None:
+                self._unanswered[broker] = response.problem.at("leader epoch histories")
+            if response.first is not None:
+                answered.add(broker)
+                decoded = OffsetForLeaderEpochResponse.decode(
+                    response.first, version=version_of[broker]
                 )
-                for row, epoch, end_offset in self._usable(listing.placement, answer):
+                for row, epoch, end_offset in self._usable(listing.placement, decoded):
                     if row in walks:
-                        told[row] = epoch, end_offset
-        return told
+                        entries[row] = epoch, end_offset
+        return entries
 
-    def _usable(self, placement: Placement, answer: Any) -> Iterator[tuple[int, int, int]]:
+    def _usable(self, placement: Placement, decoded: Any) -> Iterator[tuple[int, int, int]]:
+        """Row, epoch and end offset of each partition without an error."""
         number = {name: i for i, name in enumerate(placement.topic)}
-        for topic in answer.topics:
+        for topic in decoded.topics:
             for partition in topic.partitions:
-                if partition.error_code == TOPIC_NOT_ALLOWED:
-                    self._denied[topic.topic] = time.monotonic() + _TRY_AGAIN_S
-                    self.problem = f"topic {topic.topic}: {for_code(TOPIC_NOT_ALLOWED).__name__}"
+                if is_lasting(partition.error_code):
+                    self._denied.add(topic.topic, partition.error_code)
                 row = placement.row_of(number.get(topic.topic, -1), partition.partition)
                 if partition.error_code == 0 and row is not None:
+                    self._denied.discard(topic.topic)
                     yield row, partition.leader_epoch, partition.end_offset
 
 
@@ -206,7 +236,7 @@ def _request(placement: Placement, walks: Sequence[_Walk]) -> OffsetForLeaderEpo
             kind.OffsetForLeaderPartition(
                 partition=int(placement.partition[walk.row]),
                 current_leader_epoch=walk.leader_epoch,
-                leader_epoch=walk.asks,
+                leader_epoch=walk.next_epoch,
             )
         )
     return OffsetForLeaderEpochRequest(

@@ -1,8 +1,9 @@
 """What the cluster lists: topics, partitions and the brokers that hold them, as arrays.
 
-A ``Placement`` says who holds what. It is the same object as long as nothing of it changes, so that
-whatever derives from it (encoded requests, the places of numbers in answers, key columns of frames)
-is kept by everyone. A ``Listing`` adds what moves more often: leaders, epochs, the ISR.
+A ``Placement`` assigns replicas to brokers. It stays the same object while nothing of it changes,
+so that whatever is derived from it (encoded requests, positions of numbers in responses, key
+columns of frames) can be kept. A ``Listing`` adds what changes more often: leaders, leader epochs,
+the ISR.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaming.bus import shard_of
-from twin.tables import UNKNOWN, Slot
+from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaFlags
 
 Array = NDArray[Any]
 
@@ -29,7 +31,7 @@ _PARTITION_BITS: Final = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Who holds what. Topics are sorted by shard and name, partitions by topic and number.
+    """The replicas of each broker; topics by shard and name, partitions by topic and number.
 
     Shapes: [T] topics, [P] partitions, [N] replicas in assignment order, [S + 1] cuts of shards.
     """
@@ -45,13 +47,13 @@ class Placement:
     topic_cuts: Array  # [S + 1] the topics of shard s are topic_cuts[s] to topic_cuts[s + 1]
     partition_cuts: Array  # [S + 1]
     replica_cuts: Array  # [S + 1]
-    _held: dict[int, Held] = field(default_factory=dict)
+    _on: dict[int, BrokerReplicas] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.partition)
 
     def same_as(self, other: Placement) -> bool:
-        """Nothing differs."""
+        """Topics, partitions and replicas are equal."""
         return (
             self.shards == other.shards
             and self.topic == other.topic
@@ -68,15 +70,15 @@ class Placement:
         row = int(start + np.searchsorted(self.partition[start:stop], partition))
         return row if row < stop and self.partition[row] == partition else None
 
-    def held_by(self, broker: int) -> Held:
+    def replicas_on(self, broker: int) -> BrokerReplicas:
         """The replicas of one broker."""
-        held = self._held.get(broker)
-        if held is None:
+        replicas = self._on.get(broker)
+        if replicas is None:
             rows = np.flatnonzero(self.broker == broker)
             topic_of = self.topic_of[self.partition_of[rows]]
             topics, start = np.unique(topic_of, return_index=True)
             cuts = [*start.tolist(), len(rows)]
-            held = self._held[broker] = Held(
+            replicas = self._on[broker] = BrokerReplicas(
                 rows=rows,
                 partition=self.partition[self.partition_of[rows]],
                 span={
@@ -84,16 +86,16 @@ class Placement:
                     for t, a, b in zip(topics.tolist(), cuts, cuts[1:], strict=False)
                 },
             )
-        return held
+        return replicas
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class BrokerReplicas:
     """The replicas of one broker, by topic and partition number. Shapes: [n] replicas."""
 
     rows: Array  # [n] index into the replicas of the placement
     partition: Array  # [n] partition number
-    span: dict[str, tuple[int, int]]  # where the replicas of a topic stand
+    span: dict[str, tuple[int, int]]  # first and last + 1 of the replicas of a topic
 
     def find(self, topic: str, partition: Array) -> Array:
         """The rows of these partitions of a topic, -1 where the broker holds none."""
@@ -108,28 +110,28 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
-    """A placement, and what the controller says of it. Shapes as there."""
+    """A placement with leaders, leader epochs and ISRs. Shapes as there."""
 
     placement: Placement
     leader: Array  # [P] broker id, -1 if none
     leader_epoch: Array  # [P]
-    marks: Array  # [N] Slot.IN_ISR and Slot.OFFLINE
-    complete: bool  # it names every partition there is
+    replica_flags: Array  # [N] ReplicaFlags
+    complete: bool  # it names every partition that exists
 
     def isr_size(self) -> Array:
         """[P] how many replicas are in sync."""
-        return self.counted((self.marks & Slot.IN_ISR) != 0)
+        return self.count_by_partition((self.replica_flags & ReplicaFlags.IN_ISR) != 0)
 
-    def of_leaders(self, values: Array) -> Array:
+    def at_leaders(self, values: Array) -> Array:
         """[P] the leader's value of [N] values, UNKNOWN where none leads."""
-        held = self.placement.partition_of
-        leads = self.placement.broker == self.leader[held]
-        found = np.full(len(self.leader), UNKNOWN, values.dtype)
-        found[held[leads]] = values[leads]
-        return found
+        partition_of = self.placement.partition_of
+        leads = self.placement.broker == self.leader[partition_of]
+        at_leader = np.full(len(self.leader), UNKNOWN, values.dtype)
+        at_leader[partition_of[leads]] = values[leads]
+        return at_leader
 
-    def counted(self, which: Array) -> Array:
-        """[P] how many replicas of each partition are marked in [N]."""
+    def count_by_partition(self, which: Array) -> Array:
+        """[P] how many replicas of each partition are true in [N]."""
         total = np.concatenate([[0], np.cumsum(which)])
         first = self.placement.first
         counts: Array = total[first[1:]] - total[first[:-1]]
@@ -137,23 +139,23 @@ class Listing:
 
 
 def empty(shards: int) -> Listing:
-    """Nothing at all, and no claim that this is everything."""
-    return listing([], shards, lambda _: True, complete=False)
+    """A listing without partitions, which is not complete."""
+    return from_metadata([], shards, lambda _: True, complete=False)
 
 
-def listing(
+def from_metadata(
     topics: Sequence[Any],
     shards: int,
     wanted: Callable[[str], bool],
     *,
     complete: bool = True,
 ) -> Listing:
-    """The topics of a Metadata answer (v0 to v12) as arrays.
+    """Convert the topics of a Metadata response (v0 to v12) to arrays.
 
-    A topic that answers with an error is left out, and the listing is not complete.
+    A topic with an error is left out, and the listing is not complete.
     """
-    told = [t for t in topics if wanted(t.name)]
-    good = [t for t in told if t.error_code == 0]
+    chosen = [t for t in topics if wanted(t.name)]
+    good = [t for t in chosen if t.error_code == 0]
     keyed = sorted((_shard_of(t.name, shards), t.name, i) for i, t in enumerate(good))
     ordered = [good[i] for _, _, i in keyed]
     by_number = [sorted(t.partitions, key=_number) for t in ordered]
@@ -168,15 +170,15 @@ def listing(
     shard = np.array([s for s, _, _ in keyed], np.int64)
     topic_cuts = np.searchsorted(shard, np.arange(shards + 1))
     partition_cuts = np.searchsorted(topic_of, topic_cuts)
-    marks = np.zeros(len(broker), np.uint8)
+    flags = np.zeros(len(broker), np.uint8)
     at = _key(partition_of, broker)
-    for mark, nodes in (
-        (Slot.IN_ISR, [p.isr_nodes for p in partitions]),
-        (Slot.OFFLINE, [p.offline_replicas or () for p in partitions]),
+    for flag, nodes in (
+        (ReplicaFlags.IN_ISR, [p.isr_nodes for p in partitions]),
+        (ReplicaFlags.OFFLINE, [p.offline_replicas or () for p in partitions]),
     ):
-        marked = np.fromiter(chain.from_iterable(nodes), np.int64)
+        flagged = np.fromiter(chain.from_iterable(nodes), np.int64)
         row = np.repeat(np.arange(len(nodes)), np.fromiter(map(len, nodes), np.int64, len(nodes)))
-        marks[np.isin(at, _key(row, marked))] |= np.uint8(mark)
+        flags[np.isin(at, _key(row, flagged))] |= np.uint8(flag)
     placement = Placement(
         shards=shards,
         topic=tuple(t.name for t in ordered),
@@ -194,8 +196,8 @@ def listing(
         placement=placement,
         leader=np.fromiter((p.leader_id for p in partitions), np.int32, len(partitions)),
         leader_epoch=np.fromiter((p.leader_epoch for p in partitions), np.int32, len(partitions)),
-        marks=marks,
-        complete=complete and len(good) == len(told),
+        replica_flags=flags,
+        complete=complete and len(good) == len(chosen),
     )
 
 
@@ -210,8 +212,8 @@ def _key(row: Array, broker: Array) -> Array:
     return (row.astype(np.int64) << _PARTITION_BITS) | (broker.astype(np.int64) & 0xFFFFFFFF)
 
 
-def matched(before: Placement, after: Placement) -> tuple[Array, Array]:
-    """The partitions both have (same topic id, name and number): their rows in each."""
+def common_partitions(before: Placement, after: Placement) -> tuple[Array, Array]:
+    """Rows in each placement of the partitions in both (same topic id, name and number)."""
     if before is after:
         both = np.arange(len(after))
         return both, both
@@ -226,9 +228,9 @@ def matched(before: Placement, after: Placement) -> tuple[Array, Array]:
     return in_old, in_new
 
 
-def matched_replicas(before: Placement, after: Placement) -> tuple[Array, Array]:
-    """The replicas both have: their rows in each."""
-    in_old, in_new = matched(before, after)
+def common_replicas(before: Placement, after: Placement) -> tuple[Array, Array]:
+    """Rows in each placement of the replicas that are in both."""
+    in_old, in_new = common_partitions(before, after)
     place = np.full(len(after), -1, np.int64)
     place[in_new] = in_old
     came_from = place[after.partition_of]
@@ -239,26 +241,27 @@ def matched_replicas(before: Placement, after: Placement) -> tuple[Array, Array]
 
 
 def is_behind(before: Listing, after: Listing) -> bool:
-    """Some partition has a lower leader epoch than was seen before: the teller is behind.
+    """Some partition has a lower leader epoch than before: the broker has stale metadata.
 
-    A broker that was frozen tells of the past for 80-100 ms after it resumes (measured).
+    A broker that was frozen returns it for 80-100 ms after it resumes (measured).
     """
-    in_old, in_new = matched(before.placement, after.placement)
+    in_old, in_new = common_partitions(before.placement, after.placement)
     return bool((after.leader_epoch[in_new] < before.leader_epoch[in_old]).any())
 
 
-def joined(one: Sequence[Any], other: Sequence[Any]) -> tuple[list[Any], bool]:
-    """Two brokers' topics as one: of each partition the higher leader epoch wins.
+def merge_metadata(one: Sequence[Any], other: Sequence[Any]) -> tuple[list[Any], bool]:
+    """Merge two brokers' topics: for each partition the higher leader epoch wins.
 
-    Returns the topics, and whether both name the same ones: if not, nobody knows which is right.
+    Returns the topics, and whether both brokers name the same ones. If they do not, it is unknown
+    which is right.
     """
     theirs = {(t.name, t.topic_id): t for t in other}
     mine = {(t.name, t.topic_id): t for t in one}
     for key in mine.keys() & theirs.keys():
         epoch = {p.partition_index: p for p in mine[key].partitions}
         for partition in theirs[key].partitions:
-            known = epoch.get(partition.partition_index)
-            if known is None or partition.leader_epoch > known.leader_epoch:
+            current = epoch.get(partition.partition_index)
+            if current is None or partition.leader_epoch > current.leader_epoch:
                 epoch[partition.partition_index] = partition
         mine[key].partitions = list(epoch.values())
     agree = mine.keys() == theirs.keys()

@@ -1,7 +1,7 @@
-"""How many bytes each replica has on disk, and how full the disks are: DescribeLogDirs.
+"""Bytes of each replica on disk, and how full the disks are: DescribeLogDirs.
 
-Needs DESCRIBE on the cluster; without it every value stays unknown, and the missing right is told.
-A future replica (one that moves between directories) is not counted: it is not the log that serves.
+Needs DESCRIBE on the cluster; without it every value is unknown, and a problem says so. A future
+replica (one that moves between directories) is not counted: it does not serve reads.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from kafka.errors import for_code
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
-from streaming.collector.brokers import Question, Versions, best
-from streaming.collector.listing import Array, Held, Placement
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.listing import Array, BrokerReplicas, Placement
+from streaming.collector.problem import Problem, from_code
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
-from twin.tables import UNKNOWN
+from streaming.runtime.kafka_bytes import MalformedBytes
+from twin.table import UNKNOWN
 
 _FIRST_FLEXIBLE: Final = 2
 _RECORD_BYTES: Final = 22  # partition 4, size 8, offset lag 8, is future 1, tags 1
@@ -25,88 +26,103 @@ _SIZE_AT, _LAG_AT, _FUTURE_AT = 4, 12, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Volumes:
-    """The disks of one broker together, UNKNOWN before Kafka 3.3."""
+class DiskSpace:
+    """The sum over the disks of one broker, UNKNOWN before Kafka 3.3."""
 
     total_bytes: int = UNKNOWN
     usable_bytes: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """What the brokers said of their disks. Shapes: [N] replicas of the placement."""
+class LogDirSizes:
+    """Local log sizes, and the disk space of each broker. Shapes: [N] replicas of the placement."""
 
     local_log_bytes: Array
-    volumes: dict[int, Volumes]
-    problems: dict[int, str]  # of a broker that answered with an error
+    disk_space: dict[int, DiskSpace]
 
 
-class LogDirs:
-    """Keeps the request, and where the answers of each broker stand."""
+class LogDirSource:
+    """Keeps the request, and the layout of each broker's responses."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._question: dict[int, Question] = {}  # by version
+        self._encoded: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
-        self._reader: dict[int, tuple[Placement, _Reader]] = {}
+        self._layouts: dict[int, tuple[Placement, LogDirsLayout]] = {}
+        self.problems: tuple[Problem, ...] = ()  # in this cycle
 
-    def questions(self, broker: int, versions: Versions) -> list[Question]:
-        """One request for everything a broker has on disk."""
-        version = best(versions, DescribeLogDirsRequest)
+    def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
+        """One request for all log directories of a broker."""
+        version = negotiate_version(versions, DescribeLogDirsRequest)
         if version is None:
             return []
-        if version not in self._question:
+        if version not in self._encoded:
             request = DescribeLogDirsRequest(topics=None)
-            self._question[version] = Question.of(request, version, self._client_id)
+            self._encoded[version] = EncodedRequest.encode(request, version, self._client_id)
         self._version[broker] = version
-        return [self._question[version]]
+        return [self._encoded[version]]
 
-    def read(self, placement: Placement, answers: Mapping[int, bytes | None]) -> Sizes:
-        """The answer of each broker."""
-        size = np.full(len(placement.broker), UNKNOWN, np.int64)
-        volumes, problems = {}, {}
-        for broker, body in answers.items():
+    def read(self, placement: Placement, responses: Mapping[int, bytes | None]) -> LogDirSizes:
+        """Read the response of each broker."""
+        local_log_bytes = np.full(len(placement.broker), UNKNOWN, np.int64)
+        disk_space, problems = {}, []
+        for broker, body in responses.items():
             if body is not None:
-                rows, told, volumes[broker], problem = self._read(broker, placement, body)
-                size[rows] = told
-                if problem:
-                    problems[broker] = problem
-        return Sizes(size, volumes, problems)
+                read = self._read(broker, placement, body)
+                local_log_bytes[read.rows] = read.sizes
+                disk_space[broker] = read.disk_space
+                if read.error_code:
+                    problems.append(from_code("log dirs", read.error_code, read.reason, broker))
+        self.problems = tuple(problems)
+        return LogDirSizes(local_log_bytes, disk_space)
 
-    def _read(
-        self, broker: int, placement: Placement, body: bytes
-    ) -> tuple[Array, Array, Volumes, str]:
-        version, held = self._version[broker], placement.held_by(broker)
+    def _read(self, broker: int, placement: Placement, body: bytes) -> BrokerSizes:
+        version, replicas = self._version[broker], placement.replicas_on(broker)
         if version >= _FIRST_FLEXIBLE:
             raw = np.frombuffer(body, np.uint8)
-            known, reader = self._reader.get(broker, (None, None))
-            if reader is None or known is not placement or not reader.layout.fits(raw):
+            known_for, layout = self._layouts.get(broker, (None, None))
+            if layout is None or known_for is not placement or not layout.fits(raw):
                 try:
-                    reader = _Reader(body, version, held)
-                    self._reader[broker] = (placement, reader)
-                except Irregular:
-                    reader = None
-            if reader is not None:
-                return reader.rows, values(raw, reader.size_at), reader.volumes(raw), ""
-        return decoded(body, version, held)
+                    layout = LogDirsLayout(body, version, replicas)
+                    self._layouts[broker] = (placement, layout)
+                except MalformedBytes:
+                    layout = None
+            if layout is not None:
+                return layout.read(raw)
+        return decoded(body, version, replicas)
 
     def forget(self, brokers: set[int]) -> None:
-        """Drop what is kept of all brokers but these."""
-        for broker in self._reader.keys() - brokers:
-            del self._reader[broker]
+        """Drop the layouts of all brokers but these."""
+        for broker in self._layouts.keys() - brokers:
+            del self._layouts[broker]
 
 
-class _Reader:
-    """Where the numbers stand in an answer of one shape, without errors."""
+@dataclass(frozen=True, slots=True)
+class BrokerSizes:
+    """What one broker answered. Shapes: [n] replicas of the broker."""
 
-    __slots__ = ("layout", "rows", "size_at", "total_at", "usable_at")
+    rows: Array  # [n] index into the replicas of the placement
+    sizes: Array  # [n] bytes
+    disk_space: DiskSpace
+    error_code: int = 0
+    reason: str = ""
 
-    def __init__(self, body: bytes, version: int, held: Held) -> None:
+
+class LogDirsLayout:
+    """Positions of the numbers in responses of one shape, without errors.
+
+    Raises:
+        MalformedBytes: the response ends early, or has an error or tagged fields.
+    """
+
+    __slots__ = ("_layout", "_rows", "_size_at", "_total_at", "_usable_at")
+
+    def __init__(self, body: bytes, version: int, replicas: BrokerReplicas) -> None:
         cursor = Cursor(body)
         raw = np.frombuffer(body, np.uint8)
         variable = [places([cursor.skip(4)], 0, 4)]  # throttle time
         if version >= 3 and cursor.number(2):
-            raise Irregular("the broker answers with an error")
+            raise Irregular("the response has an error")
         starts, rows, totals = [], [], []
         for _ in range(cursor.count()):
             if cursor.number(2):
@@ -120,7 +136,7 @@ class _Reader:
                 if raw[at + _RECORD_BYTES - 1].any():
                     raise Irregular("a partition has tagged fields")
                 starts.append(at)
-                row = held.find(name, values(raw, places(at, 0, 4)))
+                row = replicas.find(name, values(raw, places(at, 0, 4)))
                 rows.append(np.where(raw[at + _FUTURE_AT] == 0, row, -1))
                 cursor.no_tags()
             if version >= 4:
@@ -131,41 +147,51 @@ class _Reader:
         cursor.end()
         at = np.concatenate([np.zeros(0, np.intp), *starts])
         row = np.concatenate([np.zeros(0, np.intp), *rows])
+        self._total_at, self._usable_at = places(totals, 0, 8), places(totals, 8, 8)
         size_at = places(at, _SIZE_AT, 8)
-        self.total_at, self.usable_at = places(totals, 0, 8), places(totals, 8, 8)
-        variable += [size_at, places(at, _LAG_AT, 8), self.total_at, self.usable_at]
-        self.layout = Layout(body, variable)
+        variable += [size_at, places(at, _LAG_AT, 8), self._total_at, self._usable_at]
+        self._layout = Layout(body, variable)
         listed = row >= 0
-        self.rows, self.size_at = row[listed], size_at[listed]
+        self._rows, self._size_at = row[listed], size_at[listed]
 
-    def volumes(self, raw: Array) -> Volumes:
-        return _together(values(raw, self.total_at), values(raw, self.usable_at))
+    def fits(self, raw: Array) -> bool:
+        """A response has its numbers at the same positions."""
+        return self._layout.fits(raw)
+
+    def read(self, raw: Array) -> BrokerSizes:
+        """The numbers of a response that fits."""
+        space = _sum(values(raw, self._total_at), values(raw, self._usable_at))
+        return BrokerSizes(self._rows, values(raw, self._size_at), space)
 
 
-def decoded(body: bytes, version: int, held: Held) -> tuple[Array, Array, Volumes, str]:
-    """The same through the codec: [n] replicas, their bytes, the disks, and what went wrong."""
-    answer = DescribeLogDirsResponse.decode(body, version=version)
-    problem = for_code(answer.error_code).__name__ if answer.error_code else ""
+def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> BrokerSizes:
+    """The same through the codec, with the last error in the response."""
+    response = DescribeLogDirsResponse.decode(body, version=version)
+    error_code, reason = response.error_code, "local log sizes stay unknown"
     rows, sizes = [np.zeros(0, np.intp)], [np.zeros(0, np.int64)]
-    for directory in answer.results:
+    for directory in response.results:
         if directory.error_code:
-            problem = f"{directory.log_dir}: {for_code(directory.error_code).__name__}"
+            error_code = directory.error_code
+            reason = f"log directory {directory.log_dir}"
         for topic in directory.topics:
             current = [p for p in topic.partitions if not p.is_future_key]
             numbers = np.fromiter((p.partition_index for p in current), np.int64)
-            rows.append(held.find(topic.name, numbers))
+            rows.append(replicas.find(topic.name, numbers))
             sizes.append(np.fromiter((p.partition_size for p in current), np.int64))
     row, size = np.concatenate(rows), np.concatenate(sizes)
-    volumes = _together(
-        np.array([d.total_bytes for d in answer.results], np.int64),
-        np.array([d.usable_bytes for d in answer.results], np.int64),
+    space = _sum(
+        np.array([d.total_bytes for d in response.results], np.int64),
+        np.array([d.usable_bytes for d in response.results], np.int64),
     )
-    return row[row >= 0], size[row >= 0], volumes, problem
+    return BrokerSizes(row[row >= 0], size[row >= 0], space, error_code, reason)
 
 
-def _together(total: Array, usable: Array) -> Volumes:
-    """The sum over the directories that are known; several on one volume count it several times."""
-    known = (total >= 0) & (usable >= 0)
-    if not known.any():
-        return Volumes()
-    return Volumes(int(total[known].sum()), int(usable[known].sum()))
+def _sum(total: Array, usable: Array) -> DiskSpace:
+    """The sum over the directories whose space is known.
+
+    A volume with several directories counts several times.
+    """
+    has_space = (total >= 0) & (usable >= 0)
+    if not has_space.any():
+        return DiskSpace()
+    return DiskSpace(int(total[has_space].sum()), int(usable[has_space].sum()))

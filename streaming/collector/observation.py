@@ -1,9 +1,8 @@
-"""One cycle's answers as messages for the bus: frames of every shard, one stamp for all.
+"""The result of one cycle, and its messages for the bus: frames of every shard with one stamp.
 
-Every shard is told of all brokers and of its complete listing in each cycle, even if it has no
-topic: only a complete listing makes a partition disappear. Columns that depend on the placement are
-kept with it. The frames of a shard go into one message as long as they fit, so that they arrive
-together.
+Every shard gets all brokers and its complete listing in each cycle, even if it has no topic: only a
+complete listing makes a partition disappear. Columns that depend on the placement are kept with it.
+The frames of a shard go into one message as long as they fit, so that they arrive together.
 """
 
 from __future__ import annotations
@@ -15,27 +14,29 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from streaming.collector.brokers import Reply
-from streaming.collector.columns import dictionary, fixed, lists, numbers, texts
-from streaming.collector.epochs import History
+from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
+from streaming.collector.brokers import BrokerResponse
+from streaming.collector.epochs import EpochHistory
 from streaming.collector.listing import Array, Listing, Placement
-from streaming.collector.log_dirs import Sizes, Volumes
-from streaming.collector.offsets import Samples
-from streaming.collector.topics import Registered
+from streaming.collector.log_dirs import DiskSpace, LogDirSizes
+from streaming.collector.metadata import RegisteredBroker
+from streaming.collector.offsets import ReplicaOffsets
+from streaming.collector.problem import Problem
 from twin import frames
-from twin.frames import Frame, Stamp
-from twin.tables import BROKERS, EPOCHS, PARTITIONS, REPLICAS, UNKNOWN
+from twin.frames import Frame, FrameHeader
+from twin.table import UNKNOWN
+from twin.tables.observations import BrokersFrame, EpochsFrame, PartitionsFrame, ReplicasFrame
 
 _MOST_EPOCHS: Final = 20_000
 """Rows of a frame of histories: half of what a message may hold."""
 
-_SCHEMA = PARTITIONS.schema
-_REPLICAS_SCHEMA = REPLICAS.schema
+_SCHEMA = PartitionsFrame.schema()
+_REPLICAS_SCHEMA = ReplicasFrame.schema()
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one cycle found."""
+    """The result of one cycle."""
 
     cluster: str
     shards: int
@@ -44,21 +45,22 @@ class Observation:
     brokers: pa.Table
     listing: Listing
     elr_known: Array  # [P]
-    samples: Samples  # [N]
+    offsets: ReplicaOffsets  # [N]
     local_log_bytes: Array  # [N]
     local_start_timestamp_ms: Array  # [N]
-    configs: Mapping[int, pa.Table]  # by shard, of those it was read for
-    metrics: pa.Table | None = None  # what brokers measured, where that is new
-    histories: Sequence[History] = ()  # of leader epochs, where those are new
+    configs: Mapping[int, pa.Table]  # by shard, where something was read
+    metrics: pa.Table | None = None  # of the brokers, if there are new ones
+    histories: Sequence[EpochHistory] = ()  # those that became known in this cycle
+    problems: Sequence[Problem] = ()  # what is missing from it, and why
 
 
-class Messages:
-    """Turns observations into messages; keeps the key columns of the placement."""
+class ObservationEncoder:
+    """Encodes observations as messages; keeps the key columns of the placement."""
 
     def __init__(self) -> None:
         self._keys: _Keys | None = None
 
-    def of(self, observation: Observation) -> Iterator[tuple[int, bytes]]:
+    def encode(self, observation: Observation) -> Iterator[tuple[int, bytes]]:
         """Shard and message, in the order they should be sent."""
         placement = observation.listing.placement
         if self._keys is None or self._keys.placement is not placement:
@@ -75,16 +77,16 @@ class Messages:
                 tables["replicas"] = replicas
             encoded: list[bytes] = []
             for kind, rows in tables.items():
-                encoded += frames.encode_parts(Frame(_stamp(observation, shard, kind), rows))
+                encoded += frames.encode_parts(Frame(_header(observation, shard, kind), rows))
             # A frame has the whole history of each partition that it names.
             for rows in _histories(observation, shard):
-                encoded.append(frames.encode(Frame(_stamp(observation, shard, "epochs"), rows)))
-            for message in frames.packed(encoded):
+                encoded.append(frames.encode(Frame(_header(observation, shard, "epochs"), rows)))
+            for message in frames.batch_messages(encoded):
                 yield shard, message
 
 
-def _stamp(observation: Observation, shard: int, kind: str) -> Stamp:
-    return Stamp(
+def _header(observation: Observation, shard: int, kind: str) -> FrameHeader:
+    return FrameHeader(
         kind=kind,
         cluster=observation.cluster,
         shard=shard,
@@ -96,11 +98,11 @@ def _stamp(observation: Observation, shard: int, kind: str) -> Stamp:
 
 
 def _histories(observation: Observation, shard: int) -> Iterator[pa.Table]:
-    """The rows of ``epochs`` of a shard, a table for so many partitions as surely fit a frame."""
+    """The rows of ``epochs`` of a shard, in tables that surely fit into a frame."""
     placement = observation.listing.placement
     first, stop = placement.partition_cuts[shard], placement.partition_cuts[shard + 1]
     mine = [h for h in observation.histories if first <= h.row < stop]
-    batch: list[History] = []
+    batch: list[EpochHistory] = []
     for history in mine:
         if batch and sum(len(h.epochs) for h in batch) + len(history.epochs) > _MOST_EPOCHS:
             yield _epochs(placement, batch)
@@ -110,7 +112,7 @@ def _histories(observation: Observation, shard: int) -> Iterator[pa.Table]:
         yield _epochs(placement, batch)
 
 
-def _epochs(placement: Placement, histories: Sequence[History]) -> pa.Table:
+def _epochs(placement: Placement, histories: Sequence[EpochHistory]) -> pa.Table:
     row = np.repeat([h.row for h in histories], [len(h.epochs) for h in histories])
     topics, index = np.unique(placement.topic_of[row], return_inverse=True)
     epochs = [entry for h in histories for entry in h.epochs]
@@ -121,11 +123,11 @@ def _epochs(placement: Placement, histories: Sequence[History]) -> pa.Table:
         "leader_epoch": numbers([e for e, _ in epochs], pa.int32()),
         "start_offset": numbers([o for _, o in epochs], pa.int64()),
     }
-    return pa.table(columns, schema=EPOCHS.schema)
+    return pa.table(columns, schema=EpochsFrame.schema)
 
 
 class _Keys:
-    """The columns that say of which replica or partition a row speaks, shard by shard."""
+    """The columns that identify a replica or partition, by shard."""
 
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
@@ -159,47 +161,47 @@ def _partitions(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
         numbers(listing.leader_epoch[rows], pa.int32()),
         numbers(observation.elr_known[rows], pa.bool_()),
         lists(ends, placement.broker[replicas], _SCHEMA.field("replicas").type),
-        lists(ends, listing.marks[replicas], _SCHEMA.field("slots").type),
+        lists(ends, listing.replica_flags[replicas], _SCHEMA.field("replica_flags").type),
     ]
     return pa.Table.from_arrays(columns, schema=_SCHEMA)
 
 
 def _replicas(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
-    placement, samples = keys.placement, observation.samples
+    placement, offsets = keys.placement, observation.offsets
     start, stop = placement.replica_cuts[shard], placement.replica_cuts[shard + 1]
     rows: Any = slice(start, stop)
-    if not samples.answered[rows].all():
-        rows = start + np.flatnonzero(samples.answered[rows])
-    told = (
+    if not offsets.answered[rows].all():
+        rows = start + np.flatnonzero(offsets.answered[rows])
+    replica_columns = (
         placement.broker,
-        samples.log_start,
-        samples.local_start,
-        samples.log_end,
-        samples.last_tiered,
-        samples.pending_upload,
-        samples.pending_upload_is,
+        offsets.log_start,
+        offsets.local_start,
+        offsets.log_end,
+        offsets.last_tiered,
+        offsets.pending_upload,
+        offsets.pending_upload_is,
         observation.local_log_bytes,
         observation.local_start_timestamp_ms,
-        samples.error_code,
+        offsets.error_code,
     )
     columns = [
         *keys.columns(shard, keys.replica_topic_index[rows], keys.replica_partition[rows]),
         *(
             numbers(values[rows], column.dtype)
-            for values, column in zip(told, REPLICAS.columns[3:], strict=True)
+            for values, column in zip(replica_columns, ReplicasFrame.columns[3:], strict=True)
         ),
     ]
     return pa.Table.from_arrays(columns, schema=_REPLICAS_SCHEMA)
 
 
 def brokers_table(
-    registered: Sequence[Registered], replies: Mapping[int, Reply], sizes: Sizes | None
+    registered: Sequence[RegisteredBroker],
+    responses: Mapping[int, BrokerResponse],
+    sizes: LogDirSizes,
 ) -> pa.Table:
-    """One row a registered broker."""
-    volumes = [
-        sizes.volumes.get(r.address.broker, Volumes()) if sizes else Volumes() for r in registered
-    ]
-    answers = [replies.get(r.address.broker) for r in registered]
+    """One row for each registered broker."""
+    space = [sizes.disk_space.get(r.address.broker, DiskSpace()) for r in registered]
+    answers = [responses.get(r.address.broker) for r in registered]
     columns: dict[str, list[Any]] = {
         "broker": [r.address.broker for r in registered],
         "rack": [r.address.rack for r in registered],
@@ -209,15 +211,15 @@ def brokers_table(
         "fenced": [r.fenced for r in registered],
         "answered": [a is not None and a.answered for a in answers],
         "answered_in_ms": [UNKNOWN if a is None else a.after_ms for a in answers],
-        "log_dir_total_bytes": [v.total_bytes for v in volumes],
-        "log_dir_usable_bytes": [v.usable_bytes for v in volumes],
+        "log_dir_total_bytes": [v.total_bytes for v in space],
+        "log_dir_usable_bytes": [v.usable_bytes for v in space],
     }
     arrays = []
-    for column in BROKERS.columns:
-        told = columns[column.name]
+    for column in BrokersFrame.columns:
+        values = columns[column.name]
         if pa.types.is_dictionary(column.dtype):
-            entries = sorted(set(told))
-            arrays.append(dictionary([entries.index(t) for t in told], texts(entries)))
+            entries = sorted(set(values))
+            arrays.append(dictionary([entries.index(v) for v in values], texts(entries)))
         else:
-            arrays.append(numbers(told, column.dtype))
-    return pa.Table.from_arrays(arrays, schema=BROKERS.schema)
+            arrays.append(numbers(values, column.dtype))
+    return pa.Table.from_arrays(arrays, schema=BrokersFrame.schema)

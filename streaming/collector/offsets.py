@@ -1,39 +1,42 @@
-"""Five offsets of every replica, told by the replica itself: ListOffsets with replica id -2.
+"""Five offsets of every replica, from the replica itself: ListOffsets with replica id -2.
 
--1 the end of the log, -2 its start, -4 its start on disk (v8), -5 the last offset known to be in
-remote storage (v9), -6 the first that is not (v11, Kafka 4.2). A follower's -5 and -6 are its own
-and trail the leader's by up to a task interval (measured); they stay its own here.
+-1 is the end of the log, -2 its start, -4 its start on disk (v8), -5 the last offset known to be in
+remote storage (v9), -6 the first that is not (v11, Kafka 4.2). A follower answers -5 and -6 from
+its own knowledge, which trails the leader's by up to a task interval (measured).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from streaming.collector.brokers import Question, Versions, best
-from streaming.collector.listing import Array, Held, Placement
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.listing import Array, BrokerReplicas, Placement
+from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
-from twin.tables import UNKNOWN, PendingUpload
+from streaming.runtime.kafka_bytes import MalformedBytes
+from twin.table import UNKNOWN
+from twin.tables.enums import PendingUpload
 
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -4, -5, -6
 
 SINCE: Final = {LATEST: 1, EARLIEST: 1, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, PENDING_UPLOAD: 11}
-"""The version that understands each kind. The end comes first: it is compared between brokers, so
-all of them should read it at the same moment."""
+"""First version that supports each kind. The end of the log comes first: it is compared between
+brokers, so all of them should read it at the same moment."""
 
 DEBUGGING_REPLICA: Final = -2
-"""Kafka lets a follower answer for its own log, up to its own end, only when asked so."""
+"""Only with this replica id does a follower answer for its own log, up to its own end."""
 
 NOT_ASKED: Final = -32_768
-"""In place of an error code: the broker does not know this kind."""
+"""In place of an error code: the broker does not support this kind."""
 
 _UNSUPPORTED_VERSION: Final = 35
 _UNSET: Final = bytes.fromhex("fffefdfcfbfaf9f8")
-"""Stands for the kind in a request that is encoded once for all kinds. Not UTF-8, so in no name."""
+"""Placeholder of the kind in a request that is encoded once. It is not UTF-8, so in no name."""
 
 _FIRST_FLEXIBLE: Final = 6
 _RECORD_BYTES: Final = 27  # partition 4, error 2, timestamp 8, offset 8, leader epoch 4, tags 1
@@ -41,8 +44,8 @@ _ERROR_AT, _OFFSET_AT = 4, 14
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
-    """What the replicas said of themselves. Shapes: [N] replicas of the placement."""
+class ReplicaOffsets:
+    """The replicas' own offsets. Shapes: [N] replicas of the placement."""
 
     answered: Array
     log_start: Array
@@ -54,73 +57,91 @@ class Samples:
     error_code: Array
 
 
-class Offsets:
-    """Keeps what is asked of each broker, and where its answers stand."""
+class OffsetSource:
+    """Keeps the requests to each broker, and the layouts of its responses."""
 
     def __init__(self, deadline_ms: int, client_id: str) -> None:
         self._deadline_ms = deadline_ms
         self._client_id = client_id
-        self._kept: dict[int, _Kept] = {}
+        self._brokers: dict[int, BrokerOffsets] = {}
+        self.problems: tuple[Problem, ...] = ()  # in this cycle
 
-    def questions(self, broker: int, versions: Versions, placement: Placement) -> list[Question]:
-        """One request a kind for all replicas of a broker; none if it holds none."""
-        version = best(versions, ListOffsetsRequest)
-        kept = self._kept.get(broker)
+    def requests(
+        self, broker: int, versions: Versions, placement: Placement
+    ) -> list[EncodedRequest]:
+        """One request for each kind, for all replicas of a broker; none if it has no replica."""
+        version = negotiate_version(versions, ListOffsetsRequest)
+        kept = self._brokers.get(broker)
         if kept is None or kept.placement is not placement or kept.version != version:
-            kept = self._kept[broker] = _Kept(placement, broker, version)
-            if version is not None and len(kept.held.rows):
+            kept = self._brokers[broker] = BrokerOffsets(placement, broker, version)
+            if version is not None and len(kept.replicas.rows):
                 kept.encode(self._deadline_ms, self._client_id)
-        return kept.questions
+        return kept.requests
 
-    def read(self, placement: Placement, answers: Mapping[int, Sequence[bytes | None]]) -> Samples:
-        """The answers of each broker to its questions. A broker that left one open has no rows."""
+    def read(
+        self, placement: Placement, responses: Mapping[int, Sequence[bytes | None]]
+    ) -> ReplicaOffsets:
+        """Read the responses of each broker. A broker that left one out has no rows."""
         total = len(placement.broker)
         offset = {kind: np.full(total, UNKNOWN, np.int64) for kind in SINCE}
         error = {kind: np.full(total, NOT_ASKED, np.int16) for kind in SINCE}
         answered = np.zeros(total, bool)
-        for broker, bodies in answers.items():
-            kept = self._kept[broker]
-            if not kept.questions or any(body is None for body in bodies):
+        for broker, bodies in responses.items():
+            kept = self._brokers[broker]
+            if not kept.requests or any(body is None for body in bodies):
                 continue
             for kind, body in zip(kept.kinds, bodies, strict=True):
                 assert body is not None
-                rows, codes, told = kept.read(kind, body)
+                rows, codes, offsets = kept.read(kind, body)
                 error[kind][rows] = codes
-                offset[kind][rows] = np.where(codes == 0, told, UNKNOWN)
+                offset[kind][rows] = np.where(codes == 0, offsets, UNKNOWN)
                 if kind == LATEST:
                     answered[rows] = True
-        return _samples(answered, offset, error)
+        replica_offsets = _combined(answered, offset, error)
+        self.problems = tuple(_lasting_errors(placement, replica_offsets.error_code))
+        return replica_offsets
 
     def forget(self, brokers: set[int]) -> None:
-        """Drop what is kept of all brokers but these."""
-        for broker in self._kept.keys() - brokers:
-            del self._kept[broker]
+        """Drop the requests to all brokers but these."""
+        for broker in self._brokers.keys() - brokers:
+            del self._brokers[broker]
 
 
-class _Kept:
-    """The requests to one broker, and the layouts of its answers."""
+def _lasting_errors(placement: Placement, error_code: Array) -> Iterator[Problem]:
+    """One problem for each broker and error; retriable errors are in the rows only."""
+    failed = np.flatnonzero(error_code)
+    pairs = np.stack([placement.broker[failed], error_code[failed]], axis=1)
+    different, counts = np.unique(pairs, axis=0, return_counts=True)
+    for (broker, code), count in zip(different.tolist(), counts.tolist(), strict=True):
+        if is_lasting(code):
+            yield from_code("offsets", code, f"{count} replicas have no offsets", broker)
+
+
+class BrokerOffsets:
+    """The requests to one broker, and the layouts of its responses."""
 
     def __init__(self, placement: Placement, broker: int, version: int | None) -> None:
         self.placement = placement
         self.version = version
-        self.held: Held = placement.held_by(broker)
+        self.replicas: BrokerReplicas = placement.replicas_on(broker)
         self.kinds: list[int] = []
-        self.questions: list[Question] = []
-        self._readers: dict[int, _Reader] = {}
+        self.requests: list[EncodedRequest] = []
+        self.layouts: dict[int, ListOffsetsLayout] = {}  # by kind
 
     def encode(self, deadline_ms: int, client_id: str) -> None:
-        """Build the request once; the kinds differ in one number a partition."""
+        """Build the request once; the kinds differ in one number for each partition."""
         assert self.version is not None
         self.kinds = [kind for kind, since in SINCE.items() if self.version >= since]
         unset = int.from_bytes(_UNSET, "big", signed=True)
-        once = Question.of(self._request(unset, deadline_ms), self.version, client_id)
-        replicas = len(self.held.rows)
-        self.questions = [
-            once.replaced(_UNSET, kind.to_bytes(8, "big", signed=True), replicas)
+        once = EncodedRequest.encode(self.request(unset, deadline_ms), self.version, client_id)
+        count = len(self.replicas.rows)
+        self.requests = [
+            once.replaced(_UNSET, kind.to_bytes(8, "big", signed=True), count)
             for kind in self.kinds
         ]
 
-    def _request(self, kind: int, deadline_ms: int) -> Any:
+    def request(self, kind: int, deadline_ms: int) -> Any:
+        """The request for one kind, in kafka-python's classes."""
         topic = ListOffsetsRequest.ListOffsetsTopic
         return ListOffsetsRequest(
             replica_id=DEBUGGING_REPLICA,
@@ -133,10 +154,10 @@ class _Kept:
                         topic.ListOffsetsPartition(
                             partition_index=p, current_leader_epoch=-1, timestamp=kind
                         )
-                        for p in self.held.partition[start:stop].tolist()
+                        for p in self.replicas.partition[start:stop].tolist()
                     ],
                 )
-                for name, (start, stop) in self.held.span.items()
+                for name, (start, stop) in self.replicas.span.items()
             ],
         )
 
@@ -145,26 +166,30 @@ class _Kept:
         assert self.version is not None
         if self.version >= _FIRST_FLEXIBLE:
             raw = np.frombuffer(body, np.uint8)
-            reader = self._readers.get(kind)
-            if reader is None or not reader.layout.fits(raw):
-                # Most often all kinds are answered in one shape.
-                others = [r for r in self._readers.values() if r.layout.fits(raw)]
+            layout = self.layouts.get(kind)
+            if layout is None or not layout.fits(raw):
+                # Most often the responses for all kinds have one shape.
+                others = [other for other in self.layouts.values() if other.fits(raw)]
                 try:
-                    reader = others[0] if others else _Reader(body, self.held)
-                    self._readers[kind] = reader
-                except Irregular:
-                    reader = None
-            if reader is not None:
-                return reader.rows, values(raw, reader.error_at), values(raw, reader.offset_at)
-        return decoded(body, self.version, self.held)
+                    layout = others[0] if others else ListOffsetsLayout(body, self.replicas)
+                    self.layouts[kind] = layout
+                except MalformedBytes:
+                    layout = None
+            if layout is not None:
+                return layout.read(raw)
+        return decoded(body, self.version, self.replicas)
 
 
-class _Reader:
-    """Where the numbers stand in an answer of one shape."""
+class ListOffsetsLayout:
+    """Positions of the numbers in responses of one shape.
 
-    __slots__ = ("error_at", "layout", "offset_at", "rows")
+    Raises:
+        MalformedBytes: the response ends early or has tagged fields.
+    """
 
-    def __init__(self, body: bytes, held: Held) -> None:
+    __slots__ = ("_error_at", "_layout", "_offset_at", "_rows")
+
+    def __init__(self, body: bytes, replicas: BrokerReplicas) -> None:
         cursor = Cursor(body)
         throttle = cursor.skip(4)
         raw = np.frombuffer(body, np.uint8)
@@ -177,27 +202,35 @@ class _Reader:
             if raw[at + _RECORD_BYTES - 1].any():
                 raise Irregular("a partition has tagged fields")
             starts.append(at)
-            rows.append(held.find(name, values(raw, places(at, 0, 4))))
+            rows.append(replicas.find(name, values(raw, places(at, 0, 4))))
             cursor.no_tags()
         cursor.end()
         at = np.concatenate([np.zeros(0, np.intp), *starts])
         row = np.concatenate([np.zeros(0, np.intp), *rows])
         error_at, offset_at = places(at, _ERROR_AT, 2), places(at, _OFFSET_AT, 8)
         timestamp_at, epoch_at = places(at, 6, 8), places(at, 22, 4)
-        self.layout = Layout(
+        self._layout = Layout(
             body, [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
         )
         asked = row >= 0
-        self.rows, self.error_at, self.offset_at = row[asked], error_at[asked], offset_at[asked]
+        self._rows, self._error_at, self._offset_at = row[asked], error_at[asked], offset_at[asked]
+
+    def fits(self, raw: Array) -> bool:
+        """A response has its numbers at the same positions."""
+        return self._layout.fits(raw)
+
+    def read(self, raw: Array) -> tuple[Array, Array, Array]:
+        """The numbers of a response that fits: [n] replicas, their error codes and offsets."""
+        return self._rows, values(raw, self._error_at), values(raw, self._offset_at)
 
 
-def decoded(body: bytes, version: int, held: Held) -> tuple[Array, Array, Array]:
+def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> tuple[Array, Array, Array]:
     """The same through the codec: [n] replicas, their error codes and offsets."""
-    answer = ListOffsetsResponse.decode(body, version=version)
+    response = ListOffsetsResponse.decode(body, version=version)
     rows, codes, offsets = [np.zeros(0, np.intp)], [], []
-    for topic in answer.topics:
+    for topic in response.topics:
         numbers = np.fromiter((p.partition_index for p in topic.partitions), np.int64)
-        rows.append(held.find(topic.name, numbers))
+        rows.append(replicas.find(topic.name, numbers))
         codes += [p.error_code for p in topic.partitions]
         offsets += [p.offset for p in topic.partitions]
     row = np.concatenate(rows)
@@ -205,16 +238,18 @@ def decoded(body: bytes, version: int, held: Held) -> tuple[Array, Array, Array]
     return row[asked], np.array(codes, np.int16)[asked], np.array(offsets, np.int64)[asked]
 
 
-def _samples(answered: Array, offset: Mapping[int, Array], error: Mapping[int, Array]) -> Samples:
+def _combined(
+    answered: Array, offset: Mapping[int, Array], error: Mapping[int, Array]
+) -> ReplicaOffsets:
     local_start = offset[EARLIEST_LOCAL]
     error_code = np.zeros(len(answered), np.int16)
-    for kind in (EARLIEST_LOCAL, EARLIEST, LATEST):  # the last one named wins
+    for kind in (EARLIEST_LOCAL, EARLIEST, LATEST):  # the last one wins
         code = error[kind]
         failed = (code != NOT_ASKED) & (code != 0) & (code != _UNSUPPORTED_VERSION)
         error_code[failed] = code[failed]
     # The end was read first; the log may have been rolled and cut since, never to beyond its end.
     log_end = np.where(offset[LATEST] == UNKNOWN, UNKNOWN, np.maximum(offset[LATEST], local_start))
-    return Samples(
+    return ReplicaOffsets(
         answered=answered,
         log_start=offset[EARLIEST],
         local_start=local_start,
@@ -222,8 +257,8 @@ def _samples(answered: Array, offset: Mapping[int, Array], error: Mapping[int, A
         last_tiered=offset[LATEST_TIERED],
         pending_upload=offset[PENDING_UPLOAD],
         pending_upload_is=pending_upload_is(
-            told=error[PENDING_UPLOAD] == 0,
-            tiered_told=error[LATEST_TIERED] == 0,
+            answered=error[PENDING_UPLOAD] == 0,
+            tiered_answered=error[LATEST_TIERED] == 0,
             pending=offset[PENDING_UPLOAD],
             last_tiered=offset[LATEST_TIERED],
             log_start=offset[EARLIEST],
@@ -236,8 +271,8 @@ def _samples(answered: Array, offset: Mapping[int, Array], error: Mapping[int, A
 
 def pending_upload_is(
     *,
-    told: Array,
-    tiered_told: Array,
+    answered: Array,
+    tiered_answered: Array,
     pending: Array,
     last_tiered: Array,
     log_start: Array,
@@ -246,16 +281,17 @@ def pending_upload_is(
 ) -> Array:
     """[N] why the first offset not in remote storage is what it is (PendingUpload).
 
-    ``told`` and ``tiered_told`` say where -6 and -5 were answered. Kafka answers -1 to -6 when
-    remote storage is off, when everything is tiered (ReplicaManager.fetchOffset suppresses an
-    offset at the log end) and when the replica has not learnt what is tiered. Measured on 4.3.1.
+    ``answered`` and ``tiered_answered`` are true where -6 and -5 were answered. Kafka answers -1 to
+    -6 when remote storage is off, when everything is tiered (ReplicaManager.fetchOffset suppresses
+    an offset at the log end) and when the replica does not know yet what is tiered. Measured on
+    4.3.1.
     """
     tiered = last_tiered >= 0
     # A log start above the tier moves the answer up to itself (fetchEarliestPendingUploadOffset).
     all_tiered = tiered & (np.maximum(last_tiered + 1, log_start) == log_end)
     learning = tiered | ((local_start > log_start) & (log_start != UNKNOWN))
     return np.select(
-        [~told, pending >= 0, ~tiered_told, all_tiered, learning],
+        [~answered, pending >= 0, ~tiered_answered, all_tiered, learning],
         [
             PendingUpload.ABSENT,
             PendingUpload.KNOWN,

@@ -1,11 +1,11 @@
-"""What a broker's JMX exporter tells, as the signals of ``BROKER_METRICS``.
+"""The signals of ``BROKER_METRICS``, from what a broker's JMX exporter serves.
 
 Knows the names that deploy/jmx/kafka.yml gives them. No clock and no I/O: text and two times in,
-numbers out. A signal that is not told, or cannot be known yet, is NaN and never 0:
+numbers out. A signal that is not served, or cannot be known yet, is NaN and never 0:
 
 * a rate needs two scrapes of the same process, since Kafka counts from its start;
-* a quantile is of nothing if there was no request since the scrape before, and Kafka goes on
-  telling the last one for ever;
+* without a request since the last scrape there is no quantile, and Kafka goes on serving the last
+  one for ever;
 * the mean of remote reads is that of the reads between two scrapes, for the same reason.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from twin.tables import SIGNALS
+from twin.tables.columns import BROKER_METRICS
 
 Key = tuple[str, ...]
 """A series: its name, and the values of those labels that tell it from its siblings."""
@@ -29,7 +29,7 @@ Samples = Mapping[Key, float]
 _ABSENT: Final = math.nan
 _LARGEST: Final = sys.float_info.max
 STARTED: Final = ("process_start_time_seconds",)
-"""Told by every agent, whatever its rules."""
+"""Served by every agent, whatever its rules."""
 
 _GAUGES: Final[dict[str, tuple[Key, ...]]] = {
     "request_queue_size": (("kafka_request_queue_size",),),
@@ -43,7 +43,7 @@ _GAUGES: Final[dict[str, tuple[Key, ...]]] = {
         ("kafka_remote_reader_before_4_2_idle_ratio",),
     ),
 }
-"""Values as they are, of the first series that is told."""
+"""Values as they are, of the first series that is served."""
 
 _IDLE: Final = ("kafka_request_handlers_idle_ratio",)
 
@@ -111,7 +111,7 @@ _PREFIXES: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """What one broker told, and when it was asked, by a clock that only goes forward."""
+    """The series of one broker, and when it was asked, by a clock that only goes forward."""
 
     at_s: float
     samples: Samples
@@ -120,20 +120,20 @@ class Scrape:
 def samples_of(text: str) -> dict[Key, float]:
     """The series that signals are made of; values that are no number are left out.
 
-    Text that was cut off says nothing in its last line, which may lack digits.
+    The last line of text that was cut off is ignored: it may lack digits.
 
     Raises:
         ValueError: one of these lines is not in Prometheus' text format.
     """
     lines = [line for line in text.split("\n")[:-1] if line.startswith(_PREFIXES)]
-    found: dict[Key, float] = {}
+    samples: dict[Key, float] = {}
     for family in text_string_to_metric_families("\n".join(lines)):
         for sample in family.samples:
             labels = _LABELS.get(sample.name)
             if labels is not None and abs(sample.value) <= _LARGEST:  # nor is NaN
                 key = (sample.name, *(sample.labels.get(label, "") for label in labels))
-                found[key] = float(sample.value)
-    return found
+                samples[key] = float(sample.value)
+    return samples
 
 
 def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
@@ -143,7 +143,7 @@ def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
     """
     if before is not None and not _is_same_process(now.samples, before.samples):
         before = None
-    told = {
+    signals = {
         **{signal: _first(now.samples, keys) for signal, keys in _GAUGES.items()},
         **{signal: _lag(now.samples, *names) for signal, names in _LAGS.items()},
         **{signal: _quantile(now, before, *keys) for signal, keys in _QUANTILES.items()},
@@ -151,8 +151,8 @@ def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
         "request_handlers_idle_ratio": _idle_ratio(now.samples),
         "remote_read_mean_ms": _read_mean_ms(now.samples, before),
     }
-    assert told.keys() == set(SIGNALS)
-    return told
+    assert signals.keys() == set(BROKER_METRICS)
+    return signals
 
 
 def _is_same_process(now: Samples, before: Samples) -> bool:
@@ -167,7 +167,7 @@ def _first(now: Samples, keys: tuple[Key, ...]) -> float:
 
 
 def _idle_ratio(now: Samples) -> float:
-    """A meter that has not ticked yet tells exactly 0, and a busy one comes only near it."""
+    """A meter that has not ticked yet is exactly 0; a busy one only comes near it."""
     return now.get(_IDLE, 0.0) or _ABSENT
 
 
@@ -178,8 +178,8 @@ def _lag(now: Samples, whole: str, part: str) -> float:
 
 
 def _quantile(now: Scrape, before: Scrape | None, quantile: Key, count: Key) -> float:
-    known = before.samples.get(count, 0.0) if before is not None else 0.0
-    is_fresh = now.samples.get(count, 0.0) > known
+    count_before = before.samples.get(count, 0.0) if before is not None else 0.0
+    is_fresh = now.samples.get(count, 0.0) > count_before
     return now.samples.get(quantile, _ABSENT) if is_fresh else _ABSENT
 
 

@@ -1,8 +1,8 @@
-"""KIP-1303's thresholds, which no Kafka has yet: they come from the twin's own configuration.
+"""KIP-1303's thresholds, from the twin's own configuration since no Kafka has them yet.
 
-A topic's value overrides the cluster-wide one. A section for its exact name stands over one whose
-pattern matches the whole name; patterns that disagree about a topic are an error, since no order
-between them would be obvious to whoever reads the file.
+A topic's value overrides the cluster-wide one. A section for its exact name overrides one whose
+pattern matches the whole name. Patterns that disagree about a topic are an error, since no order
+between them would be obvious to a reader of the file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from streaming.runtime.config import ConfigError, Eligibility, TopicThreshold
-from twin.tables import NOT_SET
+from twin.tables.enums import NOT_SET
 
 
 class Thresholds:
@@ -22,8 +22,8 @@ class Thresholds:
         self._named = {t.name: t for t in eligibility.topics if t.name}
         self._patterns = [(re.compile(t.pattern), t) for t in eligibility.topics if t.pattern]
 
-    def of(self, topic: str) -> tuple[int, int]:
-        """local_log_ms and local_log_bytes of a topic, NOT_SET where the cluster's value holds.
+    def for_topic(self, topic: str) -> tuple[int, int]:
+        """local_log_ms and local_log_bytes of a topic, NOT_SET where the cluster's value applies.
 
         Raises:
             ConfigError: two patterns that match it set different values.
@@ -37,14 +37,14 @@ class Thresholds:
         )
 
 
-def _one(topic: str, key: str, told: list[tuple[TopicThreshold, int]]) -> int:
-    """The value that holds of those the sections set, the section of the exact name first."""
-    told = [(section, value) for section, value in told if value != NOT_SET]
-    if not told:
+def _one(topic: str, key: str, candidates: list[tuple[TopicThreshold, int]]) -> int:
+    """The value that applies; the section for the exact name, if any, comes first."""
+    values = [(section, value) for section, value in candidates if value != NOT_SET]
+    if not values:
         return NOT_SET
-    first, value = told[0]
+    first, value = values[0]
     if not first.name:
-        for other, another in told[1:]:
+        for other, another in values[1:]:
             if another != value:
                 raise ConfigError(
                     f"eligibility.topics: topic {topic} matches the patterns {first.pattern!r} and "

@@ -2,27 +2,36 @@
 
 Kafka answers a fetch of one byte with one whole batch, whose header holds the timestamp of its
 first record. It does so only for the first partition of a request that has data (ReplicaManager
-``minOneMessage``; measured on 4.3.1), so each replica is a request of its own, many under way at
-once. It is asked again only when its local start has moved, and never below what that was a moment
-ago: the broker would read remote storage (it does, once, where the start moves again between the
-two questions). Needs READ on the topic; without it the timestamp stays unknown.
+``minOneMessage``; measured on 4.3.1), so each replica is a request of its own, and many are in
+flight at once. A replica is read again only when its local start has moved, and never at an offset
+below the local start of a moment ago: the broker would read remote storage. (It does so once where
+the start moves between the two requests.) Needs READ on the topic; without it the timestamp is
+unknown.
 """
 
 from __future__ import annotations
 
 import struct
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from streaming.collector.brokers import Brokers, Question, Reply, Versions, best
-from streaming.collector.listing import Array, Placement, matched_replicas
-from streaming.collector.offsets import Samples
+from streaming.collector.brokers import (
+    BrokerResponse,
+    EncodedRequest,
+    Versions,
+    negotiate_version,
+)
+from streaming.collector.context import CycleContext
+from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
+from streaming.collector.listing import Array, Placement, common_replicas
+from streaming.collector.offsets import ReplicaOffsets
+from streaming.collector.problem import Problem
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
-from twin.tables import UNKNOWN
+from twin.table import UNKNOWN
 
 _LOWEST: Final = 11
 """Kafka 2.4: from this version on a follower answers consumers too (KIP-392)."""
@@ -30,15 +39,24 @@ _LOWEST: Final = 11
 _HIGHEST: Final = 12
 """The last version that names topics instead of ids."""
 
-_FEW, _MANY = 8, 512
-"""Bounds of how many replicas of a broker are read in a cycle; in between it adapts."""
 
-_UNHURRIED_MS: Final = 150
-_ASK_AGAIN_S: Final = 600.0
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How many replicas of a broker are read in a cycle, and when again.
+
+    The number is divided by four after a slow round and doubled after a quick one, within bounds.
+    """
+
+    first: int = 64
+    least: int = 8
+    most: int = 512
+    slow_ms: int = 150
+    retry_denied_ms: int = RETRY_DENIED_MS
+
 
 _SOME_PARTITION: Final = bytes.fromhex("7ff0f1f2")
 _SOME_OFFSET: Final = bytes.fromhex("7ffefdfcfbfaf9f8")
-"""Stand for the numbers in a request that is encoded once a topic."""
+"""Placeholders of the numbers in a request that is encoded once for each topic."""
 
 _BATCH: Final = struct.Struct(">qiibIhiqq")
 """Record batch: base offset, length, leader epoch, magic, checksum, attributes, last offset delta,
@@ -48,52 +66,77 @@ _LOG_APPEND_TIME: Final = 0x08
 _DELETE_HORIZON: Final = 0x40
 
 
-class Timestamps:
-    """Remembers of each replica at which local start it was read, and what it said."""
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """The replicas that are read in one cycle."""
 
-    def __init__(self, client_id: str) -> None:
+    placement: Placement
+    offsets: ReplicaOffsets
+    rows: Mapping[int, Array]  # by broker
+
+    def topic(self, row: int) -> str:
+        """The topic of a replica."""
+        placement = self.placement
+        name: str = placement.topic[placement.topic_of[placement.partition_of[row]]]
+        return name
+
+
+class TimestampSource:
+    """Remembers the local start at which each replica was read, and its timestamp."""
+
+    def __init__(self, client_id: str, limits: ReadLimits | None = None) -> None:
         self._client_id = client_id
+        self._limits = limits or ReadLimits()
         self._placement: Placement | None = None
         self._read_at = np.zeros(0, np.int64)  # [N] local start offset when it was read
         self._read_ms = np.zeros(0, np.int64)  # [N]
         self._quota: dict[int, int] = {}
         self._turn = 0
         self._version: dict[int, int] = {}
-        self._encoded: dict[tuple[str, int], Question] = {}
-        self._denied: dict[str, float] = {}  # topic: when to try again
-        self.problem = ""
+        self._encoded: dict[tuple[str, int], EncodedRequest] = {}
+        self._denied = DeniedTopics(self._limits.retry_denied_ms)
+        self._unanswered: list[Problem] = []  # in this cycle
 
-    def read(
-        self, brokers: Brokers, placement: Placement, samples: Samples, deadline_ms: int
-    ) -> Array:
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Topics that were refused, as of their last response, and brokers that did not answer."""
+        text = "no READ right on such topics, their timestamps stay unknown"
+        return (*self._unanswered, *self._denied.problems("local start timestamps", text))
+
+    def read(self, context: CycleContext, placement: Placement, offsets: ReplicaOffsets) -> Array:
         """[N] the timestamp of the first record on each replica's disk, in ms since the epoch.
 
         UNKNOWN where the local log is empty, not read yet, or not to be read.
         """
         self._follow(placement)
-        pending = self._pending(placement, samples)
-        holders = placement.broker[pending]
+        pending = self._pending(placement, offsets)
+        broker_of = placement.broker[pending]
         chosen = {
-            broker: self._chosen(broker, pending[holders == broker])
-            for broker in np.unique(holders).tolist()
+            broker: self._chosen(broker, pending[broker_of == broker])
+            for broker in np.unique(broker_of).tolist()
         }
         self._turn += 1
+        self._unanswered = []
         if chosen:
+            self._fetch(context, _Round(placement, offsets, chosen))
+        is_current = self._read_at == offsets.local_start
+        return np.where(is_current & offsets.answered, self._read_ms, UNKNOWN)
 
-            def make(broker: int, versions: Versions) -> Sequence[Question]:
-                version = best(versions, FetchRequest, _HIGHEST)
-                if version is None or version < _LOWEST:
-                    return []
-                self._version[broker] = version
-                return self._questions(version, placement, samples, chosen[broker])
+    def _fetch(self, context: CycleContext, this_round: _Round) -> None:
+        def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
+            version = negotiate_version(versions, FetchRequest, _HIGHEST)
+            if version is None or version < _LOWEST:
+                return []
+            self._version[broker] = version
+            return self._requests(version, this_round, this_round.rows[broker])
 
-            replies = brokers.ask(chosen, make, deadline_ms)
-            for broker, reply in replies.items():
-                self._adapt(broker, reply)
-                if reply.answered:
-                    self._note(broker, placement, samples, chosen[broker], reply)
-        current = self._read_at == samples.local_start
-        return np.where(current & samples.answered, self._read_ms, UNKNOWN)
+        responses = context.brokers.ask(this_round.rows, make, context.deadline())
+        for broker, response in responses.items():
+            self._adapt(broker, response)
+            if response.problem is not None:
+                self._unanswered.append(response.problem.at("local start timestamps"))
+            if response.answered:
+                self._note(broker, this_round, response)
 
     def _follow(self, placement: Placement) -> None:
         """Carry what is remembered over to another placement."""
@@ -102,40 +145,39 @@ class Timestamps:
         read_at = np.full(len(placement.broker), UNKNOWN, np.int64)
         read_ms = read_at.copy()
         if self._placement is not None:
-            in_old, in_new = matched_replicas(self._placement, placement)
+            in_old, in_new = common_replicas(self._placement, placement)
             read_at[in_new], read_ms[in_new] = self._read_at[in_old], self._read_ms[in_old]
         self._placement, self._read_at, self._read_ms = placement, read_at, read_ms
-        gone = {topic for topic, _ in self._encoded} - set(placement.topic)
-        self._encoded = {key: q for key, q in self._encoded.items() if key[0] not in gone}
+        topics = set(placement.topic)
+        self._encoded = {key: r for key, r in self._encoded.items() if key[0] in topics}
+        self._denied.keep_only(topics)
 
-    def _pending(self, placement: Placement, samples: Samples) -> Array:
+    def _pending(self, placement: Placement, offsets: ReplicaOffsets) -> Array:
         """The replicas whose local start has moved since they were read."""
-        holds = samples.answered & (samples.error_code == 0) & (samples.local_start >= 0)
-        holds &= samples.log_end > samples.local_start
-        pending = np.flatnonzero(holds & (samples.local_start != self._read_at))
-        now = time.monotonic()
-        self._denied = {topic: at for topic, at in self._denied.items() if at > now}
-        if not self._denied:
-            self.problem = ""
-        if self._denied and len(pending):
-            number = [i for i, name in enumerate(placement.topic) if name in self._denied]
+        has_log = offsets.answered & (offsets.error_code == 0) & (offsets.local_start >= 0)
+        has_log &= offsets.log_end > offsets.local_start
+        pending = np.flatnonzero(has_log & (offsets.local_start != self._read_at))
+        waiting = self._denied.waiting()
+        if waiting and len(pending):
+            number = [i for i, name in enumerate(placement.topic) if name in waiting]
             topic_of = placement.topic_of[placement.partition_of[pending]]
             pending = pending[~np.isin(topic_of, number)]
         return pending
 
     def _chosen(self, broker: int, rows: Array) -> Array:
-        """As many as this broker answers without hurry, others in each cycle."""
-        quota = self._quota.setdefault(broker, _FEW * 8)
+        """As many as this broker answers quickly, others in each cycle."""
+        quota = self._quota.setdefault(broker, self._limits.first)
         return np.roll(rows, -quota * self._turn)[:quota]
 
-    def _adapt(self, broker: int, reply: Reply) -> None:
-        hurried = reply.problem or reply.after_ms > _UNHURRIED_MS
-        quota = self._quota[broker]
-        self._quota[broker] = max(_FEW, quota // 4) if hurried else min(_MANY, quota * 2)
+    def _adapt(self, broker: int, response: BrokerResponse) -> None:
+        limits, quota = self._limits, self._quota[broker]
+        is_slow = response.problem is not None or response.after_ms > limits.slow_ms
+        self._quota[broker] = (
+            max(limits.least, quota // 4) if is_slow else min(limits.most, quota * 2)
+        )
 
-    def _questions(
-        self, version: int, placement: Placement, samples: Samples, rows: Array
-    ) -> list[Question]:
+    def _requests(self, version: int, this_round: _Round, rows: Array) -> list[EncodedRequest]:
+        placement = this_round.placement
         partition_of = placement.partition_of[rows]
         return [
             self._template(placement.topic[topic], version)
@@ -144,14 +186,15 @@ class Timestamps:
             for topic, partition, start in zip(
                 placement.topic_of[partition_of].tolist(),
                 placement.partition[partition_of].tolist(),
-                samples.local_start[rows].tolist(),
+                this_round.offsets.local_start[rows].tolist(),
                 strict=True,
             )
         ]
 
-    def _template(self, topic: str, version: int) -> Question:
-        kept = self._encoded.get((topic, version))
-        if kept is None:
+    def _template(self, topic: str, version: int) -> EncodedRequest:
+        """The request for any replica of a topic."""
+        encoded = self._encoded.get((topic, version))
+        if encoded is None:
             kind = FetchRequest.FetchTopic
             request = FetchRequest(
                 replica_id=-1,
@@ -163,29 +206,29 @@ class Timestamps:
                 session_epoch=-1,
                 topics=[kind(topic=topic, partitions=[_one_byte(kind)])],
                 forgotten_topics_data=[],
-                rack_id="",  # with a rack the leader would send us elsewhere
+                rack_id="",  # with a rack the leader would redirect us
             )
-            kept = self._encoded[topic, version] = Question.of(request, version, self._client_id)
-        return kept
+            encoded = EncodedRequest.encode(request, version, self._client_id)
+            self._encoded[topic, version] = encoded
+        return encoded
 
-    def _note(
-        self, broker: int, placement: Placement, samples: Samples, rows: Array, reply: Reply
-    ) -> None:
-        for row, body in zip(rows.tolist(), reply.bodies, strict=False):
+    def _note(self, broker: int, this_round: _Round, response: BrokerResponse) -> None:
+        """Take over the timestamps, and the topics that were refused."""
+        for row, body in zip(this_round.rows[broker].tolist(), response.bodies, strict=False):
             if body is None:
                 continue
-            topic = placement.topic[placement.topic_of[placement.partition_of[row]]]
-            answer = FetchResponse.decode(body, version=self._version[broker])
-            if answer.error_code or not answer.responses:
+            decoded = FetchResponse.decode(body, version=self._version[broker])
+            if decoded.error_code or not decoded.responses:
                 continue
-            partition = answer.responses[0].partitions[0]
+            topic = this_round.topic(row)
+            partition = decoded.responses[0].partitions[0]
             if partition.error_code == TOPIC_NOT_ALLOWED:
-                self._denied[topic] = time.monotonic() + _ASK_AGAIN_S
-                # One cause, however many topics; its words stay the same from cycle to cycle.
-                self.problem = self.problem or f"no READ right on topics such as {topic}"
-            elif partition.error_code == 0 and partition.records:
-                self._read_at[row] = samples.local_start[row]
-                self._read_ms[row] = first_timestamp_ms(partition.records)
+                self._denied.add(topic, partition.error_code)
+            elif partition.error_code == 0:
+                self._denied.discard(topic)
+                if partition.records:
+                    self._read_at[row] = this_round.offsets.local_start[row]
+                    self._read_ms[row] = first_timestamp_ms(partition.records)
 
 
 def _one_byte(kind: Any) -> Any:
@@ -202,8 +245,9 @@ def _one_byte(kind: Any) -> Any:
 def first_timestamp_ms(records: Any) -> int:
     """The timestamp of the first record of a batch, from its header; UNKNOWN if it is not there.
 
-    A broker that stamps on append writes the time as the largest timestamp. A compacted batch with
-    a delete horizon holds that in place of the first one. Batches before magic 2 are not read.
+    With log append time, the broker writes its time as the largest timestamp. A compacted batch
+    with a delete horizon has that in place of the first timestamp. Batches before magic 2 are not
+    read.
     """
     header = bytes(memoryview(records)[: _BATCH.size])
     if len(header) < _BATCH.size:

@@ -1,6 +1,6 @@
 """The web application: /metrics, /healthz, /api/v1, and a page.
 
-Every answer is made from the newest picture; nothing here asks Kafka.
+Every answer is made from the newest view; nothing here asks Kafka.
 """
 
 from __future__ import annotations
@@ -16,51 +16,55 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from streaming.exporter import describe
-from streaming.exporter.metrics import CONTENT_TYPE, Exposition, at_scrape, zipped
+from streaming.exporter import api_views
+from streaming.exporter.exposition import CONTENT_TYPE, Exposition, at_scrape, gzipped
+from twin.catalog import Catalog
 
 _PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
 
 
 def application(
-    cluster: str, current: Callable[[], Exposition], now_ms: Callable[[], int] | None = None
+    catalog: Catalog,
+    cluster: str,
+    current: Callable[[], Exposition],
+    now_ms: Callable[[], int] | None = None,
 ) -> Starlette:
-    """The application over whatever ``current`` says is the newest exposition."""
+    """The application over the newest exposition, which ``current`` returns."""
     clock = now_ms or (lambda: time.time_ns() // 1_000_000)
 
     # Plain functions run in a thread each: a large answer holds up neither health nor others.
     def metrics(request: Request) -> Response:
         exposition = current()
-        parts = (at_scrape(cluster, exposition.picture, clock()), *exposition.blocks)
+        parts = (at_scrape(cluster, exposition.view, clock()), *exposition.blocks)
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(zipped(parts), headers=headers | {"Content-Encoding": "gzip"})
+            return Response(gzipped(parts), headers=headers | {"Content-Encoding": "gzip"})
         return Response(b"".join(parts), headers=headers)
 
     async def health(_: Request) -> Response:
-        why = current().picture.why_not_up(clock())
+        why = current().view.why_not_up(clock())
         return Response(f"{why or 'ok'}\n", 503 if why else 200, media_type="text/plain")
 
     def partitions(request: Request) -> Response:
         try:
-            asked = describe.Query.of(request.query_params.multi_items())
+            asked = api_views.PartitionFilter.of(catalog, request.query_params.multi_items())
         except ValueError as error:
             return _json({"error": str(error)}, 400)
-        return _json(describe.partitions(current().picture, asked, clock()))
+        return _json(api_views.partitions(current().view, asked, clock()))
 
     def one_partition(request: Request) -> Response:
         topic, number = request.path_params["topic"], request.path_params["partition"]
-        asked = describe.Query(topic=topic, partition=number, limit=1)
-        found = describe.partitions(current().picture, asked, clock())["partitions"]
+        asked = api_views.PartitionFilter(topic=topic, partition=number, limit=1)
+        found = api_views.partitions(current().view, asked, clock())["partitions"]
         if not found:
             return _json({"error": f"{topic}-{number} is not known"}, 404)
         return _json(found[0])
 
     def brokers(_: Request) -> Response:
-        return _json(describe.brokers(current().picture, clock()))
+        return _json(api_views.brokers(current().view, clock()))
 
     def summary(_: Request) -> Response:
-        return _json(describe.summary(cluster, current().picture, clock()))
+        return _json(api_views.summary(cluster, current().view, clock()))
 
     async def page(_: Request) -> Response:
         return HTMLResponse(_PAGE)

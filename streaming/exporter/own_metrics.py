@@ -1,7 +1,4 @@
-"""Metrics that the exporter fills in itself: what it has read, kept, counted and rendered.
-
-All others are declared beside the rules that they come from (``twin.builtin.CATALOG``).
-"""
+"""Metrics of the exporter itself and of what it has read: not computed from a shard's tables."""
 
 from __future__ import annotations
 
@@ -9,64 +6,66 @@ from typing import Final
 
 from twin.declare import Metric
 
+
+def _gauge(name: str, text: str) -> Metric:
+    return Metric(name, text)
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name, text, labels=labels, type="counter")
+
+
+UP: Final = _gauge("up", "1 while snapshots of all shards are there and fresh, else 0.")
+OBSERVATION_AGE: Final = _gauge(
+    "observation_age_seconds", "Age of the newest observation of the stalest shard."
+)
+SHARDS: Final = _gauge("shards", "Shards whose snapshot has been read.")
+CYCLE_SECONDS: Final = _gauge("cycle_seconds", "Time between the collector's two newest cycles.")
+LATENCY: Final = _gauge(
+    "end_to_end_latency_seconds",
+    "Time from the newest observations to the snapshots made of them, of the slowest shard.",
+)
+STATE_BYTES: Final = _gauge("state_bytes", "Size of the query's state as its snapshots encode it.")
+OBSERVATIONS_REFUSED: Final = _counter(
+    "observations_refused", "Observations that the query could not use, by reason.", "reason"
+)
+SNAPSHOTS_REFUSED: Final = _counter(
+    "snapshots_refused", "Snapshots and events that the exporter could not use, by reason.",
+    "reason",
+)  # fmt: skip
+EVENTS: Final = _counter("events", "Changes that the query reported, by kind.", "kind")
+ANNOTATIONS: Final = _counter(
+    "annotations",
+    "Grafana annotations by result: posted, gathered (events put into one), dropped, refused.",
+    "result",
+)
+SNAPSHOTS_READ: Final = _counter(
+    "exporter_snapshots_read", "Snapshots that the exporter read; each part counts."
+)
+RENDER_SECONDS: Final = _gauge(
+    "exporter_render_seconds", "Time the exporter took to render the newest snapshots."
+)
+SERIES: Final = _gauge("exporter_series", "Series of partitions and replicas in the exposition.")
+SERIES_DROPPED: Final = _counter(
+    "series_dropped", "Series left out of an exposition because of exporter.max_series."
+)
+
+AT_SCRAPE: Final = (UP, OBSERVATION_AGE)
+"""Metrics that depend on the clock, and are rendered for each scrape."""
+
 OWN: Final = (
-    Metric("up", "1 while every shard's snapshot was read and is recent, else 0.", combine="max"),
-    Metric("observation_age_seconds", "Age of the oldest among the shards' newest observations."),
-    Metric("shards", "Shards whose snapshot has been read."),
-    Metric("cycle_seconds", "Time between the two newest cycles of the collector."),
-    Metric(
-        "end_to_end_latency_seconds",
-        "Time from the newest observation to the snapshot made from it, of the slowest shard.",
-    ),
-    Metric("state_bytes", "Encoded size of the state, as the query stores and writes it."),
-    Metric(
-        "observations_refused",
-        "Observations that the query could not use, by reason.",
-        labels=("reason",),
-        type="counter",
-    ),
-    Metric(
-        "snapshots_refused",
-        "Snapshots and events that the exporter could not use, by reason.",
-        labels=("reason",),
-        type="counter",
-    ),
-    Metric(
-        "frames_skipped",
-        "Frames of a kind that the query does not know, by kind.",
-        labels=("kind",),
-        type="counter",
-    ),
-    Metric("events", "Events that the query reported, by kind.", labels=("kind",), type="counter"),
-    Metric(
-        "annotations",
-        "Events sent to Grafana as annotations, by result: posted, gathered into another "
-        "annotation, dropped, refused.",
-        labels=("result",),
-        type="counter",
-    ),
-    Metric(
-        "exporter_snapshots_read",
-        "Messages with a snapshot, or a part of one, that the exporter read.",
-        type="counter",
-    ),
-    Metric("exporter_render_seconds", "Time it took to render the newest snapshots."),
-    Metric("exporter_series", "Series of partitions and replicas in the newest exposition."),
-    Metric(
-        "series_dropped",
-        "Series that an exposition left out because of exporter.max_series.",
-        type="counter",
-    ),
-    Metric(
-        "partitions_at_risk",
-        "Partitions with the risk.",
-        labels=("risk", "severity"),
-    ),
-    Metric("partitions_at_risk", "Partitions of the topic with any risk.", level="topic"),
-    Metric(
-        "at_risk",
-        "1 for each risk that the partition has.",
-        level="partition",
-        labels=("risk", "severity"),
-    ),
+    UP,
+    OBSERVATION_AGE,
+    SHARDS,
+    CYCLE_SECONDS,
+    LATENCY,
+    STATE_BYTES,
+    OBSERVATIONS_REFUSED,
+    SNAPSHOTS_REFUSED,
+    EVENTS,
+    ANNOTATIONS,
+    SNAPSHOTS_READ,
+    RENDER_SECONDS,
+    SERIES,
+    SERIES_DROPPED,
 )

@@ -6,33 +6,33 @@ A bus that goes away is tried again for ever; meanwhile the last picture is serv
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Final
 
 import structlog
 import uvicorn
 
 from streaming import bus
-from streaming.bus.view import View
+from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
-from streaming.exporter.metrics import Exposition, Renderer
+from streaming.exporter.exposition import Exposition, Renderer
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.plugins import catalog_of
+from streaming.runtime.stop import on_stop_signal
 
 EVENTS_READ_BACK: Final = 10_000
 """Events of each partition counted again after a restart, so that counters do not start at zero."""
 
 POLL_MS: Final = 200
 RETRY_PAUSE_S: Final = 2.0
-TOLD_EVERY_S: Final = 60.0
-"""How often the same cause is said while it lasts."""
+LOG_AGAIN_AFTER_S: Final = 60.0
+"""How often the same cause is logged while it lasts."""
 
 log = structlog.get_logger("exporter")
 
@@ -41,7 +41,7 @@ class ExporterError(UserError, RuntimeError):
     """The exporter cannot start: one line for the person who started it."""
 
 
-class Reading:
+class SnapshotReader:
     """The thread that keeps the exposition new. ``broken`` says what ended it, if something did."""
 
     def __init__(
@@ -51,13 +51,16 @@ class Reading:
         self._when_broken = when_broken
         self._annotator = annotator
         self.broken = ""
-        self._view = View(config.cluster.name, config.bus.shards, config.collector.interval_ms)
+        catalog = catalog_of(config)
+        self._store = SnapshotStore(
+            catalog, config.cluster.name, config.bus.shards, config.collector.interval_ms
+        )
         if annotator is not None:
-            self._view.annotations = annotator.counts
-        self._renderer = Renderer(config.cluster.name, config.exporter)
+            self._store.annotations = annotator.counts
+        self._renderer = Renderer(catalog, config.cluster.name, config.exporter)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
-        self.exposition = Exposition(self._view.picture)
+        self.exposition = Exposition(self._store.view)
 
     def start(self) -> None:
         """Begin to read."""
@@ -76,21 +79,23 @@ class Reading:
         try:
             self._keep_reading()
         except Exception as error:
-            # Serving on would show an ever older picture; whoever started us can start us anew.
+            # Serving on would show an ever older view; whoever started us can start us anew.
             log.exception("the reading of snapshots broke")
             self.broken = f"{type(error).__name__}: {error}"
             self._when_broken()
 
     def _keep_reading(self) -> None:
-        told, told_at_s = "", 0.0
+        logged, logged_at_s = "", 0.0
         while not self._stop.is_set():
             try:
                 self._read()
             except bus.BusError as error:
                 now_s = time.monotonic()
-                if str(error) != told or now_s - told_at_s >= TOLD_EVERY_S:  # not once a try
+                if (
+                    str(error) != logged or now_s - logged_at_s >= LOG_AGAIN_AFTER_S
+                ):  # not once a try
                     log.error("the bus cannot be read", error=str(error))
-                    told, told_at_s = str(error), now_s
+                    logged, logged_at_s = str(error), now_s
                 touch_liveness_file(self._config.health.folder, "exporter")
                 self._stop.wait(RETRY_PAUSE_S)
 
@@ -106,35 +111,34 @@ class Reading:
             while not self._stop.is_set():
                 records = snapshots.poll(POLL_MS)
                 touch_liveness_file(self._config.health.folder, "exporter")
-                # A backlog has many of each key: the last that can be read says it all.
+                # A backlog has many of each key: the last that can be read holds everything.
                 taken: set[bytes | None] = set()
                 for record in reversed(records):
-                    if record.key not in taken and self._view.take_snapshot(
+                    if record.key not in taken and self._store.take_snapshot(
                         record.key, record.value, record.timestamp_ms
                     ):
                         taken.add(record.key)
-                heard = events.poll(0)
-                for record in heard:
-                    event = self._view.take_event(record.value)
+                reported = events.poll(0)
+                for record in reported:
+                    event = self._store.take_event(record.value)
                     if event is not None and self._annotator is not None:
                         self._annotator.take(event)
                 # Snapshots of the past are not worth rendering one by one.
-                if (records or heard) and (ready := ready or snapshots.caught_up()):
-                    self.exposition = self._renderer.render(self._view.publish())
+                if (records or reported) and (ready := ready or snapshots.caught_up()):
+                    self.exposition = self._renderer.render(self._store.publish())
 
 
 class _Server(uvicorn.Server):  # type: ignore[misc]
     """Ends on SIGTERM and SIGINT without raising them again once it has ended."""
 
-    def end(self, _: int = 0, __: FrameType | None = None) -> None:
+    def end(self) -> None:
         """Serve no more."""
         self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self.end)
-        yield
+        with on_stop_signal(self.end):
+            yield
 
 
 def run(config: Config) -> None:
@@ -149,22 +153,22 @@ def run(config: Config) -> None:
     listening = listen(config.exporter.host, config.exporter.port)
     server = _Server(
         uvicorn.Config(
-            application(config.cluster.name, lambda: reading.exposition),
+            application(catalog_of(config), config.cluster.name, lambda: reader.exposition),
             log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3,
         )
     )  # fmt: skip
-    reading = Reading(config, server.end, annotator)
-    reading.start()
+    reader = SnapshotReader(config, server.end, annotator)
+    reader.start()
     host, port = listening.getsockname()[:2]
     log.info("serving", url=f"http://{host}:{port}/")
     try:
         server.run(sockets=[listening])
     finally:
-        reading.stop()
+        reader.stop()
         listening.close()
         log.info("stopped")
-    if reading.broken:
-        raise ExporterError(f"the reading of snapshots broke: {reading.broken}")
+    if reader.broken:
+        raise ExporterError(f"the reading of snapshots broke: {reader.broken}")
 
 
 def _annotator(config: Config) -> Annotator | None:

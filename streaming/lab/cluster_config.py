@@ -5,7 +5,6 @@ Knows ids, ports and settings. Starts nothing; ``cluster.py`` does.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import uuid
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka_uuid import uuid_text
 
 HOST: Final = "127.0.0.1"
 MAX_NODES: Final = 10  # broker ports are base+1..10, controllers 11..20, agents 21..30
@@ -261,8 +261,8 @@ def _pairs(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def kafka_uuid() -> str:
-    """A Kafka Uuid: 16 bytes, URL-safe base64; one that starts with a dash looks like an option."""
+    """A new Kafka Uuid that does not start with a dash: that would look like an option."""
     text = "-"
     while text.startswith("-"):
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        text = uuid_text(uuid.uuid4().bytes)
     return text

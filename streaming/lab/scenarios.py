@@ -22,7 +22,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 from streaming.lab.cluster import NodeStatus
-from streaming.lab.traffic import THIN_TOPIC
+from streaming.lab.traffic import COLD_TOPIC
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 
@@ -185,7 +185,7 @@ def failover(stage: Stage) -> None:
         lambda: _led_at_rest(stage, lost), SOON_S,
         f"a partition that broker {lost} leads is not whole, for Kafka or for the twin,",
     )  # fmt: skip
-    predicted = {_key(p): p["if_leader_lost"]["kafka"]["leader"] for p in led}
+    predicted = {_key(p): p["next_leader"]["leader"] for p in led}
     nobody = sum(leader < 0 for leader in predicted.values())
     stage.say(
         f"prediction if broker {lost} crashes, each of the {len(predicted)} partitions it leads "
@@ -228,44 +228,43 @@ def _moved(
     return leaders if all(leaders.get(key, lost) != lost for key in predicted) else None
 
 
-def thin_leader(stage: Stage) -> None:
+def cold_leader(stage: Stage) -> None:
     """Kafka elects an almost empty replica while a full one is in sync."""
-    key = TopicPartition(THIN_TOPIC, 0)
+    key = TopicPartition(COLD_TOPIC, 0)
     # Another script may have moved it.
-    stage.until(lambda: _elected(stage, key), 2 * SOON_S, f"broker 1 does not lead {THIN_TOPIC}-0")
+    stage.until(lambda: _elected(stage, key), 2 * SOON_S, f"broker 1 does not lead {COLD_TOPIC}-0")
     after = stage.until(
-        lambda: _before_thin(stage), SOON_S, f"{THIN_TOPIC}-0 has no thin successor"
+        lambda: _before_cold(stage), SOON_S, f"{COLD_TOPIC}-0 has no cold successor"
     )
-    thin, full = after["kafka"]["leader"], after["kip1303"]["leader"]
+    cold, warm = after["next_leader"]["leader"], after["next_leader_kip1303"]["leader"]
     stage.say(
-        f"prediction if broker 1 goes, {THIN_TOPIC}-0 is led by {thin}, which has next to nothing "
-        f"on its disk; KIP-1303 would elect {full}, which has all of it"
+        f"prediction if broker 1 goes, {COLD_TOPIC}-0 is led by {cold}, which has next to nothing "
+        f"on its disk; KIP-1303 would elect {warm}, which has all of it"
     )
     stage.cluster.term(1)
     stage.say("action     broker 1 was shut down in good order")
     try:
         leader = stage.until(
-            lambda: (now := stage.leaders().get((THIN_TOPIC, 0), 1)) not in (1, -1) and now,
+            lambda: (now := stage.leaders().get((COLD_TOPIC, 0), 1)) not in (1, -1) and now,
             SOON_S, "nobody took over",
         )  # fmt: skip
         stage.say(f"Kafka      elected {leader}")
-        if leader != thin:
-            raise ScriptFailed(f"{THIN_TOPIC}-0 is led by {leader}, predicted was {thin}")
-        stage.fires("KafkaTwinColdLeaderElected")
+        if leader != cold:
+            raise ScriptFailed(f"{COLD_TOPIC}-0 is led by {leader}, predicted was {cold}")
+        stage.fires("KafkaTwinLeaderCold")
     finally:
         stage.cluster.start()
     stage.say("action     broker 1 was started again, and leads as soon as it is in sync")
     stage.until(lambda: _elected(stage, key), 2 * SOON_S, "broker 1 does not lead again")
-    stage.resolves("KafkaTwinColdLeaderElected")
+    stage.resolves("KafkaTwinLeaderCold")
 
 
-def _before_thin(stage: Stage) -> dict[str, Any] | None:
-    """The prediction for the loss of broker 1, once it leads and its successor is thin."""
-    now = stage.partition(THIN_TOPIC)
+def _before_cold(stage: Stage) -> dict[str, Any] | None:
+    """The prediction for the loss of broker 1, once it leads and its successor is cold."""
+    now = stage.partition(COLD_TOPIC)
     if not now or now["leader"] != 1 or not stage.is_at_rest([now]):
         return None
-    after: dict[str, Any] = now["if_leader_lost"]
-    return after if after["kafka"]["outcome"] == "clean_thin" else None
+    return now if now["next_leader"]["outcome"] == "clean_cold" else None
 
 
 def _elected(stage: Stage, key: TopicPartition) -> bool:
@@ -295,7 +294,7 @@ def stuck_bootstrap(stage: Stage) -> None:
         admin.alter_partition_reassignments({TopicPartition(IDLE_TOPIC, 0): [3, 1]})
     stage.say("action     the partition was reassigned to broker 3, which has nothing of it")
     stage.until(
-        lambda: any(j["stuck"] == "stuck_idle" for j in stage.partition(IDLE_TOPIC)["joining"]),
+        lambda: any(j["stuck"] == "stuck_idle" for j in stage.partition(IDLE_TOPIC)["catching_up"]),
         SOON_S, "the twin does not call it stuck",
     )  # fmt: skip
     stage.say("Kafka      the replica does not move, and the twin says why")
@@ -303,7 +302,7 @@ def stuck_bootstrap(stage: Stage) -> None:
     _write(stage, IDLE_TOPIC, 1)
     stage.say("action     one record was written")
     stage.until(
-        lambda: (now := stage.partition(IDLE_TOPIC)) and not now["joining"], SOON_S,
+        lambda: (now := stage.partition(IDLE_TOPIC)) and not now["catching_up"], SOON_S,
         "the replica does not join",
     )  # fmt: skip
     stage.say("Kafka      the replica joined")
@@ -311,7 +310,7 @@ def stuck_bootstrap(stage: Stage) -> None:
 
 
 def _path_on(stage: Stage) -> str | None:
-    follower = stage.partition(IDLE_TOPIC).get("empty_follower")
+    follower = stage.partition(IDLE_TOPIC).get("bootstrap")
     return follower["kip1023_on"]["path"] if follower else None
 
 
@@ -348,11 +347,11 @@ def slow_leader(stage: Stage) -> None:
     kept = {True: "would have kept it", False: "would not have kept it", None: "may have kept it"}
     stage.say(
         f"Kafka      {shrink['leader']} threw out {shrink['broker']}; the twin says that "
-        f"{shrink['meaning']}, and that KIP-501 {kept[shrink['kip501']['kept_by_solution_1']]}"
+        f"{shrink['meaning']}, and that KIP-501 {kept[shrink['fetch_was_pending']]}"
     )
-    stage.fires("KafkaTwinSlowLeaderSuspected")
+    stage.fires("KafkaTwinSlowLeader")
     stage.say("action     nothing: suspicion ends five minutes after the shrink")
-    stage.resolves("KafkaTwinSlowLeaderSuspected", SLOW_RESOLVES_S)
+    stage.resolves("KafkaTwinSlowLeader", SLOW_RESOLVES_S)
 
 
 def _shrink(stage: Stage) -> dict[str, Any] | None:
@@ -362,7 +361,7 @@ def _shrink(stage: Stage) -> dict[str, Any] | None:
 
 SCRIPTS: Final[dict[str, Callable[[Stage], None]]] = {
     "failover": failover,
-    "thin-leader": thin_leader,
+    "cold-leader": cold_leader,
     "stuck-bootstrap": stuck_bootstrap,
     "slow-leader": slow_leader,
 }

@@ -7,8 +7,8 @@ from typing import Any
 
 from streaming.runtime.terminal import table
 
-_OUTCOMES = ("clean_warm", "clean_thin", "elr", "last_known", "unclean", "none")
-_BROKERS = ("broker", "rack", "state", "leads", "in sync", "in sync,thin", "ELR",
+_OUTCOMES = ("clean_warm", "clean_cold", "elr", "last_known", "unclean", "none")
+_BROKERS = ("broker", "rack", "state", "leads", "in sync", "in sync,cold", "ELR",
             "last known", "unclean", "nobody", "under min ISR then")  # fmt: skip
 _PARTITIONS = ("partition", "led by", "risks", "next leader")
 _INDENT = "  "
@@ -32,11 +32,11 @@ def draw(
         f"  partitions {summary['partitions']:>5}    at risk {summary['at_risk']:>4}    "
         f"offline {summary['partitions_offline']:>3}    "
         f"under min ISR {summary['partitions_under_min_isr']:>3}    "
-        f"thin replicas {summary['thin_replicas']:>3}    "
-        f"thin leaders {summary['partitions_leader_thin']:>3}",
+        f"cold replicas {summary['cold_replicas']:>3}    "
+        f"cold leaders {summary['partitions_leader_cold']:>3}",
         "",
         "  If this broker is lost now, its partitions are led by a replica that is",
-        "  (Kafka's rule; KIP-1303's in brackets where it differs. thin: less log on its own disk",
+        "  (Kafka's rule; KIP-1303's in brackets where it differs. cold: less log on its own disk",
         "  than the threshold; ELR: left the ISR, but has every committed record)",
     ]
     lines += _table(_BROKERS, map(_broker, brokers), {0, *range(3, len(_BROKERS))}, width)
@@ -68,7 +68,8 @@ def _broker(broker: Mapping[str, Any]) -> Sequence[object]:
     state = "fenced" if broker["fenced"] else "answers" if broker["answered"] else "silent"
     outcomes = []
     for outcome in _OUTCOMES:
-        kafka, kip = (broker["loss"][rule][outcome] for rule in ("kafka", "kip1303"))
+        losses = broker["loss_partitions"]
+        kafka, kip = losses["kafka"][outcome], losses.get("kip1303", losses["kafka"])[outcome]
         outcomes.append(str(kafka or "·") if kafka == kip else f"{kafka} ({kip})")
     return (
         broker["broker"],
@@ -81,7 +82,8 @@ def _broker(broker: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _partition(partition: Mapping[str, Any]) -> Sequence[object]:
-    kafka, kip = (partition["if_leader_lost"][rule] for rule in ("kafka", "kip1303"))
+    kafka = partition["next_leader"]
+    kip = partition.get("next_leader_kip1303", kafka)
     successor = _next(kafka)
     if kafka != kip:
         successor += f"; under KIP-1303 {_next(kip)}"

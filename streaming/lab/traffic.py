@@ -1,6 +1,6 @@
-"""The demo's topics and their traffic: tiered and plain topics, and one replica that is thin.
+"""The demo's topics and their traffic: tiered and plain topics, and one replica that is cold.
 
-A thin replica is made as operators make them: a tiered partition with data is reassigned to a
+A cold replica is made as operators make them: a tiered partition with data is reassigned to a
 broker that has none, with KIP-1023 on: the newcomer starts at the first offset not yet uploaded.
 """
 
@@ -20,7 +20,7 @@ from streaming.runtime.deadline import Deadline
 RECORD_BYTES: Final = 1_000
 RECORDS_PER_SECOND: Final = 40
 HISTORY_RECORDS: Final = 3_000
-"""What the partition whose replica becomes thin holds before: 3 MB, nearly all of it tiered."""
+"""What the partition whose replica becomes cold holds before: 3 MB, nearly all of it tiered."""
 
 FIRST_RECORDS: Final = 400
 """What each partition of the other tiered topics starts with, so that its replicas are warm."""
@@ -28,8 +28,8 @@ FIRST_RECORDS: Final = 400
 ENOUGH_BYTES: Final = 262_144
 """The demo's threshold of KIP-1303: below FIRST_RECORDS, above what a newcomer has to copy."""
 
-THIN_TOPIC: Final = "ledger"
-THIN_ASSIGNMENT: Final = {"before": [1, 2], "after": [1, 3, 2]}
+COLD_TOPIC: Final = "ledger"
+COLD_ASSIGNMENT: Final = {"before": [1, 2], "after": [1, 3, 2]}
 
 _TIERED: Final = {
     "remote.storage.enable": "true",
@@ -42,8 +42,8 @@ _TIERED: Final = {
 TOPICS: Final[dict[str, dict[str, Any]]] = {
     "orders": {"num_partitions": 6, "replication_factor": 3, "configs": _TIERED},
     "payments": {"num_partitions": 3, "replication_factor": 3, "configs": _TIERED},
-    THIN_TOPIC: {
-        "assignments": {0: THIN_ASSIGNMENT["before"]},
+    COLD_TOPIC: {
+        "assignments": {0: COLD_ASSIGNMENT["before"]},
         "configs": _TIERED | {"min.insync.replicas": "1"},
     },
     "clicks": {"num_partitions": 8, "replication_factor": 2, "configs": {}},
@@ -55,8 +55,8 @@ TOPICS: Final[dict[str, dict[str, Any]]] = {
     "scratch": {"num_partitions": 1, "replication_factor": 1, "configs": {}},
 }
 
-STEADY: Final = tuple(name for name in TOPICS if name != THIN_TOPIC)
-"""Topics with traffic all the time. The thin one rests, so that its replica stays thin."""
+STEADY: Final = tuple(name for name in TOPICS if name != COLD_TOPIC)
+"""Topics with traffic all the time. The cold one rests, so that its replica stays cold."""
 
 
 class Traffic:
@@ -85,7 +85,7 @@ class Traffic:
             producer = self._producer()
             record = os.urandom(RECORD_BYTES)
             for _ in range(HISTORY_RECORDS):
-                producer.send(THIN_TOPIC, record, partition=0)
+                producer.send(COLD_TOPIC, record, partition=0)
             for topic in ("orders", "payments"):
                 for partition in range(TOPICS[topic]["num_partitions"]):
                     for _ in range(FIRST_RECORDS):
@@ -93,8 +93,8 @@ class Traffic:
             producer.flush(timeout=60)
             producer.close()
             self._await_tiered(admin)
-            place = TopicPartition(THIN_TOPIC, 0)
-            admin.alter_partition_reassignments({place: THIN_ASSIGNMENT["after"]})
+            place = TopicPartition(COLD_TOPIC, 0)
+            admin.alter_partition_reassignments({place: COLD_ASSIGNMENT["after"]})
         finally:
             admin.close()
 
@@ -114,7 +114,7 @@ class Traffic:
 
     def _await_tiered(self, admin: Any) -> None:
         """Wait until the history is in remote storage and old segments are deleted from disk."""
-        place = TopicPartition(THIN_TOPIC, 0)
+        place = TopicPartition(COLD_TOPIC, 0)
         deadline = Deadline.after_s(30)
         while not deadline.is_over:
             local, tiered = (

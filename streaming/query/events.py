@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from twin.changes import Change
-from twin.frames import FrameRefused
-from twin.tables import UNKNOWN
+from twin.frames import InvalidFrame
+from twin.table import UNKNOWN
 
 
 def changed(change: Change) -> tuple[str, bytes]:
@@ -36,17 +36,17 @@ def changed(change: Change) -> tuple[str, bytes]:
     return f"{change.cluster}/{about}", msgspec.json.encode(event)
 
 
-def refused(shard_key: str, row: Any, refusal: FrameRefused) -> tuple[str, bytes]:
+def refused(shard_key: str, row: Any, error: InvalidFrame) -> tuple[str, bytes]:
     """Key and value of an observation that could not be used: where it stands, and why."""
     return f"{shard_key}/refused", msgspec.json.encode(
         {
-            "id": f"refused/{row.topic}/{row.partition}/{row.offset}/{refusal.reason}",
+            "id": f"refused/{row.topic}/{row.partition}/{row.offset}/{error.reason}",
             "kind": "observation_refused",
             "cluster": shard_key.rpartition("/")[0],
             "at_ms": row.timestamp_ms,
-            "text": f"{row.topic} {row.partition}:{row.offset} was refused: {refusal}",
-            "reason": refusal.reason,
-            "detail": refusal.detail,
+            "text": f"{row.topic} {row.partition}:{row.offset} was refused: {error}",
+            "reason": error.reason,
+            "detail": error.detail,
             "key": shard_key,
             "topic": row.topic,
             "partition": row.partition,
@@ -55,17 +55,32 @@ def refused(shard_key: str, row: Any, refusal: FrameRefused) -> tuple[str, bytes
     )
 
 
-def state_discarded(shard_key: str, refusal: FrameRefused) -> tuple[str, bytes]:
-    """Key and value of a state that this version cannot read: it is built anew."""
+def state_discarded(shard_key: str, error: InvalidFrame) -> tuple[str, bytes]:
+    """Key and value for a state that this version cannot read: it is built anew."""
     return f"{shard_key}/state", msgspec.json.encode(
         {
-            "id": f"state/{shard_key}/{refusal.reason}/{refusal.detail}",
+            "id": f"state/{shard_key}/{error.reason}/{error.detail}",
             "kind": "state_discarded",
             "cluster": shard_key.rpartition("/")[0],
             "at_ms": UNKNOWN,
-            "text": f"the state of {shard_key} was discarded and is built anew: {refusal}",
-            "reason": refusal.reason,
-            "detail": refusal.detail,
+            "text": f"the state of {shard_key} was discarded and is built anew: {error}",
+            "reason": error.reason,
+            "detail": error.detail,
+            "key": shard_key,
+        }
+    )
+
+
+def state_table_discarded(shard_key: str, table: str) -> tuple[str, bytes]:
+    """Key and value for a table that this version cannot read: the others of the state stay."""
+    return f"{shard_key}/state", msgspec.json.encode(
+        {
+            "id": f"state/{shard_key}/table/{table}",
+            "kind": "state_table_discarded",
+            "cluster": shard_key.rpartition("/")[0],
+            "at_ms": UNKNOWN,
+            "text": f"a table of the state of {shard_key} was discarded: {table}",
+            "detail": table,
             "key": shard_key,
         }
     )

@@ -1,49 +1,66 @@
 """What Spark runs for every shard: decode the state, step it, encode it.
 
 Knows Spark's contract and the twin's; decides nothing about Kafka. It reads no clock: time is the
-observation's own, so a batch that Spark runs again says the same again.
+observation's own, so a batch that Spark runs again gives the same result again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, TypeVar
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessor,
     StatefulProcessorHandle,
-    ValueState,
 )
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from streaming.query import events
-from twin import archive as archives
-from twin import fleet as fleets
-from twin import frames
+from streaming.runtime.plugins import catalog
+from twin import codec, frames
+from twin.catalog import Catalog
 from twin.changes import Change
-from twin.fleet import Fleet
-from twin.frames import Frame, FrameRefused
-from twin.merge import EVENTS, merge
-from twin.step import step, step_archive
-from twin.tables import UNKNOWN
+from twin.frames import Frame, InvalidFrame
+from twin.merge import merge
+from twin.remote_log import archive as archives
+from twin.remote_log.archive import Archive
+from twin.state import ShardState
+from twin.step import count_skipped, step, step_archive
+from twin.table import UNKNOWN
 
-T = TypeVar("T")
-
-_STATE = StructType([StructField("fleet", BinaryType(), nullable=False)])
+_STATE = StructType([StructField("state", BinaryType(), nullable=False)])
 _ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
+
+Entry = tuple[Frame, Row]  # a frame and the record that it came in
+Refused = list[tuple[Row, InvalidFrame]]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The frames of a batch, by what they are given to."""
+
+    cycles: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    remote: list[Entry] = field(default_factory=list)
+    unknown_kinds: list[str] = field(default_factory=list)
+    refused: Refused = field(default_factory=list)
 
 
 class TwinProcessor(StatefulProcessor):
-    """One shard a key, ``cluster/shard``; its states are the fleet, and its remote segments."""
+    """One shard a key, ``cluster/shard``; it keeps the shard's state, and its remote segments."""
 
-    def __init__(self, shards: int, snapshots: str, events_topic: str) -> None:
+    def __init__(
+        self, shards: int, snapshots: str, events_topic: str, proposals: tuple[str, ...]
+    ) -> None:
         self._shards, self._snapshots, self._events = shards, snapshots, events_topic
+        self._proposals = proposals
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Spark calls it once a task."""
-        self._state = handle.getValueState("fleet", _STATE)
+        """Spark calls it once a task. The catalog is made where the task runs."""
+        self._catalog: Catalog = catalog(self._proposals)
+        self._state = handle.getValueState("state", _STATE)
         self._archive = handle.getValueState("archive", _ARCHIVE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -51,135 +68,161 @@ class TwinProcessor(StatefulProcessor):
     ) -> Iterator[Row]:  # fmt: skip
         """Rows of one shard: (key, value, topic, partition, offset, timestamp_ms) as in Kafka."""
         shard_key = key[0]
-        cycles: dict[int, list[tuple[Frame, Row]]] = defaultdict(list)
-        happened: list[tuple[Frame, Row]] = []  # events, which belong to no cycle
-        of_segments: list[tuple[Frame, Row]] = []
-        for row in rows:
-            try:
-                for frame in frames.decode(bytes(row.value)):
-                    kind, at_ms = frame.stamp.kind, frame.stamp.observed_at_ms
-                    if kind in archives.KINDS:
-                        of_segments.append((frame, row))
-                    elif kind in EVENTS:
-                        happened.append((frame, row))
-                    else:
-                        cycles[at_ms].append((frame, row))
-            except FrameRefused as refusal:
-                yield self._event(*events.refused(shard_key, row, refusal))
-
-        fleet = before = yield from self._decoded(shard_key, self._state, fleets.decode)
-        # A step costs the same for one event as for all: they go with the newest cycle.
-        if happened:
-            cycles[max(cycles, default=UNKNOWN)] += happened
-        for at_ms in sorted(cycles):
-            stamp = cycles[at_ms][0][0].stamp
-            known = fleet
-            if known is None:  # a shard without partitions is known, and falsy
-                known = fleets.empty(stamp.cluster, stamp.shard, self._shards)
-            after, changes, refusals = _stepped(shard_key, known, cycles[at_ms])
-            fleet = fleet if after is known else after
-            yield from self._told(shard_key, changes, refusals)
-        fleet = yield from self._with_archive(shard_key, before, fleet, of_segments)
-        if fleet is None or fleet is before:
+        batch = self._decoded(rows)
+        state = before = yield from self._held_state(shard_key)
+        yield from self._reported(shard_key, [], batch.refused)
+        for at_ms in sorted(batch.cycles):
+            header = batch.cycles[at_ms][0][0].header
+            known = state or self._empty(header.cluster, header.shard)
+            after, changes, refused = _stepped(shard_key, known, batch.cycles[at_ms])
+            state = state if after is known else after
+            yield from self._reported(shard_key, changes, refused)
+        state = yield from self._with_archive(shard_key, before, state, batch.remote)
+        if state is not None and batch.unknown_kinds:
+            state = count_skipped(state, batch.unknown_kinds)
+        if state is None or state is before:
             return
-        state = fleets.encode(fleet)
-        self._state.update((state,))
+        encoded = codec.encode(state)
+        self._state.update((encoded,))
         # State and snapshot are the same bytes, unless a message may not be that large.
-        whole = len(state) <= frames.MAX_FRAME_BYTES
-        for part, message in enumerate([state] if whole else fleets.encode_parts(fleet)):
+        is_whole = len(encoded) <= frames.MAX_FRAME_BYTES
+        for part, message in enumerate([encoded] if is_whole else codec.encode_parts(state)):
             yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
-
-    def _decoded(
-        self, shard_key: str, state: ValueState, decode: Callable[[bytes], T]
-    ) -> Generator[Row, None, T | None]:
-        """What a state holds. One of another version is told of and built anew, never fatal."""
-        held = state.get()
-        if held is None:
-            return None
-        try:
-            return decode(bytes(held[0]))
-        except FrameRefused as refusal:
-            yield self._event(*events.state_discarded(shard_key, refusal))
-            return None
-
-    def _with_archive(
-        self, shard_key: str, before: Fleet | None, fleet: Fleet | None,
-        told: list[tuple[Frame, Row]],
-    ) -> Generator[Row, None, Fleet | None]:  # fmt: skip
-        """The fleet after events of remote segments, whose state is only touched when it must be.
-
-        That is when such events came, or when the fleet got partitions whose segments may have been
-        told of before.
-        """
-        # In the order in which they stand in the topic: an event up to the last one is a repeat.
-        entries = sorted(
-            told, key=lambda e: (e[0].stamp.observed_at_ms, e[1].partition, e[1].offset)
-        )
-        newcomers = fleet is not None and (before is None or len(fleet) > len(before))
-        if not entries and not newcomers:
-            return fleet
-        kept = yield from self._decoded(shard_key, self._archive, archives.decode)
-        archive = kept = {} if kept is None else kept
-        usable, refusals = [], []
-        for frame, row in entries:
-            try:
-                if frame.stamp.shards != self._shards:
-                    raise FrameRefused("shard", f"{shard_key} of {frame.stamp.shards} shards")
-                archives.told({}, _belongs(frame, shard_key))
-                usable.append(frame)
-            except FrameRefused as refusal:
-                refusals.append((row, refusal))
-        changes: list[Change] = []
-        if fleet is None:
-            for frame in usable:
-                archive, _ = archives.told(archive, frame)
-        else:
-            fleet, archive, changes = step_archive(fleet, archive, usable)
-        if archive is not kept:
-            self._archive.update((archives.encode(archive),))
-        yield from self._told(shard_key, changes, refusals)
-        return fleet
-
-    def _told(
-        self, shard_key: str, changes: list[Change], refusals: list[tuple[Row, FrameRefused]]
-    ) -> Iterator[Row]:
-        for row, why in refusals:
-            yield self._event(*events.refused(shard_key, row, why))
-        for change in changes:
-            yield self._event(*events.changed(change))
 
     def close(self) -> None:
         """Nothing to give back."""
+
+    def _decoded(self, rows: Iterator[Row]) -> _Batch:
+        batch = _Batch()
+        logged: list[Entry] = []  # events, which belong to no cycle
+        kinds = self._catalog.observations
+        for row in rows:
+            try:
+                decoded = frames.decode(bytes(row.value), kinds)
+            except InvalidFrame as error:
+                batch.refused.append((row, error))
+                continue
+            batch.refused += [(row, error) for error in decoded.invalid]
+            batch.unknown_kinds += decoded.unknown_kinds
+            for frame in decoded.frames:
+                kind, at_ms = frame.header.kind, frame.header.observed_at_ms
+                if kind in archives.KINDS:
+                    batch.remote.append((frame, row))
+                elif kinds[kind].event:
+                    logged.append((frame, row))
+                else:
+                    batch.cycles[at_ms].append((frame, row))
+        # A step costs the same for one event as for all: they go with the newest cycle.
+        if logged:
+            batch.cycles[max(batch.cycles, default=UNKNOWN)] += logged
+        return batch
+
+    def _empty(self, cluster: str, shard: int) -> ShardState:
+        return ShardState.empty(self._catalog, cluster, shard, self._shards)
+
+    def _held_state(self, shard_key: str) -> Generator[Row, None, ShardState | None]:
+        """The state that Spark holds. What cannot be read of it is reported, never fatal."""
+        held = self._state.get()
+        if held is None:
+            return None
+        try:
+            decoded = codec.decode(bytes(held[0]), self._catalog)
+        except InvalidFrame as error:
+            yield self._event(*events.state_discarded(shard_key, error))
+            return None
+        for table in decoded.discarded:
+            yield self._event(*events.state_table_discarded(shard_key, table))
+        return decoded.state
+
+    def _held_archive(self, shard_key: str) -> Generator[Row, None, Archive]:
+        held = self._archive.get()
+        if held is None:
+            return {}
+        try:
+            return archives.decode(bytes(held[0]))
+        except InvalidFrame as error:
+            yield self._event(*events.state_discarded(shard_key, error))
+            return {}
+
+    def _with_archive(
+        self, shard_key: str, before: ShardState | None, state: ShardState | None,
+        remote: list[Entry],
+    ) -> Generator[Row, None, ShardState | None]:  # fmt: skip
+        """The state after events of remote segments, which are only read when they must be.
+
+        That is when such events came, or when the state got partitions whose segments may have been
+        reported before.
+        """
+        # In the order in which they are in the topic: an event up to the last one is a repeat.
+        entries = sorted(
+            remote, key=lambda e: (e[0].header.observed_at_ms, e[1].partition, e[1].offset)
+        )
+        had = 0 if before is None else before.partitions
+        if not entries and (state is None or state.partitions <= had):
+            return state
+        held = archive = yield from self._held_archive(shard_key)
+        usable, refused = self._usable(shard_key, entries)
+        changes: list[Change] = []
+        if state is None:
+            for frame in usable:
+                archive, _ = archives.apply(archive, frame)
+        else:
+            state, archive, changes = step_archive(state, archive, usable)
+        if archive is not held:
+            self._archive.update((archives.encode(archive),))
+        yield from self._reported(shard_key, changes, refused)
+        return state
+
+    def _usable(self, shard_key: str, entries: list[Entry]) -> tuple[list[Frame], Refused]:
+        usable: list[Frame] = []
+        refused: Refused = []
+        for frame, row in entries:
+            try:
+                if frame.header.shards != self._shards:
+                    raise InvalidFrame("shard", f"{shard_key} of {frame.header.shards} shards")
+                archives.apply({}, _belongs(frame, shard_key))
+                usable.append(frame)
+            except InvalidFrame as error:
+                refused.append((row, error))
+        return usable, refused
+
+    def _reported(
+        self, shard_key: str, changes: Sequence[Change], refused: Refused
+    ) -> Iterator[Row]:
+        for row, error in refused:
+            yield self._event(*events.refused(shard_key, row, error))
+        for change in changes:
+            yield self._event(*events.changed(change))
 
     def _event(self, key: str, value: bytes) -> Row:
         return Row(topic=self._events, key=key, value=value)
 
 
 def _stepped(
-    shard_key: str, fleet: Fleet, entries: list[tuple[Frame, Row]]
-) -> tuple[Fleet, list[Change], list[tuple[Row, FrameRefused]]]:
+    shard_key: str, state: ShardState, entries: list[Entry]
+) -> tuple[ShardState, list[Change], Refused]:
     """One cycle of frames; those that cannot be used are set aside, the others still count."""
-    at_ms = entries[0][0].stamp.observed_at_ms
-    refusals: list[tuple[Row, FrameRefused]] = []
+    at_ms = entries[0][0].header.observed_at_ms
+    refused: Refused = []
     try:
-        return *step(fleet, [_belongs(frame, shard_key) for frame, _ in entries], at_ms), refusals
-    except FrameRefused:
+        return *step(state, [_belongs(frame, shard_key) for frame, _ in entries], at_ms), refused
+    except InvalidFrame:
         pass  # rare: find out which
     usable = []
     for frame, row in entries:
         try:
-            merge(fleet, _belongs(frame, shard_key))
+            merge(state, _belongs(frame, shard_key))
             usable.append(frame)
-        except FrameRefused as refusal:
-            refusals.append((row, refusal))
-    return *step(fleet, usable, at_ms), refusals
+        except InvalidFrame as error:
+            refused.append((row, error))
+    return *step(state, usable, at_ms), refused
 
 
 def _belongs(frame: Frame, shard_key: str) -> Frame:
     """The frame, if it was sent under the key of its shard."""
-    named = f"{frame.stamp.cluster}/{frame.stamp.shard}"
+    named = f"{frame.header.cluster}/{frame.header.shard}"
     if named != shard_key:
-        raise FrameRefused("shard", f"a frame of {named} under the key {shard_key}")
+        raise InvalidFrame("shard", f"a frame of {named} under the key {shard_key}")
     return frame
 
 

@@ -31,6 +31,7 @@ from streaming.query.session import STOP_WITHIN_SECONDS, session
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.plugins import enabled_proposals
 from streaming.runtime.stop import on_stop_signal
 
 OUTPUT: Final = "topic string, key string, value binary"
@@ -70,7 +71,9 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
         _observations(spark, config)
         .groupBy("key")
         .transformWithState(
-            statefulProcessor=TwinProcessor(config.bus.shards, topics.snapshots, topics.events),
+            statefulProcessor=TwinProcessor(
+                config.bus.shards, topics.snapshots, topics.events, enabled_proposals(config)
+            ),
             outputStructType=OUTPUT,
             outputMode="Append",
             timeMode="None",

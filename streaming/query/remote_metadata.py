@@ -17,8 +17,8 @@ from streaming import bus
 from streaming.query import events
 from streaming.query.remote_records import RecordRefused, SegmentEvent, decode
 from twin import frames
-from twin.frames import Frame, FrameRefused, Stamp
-from twin.tables import SEGMENTS
+from twin.frames import Frame, FrameHeader, InvalidFrame
+from twin.tables.observations import SegmentsFrame
 
 TOPIC: Final = "__remote_log_metadata"
 
@@ -60,7 +60,7 @@ def as_observations(
                 event = decode(value or b"")
             except RecordRefused as refusal:
                 shard_key = bus.key(cluster, _REFUSED_SHARD).decode()
-                why = FrameRefused(refusal.reason, refusal.detail)
+                why = InvalidFrame(refusal.reason, refusal.detail)
                 rows.append((events_topic, *events.refused(shard_key, place, why)))
                 continue
             if event is not None:
@@ -68,9 +68,13 @@ def as_observations(
                 told[place.partition, shard].append((place.offset, event))
         for (partition, shard), placed in told.items():
             key = bus.key(cluster, shard).decode()
-            stamp = Stamp(SEGMENTS.kind, cluster, shard, shards, newest_ms[partition], 0)
+            header = FrameHeader(
+                SegmentsFrame.kind, cluster, shard, shards, newest_ms[partition], 0
+            )
             for first in range(0, len(placed), _ROWS_A_FRAME):
-                message = frames.encode(Frame(stamp, _table(placed[first : first + _ROWS_A_FRAME])))
+                message = frames.encode(
+                    Frame(header, _table(placed[first : first + _ROWS_A_FRAME]))
+                )
                 rows.append((observations, key, message))
         out = [[row[i] for row in rows] for i in range(len(_ARROW))]
         yield pa.RecordBatch.from_arrays(
@@ -93,8 +97,8 @@ def _table(placed: list[_Placed]) -> pa.Table:
         [
             named[c.name]
             if c.name in named
-            else pa.array([getattr(event, c.name) for _, event in placed], c.dtype)
-            for c in SEGMENTS.columns
+            else pa.array([getattr(event, c.name) for _, event in placed], c.arrow)
+            for c in SegmentsFrame.columns
         ],
-        schema=SEGMENTS.schema,
+        schema=SegmentsFrame.schema(),
     )

@@ -13,7 +13,9 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from twin.tables import UNKNOWN, SegmentState
+from streaming.runtime.kafka_bytes import ByteReader, OverlongVarint, Truncated
+from twin.table import UNKNOWN
+from twin.tables.enums import SegmentState
 
 FRAME_VERSION: Final = 1
 SEGMENT: Final = 0
@@ -21,7 +23,6 @@ SEGMENT_UPDATE: Final = 1
 PARTITION_DELETE: Final = 2
 SEGMENT_SNAPSHOT: Final = 3
 
-_I8, _I32, _I64 = struct.Struct(">b"), struct.Struct(">i"), struct.Struct(">q")
 _EPOCH = struct.Struct(">iq")
 _STATES: Final = frozenset(SegmentState)
 
@@ -58,14 +59,16 @@ def decode(value: bytes) -> SegmentEvent | None:
         RecordRefused: with a reason of ``truncated``, ``trailing`` (bytes are left over),
             ``version`` (of the frame or the message), ``type``, ``state`` or ``text``.
     """
-    read = _Bytes(value)
+    read = _Reader(value)
     try:
-        frame, kind, version = read.varint(), read.varint(), read.varint()
+        frame, kind, version = read.uvarint(), read.uvarint(), read.uvarint()
         if frame != FRAME_VERSION or version != 0:
             raise RecordRefused("version", f"frame {frame}, version {version} of type {kind}")
         event = _read(read, kind)
-    except (struct.error, IndexError):
-        raise RecordRefused("truncated", f"it ends after {len(value)} bytes") from None
+    except Truncated as error:
+        raise RecordRefused("truncated", str(error)) from None
+    except OverlongVarint as error:
+        raise RecordRefused("version", str(error)) from None
     except UnicodeDecodeError:
         raise RecordRefused("text", "a topic name is no text") from None
     if read.at != len(value):
@@ -73,7 +76,7 @@ def decode(value: bytes) -> SegmentEvent | None:
     return event
 
 
-def _read(read: _Bytes, kind: int) -> SegmentEvent | None:
+def _read(read: _Reader, kind: int) -> SegmentEvent | None:
     match kind:
         case 0:
             return _segment(read)
@@ -81,37 +84,37 @@ def _read(read: _Bytes, kind: int) -> SegmentEvent | None:
             return _update(read)
         case 2:
             read.partition()
-            read.take(4 + 8 + 1)  # broker, time, state
-            read.tags()
+            read.skip(4 + 8 + 1)  # broker, time, state
+            read.skip_tagged_fields()
             return None
         case 3:
             raise RecordRefused("type", "a snapshot record names no partition")
     raise RecordRefused("type", f"there is no type {kind}")
 
 
-def _segment(read: _Bytes) -> SegmentEvent:
+def _segment(read: _Reader) -> SegmentEvent:
     topic, topic_id, partition, segment_id = read.segment()
-    start, end = read.i64(), read.i64()
-    read.take(4 + 8)  # broker, largest timestamp
-    event_at_ms = read.i64()
+    start, end = read.number(8), read.number(8)
+    read.skip(4 + 8)  # broker, largest timestamp
+    event_at_ms = read.number(8)
     epochs, offsets = read.epochs()
-    log_bytes = read.i32()
+    log_bytes = read.number(4)
     read.skip_bytes()  # custom metadata
-    state = _state(read.i8())
-    read.tags()
+    state = _state(read.number(1))
+    read.skip_tagged_fields()
     return SegmentEvent(
         topic, topic_id, partition, segment_id, state, event_at_ms, start, end, log_bytes,
         epochs, offsets,
     )  # fmt: skip
 
 
-def _update(read: _Bytes) -> SegmentEvent:
+def _update(read: _Reader) -> SegmentEvent:
     topic, topic_id, partition, segment_id = read.segment()
-    read.take(4)  # broker
-    event_at_ms = read.i64()
+    read.skip(4)  # broker
+    event_at_ms = read.number(8)
     read.skip_bytes()  # custom metadata
-    state = _state(read.i8())
-    read.tags()
+    state = _state(read.number(1))
+    read.skip_tagged_fields()
     return SegmentEvent(topic, topic_id, partition, segment_id, state, event_at_ms)
 
 
@@ -121,65 +124,33 @@ def _state(number: int) -> int:
     return number
 
 
-class _Bytes:
-    """Reads on; beyond the end it raises IndexError or struct.error."""
+class _Reader(ByteReader):
+    """Reads the structures that these records share."""
 
-    __slots__ = ("at", "value")
-
-    def __init__(self, value: bytes) -> None:
-        self.value, self.at = value, 0
-
-    def take(self, count: int) -> bytes:
-        if not 0 <= count <= len(self.value) - self.at:
-            raise IndexError(count)
-        taken = self.value[self.at : self.at + count]
-        self.at += count
-        return taken
-
-    def varint(self) -> int:
-        number = shift = 0
-        while shift <= 28:
-            byte = self.value[self.at]
-            self.at += 1
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-            shift += 7
-        raise RecordRefused("version", "a varint is longer than five bytes")
-
-    def i8(self) -> int:
-        return int(_I8.unpack(self.take(1))[0])
-
-    def i32(self) -> int:
-        return int(_I32.unpack(self.take(4))[0])
-
-    def i64(self) -> int:
-        return int(_I64.unpack(self.take(8))[0])
-
-    def tags(self) -> None:
-        for _ in range(self.varint()):
-            self.varint()
-            self.take(self.varint())
+    __slots__ = ()
 
     def skip_bytes(self) -> None:
-        if length := self.varint():  # 0: null
-            self.take(length - 1)
+        """Skip a compact byte string, which may be null."""
+        self.skip(self.count())
 
     def partition(self) -> tuple[str, bytes, int]:
-        name = self.take(self.varint() - 1).decode()
-        topic_id, number = self.take(16), self.i32()
-        self.tags()
+        """Topic name, topic id and partition number."""
+        name = self.take(self.uvarint() - 1).decode()
+        topic_id, number = self.take(16), self.number(4)
+        self.skip_tagged_fields()
         return name, topic_id, number
 
     def segment(self) -> tuple[str, bytes, int, bytes]:
+        """The partition, and the id of the segment."""
         name, topic_id, number = self.partition()
         segment_id = self.take(16)
-        self.tags()
+        self.skip_tagged_fields()
         return name, topic_id, number, segment_id
 
     def epochs(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        found = []
-        for _ in range(self.varint() - 1):
-            found.append(_EPOCH.unpack(self.take(12)))
-            self.tags()
-        return tuple(e for e, _ in found), tuple(o for _, o in found)
+        """Leader epochs, and the first offset of each."""
+        entries = []
+        for _ in range(self.count()):
+            entries.append(_EPOCH.unpack(self.take(_EPOCH.size)))
+            self.skip_tagged_fields()
+        return tuple(e for e, _ in entries), tuple(o for _, o in entries)

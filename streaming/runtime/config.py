@@ -83,6 +83,13 @@ class Eligibility(_Section, frozen=True):
     topics: list[TopicThreshold] = msgspec.field(default_factory=list)
 
 
+class Proposals(_Section, frozen=True):
+    """Kafka improvement proposals that no Kafka has yet; off costs nothing."""
+
+    kip1303: bool = True
+    kip501: bool = True
+
+
 class Query(_Section, frozen=True):
     """The Spark query."""
 
@@ -129,6 +136,7 @@ class Config(_Section, frozen=True):
     bus: Bus = Bus()
     collector: Collector = Collector()
     eligibility: Eligibility = Eligibility()
+    proposals: Proposals = Proposals()
     query: Query = Query()
     exporter: Exporter = Exporter()
     grafana: Grafana = Grafana()

@@ -1,10 +1,9 @@
-"""``kafka-twin tap``: follow brokers' logs, and switch their request logs."""
+"""``kafka-twin tap``: follow brokers' logs, and enable or disable their request logs."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-import signal
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -13,12 +12,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 
 from streaming.runtime.config import Config, load
+from streaming.runtime.stop import on_stop_signal
 
 _INPUT: Final = re.compile(r"(\d+)=(.+)")
 
 
-class _Follow(click.Group):
-    """``tap 1=FILE`` is short for ``tap follow 1=FILE``."""
+class _FollowByDefault(click.Group):
+    """A group in which ``tap 1=FILE`` is short for ``tap follow 1=FILE``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
@@ -27,22 +27,23 @@ class _Follow(click.Group):
 
 
 class _Input(click.ParamType[tuple[int, str]]):
-    """BROKER=FILE."""
+    """A broker id and the path of one of its logs."""
 
     name = "broker=file"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, str]:
-        found = _INPUT.fullmatch(str(value))
-        if found is None:
-            self.fail(f"{value!r} is not BROKER=FILE, such as 1=/var/log/kafka/request.log", param,
-                      ctx)  # fmt: skip
-        return int(found[1]), found[2]
+        match = _INPUT.fullmatch(str(value))
+        if match is None:
+            self.fail(
+                f"{value!r} is not BROKER=FILE, such as 1=/var/log/kafka/request.log", param, ctx
+            )
+        return int(match[1]), match[2]
 
 
 class _Zone(click.ParamType[ZoneInfo]):
-    """A time zone by its name."""
+    """The name of a time zone."""
 
     name = "zone"
 
@@ -55,7 +56,7 @@ class _Zone(click.ParamType[ZoneInfo]):
             self.fail(f"there is no time zone {value!r}", param, ctx)
 
 
-@click.group(cls=_Follow)
+@click.group(cls=_FollowByDefault)
 def tap() -> None:
     """Follow brokers' logs.
 
@@ -71,10 +72,12 @@ def tap() -> None:
 @click.option(
     "--enable",
     is_flag=True,
-    help="Switch the request logs on meanwhile, and then back to what they were.",
+    help="Enable the brokers' request logs; restore their levels at the end.",
 )
-@click.option("--from-beginning", is_flag=True, help="Read what the files have already.")
-@click.option("--zone", type=_Zone(), help="Time zone of the logs, e.g. UTC; default: this one's.")
+@click.option("--from-beginning", is_flag=True, help="Start with what the files contain already.")
+@click.option(
+    "--zone", type=_Zone(), help="Time zone of the logs, e.g. UTC. Default: that of this machine."
+)
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65_535),
@@ -82,38 +85,52 @@ def tap() -> None:
 )
 @click.pass_context
 def follow(
-    ctx: click.Context, inputs: tuple[tuple[int, str], ...], enable: bool, from_beginning: bool,
-    zone: ZoneInfo | None, metrics_port: int | None,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    inputs: tuple[tuple[int, str], ...],
+    enable: bool,
+    from_beginning: bool,
+    zone: ZoneInfo | None,
+    metrics_port: int | None,
+) -> None:
     """Follow logs of one or more brokers.
 
-    "-" as FILE is standard input. Request logs and server logs are told apart line by line.
-    Rotation is followed.
+    FILE is a request log or a server log; each line is recognised by itself. "-" is standard
+    input. A file that is rotated is followed.
     """
-    from streaming.tap.switch import switched_on
+    from streaming.tap import request_log_level
     from streaming.tap.tap import run
 
     config = _config(ctx)
     brokers = sorted({broker for broker, _ in inputs})
-    with switched_on(config, brokers) if enable else contextlib.nullcontext():
-        run(config, inputs, zone=zone, from_beginning=from_beginning, metrics_port=metrics_port)
+    stop = threading.Event()
+    with on_stop_signal(stop), contextlib.ExitStack() as stack:
+        if enable:
+            stack.enter_context(request_log_level.enabled(config, brokers))
+        run(
+            config,
+            inputs,
+            stop,
+            zone=zone,
+            from_beginning=from_beginning,
+            metrics_port=metrics_port,
+        )
 
 
 @tap.command()
 @click.option("--broker", "brokers", type=int, multiple=True, required=True, help="Broker id.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="Switch back after so long.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.1), help="Restore the levels after this many seconds."
+)
 @click.pass_context
 def enable(ctx: click.Context, brokers: tuple[int, ...], seconds: float | None) -> None:
-    """Switch request logs on until Ctrl-C.
+    """Enable request logs until Ctrl-C.
 
-    Then their levels are what they were before.
+    The levels that the loggers had before are restored at the end.
     """
-    from streaming.tap.switch import switched_on
+    from streaming.tap.request_log_level import enabled
 
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    with switched_on(_config(ctx), brokers):
+    with on_stop_signal(stop), enabled(_config(ctx), brokers):
         stop.wait(seconds)
 
 
@@ -121,11 +138,11 @@ def enable(ctx: click.Context, brokers: tuple[int, ...], seconds: float | None) 
 @click.option("--broker", "brokers", type=int, multiple=True, required=True, help="Broker id.")
 @click.pass_context
 def disable(ctx: click.Context, brokers: tuple[int, ...]) -> None:
-    """Switch off request logs left on."""
-    from streaming.tap.switch import disable as switch_off
+    """Disable request logs that were left enabled."""
+    from streaming.tap import request_log_level
 
-    for broker, found in switch_off(_config(ctx), brokers).items():
-        click.echo(f"broker {broker}: was {found}")
+    for broker, prev_level in request_log_level.disable(_config(ctx), brokers).items():
+        click.echo(f"broker {broker}: was {prev_level}")
 
 
 def _config(ctx: click.Context) -> Config:

@@ -1,6 +1,6 @@
-"""Lines as they are written: of a file that is rotated, or of a pipe.
+"""Sources of log lines: a file that is rotated, and a pipe.
 
-Nothing here waits for a reader: what comes faster than it is read is skipped, and counted.
+A source never blocks its writer. What is written faster than it is read is skipped, and counted.
 """
 
 from __future__ import annotations
@@ -12,90 +12,131 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 CHUNK_BYTES: Final = 8 << 20
-"""Read at a time: some thousand lines."""
+"""Bytes of a file that are read at a time: some thousand lines."""
 
-MOST_BEHIND_BYTES: Final = 256 << 20
-"""A file is a buffer by itself; who is further behind than this will not catch up."""
+MAX_BEHIND_BYTES: Final = 256 << 20
+"""A reader that is further behind the end of a file than this will not catch up."""
 
-MOST_PIPED_BYTES: Final = 64 << 20
-"""A pipe has to be emptied, or its writer stands still: this much is held."""
+MAX_BUFFERED_BYTES: Final = 64 << 20
+"""Bytes of a pipe that are held in memory: a pipe that nobody empties blocks its writer."""
 
-LONGEST_LINE_BYTES: Final = 64 << 20
-"""A full fetch of a hundred thousand partitions is a third of this."""
+MAX_LINE_BYTES: Final = 64 << 20
+"""Three times the length of a full fetch of a hundred thousand partitions."""
 
-_BREAK: Final = b""
-"""Stands among chunks where some are missing."""
+_GAP: Final = b""
+"""Marks the place among chunks where some were skipped."""
 
 
 class Source(Protocol):
-    """Where lines come from."""
+    """A source of lines."""
+
+    name: str
+    """The path of the file, or "standard input"."""
 
     skipped_bytes: int
-    """What was not read, all in all: too far behind, or too long for a line."""
+    """Bytes skipped so far: the reader was too far behind, or a line was too long."""
 
     gap: bool
-    """Something was skipped since the last look; whoever looks takes it back."""
+    """Something was skipped since the caller last set this to False."""
 
     problem: str
-    """Why nothing comes, in one line; empty if all is well."""
+    """Why there are no lines, in one line; empty if nothing is wrong."""
 
     ended: bool
-    """Nothing will come any more."""
+    """There will be no more lines."""
 
     def lines(self) -> list[bytes]:
-        """Whole lines that came since the last call, without their ends; never waits."""
+        """Complete lines since the last call, without their line ends; never blocks."""
         ...
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Release what the source holds."""
         ...
 
 
-class _Splitter:
-    """Bytes in, whole lines out; the rest of the last one is kept."""
+class _LineSplitter:
+    """Splits chunks into lines, and keeps the incomplete last line for the next chunk.
 
-    def __init__(self) -> None:
-        self._rest = b""
-        self.too_long = 0
+    Args:
+        max_line_bytes: a longer line is dropped.
+        within_line: the first chunk begins within a line, whose end is dropped.
+    """
+
+    def __init__(self, max_line_bytes: int, *, within_line: bool = False) -> None:
+        self._dropped_bytes = 0
+        self._max_line_bytes = max_line_bytes
+        self._within_line = within_line
+        self._incomplete = b""
 
     def split(self, chunk: bytes) -> list[bytes]:
-        lines = (self._rest + chunk).split(b"\n")
-        self._rest = lines.pop()
-        if len(self._rest) > LONGEST_LINE_BYTES:
-            self.too_long += len(self._rest)
-            self._rest = b""
+        """The lines that this chunk completes."""
+        if self._within_line:
+            _, end, chunk = chunk.partition(b"\n")
+            if not end:
+                return []
+            self._within_line = False
+        lines = (self._incomplete + chunk).split(b"\n")
+        self._incomplete = lines.pop()
+        if len(self._incomplete) > self._max_line_bytes:
+            self._dropped_bytes += len(self._incomplete)
+            self._incomplete = b""
         return lines
 
-    def drop(self) -> None:
-        """What comes next does not go on where this ended."""
-        self._rest = b""
+    def take_dropped_bytes(self) -> int:
+        """Bytes of lines that were dropped since the last call."""
+        dropped, self._dropped_bytes = self._dropped_bytes, 0
+        return dropped
+
+    def reset(self) -> None:
+        """Drop the incomplete line: the next chunk begins with a new line."""
+        self._within_line = False
+        self._incomplete = b""
 
 
 class FileSource:
-    """A log file by its path, over rotations: by rename (log4j, logrotate) and by truncation.
+    """A log file, followed over rotations by rename (log4j, logrotate) and by truncation.
 
-    Begins at its end, or at its beginning. A file that is not there yet is waited for.
+    A file that does not exist yet is waited for.
+
+    Args:
+        path: of the file.
+        from_beginning: start with the lines that the file has already, not at its end.
+        chunk_bytes: how much ``lines`` reads at most.
+        max_behind_bytes: a reader further behind the end goes on near the end.
+        max_line_bytes: a longer line is skipped.
     """
 
-    def __init__(self, path: Path, *, from_beginning: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        from_beginning: bool = False,
+        chunk_bytes: int = CHUNK_BYTES,
+        max_behind_bytes: int = MAX_BEHIND_BYTES,
+        max_line_bytes: int = MAX_LINE_BYTES,
+    ) -> None:
         self.skipped_bytes = 0
         self.gap = False
         self.problem = ""
         self.ended = False
+        self.name = str(path)
         self._path = path
-        self._splitter = _Splitter()
+        self._chunk_bytes = chunk_bytes
+        self._max_behind_bytes = max_behind_bytes
+        self._max_line_bytes = max_line_bytes
+        self._splitter = _LineSplitter(max_line_bytes)
         self._file: BinaryIO | None = None
         self._open(at_end=not from_beginning)
 
     def lines(self) -> list[bytes]:
-        """Whole lines since the last call, up to CHUNK_BYTES."""
+        """Complete lines since the last call, from at most ``chunk_bytes``."""
         if self._file is None and not self._open(at_end=False):
             return []
         file = self._file
         assert file is not None
-        self._skip_if_hopeless(file)
-        chunk = file.read(CHUNK_BYTES)
-        if not chunk and self._turned_over(file):
+        self._skip_if_too_far_behind(file)
+        chunk = file.read(self._chunk_bytes)
+        if not chunk and self._rotated(file):
             return self.lines()
         return self._split(chunk)
 
@@ -106,10 +147,9 @@ class FileSource:
             self._file = None
 
     def _split(self, chunk: bytes) -> list[bytes]:
-        before = self._splitter.too_long
         lines = self._splitter.split(chunk)
-        if self._splitter.too_long > before:
-            self.skipped_bytes += self._splitter.too_long - before
+        if dropped := self._splitter.take_dropped_bytes():
+            self.skipped_bytes += dropped
             self.gap = True
         return lines
 
@@ -117,120 +157,120 @@ class FileSource:
         try:
             file = self._path.open("rb")
         except OSError as error:
-            self.problem = f"{self._path}: {error.strerror}"
+            self.problem = error.strerror or type(error).__name__
             return False
         if at_end:
             file.seek(0, os.SEEK_END)
-            # The line that is being written now is not read from its middle.
-            self._skip_begun_line(file)
+            self._skip_incomplete_line(file)
         self.problem = ""
         self._file = file
         return True
 
-    def _skip_begun_line(self, file: BinaryIO) -> None:
+    def _skip_incomplete_line(self, file: BinaryIO) -> None:
+        """A line that is being written at this moment would be read from its middle."""
         position = file.tell()
         if position:
             file.seek(position - 1)
             if file.read(1) != b"\n":
-                self._file = file
-                self._splitter = _AfterBreak()
+                self._start_within_line()
 
-    def _skip_if_hopeless(self, file: BinaryIO) -> None:
+    def _skip_if_too_far_behind(self, file: BinaryIO) -> None:
         behind = os.fstat(file.fileno()).st_size - file.tell()
-        if behind > MOST_BEHIND_BYTES:
-            file.seek(-CHUNK_BYTES, os.SEEK_END)
-            self.skipped_bytes += behind - CHUNK_BYTES
+        if behind > self._max_behind_bytes:
+            file.seek(-self._chunk_bytes, os.SEEK_END)
+            self.skipped_bytes += behind - self._chunk_bytes
             self.gap = True
-            self._splitter = _AfterBreak()
+            self._start_within_line()
 
-    def _turned_over(self, file: BinaryIO) -> bool:
-        """At the file's end: is there another one by its name, or has it been emptied?"""
+    def _start_within_line(self) -> None:
+        self._splitter = _LineSplitter(self._max_line_bytes, within_line=True)
+
+    def _rotated(self, file: BinaryIO) -> bool:
+        """At the end of the file: true if there is more to read, in a new file or from offset 0."""
         try:
-            named, held = self._path.stat(), os.fstat(file.fileno())
+            named, opened = self._path.stat(), os.fstat(file.fileno())
         except OSError:
-            return False  # between two files
-        if (named.st_ino, named.st_dev) != (held.st_ino, held.st_dev):
-            # The last lines may have been written between our read and this look.
-            if held.st_size > file.tell():
+            return False  # the old file has been renamed, and there is no new one yet
+        if (named.st_ino, named.st_dev) != (opened.st_ino, opened.st_dev):
+            # The last lines may have been written between our read and this check.
+            if opened.st_size > file.tell():
                 return True
             self.close()
-            self._splitter.drop()
+            self._splitter.reset()
             return self._open(at_end=False)
-        if held.st_size < file.tell():
+        if opened.st_size < file.tell():  # truncated
             file.seek(0)
-            self._splitter.drop()
+            self._splitter.reset()
             self.gap = True
-            return held.st_size > 0
+            return opened.st_size > 0
         return False
 
 
-class _AfterBreak(_Splitter):
-    """Leaves out what is left of the line it began in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._began = False
-
-    def split(self, chunk: bytes) -> list[bytes]:
-        if not self._began:
-            _, end, chunk = chunk.partition(b"\n")
-            if not end:
-                return []
-            self._began = True
-        return super().split(chunk)
-
-    def drop(self) -> None:
-        """What comes next begins a line."""
-        self._began = True
-        super().drop()
-
-
 class PipeSource:
-    """Standard input, read by a thread so that its writer never waits for us."""
+    """Standard input, read by a thread so that its writer never blocks.
 
-    def __init__(self, file: BinaryIO) -> None:
+    Args:
+        file: to read.
+        max_buffered_bytes: what is written while this much waits in memory is skipped.
+        max_line_bytes: a longer line is dropped.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        *,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+        max_line_bytes: int = MAX_LINE_BYTES,
+    ) -> None:
         self.skipped_bytes = 0
         self.gap = False
         self.problem = ""
         self.ended = False
+        self.name = "standard input"
+        self._max_buffered_bytes = max_buffered_bytes
+        self._max_line_bytes = max_line_bytes
         self._chunks: deque[bytes] = deque()
-        self._held = 0
-        self._splitter = _Splitter()
+        self._buffered_bytes = 0
+        self._splitter = _LineSplitter(max_line_bytes)
         self._lock = threading.Lock()
-        self._over = False
+        self._at_end = False
         self._thread = threading.Thread(
             target=self._pump, args=(file.fileno(),), name="tap-stdin", daemon=True
         )
         self._thread.start()
 
     def lines(self) -> list[bytes]:
-        """Whole lines since the last call."""
+        """Complete lines since the last call."""
         with self._lock:
-            chunks, over = list(self._chunks), self._over
+            chunks, at_end = list(self._chunks), self._at_end
             self._chunks.clear()
-            self._held = 0
+            self._buffered_bytes = 0
         lines = []
         for chunk in chunks:
-            if chunk == _BREAK:
-                self._splitter = _AfterBreak()
+            if chunk == _GAP:
+                self._splitter = _LineSplitter(self._max_line_bytes, within_line=True)
             else:
                 lines += self._splitter.split(chunk)
-        self.ended = over
+            if dropped := self._splitter.take_dropped_bytes():
+                with self._lock:
+                    self.skipped_bytes += dropped
+                self.gap = True
+        self.ended = at_end
         return lines
 
     def close(self) -> None:
-        """The thread ends with the process: a read of a pipe cannot be called off."""
+        """Do nothing: a blocking read cannot be cancelled; the thread ends with the process."""
 
     def _pump(self, descriptor: int) -> None:
         while chunk := os.read(descriptor, 1 << 16):
             with self._lock:
-                if self._held + len(chunk) > MOST_PIPED_BYTES:
+                if self._buffered_bytes + len(chunk) > self._max_buffered_bytes:
                     self.skipped_bytes += len(chunk)
                     self.gap = True
-                    if self._chunks[-1] != _BREAK:
-                        self._chunks.append(_BREAK)
+                    if not self._chunks or self._chunks[-1] != _GAP:
+                        self._chunks.append(_GAP)
                 else:
                     self._chunks.append(chunk)
-                    self._held += len(chunk)
+                    self._buffered_bytes += len(chunk)
         with self._lock:
-            self._over = True
+            self._at_end = True

@@ -1,263 +1,150 @@
-"""``kafka-twin tap``: follow brokers' logs and write what they tell to the bus.
+"""``kafka-twin tap``: follows brokers' logs and writes observations to the bus.
 
-Never waits for the bus and never grows without bound: what cannot be sent is dropped, and counted.
+The tap never waits for the bus, and its memory is bounded: what cannot be sent is dropped, and
+counted.
 """
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
 import threading
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import structlog
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
 
 from streaming import bus
 from streaming.bus import BusError, Sender
-from streaming.collector.columns import use_little_memory
+from streaming.bus.arrow import use_little_memory
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
-from streaming.tap.names import Names
-from streaming.tap.observing import Deployment, messages
-from streaming.tap.reading import Reading
+from streaming.tap.broker_log import BrokerLogParser
+from streaming.tap.broker_tap import BrokerTap, log_problem
+from streaming.tap.counters import served
+from streaming.tap.encode import Deployment
 from streaming.tap.sources import FileSource, PipeSource, Source
-from twin.metrics import TAP_METRICS
+from streaming.tap.topic_ids import TopicIds
 
 POLL_S: Final = 0.1
 SEND_EVERY_S: Final = 0.5
-QUIET_S: Final = 1.0
-"""After so long without a line what waits for a later one is told."""
-
-MOST_ROWS: Final = 200_000
-"""Rows of one broker that wait to be sent; beyond, they are dropped."""
+SUMMARY_EVERY_S: Final = 60.0
 
 _BUFFER_BYTES: Final = 16 << 20
 _GIVE_UP_MS: Final = 10_000
-_SUMMARY_S: Final = 60.0
 
 log = structlog.get_logger("tap")
 
 
-class TapError(UserError, RuntimeError):
-    """The tap cannot do what was asked: one line."""
-
-
-@dataclass(slots=True)
-class Tapped:
-    """One broker: its logs, what they told, and how that went."""
-
-    reading: Reading
-    sources: list[Source] = field(default_factory=list)
-    rows: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
-    heard_at_s: float = field(default_factory=time.monotonic)
-    quiet: bool = True
-    problems: dict[int, str] = field(default_factory=dict)
-
-    @property
-    def ended(self) -> bool:
-        """Nothing more will come of it."""
-        return all(source.ended for source in self.sources)
-
-    @property
-    def skipped_bytes(self) -> int:
-        """What was not read, since it came faster than it could be."""
-        return sum(source.skipped_bytes for source in self.sources)
+class TapError(UserError):
+    """The tap cannot do what was asked."""
 
 
 def run(
-    config: Config, inputs: Sequence[tuple[int, str]], *, zone: ZoneInfo | None = None,
-    from_beginning: bool = False, metrics_port: int | None = None,
-) -> None:  # fmt: skip
-    """Follow the logs until SIGTERM or SIGINT, or until standard input ends.
+    config: Config,
+    inputs: Sequence[tuple[int, str]],
+    stop: threading.Event,
+    *,
+    zone: ZoneInfo | None = None,
+    from_beginning: bool = False,
+    metrics_port: int | None = None,
+) -> None:
+    """Follow logs until ``stop`` is set, or until standard input ends if it is the only input.
 
     Args:
-        config: whose bus and cluster.
-        inputs: broker id and path of a log, "-" for standard input.
-        zone: of the logs' times; this machine's if None.
-        from_beginning: read what the files have already.
+        config: names the bus and the cluster.
+        inputs: broker id and path of each log; "-" is standard input.
+        stop: ends the tap in good order.
+        zone: time zone of the logs; None for that of this machine.
+        from_beginning: start with what the files contain already.
         metrics_port: serve the counters on this port of 127.0.0.1.
 
     Raises:
-        BusError, ConfigError, TapError: it cannot start; one line each.
+        BusError, ConfigError, MetricsPortError, TapError: the tap cannot start.
     """
     use_little_memory()
-    tapped = _opened(inputs, zone, from_beginning)
-    with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(_stopped_by_signal())
+    taps = _open(inputs, zone, from_beginning)
+    with ExitStack() as stack:
+        for tap in taps.values():
+            for source in tap.sources:
+                stack.callback(source.close)
         bus.ensure_topics(config)
         bus.check_shards(config)
         if metrics_port is not None:
-            stack.enter_context(_served(tapped, config.cluster.name, metrics_port))
-        names = Names(config)
-        stack.callback(names.close)
+            stack.enter_context(served(taps, config.cluster.name, metrics_port))
+        topic_ids = TopicIds(config)
+        stack.callback(topic_ids.close)
         sender = stack.enter_context(
             Sender(config, buffer_bytes=_BUFFER_BYTES, give_up_ms=_GIVE_UP_MS)
         )
-        for one in tapped.values():
-            for source in one.sources:
-                stack.callback(source.close)
-        log.info("running", brokers=sorted(tapped), logs=len(inputs))
-        _follow(config, tapped, names, sender, stop)
-        with contextlib.suppress(BusError):
+        log.info("running", brokers=sorted(taps), logs=len(inputs))
+        _follow(config, list(taps.values()), topic_ids, sender, stop)
+        with suppress(BusError):
             sender.flush(config.collector.deadline_ms)
-    _sum_up(tapped)
+    for tap in taps.values():
+        tap.log_summary()
     log.info("stopped")
 
 
-def _opened(
+def _open(
     inputs: Sequence[tuple[int, str]], zone: ZoneInfo | None, from_beginning: bool
-) -> dict[int, Tapped]:
+) -> dict[int, BrokerTap]:
+    """A tap for each broker, in the order of their ids."""
     if sum(path == "-" for _, path in inputs) > 1:
         raise TapError("standard input can be the log of one broker only")
-    tapped: dict[int, Tapped] = {}
+    sources: dict[int, list[Source]] = {broker: [] for broker in sorted({b for b, _ in inputs})}
     for broker, path in inputs:
-        one = tapped.setdefault(broker, Tapped(Reading(broker, zone)))
-        one.sources.append(
+        sources[broker].append(
             PipeSource(sys.stdin.buffer)
             if path == "-"
             else FileSource(Path(path), from_beginning=from_beginning)
         )
-    return tapped
+    return {
+        broker: BrokerTap(BrokerLogParser(broker, zone), of_broker)
+        for broker, of_broker in sources.items()
+    }
 
 
 def _follow(
-    config: Config, tapped: dict[int, Tapped], names: Names, sender: Sender, stop: threading.Event
+    config: Config,
+    taps: Sequence[BrokerTap],
+    topic_ids: TopicIds,
+    sender: Sender,
+    stop: threading.Event,
 ) -> None:
-    sent_at, summed_up_at, told = time.monotonic(), time.monotonic(), ""
+    next_send, next_summary = Deadline.after_s(SEND_EVERY_S), Deadline.after_s(SUMMARY_EVERY_S)
+    problem = ""
     while True:
-        busy = [_read(one) for one in tapped.values()]  # all of them, each time
-        over = stop.is_set() or all(one.ended for one in tapped.values())
-        now = time.monotonic()
-        if over or now - sent_at >= SEND_EVERY_S:
-            for one in tapped.values():
-                _send(config, one, names, sender, rest=over)
+        has_lines = [tap.read() for tap in taps]  # a list: every tap has its turn
+        is_last = stop.is_set() or all(tap.ended for tap in taps)
+        if is_last or next_send.is_over:
+            for tap in taps:
+                _send(config, tap, topic_ids, sender, flush=is_last)
             touch_liveness_file(config.health.folder, "tap")
-            sent_at = now
-            if names.problem != told:
-                told = names.problem
-                log.warning("missing", what="topic names", why=told or "there again")
-        if now - summed_up_at >= _SUMMARY_S:
-            _sum_up(tapped)
-            summed_up_at = now
-        if over:
+            log_problem("topic names", problem, topic_ids.problem)
+            problem = topic_ids.problem
+            next_send = Deadline.after_s(SEND_EVERY_S)
+        if next_summary.is_over:
+            for tap in taps:
+                tap.log_summary()
+            next_summary = Deadline.after_s(SUMMARY_EVERY_S)
+        if is_last:
             return
-        if not any(busy):
+        if not any(has_lines):
             stop.wait(POLL_S)
 
 
-def _read(one: Tapped) -> bool:
-    """Read what is there; true if there was anything."""
-    heard = False
-    for i, source in enumerate(one.sources):
-        lines = source.lines()
-        if source.gap:
-            source.gap = False
-            one.reading.missed()
-        for line in lines:
-            one.reading.take(line)
-        heard |= bool(lines)
-        if source.problem != one.problems.get(i, ""):
-            one.problems[i] = source.problem
-            log.warning("missing", broker=one.reading.broker, why=source.problem or "there again")
-    if heard:
-        one.heard_at_s, one.quiet = time.monotonic(), False
-    return heard
-
-
-def _send(config: Config, one: Tapped, names: Names, sender: Sender, *, rest: bool) -> None:
-    reading = one.reading
-    if rest or (not one.quiet and time.monotonic() - one.heard_at_s >= QUIET_S):
-        reading.rest()
-        one.quiet = True
-    for rows in (reading.fetches, reading.moves, reading.starts):
-        if len(rows) > MOST_ROWS:
-            one.dropped["rows"] += len(rows) - MOST_ROWS
-            del rows[: len(rows) - MOST_ROWS]
-    for kind, rows in (("fetches", reading.fetches), ("isr_changes", reading.moves),
-                       ("tier_starts", reading.starts)):  # fmt: skip
-        one.rows[kind] += len(rows)
-    of = Deployment(config.cluster.name, config.bus.shards)
-    topic, before = bus.topics(config).observations, sender.failures
-    for shard, message in messages(of, reading, names.of, one.dropped):
-        # The bus away is no reason to stop reading: what it misses is old when it is back.
-        with contextlib.suppress(BusError):
-            sender.send(topic, bus.key(of.cluster, shard), message)
-    one.dropped["messages"] += sender.failures - before
-
-
-def _sum_up(tapped: dict[int, Tapped]) -> None:
-    for broker, one in sorted(tapped.items()):
-        log.info(
-            "tapped",
-            broker=broker,
-            lines=one.reading.lines,
-            rows=dict(one.rows),
-            refused=dict(one.reading.refused),
-            dropped={name: count for name, count in one.dropped.items() if count},
-            skipped_bytes=one.skipped_bytes,
-        )
-
-
-class _Counters(Collector):
-    """What the tap counts, at each scrape."""
-
-    def __init__(self, tapped: dict[int, Tapped], cluster: str) -> None:
-        self._tapped, self._cluster = tapped, cluster
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        families = {
-            m.name: CounterMetricFamily(m.name.removesuffix("_total"), m.help,
-                                        labels=("cluster", *m.labels))
-            for m in TAP_METRICS
-        }  # fmt: skip
-        for number, one in self._tapped.items():
-            own = [self._cluster, str(number)]
-            families["kafka_twin_tap_lines_total"].add_metric(own, one.reading.lines)
-            families["kafka_twin_tap_skipped_bytes_total"].add_metric(own, one.skipped_bytes)
-            for name, counts in (("rows", one.rows), ("refused", one.reading.refused),
-                                 ("dropped", one.dropped)):  # fmt: skip
-                for value, count in sorted(counts.items()):
-                    families[f"kafka_twin_tap_{name}_total"].add_metric([*own, value], count)
-        yield from families.values()
-
-
-@contextlib.contextmanager
-def _served(tapped: dict[int, Tapped], cluster: str, port: int) -> Iterator[None]:
-    registry = CollectorRegistry()
-    registry.register(_Counters(tapped, cluster))
-    try:
-        server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
-    except OSError as error:
-        raise TapError(f"port {port} cannot be used: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-@contextlib.contextmanager
-def _stopped_by_signal() -> Iterator[threading.Event]:
-    stop = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _send(
+    config: Config, tap: BrokerTap, topic_ids: TopicIds, sender: Sender, *, flush: bool
+) -> None:
+    deployment = Deployment(config.cluster.name, config.bus.shards)
+    topic, failures_before = bus.topics(config).observations, sender.failures
+    for shard, message in tap.messages(deployment, topic_ids.resolve, flush=flush):
+        # Reading goes on while the bus is away: these rows would be outdated once it is back.
+        with suppress(BusError):
+            sender.send(topic, bus.key(deployment.cluster, shard), message)
+    tap.dropped["messages"] += sender.failures - failures_before

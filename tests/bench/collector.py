@@ -29,14 +29,15 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from streaming import bus
 from streaming.bus import Sender
 from streaming.collector import log_dirs, offsets
-from streaming.collector.brokers import Brokers, Question, Versions
-from streaming.collector.columns import use_little_memory
+from streaming.collector.brokers import BrokerConnections, EncodedRequest, Versions
+from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import Collector, send
 from streaming.collector.listing import Placement
-from streaming.collector.observation import Messages, Observation
+from streaming.collector.observation import Observation, ObservationEncoder
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as CollectorSection
+from streaming.runtime.deadline import Deadline
 from tests.bench import figure
 
 TOPICS, PARTITIONS, REPLICATION = 100, 30, 3
@@ -120,9 +121,8 @@ def measure(bootstrap: str) -> None:
         collector=CollectorSection(deadline_ms=DEADLINE_MS),
     )
     bus.ensure_topics(config)
-    topic = bus.topics(config).observations
-    with Brokers(bootstrap, {}, DEADLINE_MS) as brokers, Sender(config) as sender:
-        collector, messages = Collector(config, brokers), Messages()
+    with BrokerConnections(bootstrap, {}, DEADLINE_MS) as brokers, Sender(config) as sender:
+        collector, encoder = Collector(config, brokers), ObservationEncoder()
 
         def ask() -> Observation:
             observation = collector.observe()
@@ -130,15 +130,15 @@ def measure(bootstrap: str) -> None:
             return observation
 
         for _ in range(WARM_UP_CYCLES):
-            send(config, sender, topic, messages, ask())
+            send(config, sender, encoder, ask())
         observation = ask()
-        assert collector.causes == {}, collector.causes
+        assert collector.problems == (), collector.problems
         replicas = len(observation.listing.placement.broker)
         assert replicas >= TOPICS * PARTITIONS * REPLICATION
         assert (ask().local_start_timestamp_ms > 0).sum() >= TOPICS * PARTITIONS * REPLICATION
         about = {"replicas": replicas, "cycles": CYCLES}
 
-        whole = _medians(lambda: send(config, sender, topic, messages, ask()))
+        whole = _medians(lambda: send(config, sender, encoder, ask()))
         figure("collector_cycle_seconds", whole[0], "s", **about)
         figure("collector_cycle_cpu_seconds", whole[1], "s", **about)
         asking = _medians(ask)
@@ -174,29 +174,28 @@ def _rss_megabytes() -> float:
     return pages * resource.getpagesize() / (1 << 20)
 
 
-def _plainly(brokers: Brokers, placement: Placement) -> np.ndarray:
+def _plainly(brokers: BrokerConnections, placement: Placement) -> np.ndarray:
     """The same offsets and sizes with every request built and every answer decoded anew."""
-    asked = offsets.Offsets(DEADLINE_MS, brokers.client_id)
 
-    def make(broker: int, versions: Versions) -> Sequence[Question]:
-        kept = offsets._Kept(placement, broker, 11)
-        asked._kept[broker] = kept
-        kept.kinds = list(offsets.SINCE)
-        kept.questions = [
-            Question.of(kept._request(kind, DEADLINE_MS), versions[ListOffsetsRequest.API_KEY][1])
+    def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
+        plain = offsets.BrokerOffsets(placement, broker, 11)
+        version = versions[ListOffsetsRequest.API_KEY][1]
+        requests = [
+            EncodedRequest.encode(plain.request(kind, DEADLINE_MS), version)
             for kind in offsets.SINCE
         ]
-        return [*kept.questions, Question.of(DescribeLogDirsRequest(topics=None), 5)]
+        return [*requests, EncodedRequest.encode(DescribeLogDirsRequest(topics=None), 5)]
 
     values = np.full((VALUES_A_REPLICA, len(placement.broker)), -1, np.int64)
-    for broker, reply in brokers.ask(brokers.known(), make, DEADLINE_MS).items():
-        held = placement.held_by(broker)
-        *five, sizes = reply.bodies
+    deadline = Deadline.after_ms(DEADLINE_MS)
+    for broker, response in brokers.ask(brokers.broker_ids(), make, deadline).items():
+        replicas = placement.replicas_on(broker)
+        *five, log_dirs_body = response.bodies
         for row, body in zip(values, five, strict=False):
-            rows, _, told = offsets.decoded(body or b"", 11, held)
-            row[rows] = told
-        rows, told, *_ = log_dirs.decoded(sizes or b"", 5, held)
-        values[-1][rows] = told
+            rows, _, numbers = offsets.decoded(body or b"", 11, replicas)
+            row[rows] = numbers
+        sizes = log_dirs.decoded(log_dirs_body or b"", 5, replicas)
+        values[-1][sizes.rows] = sizes.sizes
     return values
 
 

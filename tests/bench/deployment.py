@@ -91,7 +91,7 @@ def until_told(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage
         if time.monotonic() - looked_at > 1:
             most, looked_at = max(most, usage().memory_bytes), time.monotonic()
         for record in reader.poll(100):
-            stamp = decode(record.value or b"")[0].stamp
+            stamp = decode(record.value or b"")[0].header
             if stamp.observed_at_ms == at_ms:
                 parts = seen.setdefault(stamp.shard, set())
                 parts.add(stamp.part)

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.enums import ReplicaFlags
 from twin.frames import Frame
+from twin.rules.coverage import Coverage
 from twin.rules.election import LossOutcome
 from twin.rules.risks import Risk
-from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
 
 INPUT = (
     "key string, at_ms long, leader int, leader_epoch int, replicas array<int>, slots array<int>, "
@@ -65,7 +67,7 @@ def judge(row: Any, before: list[int] | None, settings: Settings) -> tuple[Answe
         recent = at != UNKNOWN and row.at_ms - at <= settings.lag_max_ms
         if leads[i] or ends[i] == end or recent:
             in_sync.append(1)
-        elif (at != UNKNOWN and end != UNKNOWN) or not slots[i] & Slot.IN_ISR:
+        elif (at != UNKNOWN and end != UNKNOWN) or not slots[i] & ReplicaFlags.IN_ISR:
             in_sync.append(0)
         else:
             in_sync.append(UNKNOWN)
@@ -73,7 +75,7 @@ def judge(row: Any, before: list[int] | None, settings: Settings) -> tuple[Answe
         span = 0 if empty else max(row.at_ms - row.started_ms[i], 0)
         coverage.append(Coverage.WARM if span >= settings.eligible_ms else Coverage.THIN)
     left = [
-        bool(s & Slot.IN_ISR and not s & Slot.OFFLINE) and not lead
+        bool(s & ReplicaFlags.IN_ISR and not s & ReplicaFlags.OFFLINE) and not lead
         for s, lead in zip(slots, leads, strict=True)
     ]
     warm_first = sorted(range(len(replicas)), key=lambda i: coverage[i] == Coverage.THIN)
@@ -95,7 +97,7 @@ def judge(row: Any, before: list[int] | None, settings: Settings) -> tuple[Answe
         )
         for order in (range(len(replicas)), warm_first)
     )
-    isr = sum(1 for s in slots if s & Slot.IN_ISR)
+    isr = sum(1 for s in slots if s & ReplicaFlags.IN_ISR)
     risks = _risks(row.leader, isr, len(replicas), kafka[1], seat, coverage, settings)
     state = [end, row.at_ms if seat is not None else UNKNOWN, *caught]
     return Answer(caught, in_sync, coverage, kafka, kip1303, risks), state
@@ -126,13 +128,13 @@ def _risks(
 
 def as_rows(frames: list[Frame]) -> list[tuple[bytes, bytes]]:
     """A cycle's frames as one JSON row a partition: key and value."""
-    by_kind = {frame.stamp.kind: frame for frame in frames}
+    by_kind = {frame.header.kind: frame for frame in frames}
     rows: dict[str, dict[str, Any]] = {}
     for part in by_kind["partitions"].rows.to_pylist():
         key = f"{part['topic']}-{part['partition']}"
         rows[key] = {
             "key": key,
-            "at_ms": by_kind["partitions"].stamp.observed_at_ms,
+            "at_ms": by_kind["partitions"].header.observed_at_ms,
             **{name: part[name] for name in ("leader", "leader_epoch", "replicas", "slots")},
             **{name: [UNKNOWN] * len(part["replicas"]) for name in _SAMPLES},
         }

@@ -19,10 +19,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from streaming.bus.view import View
-from streaming.collector.brokers import Brokers
-from streaming.collector.columns import use_little_memory
+from streaming.collector.brokers import BrokerConnections
+from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import Collector
-from streaming.collector.observation import Messages
+from streaming.collector.observation import ObservationEncoder
 from streaming.exporter.metrics import Renderer
 from streaming.runtime.config import Cluster, Config, Exporter
 from streaming.runtime.config import Collector as CollectorSection
@@ -32,7 +32,7 @@ from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition,
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
 from twin.step import step
-from twin.tables import NO_BROKER
+from twin.table import NO_BROKER
 
 REPLICAS = (9_000, 90_000, 300_000)
 LARGEST = 1_000_000
@@ -107,16 +107,16 @@ def _collector(replicas: int) -> None:
             cluster=Cluster(name="sim", bootstrap=bootstrap),
             collector=CollectorSection(deadline_ms=DEADLINE_MS),
         )
-        with Brokers(bootstrap, {}, DEADLINE_MS) as brokers:
-            collector, messages = Collector(config, brokers), Messages()
+        with BrokerConnections(bootstrap, {}, DEADLINE_MS) as brokers:
+            collector, messages = Collector(config, brokers), ObservationEncoder()
             cpu, moved = [], []
             for _ in range(CYCLES):
                 here.send(True)
                 began_bytes, began = here.recv(), time.process_time()
                 observation = collector.observe()
                 assert observation is not None
-                assert collector.causes == {}, collector.causes
-                sent = sum(len(message) for _, message in messages.of(observation))
+                assert collector.problems == (), collector.problems
+                sent = sum(len(message) for _, message in messages.encode(observation))
                 cpu.append(time.process_time() - began)
                 here.send(True)
                 moved.append([b - a for a, b in zip(began_bytes, here.recv(), strict=True)])
@@ -164,7 +164,7 @@ def _exporter_of(replicas: int) -> None:
             shard = SimulatedShard(shape, 1, "sim", number, SHARDS)
             fleet = fleets.empty("sim", number, SHARDS)
             for cycle, observed in enumerate(shard.run(CYCLES, START_MS)):
-                fleet, _ = step(fleet, observed, observed[0].stamp.observed_at_ms)
+                fleet, _ = step(fleet, observed, observed[0].header.observed_at_ms)
                 for part, message in enumerate(fleets.encode_parts(fleet)):
                     (Path(home) / f"{cycle}-{number:03d}-{part:03d}").write_bytes(message)
         granularity = "topic" if replicas >= TOPIC_FROM else "partition"

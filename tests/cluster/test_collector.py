@@ -15,9 +15,9 @@ from kafka import KafkaAdminClient
 
 from streaming import bus
 from streaming.bus import Reader
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector, run
-from streaming.collector.observation import Messages
+from streaming.collector.observation import ObservationEncoder
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
 from streaming.runtime.config import Collector as CollectorSection
@@ -84,9 +84,9 @@ class Asker:
     """Observes; gives frames by shard and kind, and rows by kind."""
 
     def __init__(self, config: Config) -> None:
-        self.brokers = Brokers(config.cluster.bootstrap, {}, DEADLINE_MS)
+        self.brokers = BrokerConnections(config.cluster.bootstrap, {}, DEADLINE_MS)
         self.collector = Collector(config, self.brokers)
-        self.messages = Messages()
+        self.messages = ObservationEncoder()
         self._min_isr: dict[str, int] = {}
 
     def min_isr(self, topic: str) -> int:
@@ -98,7 +98,7 @@ class Asker:
         assert observation is not None
         return {
             (shard, frame.stamp.kind): frame
-            for shard, message in self.messages.of(observation)
+            for shard, message in self.messages.encode(observation)
             for frame in frames.decode(message)
         }
 

@@ -12,10 +12,10 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.checks import check
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
-from streaming.collector.jmx import Metrics
-from streaming.collector.observation import Messages
+from streaming.collector.jmx import MetricsSource
+from streaming.collector.observation import ObservationEncoder
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as Section
@@ -55,7 +55,9 @@ def config(cluster: LocalCluster) -> Config:
 class Rows:
     """What the collector sends of metrics, row by row, as its reader decodes it."""
 
-    def __init__(self, settings: Config, brokers: Brokers, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Config, brokers: BrokerConnections, metrics: MetricsSource
+    ) -> None:
         self.collector = Collector(settings, brokers, metrics)
 
     def next(self) -> dict[int, Row]:
@@ -63,14 +65,16 @@ class Rows:
         deadline = time.monotonic() + 20
         while True:
             observation = self.collector.observe()
-            assert observation is not None, self.collector.causes
-            told = [f for _, m in Messages().of(observation) for f in frames.decode(m)]
+            assert observation is not None, self.collector.problems
+            told = [
+                f for _, m in ObservationEncoder().encode(observation) for f in frames.decode(m)
+            ]
             found = [f.rows.to_pylist() for f in told if f.stamp.kind == "broker_metrics"]
             if found:
                 assert len(found) == 2
                 assert str(found[0]) == str(found[1])  # NaN is not equal to itself
                 return {row["broker"]: row for row in found[0]}
-            assert time.monotonic() < deadline, self.collector.causes
+            assert time.monotonic() < deadline, self.collector.problems
             time.sleep(0.05)
 
     def until(self, holds: Callable[[dict[int, Row]], bool], seconds: float = 30) -> dict[int, Row]:
@@ -101,8 +105,8 @@ def direct(cluster: LocalCluster) -> Direct:
 def rows(cluster: LocalCluster, direct: Direct) -> Iterator[Rows]:
     settings = config(cluster)
     with (
-        Brokers(cluster.bootstrap, {}, settings.collector.deadline_ms) as brokers,
-        Metrics(settings.collector) as metrics,
+        BrokerConnections(cluster.bootstrap, {}, settings.collector.deadline_ms) as brokers,
+        MetricsSource(settings.collector) as metrics,
     ):
         yield Rows(settings, brokers, metrics)
 
@@ -117,7 +121,7 @@ def test_an_idle_tiered_broker_tells_every_signal_but_those_that_need_an_event(r
 
     told = rows.until(all_told)  # the second scrape has the rates; handlers tell after 5 s
     assert set(told) == {1, 2, 3}
-    assert rows.collector.causes == {}
+    assert rows.collector.problems == ()
     row = told[LEADER]
     assert "remote_read_mean_ms" in absent(row)
     assert all(0 <= row[name] < math.inf for name in set(SIGNALS) - absent(row))
@@ -183,8 +187,8 @@ def test_a_broker_that_is_gone_has_no_row_and_counts_from_0_when_it_is_back(
 
         def is_refused(told: dict[int, Row]) -> bool:
             """A connection that was open at that moment has another cause, for one row."""
-            why = rows.collector.causes.get(f"metrics of broker {EMPTY}", "")
-            return EMPTY not in told and why.endswith(": Connection refused")
+            refused = ("metrics", EMPTY, "ConnectionRefused")
+            return EMPTY not in told and refused in {p.cause for p in rows.collector.problems}
 
         rows.until(is_refused)
     finally:
@@ -192,7 +196,7 @@ def test_a_broker_that_is_gone_has_no_row_and_counts_from_0_when_it_is_back(
     told = rows.until(lambda told: told.get(EMPTY, {}).get("isr_shrinks_per_s") == 0)
     # It has built two auxiliary states before it was killed, and none since.
     assert told[EMPTY]["aux_state_builds_per_s"] == 0
-    assert f"metrics of broker {EMPTY}" not in rows.collector.causes
+    assert ("metrics", EMPTY) not in {p.place for p in rows.collector.problems}
 
 
 def test_check_says_whose_metrics_are_there_and_what_goes_without(cluster: LocalCluster) -> None:

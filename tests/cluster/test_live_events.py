@@ -20,7 +20,7 @@ from kafka.errors import KafkaError
 
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.supervise import Child
-from streaming.tap.switch import LOOK_EVERY_S, ON, level
+from streaming.tap.request_log_level import CHECK_EVERY_S, ENABLED, level
 from tests.cluster import asking
 from tests.cluster.asking import until
 from tests.cluster.conftest import running
@@ -81,8 +81,8 @@ def programs(brokers: LocalCluster, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def twin(programs: Pipeline) -> Iterator[Pipeline]:
     until(lambda: programs.metrics().is_live, STARTS_WITHIN_S, "the twin is not live")
-    # A broker that the test before has restarted is switched on again within LOOK_EVERY_S.
-    until(lambda: all_tell(programs.cluster), 2 * LOOK_EVERY_S, "a request log is not on")
+    # A broker that the test before has restarted is enabled again within CHECK_EVERY_S.
+    until(lambda: all_tell(programs.cluster), 2 * CHECK_EVERY_S, "a request log is not on")
     yield programs
     for node in programs.cluster.status():
         if node.state == "paused":
@@ -94,7 +94,7 @@ def twin(programs: Pipeline) -> Iterator[Pipeline]:
 def all_tell(cluster: LocalCluster) -> bool:
     """The request log of every broker is on."""
     with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin:
-        return all(level(admin, node) == ON for node in cluster.layout.ids)
+        return all(level(admin, node) == ENABLED for node in cluster.layout.ids)
 
 
 def _producer(cluster: LocalCluster) -> KafkaProducer:
@@ -334,5 +334,5 @@ def test_the_tap_leaves_the_request_logs_as_they_were(programs: Pipeline) -> Non
     assert tap.wait(20) == 0
     said = programs.log("tap")
     assert said.count("request log restored") == 5
-    assert said.count("broker=5 was=WARN") > 1, "it was restarted, and switched on again"
+    assert said.count("broker=5 was=WARN") > 1, "it was restarted, and enabled again"
     assert "Traceback" not in said

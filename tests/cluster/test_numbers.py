@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime import config
 from tests.cluster import asking
@@ -242,7 +242,7 @@ def test_a_cluster_without_topics_still_has_brokers(cluster: LocalCluster) -> No
         bus=config.Bus(shards=1),
         collector=config.Collector(exclude_topics=".*"),
     )
-    with Brokers(cluster.bootstrap, {}, nothing.collector.deadline_ms) as brokers:
+    with BrokerConnections(cluster.bootstrap, {}, nothing.collector.deadline_ms) as brokers:
         fleet = Watch(nothing, brokers).look()
     assert len(fleet) == 0
     assert fleet.brokers.answered.tolist() == [True] * 3

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -23,10 +23,12 @@ from kafka.admin import (
 
 from streaming import bus
 from streaming.checks import check
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector, run
+from streaming.collector.problem import Problem
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
+from streaming.runtime.deadline import Deadline
 from tests.cluster.conftest import running
 from tests.cluster.direct import eventually
 
@@ -102,35 +104,36 @@ def config(cluster: LocalCluster, user: str, password: str | None = None) -> Con
     )
 
 
-def observed(cluster: LocalCluster, user: str) -> tuple[Any, dict[str, str]]:
-    with Brokers(cluster.bootstrap, login(user), 3_000) as brokers:
+def observed(cluster: LocalCluster, user: str) -> tuple[Any, Sequence[Problem]]:
+    with BrokerConnections(cluster.bootstrap, login(user), 3_000) as brokers:
         collector = Collector(config(cluster, user), brokers)
         observation = collector.observe()
-        return observation, collector.causes
+        return observation, collector.problems
 
 
 def test_with_all_rights_nothing_is_missing(guarded: LocalCluster) -> None:
-    observation, causes = observed(guarded, "admin")
-    assert causes == {}
+    observation, problems = observed(guarded, "admin")
+    assert problems == ()
     assert (observation.local_log_bytes >= 0).all()
 
 
 def test_the_right_to_describe_topics_is_enough_for_every_offset(guarded: LocalCluster) -> None:
     observation, _ = observed(guarded, "watcher")
-    placement, samples = observation.listing.placement, observation.samples
+    placement, offsets = observation.listing.placement, observation.offsets
     data = placement.topic_of[placement.partition_of] == placement.topic.index("data")
-    assert samples.answered.all()
-    assert samples.error_code.tolist() == [0] * len(placement.broker)
-    assert samples.log_end[data].tolist() == [1, 1]
+    assert offsets.answered.all()
+    assert offsets.error_code.tolist() == [0] * len(placement.broker)
+    assert offsets.log_end[data].tolist() == [1, 1]
 
 
 def test_what_needs_more_is_unknown_and_said(guarded: LocalCluster) -> None:
-    observation, causes = observed(guarded, "watcher")
-    assert set(causes) == {
-        "reassignments", "broker configs", "topic configs", "log dirs of broker 1",
-        "local start timestamps",
+    observation, problems = observed(guarded, "watcher")
+    assert {p.place for p in problems} == {
+        ("reassignments", -1), ("broker configs", -1), ("topic configs", -1), ("log dirs", 1),
+        ("local start timestamps", -1),
     }  # fmt: skip
     assert set(observation.local_log_bytes.tolist()) == {-1}
+    assert all(p.is_denied for p in problems)
     rows = observation.brokers.to_pylist()
     assert [(r["answered"], r["log_dir_total_bytes"]) for r in rows] == [(True, -1)]
 
@@ -182,11 +185,11 @@ def test_a_wrong_password_is_one_line_without_the_password(
 
 def test_a_password_that_becomes_right_is_tried_again(guarded: LocalCluster) -> None:
     """The client itself gives a broker up for good after one refusal."""
-    with Brokers(guarded.bootstrap, login("admin"), 1_500) as brokers:
+    with BrokerConnections(guarded.bootstrap, login("admin"), 1_500) as brokers:
         brokers._manager.config["sasl_plain_password"] = "wrong"
 
         def ask() -> bool:
-            return brokers.ask([1], lambda *_: [], 1_500)[1].answered
+            return brokers.ask([1], lambda *_: [], Deadline.after_ms(1_500))[1].answered
 
         assert not ask()
         brokers._manager.config["sasl_plain_password"] = USERS["admin"]

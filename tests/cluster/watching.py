@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
-from streaming.collector.observation import Messages
+from streaming.collector.observation import ObservationEncoder
 from streaming.runtime import config
 from tests.cluster.asking import Key, Said
 from twin import archive as archives
@@ -23,17 +23,19 @@ from twin.tables import Slot
 class Watch:
     """Looks at a cluster when asked and keeps what it saw."""
 
-    def __init__(self, settings: config.Config, brokers: Brokers) -> None:
+    def __init__(self, settings: config.Config, brokers: BrokerConnections) -> None:
         self._collector = Collector(settings, brokers)
-        self._messages = Messages()
+        self._messages = ObservationEncoder()
         self._archive: archives.Archive = {}
         self.fleet = fleets.empty(settings.cluster.name, 0, settings.bus.shards)
 
     def look(self) -> Fleet:
         """One cycle, through the bytes that would go over the bus."""
         observation = self._collector.observe()
-        assert observation is not None, self._collector.causes
-        told = [f for _, message in self._messages.of(observation) for f in frames.decode(message)]
+        assert observation is not None, self._collector.problems
+        told = [
+            f for _, message in self._messages.encode(observation) for f in frames.decode(message)
+        ]
         hot = [frame for frame in told if frame.stamp.kind not in archives.KINDS]
         self.fleet, _ = step(self.fleet, hot, observation.observed_at_ms)
         cold = [frame for frame in told if frame.stamp.kind in archives.KINDS]
@@ -50,7 +52,7 @@ def watching(bootstrap: str, *thresholds: config.TopicThreshold) -> Iterator[Wat
         collector=config.Collector(config_interval_ms=1_000),
         eligibility=config.Eligibility(topics=list(thresholds)),
     )
-    with Brokers(bootstrap, {}, settings.collector.deadline_ms) as brokers:
+    with BrokerConnections(bootstrap, {}, settings.collector.deadline_ms) as brokers:
         yield Watch(settings, brokers)
 
 

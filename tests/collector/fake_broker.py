@@ -61,7 +61,7 @@ REQUESTS = {
 UNKNOWN_TOPIC = 3
 NOT_LEADER_OR_FOLLOWER = 6
 FENCED_LEADER_EPOCH = 74
-UNKNOWN_LEADER_EPOCH = 76
+UNKNOWN_LEADER_EPOCH = 75
 TOPIC_AUTHORIZATION_FAILED = 29
 CLUSTER_AUTHORIZATION_FAILED = 31
 UNSUPPORTED_VERSION = 35
@@ -156,9 +156,11 @@ class FakeBroker:
         class Handler(socketserver.BaseRequestHandler):
             def handle(self) -> None:
                 broker._connections.append(self.request)
+                is_stuck = False  # a broker answers in order: nothing after what it leaves out
                 with contextlib.suppress(OSError):
                     while (frame := _frame(self.request)) is not None:
-                        answer = broker._answer(frame)
+                        answer = None if is_stuck else broker._answer(frame)
+                        is_stuck = answer is None
                         if answer is not None:
                             self.request.sendall(answer)
 
@@ -422,6 +424,9 @@ class FakeBroker:
         topics = []
         for name in dict.fromkeys(name for name, _ in page):
             topic = self.world.topics[name]
+            if DescribeTopicPartitionsRequest.API_KEY in self.world.denied:
+                topics.append(kind(error_code=TOPIC_AUTHORIZATION_FAILED, name=name))
+                continue
             topics.append(
                 kind(
                     error_code=0,

@@ -7,14 +7,16 @@ import msgspec
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from streaming.collector import configs
-from streaming.collector.brokers import Brokers
-from streaming.collector.configs import Configs, topic_columns
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.config_values import topic_columns
+from streaming.collector.configs import ConfigSource
+from streaming.collector.context import CycleContext
+from streaming.collector.metadata import ClusterMetadata, MetadataSource
 from streaming.collector.thresholds import Thresholds
-from streaming.collector.topics import Topics, View
 from streaming.runtime.config import Collector, Config, ConfigError, Eligibility, TopicThreshold
+from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
-from twin.tables import CONFIGS
+from twin.tables.observations import ConfigsFrame
 
 
 @pytest.fixture
@@ -26,23 +28,24 @@ def cluster() -> Iterator[FakeCluster]:
 class Asker:
     """Refreshes the settings of what the cluster lists; rows by topic, of every shard."""
 
-    def __init__(self, cluster: FakeCluster, config: Config | None = None) -> None:
+    def __init__(self, cluster: FakeCluster, config: Config | None = None, **limits: int) -> None:
         self.config = config or Config()
-        self.brokers = Brokers(cluster.bootstrap, {}, 1_000)
-        self.topics = Topics(self.config, "test")
-        self.configs = Configs(self.config, "test")
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, 1_000)
+        self.topics = MetadataSource(self.config, "test")
+        self.configs = ConfigSource(self.config, "test", **limits)
         self.shards: set[int] = set()
-        self.view: View | None = None
+        self.view: ClusterMetadata | None = None
 
     def __call__(self) -> dict[str, dict[str, Any]]:
-        self.view = self.topics.ask(self.brokers, 900)
+        self.view = self.topics.read(self.brokers, Deadline.after_ms(900))
         assert self.view is not None
         placement = self.view.listing.placement
-        self.shards = self.configs.refresh(self.brokers, self.topics.guide, placement, 900)
+        context = CycleContext(self.brokers, self.topics.metadata_broker, 900)
+        self.shards = self.configs.refresh(context, placement)
         found = {}
         for shard in range(placement.shards):
             table = self.configs.table(placement, shard)
-            assert table.schema.equals(CONFIGS.schema)
+            assert table.schema().equals(ConfigsFrame.schema())
             found |= {row.pop("topic"): row for row in table.to_pylist()}
         return found
 
@@ -158,7 +161,8 @@ def test_a_missing_right_leaves_settings_unknown_but_not_the_thresholds(
     assert rows[""]["replica_lag_time_max_ms"] == -1
     assert rows[""]["eligible_local_log_ms"] == 5
     assert rows[""]["elr_enabled"] == 1
-    assert set(asker.configs.problems) == {"topic configs", "broker configs"}
+    assert {p.source for p in asker.configs.problems} == {"topic configs", "broker configs"}
+    assert all(p.is_denied for p in asker.configs.problems)
     asker.brokers.close()
 
 
@@ -184,10 +188,10 @@ def test_a_recreated_topic_is_read_at_once(cluster: FakeCluster, ask: Asker) -> 
 
 
 def test_every_topic_is_read_again_after_the_interval_a_few_each_cycle(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster,
 ) -> None:
-    monkeypatch.setattr(configs, "_TOPICS_A_CYCLE", 2)
-    asker = Asker(cluster, Config(collector=Collector(config_interval_ms=0)))
+    config = Config(collector=Collector(config_interval_ms=0))
+    asker = Asker(cluster, config, topics_per_cycle=2)
     cluster.world.topics = {n: Topic({0: Partition([1])}, configs=TIERED) for n in "abcde"}
     asker()
     assert sorted(topics_read(cluster)) == list("abcde")
@@ -248,7 +252,7 @@ def threshold(name: str = "", pattern: str = "", ms: int = -2, size: int = -2) -
 
 
 def of(topic: str, *sections: TopicThreshold) -> tuple[int, int]:
-    return Thresholds(Eligibility(topics=list(sections))).of(topic)
+    return Thresholds(Eligibility(topics=list(sections))).for_topic(topic)
 
 
 def test_a_topic_without_a_section_overrides_nothing() -> None:
@@ -297,5 +301,7 @@ def test_contradicting_patterns_stop_the_start_but_not_a_running_collector(
     asker()
     cluster.world.topics = {"ab": Topic({0: Partition([1])})}
     assert asker()["ab"]["eligible_local_log_ms"] == -2
-    assert "the cluster-wide value holds" in asker.configs.problems["thresholds"]
+    (problem,) = asker.configs.problems
+    assert problem.source == "thresholds"
+    assert "the cluster-wide value applies" in problem.text
     asker.brokers.close()

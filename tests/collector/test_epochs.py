@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
-from streaming.collector import epochs
-from streaming.collector.brokers import Brokers
-from streaming.collector.epochs import Epochs
-from streaming.collector.topics import Topics
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.context import CycleContext
+from streaming.collector.epochs import EpochSource
+from streaming.collector.metadata import MetadataSource
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
     FakeCluster,
     Log,
@@ -36,16 +37,16 @@ def cluster() -> Iterator[FakeCluster]:
 class Asker:
     """Lists, and gives the histories that became known by topic and partition."""
 
-    def __init__(self, cluster: FakeCluster, again_ms: int = LONG_MS) -> None:
+    def __init__(self, cluster: FakeCluster, reread_ms: int = LONG_MS, **limits: int) -> None:
         self.cluster = cluster
-        self.brokers = Brokers(cluster.bootstrap, {}, 3_000)
-        self.topics = Topics(Config(), "test")
-        self.epochs = Epochs("test", again_ms)
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, 3_000)
+        self.topics = MetadataSource(Config(), "test")
+        self.epochs = EpochSource("test", reread_ms, **limits)
 
     def __call__(
         self, *, tiered: bool = True, log_start: bool = True
     ) -> dict[tuple[str, int], tuple[tuple[int, int], ...]]:
-        view = self.topics.ask(self.brokers, 3_000)
+        view = self.topics.read(self.brokers, Deadline.after_ms(3_000))
         assert view is not None
         place = view.listing.placement
         starts = [
@@ -54,8 +55,9 @@ class Asker:
                                     view.listing.leader.tolist(), strict=True)
         ]  # fmt: skip
         self.found = self.epochs.read(
-            self.brokers, view.listing, np.full(len(place), tiered),
-            np.array(starts) if log_start else np.full(len(place), -1), 9_000,
+            CycleContext(self.brokers, self.topics.metadata_broker, 9_000),
+            view.listing, np.full(len(place), tiered),
+            np.array(starts) if log_start else np.full(len(place), -1),
         )  # fmt: skip
         return {
             (place.topic[place.topic_of[h.row]], int(place.partition[h.row])): h.epochs
@@ -120,7 +122,7 @@ def test_what_did_not_arrive_is_read_again(cluster: FakeCluster, ask: Asker):
 
 
 def test_it_is_read_again_after_a_while(cluster: FakeCluster):
-    asker = Asker(cluster, again_ms=0)
+    asker = Asker(cluster, reread_ms=0)
     cluster.world.topics = {"t": Topic({0: a_partition([(0, 0)], 0)})}
     assert set(asker()) == set(asker()) == {("t", 0)}
     asker.brokers.close()
@@ -146,7 +148,9 @@ def test_a_missing_right_is_told_and_not_asked_for_each_cycle(cluster: FakeClust
     cluster.world.topics = {"t": Topic({0: a_partition([(0, 0)], 0)})}
     cluster.world.unreadable = {"t"}
     assert ask() == {}
-    assert ask.epochs.problem == "topic t: TopicAuthorizationFailedError"
+    (problem,) = ask.epochs.problems
+    assert problem.cause == ("leader epoch histories", -1, "TopicAuthorizationFailed")
+    assert problem.text.endswith("(t)")
     asked = questions(cluster)
     ask()
     assert questions(cluster) == asked
@@ -157,13 +161,14 @@ def test_a_kafka_that_does_not_know_the_question_gives_none(cluster: FakeCluster
     for broker in cluster.brokers.values():
         broker.highest[OffsetForLeaderEpochRequest.API_KEY] = 1
     assert ask() == {}
-    assert ask.epochs.problem == ""
+    assert ask.epochs.problems == ()
 
 
-def test_many_histories_are_read_over_several_cycles(cluster, ask, monkeypatch):
-    monkeypatch.setattr(epochs, "_MOST_WALKS", 3)
+def test_many_histories_are_read_over_several_cycles(cluster):
+    ask = Asker(cluster, most_walks=3)
     cluster.world.topics = {"t": Topic({n: a_partition([(0, 0)], 0) for n in range(8)})}
     assert [len(ask()) for _ in range(4)] == [3, 3, 2, 0]
+    ask.brokers.close()
 
 
 @st.composite

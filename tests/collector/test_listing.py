@@ -11,7 +11,7 @@ from kafka.protocol.metadata import MetadataResponse
 from streaming.bus import shard_of
 from streaming.collector import listing
 from streaming.collector.listing import Listing
-from twin.tables import Slot
+from twin.tables.enums import ReplicaFlags
 
 TOPIC = MetadataResponse.MetadataResponseTopic
 SHARDS = 4
@@ -46,7 +46,7 @@ def partition(
 
 
 def listed(*topics: Any, shards: int = SHARDS) -> Listing:
-    return listing.listing(topics, shards, lambda _: True)
+    return listing.from_metadata(topics, shards, lambda _: True)
 
 
 def rows(of: Listing) -> list[tuple[Any, ...]]:
@@ -63,7 +63,7 @@ def rows(of: Listing) -> list[tuple[Any, ...]]:
                 int(of.leader[row]),
                 int(of.leader_epoch[row]),
                 place.broker[replicas].tolist(),
-                of.marks[replicas].tolist(),
+                of.replica_flags[replicas].tolist(),
             )
         )
     return found
@@ -74,7 +74,7 @@ def test_a_listing_holds_what_metadata_says_in_assignment_order() -> None:
         topic("a", partition(1, [3, 1, 2], isr=[2, 3], offline=(1,), leader=2, epoch=5)),
         shards=1,
     )
-    in_isr, offline = int(Slot.IN_ISR), int(Slot.OFFLINE)
+    in_isr, offline = int(ReplicaFlags.IN_ISR), int(ReplicaFlags.OFFLINE)
     assert rows(found) == [(0, "a", 1, 2, 5, [3, 1, 2], [in_isr, offline, in_isr])]
     assert found.isr_size().tolist() == [2]
     assert found.complete
@@ -104,7 +104,7 @@ def test_a_topic_with_an_error_makes_the_listing_partial() -> None:
 
 def test_a_topic_that_is_not_wanted_leaves_the_listing_complete() -> None:
     topics = [topic("a", partition(0, [1])), topic("b", error=5)]
-    found = listing.listing(topics, SHARDS, lambda name: name == "a")
+    found = listing.from_metadata(topics, SHARDS, lambda name: name == "a")
     assert found.placement.topic == ("a",)
     assert found.complete
 
@@ -163,7 +163,7 @@ def test_matched_replicas_are_those_of_the_same_name_id_number_and_broker(
     before: dict[Any, Any], after: dict[Any, Any]
 ) -> None:
     old, new = of(before), of(after)
-    in_old, in_new = listing.matched_replicas(old.placement, new.placement)
+    in_old, in_new = listing.common_replicas(old.placement, new.placement)
     pairs = [
         (replicas_of(old)[i], replicas_of(new)[j]) for i, j in zip(in_old, in_new, strict=True)
     ]
@@ -204,16 +204,16 @@ def test_of_two_answers_the_higher_epoch_of_each_partition_wins() -> None:
     one = [topic("a", partition(0, [1, 2], leader=1, epoch=3), partition(1, [1, 2], epoch=8))]
     other = [topic("a", partition(0, [1, 2], leader=2, epoch=4), partition(1, [1, 2], epoch=7))]
     for pair in ((one, other), (other, one)):
-        topics, agree = listing.joined(*pair)
+        topics, agree = listing.merge_metadata(*pair)
         assert agree
         assert [(r[2], r[3], r[4]) for r in rows(listed(*topics))] == [(0, 2, 4), (1, 1, 8)]
 
 
 def test_answers_that_name_other_topics_do_not_agree() -> None:
     one = [topic("a", partition(0, [1]))]
-    topics, agree = listing.joined(one, [*one, topic("b", partition(0, [1]))])
+    topics, agree = listing.merge_metadata(one, [*one, topic("b", partition(0, [1]))])
     assert not agree
     assert {t.name for t in topics} == {"a", "b"}
-    topics, agree = listing.joined(one, [topic("a", partition(0, [1]), identity=1)])
+    topics, agree = listing.merge_metadata(one, [topic("a", partition(0, [1]), identity=1)])
     assert not agree
     assert [t.topic_id for t in topics] == [one[0].topic_id]

@@ -8,9 +8,10 @@ import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from streaming.collector import offsets
-from streaming.collector.brokers import Brokers
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.listing import Placement
-from streaming.collector.offsets import Offsets, Samples
+from streaming.collector.offsets import OffsetSource, ReplicaOffsets
+from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
     Error,
     FakeCluster,
@@ -21,7 +22,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.test_wire import placement as placed
-from twin.tables import PendingUpload
+from twin.tables.enums import PendingUpload
 
 ABSENT, KNOWN, NOTHING, ALL, LEARNING = (
     PendingUpload.ABSENT,
@@ -66,19 +67,23 @@ class sampled:  # noqa: N801 - reads as a function
         self.world, self.held, self.prepare = world, held, prepare
         self.cluster: FakeCluster
 
-    def __enter__(self) -> Samples:
+    def __enter__(self) -> ReplicaOffsets:
         with fake_cluster(self.world, [1]) as self.cluster:
             if self.prepare is not None:
                 self.prepare(self.cluster[1])
-            with Brokers(self.cluster.bootstrap, {}, 2_000) as brokers:
-                return read(brokers, Offsets(2_000, "test"), placed(self.held))
+            with BrokerConnections(self.cluster.bootstrap, {}, 2_000) as brokers:
+                return read(brokers, OffsetSource(2_000, "test"), placed(self.held))
 
     def __exit__(self, *_: object) -> None:
         pass
 
 
-def read(brokers: Brokers, asker: Offsets, held: Placement, deadline_ms: int = 1_000) -> Samples:
-    replies = brokers.ask([1], lambda b, v: asker.questions(b, v, held), deadline_ms)
+def read(
+    brokers: BrokerConnections, asker: OffsetSource, held: Placement, deadline_ms: int = 1_000
+) -> ReplicaOffsets:
+    replies = brokers.ask(
+        [1], lambda b, v: asker.requests(b, v, held), Deadline.after_ms(deadline_ms)
+    )
     return asker.read(held, {b: r.bodies for b, r in replies.items()})
 
 
@@ -149,17 +154,17 @@ def test_the_log_end_is_never_before_a_local_start_read_later() -> None:
 
 
 @pytest.fixture
-def connected() -> Iterator[tuple[FakeCluster, Brokers]]:
+def connected() -> Iterator[tuple[FakeCluster, BrokerConnections]]:
     world = World(topics={"a": Topic({p: Partition([1]) for p in range(3)})})
     with (
         fake_cluster(world, [1]) as cluster,
-        Brokers(cluster.bootstrap, {}, 2_000) as brokers,
+        BrokerConnections(cluster.bootstrap, {}, 2_000) as brokers,
     ):
         yield cluster, brokers
 
 
 def test_a_broker_that_leaves_one_kind_open_has_no_rows(
-    connected: tuple[FakeCluster, Brokers],
+    connected: tuple[FakeCluster, BrokerConnections],
 ) -> None:
     cluster, brokers = connected
     answer = cluster[1]._ListOffsetsRequest
@@ -170,27 +175,28 @@ def test_a_broker_that_leaves_one_kind_open_has_no_rows(
         return answer(request, version)
 
     cluster[1].answers[ListOffsetsRequest.API_KEY] = all_but_one
-    samples = read(brokers, Offsets(2_000, "test"), placed({"a": {0, 1, 2}}), 300)
+    samples = read(brokers, OffsetSource(2_000, "test"), placed({"a": {0, 1, 2}}), 300)
     assert not samples.answered.any()
 
 
-def test_requests_are_encoded_once_while_the_placement_stays(
-    connected: tuple[FakeCluster, Brokers],
+def test_requests_are_encoded_once_while_the_placement_stays() -> None:
+    source, held = OffsetSource(2_000, "test"), placed({"a": {0, 1, 2}})
+    versions = {ListOffsetsRequest.API_KEY: (0, 11)}
+    first = source.requests(1, versions, held)
+    assert len(first) == len(offsets.SINCE)
+    assert source.requests(1, versions, held) is first
+    source.forget({1})
+    assert source.requests(1, versions, held) is first
+    assert source.requests(1, versions, placed({"a": {0, 1}})) is not first
+    again = source.requests(1, versions, held)
+    source.forget(set())
+    assert source.requests(1, versions, held) is not again
+
+
+def test_a_broker_without_replicas_is_not_asked(
+    connected: tuple[FakeCluster, BrokerConnections],
 ) -> None:
-    _, brokers = connected
-    asker, held = Offsets(2_000, "test"), placed({"a": {0, 1, 2}})
-    read(brokers, asker, held)
-    first = asker._kept[1].questions
-    read(brokers, asker, held)
-    assert asker._kept[1].questions is first
-    read(brokers, asker, placed({"a": {0, 1}}))
-    assert asker._kept[1].questions is not first
-    asker.forget(set())
-    assert not asker._kept
-
-
-def test_a_broker_without_replicas_is_not_asked(connected: tuple[FakeCluster, Brokers]) -> None:
     cluster, brokers = connected
-    samples = read(brokers, Offsets(2_000, "test"), placed({}))
+    samples = read(brokers, OffsetSource(2_000, "test"), placed({}))
     assert len(samples.answered) == 0
     assert not cluster[1].asked_of(ListOffsetsRequest)

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from streaming.collector import timestamps
-from streaming.collector.brokers import Brokers
-from streaming.collector.offsets import Offsets
-from streaming.collector.timestamps import Timestamps, first_timestamp_ms
-from streaming.collector.topics import Topics
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.context import CycleContext
+from streaming.collector.metadata import MetadataSource
+from streaming.collector.offsets import OffsetSource
+from streaming.collector.timestamps import ReadLimits, TimestampSource, first_timestamp_ms
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
     FakeCluster,
     Log,
@@ -32,19 +33,24 @@ def cluster() -> Iterator[FakeCluster]:
 class Asker:
     """Lists, samples and reads timestamps; gives them by topic, partition and broker."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
-        self.brokers = Brokers(cluster.bootstrap, {}, 1_000)
-        self.topics = Topics(Config(), "test")
-        self.offsets = Offsets(1_000, "test")
-        self.timestamps = Timestamps("test")
+    def __init__(self, cluster: FakeCluster, **limits: int) -> None:
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, 1_000)
+        self.topics = MetadataSource(Config(), "test")
+        self.offsets = OffsetSource(1_000, "test")
+        self.timestamps = TimestampSource("test", ReadLimits(**limits))
 
     def __call__(self) -> dict[tuple[str, int, int], int]:
-        view = self.topics.ask(self.brokers, 900)
+        view = self.topics.read(self.brokers, Deadline.after_ms(900))
         assert view is not None
         place = view.listing.placement
-        replies = self.brokers.ask([1, 2], lambda b, v: self.offsets.questions(b, v, place), 900)
+        deadline = Deadline.after_ms(900)
+        replies = self.brokers.ask(
+            [1, 2], lambda b, v: self.offsets.requests(b, v, place), deadline
+        )
         samples = self.offsets.read(place, {b: r.bodies for b, r in replies.items()})
-        told = self.timestamps.read(self.brokers, place, samples, 900)
+        told = self.timestamps.read(
+            CycleContext(self.brokers, self.topics.metadata_broker, 900), place, samples
+        )
         return {
             (place.topic[place.topic_of[p]], int(place.partition[p]), int(b)): int(ms)
             for p, b, ms in zip(
@@ -130,19 +136,22 @@ def test_without_the_right_to_read_it_is_unknown_and_not_asked_again(
     assert ask() == {("a", 0, 1): -1, ("b", 0, 1): 5_001}
     ask()
     assert [f[1] for f in fetched(cluster)].count("a") == 1
-    assert ask.timestamps.problem == "no READ right on topics such as a"
+    (problem,) = ask.timestamps.problems
+    assert problem.cause == ("local start timestamps", -1, "TopicAuthorizationFailed")
+    assert problem.text.endswith("no READ right on such topics, their timestamps stay unknown (a)")
 
 
 def test_a_right_that_was_given_is_noticed_after_a_while(
-    cluster: FakeCluster, ask: Asker, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster,
 ) -> None:
-    monkeypatch.setattr(timestamps, "_ASK_AGAIN_S", 0.0)
+    ask = Asker(cluster, retry_denied_ms=0)
     cluster.world.topics = {"a": Topic({0: Partition([1], logs=logs())})}
     cluster.world.unreadable = {"a"}
     assert ask() == {("a", 0, 1): -1}
     cluster.world.unreadable = set()
     assert ask() == {("a", 0, 1): 5_001}
-    assert ask.timestamps.problem == ""
+    assert ask.timestamps.problems == ()
+    ask.brokers.close()
 
 
 def test_a_replica_whose_record_may_not_be_seen_yet_is_asked_again(
@@ -163,21 +172,21 @@ def test_a_replica_whose_record_may_not_be_seen_yet_is_asked_again(
 
 
 def test_a_cycle_reads_a_bounded_number_and_the_next_goes_on(
-    cluster: FakeCluster, ask: Asker, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster,
 ) -> None:
-    monkeypatch.setattr(timestamps, "_FEW", 2)
-    monkeypatch.setattr(timestamps, "_MANY", 16)
+    ask = Asker(cluster, first=16, least=2, most=16)
     cluster.world.topics = {"a": Topic({p: Partition([1], logs=logs()) for p in range(50)})}
     known = [sum(ms > 0 for ms in ask().values()) for _ in range(6)]
     assert known[0] == 16
     assert known == sorted(known)
     assert known[-1] == 50
+    ask.brokers.close()
 
 
 def test_a_broker_in_a_hurry_is_asked_for_less(
-    cluster: FakeCluster, ask: Asker, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster,
 ) -> None:
-    monkeypatch.setattr(timestamps, "_UNHURRIED_MS", -1)
+    ask = Asker(cluster, slow_ms=-1)
     cluster.world.topics = {"a": Topic({p: Partition([1], logs=logs()) for p in range(200)})}
     counts = []
     for _ in range(3):
@@ -185,6 +194,7 @@ def test_a_broker_in_a_hurry_is_asked_for_less(
         ask()
         counts.append(len(fetched(cluster)) - before)
     assert counts == [64, 16, 8]
+    ask.brokers.close()
 
 
 @pytest.mark.parametrize("version", [11, 10, 4])

@@ -15,8 +15,9 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector import listing, log_dirs, offsets
-from streaming.collector.listing import Held, Placement
-from streaming.collector.wire import Cursor, Irregular, Layout, places, values
+from streaming.collector.listing import BrokerReplicas, Placement
+from streaming.collector.wire import Cursor, Layout, places
+from streaming.runtime.kafka_bytes import MalformedBytes, OverlongVarint
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -28,7 +29,7 @@ NAME = st.text("abcxyz.-_0189", min_size=1, max_size=200)
 def placement(topics: dict[str, set[int]], broker: int = 1) -> Placement:
     """One replica of each partition, all on one broker."""
     kind = MetadataResponse.MetadataResponseTopic
-    return listing.listing(
+    return listing.from_metadata(
         [
             kind(
                 error_code=0,
@@ -88,8 +89,8 @@ def by_row(read: tuple[Any, ...]) -> list[tuple[int, ...]]:
     return sorted(zip(*(column.tolist() for column in read[:3]), strict=True))
 
 
-def kept(held_by: Placement, version: int) -> offsets._Kept:
-    return offsets._Kept(held_by, 1, version)
+def kept(held_by: Placement, version: int) -> offsets.BrokerOffsets:
+    return offsets.BrokerOffsets(held_by, 1, version)
 
 
 @given(asked_of(), st.integers(6, 11), st.data())
@@ -100,7 +101,7 @@ def test_offsets_read_by_numpy_are_the_codecs(
     reader = kept(held_by, version)
     for _ in range(3):
         body = list_offsets(data.draw, topics, version)
-        expected = offsets.decoded(body, version, held_by.held_by(1))
+        expected = offsets.decoded(body, version, held_by.replicas_on(1))
         assert by_row(reader.read(offsets.LATEST, body)) == by_row(expected)
 
 
@@ -119,18 +120,18 @@ def test_a_truncated_or_longer_answer_is_irregular(
     topics: dict[str, set[int]], data: st.DataObject
 ) -> None:
     body = list_offsets(data.draw, topics, 11)
-    held = placement(topics).held_by(1)
+    held = placement(topics).replicas_on(1)
     cut = data.draw(st.integers(0, len(body) - 1))
     for wrong in (body[:cut], body + b"\0"):
-        with pytest.raises(Irregular):
-            offsets._Reader(wrong, held)
+        with pytest.raises(MalformedBytes):
+            offsets.ListOffsetsLayout(wrong, held)
 
 
 def test_tagged_fields_are_left_to_the_codec() -> None:
     held_by = placement({"a": {0, 1}})
     tagged = with_tag(plain({0: 7, 1: 8}))
-    with pytest.raises(Irregular):
-        offsets._Reader(tagged, held_by.held_by(1))
+    with pytest.raises(MalformedBytes):
+        offsets.ListOffsetsLayout(tagged, held_by.replicas_on(1))
     assert by_row(kept(held_by, 11).read(offsets.LATEST, tagged)) == [(0, 0, 7), (1, 0, 8)]
 
 
@@ -151,18 +152,18 @@ def with_tag(body: bytes) -> bytes:
 def test_an_answer_of_the_same_shape_is_read_without_learning_it_again() -> None:
     reader = kept(placement({"a": {0, 1}}), 11)
     reader.read(offsets.LATEST, plain({0: 7, 1: 8}))
-    learnt = reader._readers[offsets.LATEST]
+    learnt = reader.layouts[offsets.LATEST]
     assert by_row(reader.read(offsets.LATEST, plain({0: 70, 1: 80}))) == [(0, 0, 70), (1, 0, 80)]
-    assert reader._readers[offsets.LATEST] is learnt
+    assert reader.layouts[offsets.LATEST] is learnt
     assert by_row(reader.read(offsets.LATEST, plain({1: 80, 0: 70}))) == [(0, 0, 70), (1, 0, 80)]
-    assert reader._readers[offsets.LATEST] is not learnt
+    assert reader.layouts[offsets.LATEST] is not learnt
 
 
 def test_all_kinds_share_what_was_learnt_of_one() -> None:
     reader = kept(placement({"a": {0, 1}}), 11)
     for kind in offsets.SINCE:
         reader.read(kind, plain({0: 7, 1: 8}))
-    assert len({id(r) for r in reader._readers.values()}) == 1
+    assert len({id(r) for r in reader.layouts.values()}) == 1
 
 
 def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: int) -> bytes:
@@ -204,14 +205,14 @@ def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: 
 def test_sizes_read_by_numpy_are_the_codecs(
     topics: dict[str, set[int]], version: int, dirs: int, data: st.DataObject
 ) -> None:
-    held = placement(topics).held_by(1)
+    held = placement(topics).replicas_on(1)
     body = log_dirs_answer(data.draw, topics, version, dirs)
-    reader = log_dirs._Reader(body, version, held)
-    raw = np.frombuffer(body, np.uint8)
-    rows, sizes, volumes, problem = log_dirs.decoded(body, version, held)
-    assert problem == ""
-    assert by_row((reader.rows, values(raw, reader.size_at))) == by_row((rows, sizes))
-    assert reader.volumes(raw) == (volumes if version >= 4 else log_dirs.Volumes())
+    layout = log_dirs.LogDirsLayout(body, version, held)
+    read = layout.read(np.frombuffer(body, np.uint8))
+    expected = log_dirs.decoded(body, version, held)
+    assert expected.error_code == 0
+    assert by_row((read.rows, read.sizes)) == by_row((expected.rows, expected.sizes))
+    assert read.disk_space == (expected.disk_space if version >= 4 else log_dirs.DiskSpace())
 
 
 @given(asked_of(), st.data())
@@ -220,8 +221,8 @@ def test_a_truncated_answer_about_disks_is_irregular(
 ) -> None:
     body = log_dirs_answer(data.draw, topics, 5, 2)
     cut = data.draw(st.integers(0, len(body) - 1))
-    with pytest.raises(Irregular):
-        log_dirs._Reader(body[:cut], 5, placement(topics).held_by(1))
+    with pytest.raises(MalformedBytes):
+        log_dirs.LogDirsLayout(body[:cut], 5, placement(topics).replicas_on(1))
 
 
 @pytest.mark.parametrize("error", ["top", "directory"])
@@ -232,15 +233,14 @@ def test_errors_about_disks_are_left_to_the_codec_and_told(error: str) -> None:
         results=[] if error == "top" else [directory(error_code=56, log_dir="/d", topics=[])],
     )
     body = bytes(answer.encode(version=5))
-    held = placement({"a": {0}}).held_by(1)
-    with pytest.raises(Irregular):
-        log_dirs._Reader(body, 5, held)
-    rows, _, volumes, problem = log_dirs.decoded(body, 5, held)
-    assert len(rows) == 0
-    assert volumes == log_dirs.Volumes()
-    assert problem == (
-        "ClusterAuthorizationFailedError" if error == "top" else "/d: KafkaStorageError"
-    )
+    held = placement({"a": {0}}).replicas_on(1)
+    with pytest.raises(MalformedBytes):
+        log_dirs.LogDirsLayout(body, 5, held)
+    read = log_dirs.decoded(body, 5, held)
+    assert len(read.rows) == 0
+    assert read.disk_space == log_dirs.DiskSpace()
+    assert read.error_code == (31 if error == "top" else 56)
+    assert error == "top" or read.reason == "log directory /d"
 
 
 @given(st.integers(0, 2**35 - 1))
@@ -255,7 +255,7 @@ def test_a_number_of_up_to_five_bytes_is_read(value: int) -> None:
 
 
 def test_a_length_without_end_is_irregular() -> None:
-    with pytest.raises(Irregular):
+    with pytest.raises(OverlongVarint):
         Cursor(b"\xff" * 9).uvarint()
 
 
@@ -271,8 +271,8 @@ def test_a_layout_fits_what_differs_in_values_only(body: bytes, data: st.DataObj
 
 
 def test_who_is_not_held_is_not_found() -> None:
-    held: Held = placement({"a": {1, 3}}).held_by(1)
+    held: BrokerReplicas = placement({"a": {1, 3}}).replicas_on(1)
     find: Callable[..., Any] = held.find
     assert find("a", np.array([0, 1, 2, 3, 4])).tolist() == [-1, 0, -1, 1, -1]
     assert find("b", np.array([1])).tolist() == [-1]
-    assert placement({"a": {1}}).held_by(9).find("a", np.array([1])).tolist() == [-1]
+    assert placement({"a": {1}}).replicas_on(9).find("a", np.array([1])).tolist() == [-1]

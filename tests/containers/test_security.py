@@ -155,7 +155,7 @@ def test_an_option_without_its_right_says_so_and_works_with_it(
         until(lambda: missing(config(cluster), "cluster") == [], SOON_S, "it does not help")
         code, told = programs.run("collector", USER, *switch)
         assert code == 0, told
-        assert "request log switched on" in told
+        assert "request log enabled" in told
         assert "request log restored" in told
     finally:
         cluster.revoke(USER, [right])
@@ -218,13 +218,15 @@ def test_what_the_collector_may_not_see_any_more_is_kept_and_said(
     assert len(rights_on_shops) == 2
     cluster.revoke("collector", rights_on_shops)
     try:
-        programs.until_said("collector", r"what=topics .* that were listed", SOON_S)
+        programs.until_said(
+            "collector", r"unavailable +\[collector\].* source=topics .* that were listed", SOON_S
+        )
         since = time.time()
         until(lambda: programs.tells_of(since), SOON_S, "the twin is not live")
         assert programs.metrics().by_partition("leader") == before
     finally:
         cluster.grant("collector", rights_on_shops)
-    programs.until_said("collector", r"there again +\[collector\] what=topics", SOON_S)
+    programs.until_said("collector", r"recovered +\[collector\] source=topics", SOON_S)
     assert "partition_deleted" not in programs.served()
 
 
@@ -235,7 +237,7 @@ def test_what_the_collector_may_not_write_is_said_and_goes_on_later(
     cluster.revoke("collector", taken)
     try:
         until(lambda: programs.metrics().age_s > 5, SOON_S, "it writes on")
-        assert re.search(r"what=bus why='.*kafka-twin.observations.*TopicAuthorizationFailed",
+        assert re.search(r"source=bus text='.*kafka-twin.observations.*TopicAuthorizationFailed",
                          programs.log("collector"))  # fmt: skip
     finally:
         cluster.grant("collector", taken)

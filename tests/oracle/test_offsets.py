@@ -81,8 +81,8 @@ def test_why_a_pending_upload_offset_is_missing_is_what_the_log_knew(
     told = [as_answered(q, a) for q, a in zip(questions, answers, strict=True)]
     column = {kind: np.array([answer[kind] for answer in told]) for kind in told[0]}
     read = pending_upload_is(
-        told=np.ones(COUNT, bool),
-        tiered_told=np.ones(COUNT, bool),
+        answered=np.ones(COUNT, bool),
+        tiered_answered=np.ones(COUNT, bool),
         pending=column[PENDING_UPLOAD],
         last_tiered=column[LATEST_TIERED],
         log_start=column[EARLIEST],

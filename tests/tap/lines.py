@@ -1,4 +1,4 @@
-"""Log lines by hand: a test names only what it is about."""
+"""Builders of log lines: a test names only what it is about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 T0_MS = 1_795_189_000_000
 UTC_ZONE = ZoneInfo("UTC")
 SAMPLE = Path(__file__).with_name("request.log")
-"""Lines of a real broker, Kafka 4.3.1, in UTC: sessions, consumers, controllers, questions."""
+"""Lines of a real broker, Kafka 4.3.1, in UTC: fetches of followers, consumers, controllers."""
 
 TOPIC_ID = "41Z188Z3Rk-OlriLRBeplQ"
 
@@ -44,7 +44,10 @@ def fetch(
     topic: str = TOPIC_ID, follower: int = 2, error: int = 0, opened: int | None = None,
     max_bytes: int = 10 << 20, min_bytes: int = 1,
 ) -> bytes:  # fmt: skip
-    """A fetch of follower 2, answered at ``at_ms``: partition -> offset, partition -> answer."""
+    """A fetch that is completed at ``at_ms``, by default of follower 2.
+
+    ``asks`` maps partitions to fetch offsets, ``gets`` partitions to their part of the response.
+    """
     places = [
         {"partition": number, "currentLeaderEpoch": 1, "fetchOffset": offset, "logStartOffset": 0,
          "partitionMaxBytes": 1 << 20}

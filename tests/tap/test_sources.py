@@ -1,4 +1,4 @@
-"""Lines as they are written: rotation, truncation, pipes, and who comes too fast."""
+"""Sources of lines: rotation, truncation, pipes, and writers that are too fast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.tap import sources
+from streaming.runtime.deadline import Deadline
 from streaming.tap.sources import FileSource, PipeSource
 
 
@@ -22,7 +22,7 @@ def append(path: Path, text: bytes) -> None:
         file.write(text)
 
 
-def test_it_begins_at_the_end_or_at_the_beginning(path: Path):
+def test_a_file_is_read_from_its_end_or_from_its_beginning(path: Path):
     append(path, b"old\n")
     late, early = FileSource(path), FileSource(path, from_beginning=True)
     append(path, b"new\n")
@@ -30,14 +30,14 @@ def test_it_begins_at_the_end_or_at_the_beginning(path: Path):
     assert early.lines() == [b"old", b"new"]
 
 
-def test_the_line_it_begins_in_is_left_out(path: Path):
+def test_an_incomplete_line_at_the_start_is_skipped(path: Path):
     append(path, b"old\nhal")
     source = FileSource(path)
     append(path, b"f\nnew\n")
     assert source.lines() == [b"new"]
 
 
-def test_a_line_is_given_when_it_is_whole(path: Path):
+def test_a_line_is_returned_once_it_is_complete(path: Path):
     source = FileSource(path, from_beginning=True)
     assert source.problem.endswith("No such file or directory")
     append(path, b"one\ntw")
@@ -55,36 +55,33 @@ def test_a_renamed_file_is_read_to_its_end_and_then_the_new_one(path: Path):
     append(path, b"2\n")
     path.rename(path.with_suffix(".1"))
     append(path.with_suffix(".1"), b"3\n")
-    assert source.lines() == [b"2", b"3"], "nothing is there by its name yet"
+    assert source.lines() == [b"2", b"3"], "there is no new file yet"
     assert source.lines() == []
     append(path, b"4\n")
     assert source.lines() == [b"4"]
     assert not source.gap
 
 
-def test_a_file_that_is_emptied_is_read_from_its_beginning(path: Path):
+def test_a_truncated_file_is_read_from_its_beginning(path: Path):
     append(path, b"a long first line\n")
     source = FileSource(path)
     path.write_bytes(b"new\n")
     assert source.lines() == [b"new"]
-    assert source.gap, "what was written and cut off meanwhile is not known"
+    assert source.gap, "lines written before the truncation may be lost"
 
 
-def test_who_is_hopelessly_behind_goes_on_near_the_end(path, monkeypatch):
-    monkeypatch.setattr(sources, "CHUNK_BYTES", 40)
-    monkeypatch.setattr(sources, "MOST_BEHIND_BYTES", 100)
-    source = FileSource(path, from_beginning=True)
+def test_a_reader_too_far_behind_goes_on_near_the_end(path: Path):
+    source = FileSource(path, from_beginning=True, chunk_bytes=40, max_behind_bytes=100)
     append(path, b"".join(b"line %05d\n" % n for n in range(100)))
     lines = source.lines()
     assert lines[-1] == b"line 00099"
-    assert all(len(line) == 10 for line in lines), "the broken one is left out"
+    assert all(len(line) == 10 for line in lines), "the line that was cut is skipped"
     assert source.gap
     assert source.skipped_bytes == 1_100 - 40
 
 
-def test_a_line_without_an_end_is_given_up(path, monkeypatch):
-    monkeypatch.setattr(sources, "LONGEST_LINE_BYTES", 10)
-    source = FileSource(path, from_beginning=True)
+def test_a_line_that_is_too_long_is_skipped(path: Path):
+    source = FileSource(path, from_beginning=True, max_line_bytes=10)
     append(path, b"x" * 50)
     assert source.lines() == []
     assert (source.skipped_bytes, source.gap) == (50, True)
@@ -99,8 +96,8 @@ def pipe():
 
 def eventually(source: PipeSource, want: int) -> list[bytes]:
     lines: list[bytes] = []
-    deadline = time.monotonic() + 10
-    while len(lines) < want and not source.ended and time.monotonic() < deadline:
+    deadline = Deadline.after_s(10)
+    while len(lines) < want and not source.ended and not deadline.is_over:
         lines += source.lines()
         time.sleep(0.01)
     return lines
@@ -116,14 +113,22 @@ def test_a_pipe_ends_with_its_writer(pipe):
     assert source.ended
 
 
-def test_a_pipes_writer_never_waits(pipe, monkeypatch):
-    monkeypatch.setattr(sources, "MOST_PIPED_BYTES", 1 << 16)
+def test_a_line_of_a_pipe_that_is_too_long_is_skipped_and_counted(pipe):
     read, write = pipe
-    source = PipeSource(read)
+    source = PipeSource(read, max_line_bytes=10)
+    write.write(b"x" * 50)
+    write.close()
+    assert eventually(source, 1) == []
+    assert (source.skipped_bytes, source.gap) == (50, True)
+
+
+def test_the_writer_of_a_pipe_never_blocks(pipe):
+    read, write = pipe
+    source = PipeSource(read, max_buffered_bytes=1 << 16)
     for n in range(20_000):  # 220 kB, and nobody reads
         write.write(b"line %05d\n" % n)
-    deadline = time.monotonic() + 10
-    while not source.skipped_bytes and time.monotonic() < deadline:
+    deadline = Deadline.after_s(10)
+    while not source.skipped_bytes and not deadline.is_over:
         time.sleep(0.01)
     lines = eventually(source, 1)
     write.write(b"after\nlast\n")

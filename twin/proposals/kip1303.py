@@ -45,7 +45,9 @@ class LeadershipFlags(IntFlag):
 class NextLeadersKip1303(PartitionTable, kind="next_leader_kip1303", api="next_leader_kip1303"):
     """[P] who leads each partition if its leader is lost, by the rule of KIP-1303."""
 
-    leader: Int32 = column("broker id of the next leader, -1 for nobody", fill=NO_BROKER)
+    leader: Int32 = column(
+        "broker id of the next leader, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
+    )
     outcome: Int8 = column("how safe that leader is", enum=LossOutcome)
 
 

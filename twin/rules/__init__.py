@@ -22,6 +22,7 @@ from twin.rules import (
     racks,
     replication,
     selection,
+    skipped_frames,
     staleness,
     topic_configs,
     upload,
@@ -49,4 +50,5 @@ MODULES = (
     brokers,
     partition_events,
     staleness,
+    skipped_frames,
 )

@@ -17,7 +17,7 @@ import numpy as np
 from twin import keys, plain
 from twin.declare import Alert, OfReplicas, api_field, gauge, risk, rule
 from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, as_configured
-from twin.rules.coverage import LocalLog, coverage
+from twin.rules.coverage import LocalLog, coverage, local_log
 from twin.rules.growth import WEIGHT, Growth, RecordSizes
 from twin.rules.leaders import Leaders, Roles, has_flag
 from twin.rules.topic_configs import TopicConfigs
@@ -197,6 +197,7 @@ def lead_estimates(
     growth: Growth,
     sizes: RecordSizes,
     configs: TopicConfigs,
+    now_ms: NowMs,
 ) -> LeadEstimates:
     """What it still has to copy counts as held: it holds that much once it has caught up.
 
@@ -211,10 +212,7 @@ def lead_estimates(
     missing_bytes = np.where(end[place] == rows.end_offset, 0.0, missing_bytes)
     known = (held[place] != UNKNOWN) & ~np.isnan(missing_bytes)
     held[place] = np.where(known, held[place] + missing_bytes, UNKNOWN)
-    is_empty = (end != UNKNOWN) & (replicas.local_log_start_offset == end)
-    started = replicas.local_start_timestamp_ms
-    span = np.where(is_empty, 0, np.where(started == UNKNOWN, UNKNOWN, local.local_log_span_ms))
-    then = LocalLog(span, np.where(is_empty, 0, held), is_empty)
+    then = local_log(replace(replicas, log_end_offset=end, local_log_bytes=held), now_ms)
     warm = warm_up(coverage(then, configs), roles, then, configs, growth, sizes).warm_in_s[place]
     left = np.where(warm == NEVER, NEVER, np.maximum(estimates.seconds_left, warm))
     return LeadEstimates(rows.row, left)

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from twin.declare import Alert, ByBroker, Occurrence, event, gauge, risk, rule
+from twin.rules.alignment import assigned_brokers, in_present_slots
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.topic_configs import TopicConfigs
 from twin.signature import Before, Earlier, NowMs
@@ -190,9 +191,10 @@ def coverage_changed(
     if not now_cold.any() and not was_cold.any():
         return
     both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
-    match = assigned.broker[:, :, None] == was_assigned.broker[:, None, :]
-    match &= was_roles.is_assigned[:, None, :]
-    before = (match & was_cold[:, None, :]).any(axis=2)
+    brokers = assigned_brokers(assigned, roles)
+    before = in_present_slots(
+        assigned_brokers(was_assigned, was_roles), brokers, was_cold, fill=False
+    )
     changed = (before != now_cold) & roles.is_assigned & both[:, None]
     for row, slot in np.argwhere(changed).tolist():
         broker = int(assigned.broker[row, slot])

@@ -18,7 +18,6 @@ from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
-    Array,
     Bool,
     Int8,
     Int32,
@@ -44,7 +43,9 @@ class LossOutcome(IntEnum):
 class NextLeaders(PartitionTable, kind="next_leader", api="next_leader"):
     """[P] who leads each partition if its leader is lost, by Kafka's rule."""
 
-    leader: Int32 = column("broker id of the next leader, -1 for nobody", fill=NO_BROKER)
+    leader: Int32 = column(
+        "broker id of the next leader, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
+    )
     outcome: Int8 = column("how safe that leader is", enum=LossOutcome)
 
 

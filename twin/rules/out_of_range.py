@@ -31,7 +31,7 @@ _REFUSING: Final = np.uint8(OutOfRange.UNAVAILABLE | OutOfRange.TOO_SMALL)
 """A consumer in these windows asks for what is committed. In the others it waits for a moment."""
 
 
-class OutOfRangeWindows(ReplicaTable, kind="out_of_range", api=""):
+class OutOfRangeWindows(ReplicaTable, kind="out_of_range", api="out_of_range"):
     """[P, R] the cases in which each follower cannot serve a consumer."""
 
     out_of_range: UInt8 = column(

@@ -43,7 +43,9 @@ class LogSample(Table):
     local_start_timestamp_ms: Int64 = column(
         "timestamp of the first record on disk", source="Fetch at the local log start"
     )
-    error_code: Int16 = column("Kafka error code of the last answer, 0 for none", fill=0)
+    error_code: Int16 = column(
+        "Kafka error code of the last answer, 0 for none", fill=0, minus_one_is_a_value=True
+    )
 
 
 class ConfigColumns(Table):

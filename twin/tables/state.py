@@ -62,7 +62,7 @@ class Assignment(ReplicaTable, kind="assignment"):
 class Partitions(PartitionTable, kind="partitions", api=""):
     """[P] the controller's view of each partition."""
 
-    leader: Int32 = column("broker id of the leader, -1 if none")
+    leader: Int32 = column("broker id of the leader, -1 if none", minus_one_is_a_value=True)
     leader_epoch: Int32 = column("leader epoch")
     listed_at_ms: Int64 = column("when the cluster last listed it", in_api=False)
     described_at_ms: Int64 = column("when this view was observed", in_api=False)
@@ -115,6 +115,13 @@ class BrokerMetrics(KeyedTable, BrokerMetricColumns, kind="broker_metrics"):
         recent = now_ms - self.measured_at_ms[there] <= STALE_METRICS_MS
         value[here] = np.where(recent, getattr(self, name)[there], np.nan)
         return value
+
+
+class SkippedFrames(KeyedTable, kind="skipped_frames"):
+    """[K] one row a kind of frames that this version does not know, and skipped."""
+
+    kind_name: Text = column("kind of the frames", fill="")
+    frames: Int64 = column("frames skipped since the state began", fill=0)
 
 
 class FollowerStates(SparseTable, kind="follower_states"):

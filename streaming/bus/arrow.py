@@ -1,7 +1,7 @@
-"""numpy arrays and strings as Arrow columns, without a copy and without ``pa.array``.
+"""Arrow columns from numpy arrays and strings, without a copy and without ``pa.array``.
 
-``pa.array`` imports pandas wherever it is installed: 55 MB of memory in a program that has no use
-for it (measured).
+``pa.array`` imports pandas wherever it is installed: 55 MB of memory in a program that does not
+need it (measured).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _DTYPES: Final[dict[pa.DataType, Any]] = {
 
 
 def use_little_memory() -> None:
-    """Let Arrow allocate as everybody else does: a pool of its own keeps 4 MB (measured)."""
+    """Make Arrow allocate from the system: a memory pool of its own holds 4 MB (measured)."""
     pa.set_memory_pool(pa.system_memory_pool())
 
 
 def numbers(values: Array | Sequence[float], dtype: pa.DataType) -> pa.Array:
-    """A column of numbers or truths, none of them missing."""
+    """A column of numbers or booleans without nulls."""
     if pa.types.is_boolean(dtype):
         bits = np.packbits(np.asarray(values, bool), bitorder="little")
         return pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(bits)])
@@ -48,18 +48,18 @@ def texts(values: Sequence[str]) -> pa.Array:
 
 
 def fixed(values: Sequence[bytes], width: int) -> pa.Array:
-    """A column of byte strings of one length."""
+    """A column of byte strings that all have this width."""
     buffers = [None, pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.binary(width), len(values), buffers)
 
 
 def dictionary(indices: Array | Sequence[int], entries: pa.Array) -> pa.Array:
-    """A column that names its entries by index."""
+    """A dictionary-encoded column: row i has the value ``entries[indices[i]]``."""
     return pa.DictionaryArray.from_arrays(numbers(indices, pa.int32()), entries)
 
 
 def lists(ends: Array, values: Array, dtype: pa.DataType) -> pa.Array:
-    """A column of lists of numbers, list i from ``ends[i]`` to ``ends[i + 1]``."""
+    """A column of lists of numbers; list i is ``values[ends[i]:ends[i + 1]]``."""
     return pa.ListArray.from_arrays(
         numbers(ends, pa.int32()), numbers(values, dtype.value_type), type=dtype
     )

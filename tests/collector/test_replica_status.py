@@ -10,15 +10,16 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from streaming.collector import marks
-from streaming.collector.brokers import Brokers
-from streaming.collector.marks import Marked, Marks
-from streaming.collector.topics import Topics
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.context import CycleContext
+from streaming.collector.metadata import MetadataSource
+from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
-from twin.tables import Slot
+from twin.tables.enums import ReplicaFlags
 
-IN_ISR, ELR, LAST, OFFLINE = Slot.IN_ISR, Slot.IN_ELR, Slot.LAST_KNOWN_ELR, Slot.OFFLINE
+IN_ISR, ELR, LAST, OFFLINE = ReplicaFlags.IN_ISR, ReplicaFlags.IN_ELR, ReplicaFlags.LAST_KNOWN_ELR, ReplicaFlags.OFFLINE
 
 
 @pytest.fixture
@@ -28,30 +29,29 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 @pytest.fixture
-def brokers(cluster: FakeCluster) -> Iterator[Brokers]:
-    with Brokers(cluster.bootstrap, {}, 1_000) as connected:
+def brokers(cluster: FakeCluster) -> Iterator[BrokerConnections]:
+    with BrokerConnections(cluster.bootstrap, {}, 1_000) as connected:
         yield connected
 
 
 class Asker:
     """Lists the cluster and marks it."""
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: BrokerConnections, **limits: int) -> None:
         self.brokers = brokers
-        self.topics = Topics(Config(), "test")
-        self.marks = Marks("test", 60_000)
+        self.topics = MetadataSource(Config(), "test")
+        self.status = ReplicaStatusSource("test", 60_000, **limits)
 
-    def __call__(self, min_isr: int = 2, elr_enabled: int = 1) -> Marked:
-        view = self.topics.ask(self.brokers, 900)
+    def __call__(self, min_isr: int = 2, elr_enabled: int = 1) -> ReplicaStatus:
+        view = self.topics.read(self.brokers, Deadline.after_ms(900))
         assert view is not None
         least = np.full(len(view.listing.placement), min_isr, np.int64)
-        return self.marks.ask(
-            self.brokers, self.topics.guide, view.listing, least, elr_enabled, 900
-        )
+        context = CycleContext(self.brokers, self.topics.metadata_broker, 900)
+        return self.status.read(context, view.listing, least, elr_enabled)
 
 
 @pytest.fixture
-def ask(brokers: Brokers) -> Asker:
+def ask(brokers: BrokerConnections) -> Asker:
     return Asker(brokers)
 
 
@@ -69,7 +69,7 @@ def test_a_partition_with_enough_in_sync_is_known_to_have_no_eligible_others(
     one(cluster, isr=[1, 2])
     told = ask(min_isr=2)
     assert told.elr_known.tolist() == [True]
-    assert told.listing.marks.tolist() == [IN_ISR, IN_ISR, 0]
+    assert told.listing.replica_flags.tolist() == [IN_ISR, IN_ISR, 0]
     assert asked(cluster, DescribeTopicPartitionsRequest) == 0
 
 
@@ -77,7 +77,7 @@ def test_eligible_replicas_are_asked_below_min_isr(cluster: FakeCluster, ask: As
     one(cluster, isr=[1], elr=[3], offline=[2, 3])
     told = ask(min_isr=2)
     assert told.elr_known.tolist() == [True]
-    assert told.listing.marks.tolist() == [IN_ISR, OFFLINE, ELR | OFFLINE]
+    assert told.listing.replica_flags.tolist() == [IN_ISR, OFFLINE, ELR | OFFLINE]
 
 
 def test_the_last_known_leader_is_marked_when_nobody_is_left(
@@ -85,7 +85,7 @@ def test_the_last_known_leader_is_marked_when_nobody_is_left(
 ) -> None:
     one(cluster, isr=[], elr=[1, 2], last_elr=[2], leader=-1, epoch=7)
     told = ask(min_isr=1)
-    assert told.listing.marks.tolist() == [ELR, ELR | LAST, 0]
+    assert told.listing.replica_flags.tolist() == [ELR, ELR | LAST, 0]
     assert told.listing.leader.tolist() == [-1]
 
 
@@ -101,7 +101,7 @@ def test_without_min_isr_every_partition_with_a_missing_replica_is_asked(
     cluster: FakeCluster, ask: Asker
 ) -> None:
     one(cluster, isr=[1, 2], elr=[3])
-    assert ask(min_isr=-1).listing.marks.tolist() == [IN_ISR, IN_ISR, ELR]
+    assert ask(min_isr=-1).listing.replica_flags.tolist() == [IN_ISR, IN_ISR, ELR]
 
 
 def test_with_the_feature_off_there_is_nothing_to_ask(cluster: FakeCluster, ask: Asker) -> None:
@@ -114,7 +114,7 @@ def test_null_is_not_an_answer(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[1], elr=None, last_elr=None)
     told = ask()
     assert told.elr_known.tolist() == [False]
-    assert told.listing.marks.tolist() == [IN_ISR, 0, 0]
+    assert told.listing.replica_flags.tolist() == [IN_ISR, 0, 0]
 
 
 def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluster) -> None:
@@ -122,10 +122,11 @@ def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluste
     for broker in cluster.brokers.values():
         broker.highest[DescribeTopicPartitionsRequest.API_KEY] = None
         broker.highest[ListPartitionReassignmentsRequest.API_KEY] = None
-    with Brokers(cluster.bootstrap, {}, 1_000) as older:
-        told = Asker(older)()
+    with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
+        asker = Asker(older)
+        told = asker()
     assert told.elr_known.tolist() == [False]
-    assert told.problems == ()
+    assert asker.status.problems == ()
 
 
 def test_a_guide_that_does_not_answer_leaves_it_unknown_and_says_so(
@@ -136,27 +137,25 @@ def test_a_guide_that_does_not_answer_leaves_it_unknown_and_says_so(
         broker.silent = {DescribeTopicPartitionsRequest.API_KEY}
     told = ask()
     assert told.elr_known.tolist() == [False]
-    assert any("eligible leader replicas" in p for p in told.problems)
+    assert "eligible leader replicas" in {p.source for p in ask.status.problems}
 
 
-def test_pages_are_read_to_the_end(
-    cluster: FakeCluster, ask: Asker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(marks, "_PAGE", 2)
+def test_pages_are_read_to_the_end(cluster: FakeCluster, brokers: BrokerConnections) -> None:
+    ask = Asker(brokers, page_partitions=2)
     cluster.world.topics = {
         name: Topic({n: Partition([1, 2], isr=[1], elr=[2]) for n in range(3)}) for name in "abc"
     }
     told = ask(min_isr=2)
     assert told.elr_known.all()
-    assert told.listing.marks.tolist() == [IN_ISR, ELR] * 9
+    assert told.listing.replica_flags.tolist() == [IN_ISR, ELR] * 9
     assert asked(cluster, DescribeTopicPartitionsRequest) == 5
 
 
 def test_a_newer_answer_brings_its_own_leader_and_isr(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[1], elr=[2], epoch=3)
     ask()
-    guide = cluster[ask.topics.guide]
-    real = guide._DescribeTopicPartitionsRequest
+    metadata_broker = cluster[ask.topics.metadata_broker]
+    real = metadata_broker._DescribeTopicPartitionsRequest
 
     def moved_on(request: Any, version: int) -> Any:
         response = real(request, version)
@@ -165,34 +164,34 @@ def test_a_newer_answer_brings_its_own_leader_and_isr(cluster: FakeCluster, ask:
         told.isr_nodes, told.eligible_leader_replicas = [2], [1]
         return response
 
-    guide.answers[DescribeTopicPartitionsRequest.API_KEY] = moved_on
+    metadata_broker.answers[DescribeTopicPartitionsRequest.API_KEY] = moved_on
     told = ask()
     assert told.listing.leader.tolist() == [2]
     assert told.listing.leader_epoch.tolist() == [4]
-    assert told.listing.marks.tolist() == [ELR, IN_ISR, 0]
+    assert told.listing.replica_flags.tolist() == [ELR, IN_ISR, 0]
 
 
 def test_an_older_answer_is_left_aside(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[1], elr=[2], epoch=3)
     ask()
-    guide = cluster[ask.topics.guide]
-    real = guide._DescribeTopicPartitionsRequest
+    metadata_broker = cluster[ask.topics.metadata_broker]
+    real = metadata_broker._DescribeTopicPartitionsRequest
 
     def behind(request: Any, version: int) -> Any:
         response = real(request, version)
         response.topics[0].partitions[0].leader_epoch = 2
         return response
 
-    guide.answers[DescribeTopicPartitionsRequest.API_KEY] = behind
+    metadata_broker.answers[DescribeTopicPartitionsRequest.API_KEY] = behind
     told = ask()
     assert told.elr_known.tolist() == [False]
-    assert told.listing.marks.tolist() == [IN_ISR, 0, 0]
+    assert told.listing.replica_flags.tolist() == [IN_ISR, 0, 0]
 
 
 def test_replicas_that_come_and_go_are_marked(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[2, 3], adding=[1], removing=[3])
     told = ask(min_isr=1)
-    assert told.listing.marks.tolist() == [Slot.ADDING, IN_ISR, IN_ISR | Slot.REMOVING]
+    assert told.listing.replica_flags.tolist() == [ReplicaFlags.ADDING, IN_ISR, IN_ISR | ReplicaFlags.REMOVING]
 
 
 def test_reassignments_are_asked_again_only_while_something_moves(
@@ -210,10 +209,12 @@ def test_reassignments_are_asked_again_only_while_something_moves(
     for _ in range(3):
         told = ask()
     assert asked(cluster, ListPartitionReassignmentsRequest) == 5
-    assert told.listing.marks.tolist() == [IN_ISR] * 3
+    assert told.listing.replica_flags.tolist() == [IN_ISR] * 3
 
 
 def test_a_missing_right_to_see_reassignments_is_said(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster)
     cluster.world.denied = {ListPartitionReassignmentsRequest.API_KEY}
-    assert ask().problems == ("reassignments: ClusterAuthorizationFailedError",)
+    ask()
+    (problem,) = ask.status.problems
+    assert problem.cause == ("reassignments", -1, "ClusterAuthorizationFailed")

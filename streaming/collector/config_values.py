@@ -1,0 +1,81 @@
+"""Values of Kafka's configurations, as the columns of ``CONFIGS``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kafka.protocol.metadata import ApiVersionsResponse
+
+from twin.table import UNKNOWN
+
+TOPIC_KEYS: Final = (
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "remote.storage.enable",
+    "remote.log.copy.disable",
+    "cleanup.policy",
+    "local.retention.ms",
+    "local.retention.bytes",
+    "retention.ms",
+    "retention.bytes",
+)
+BROKER_KEYS: Final = (
+    "replica.lag.time.max.ms",
+    "follower.fetch.last.tiered.offset.enable",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+)
+_ELR_FEATURE: Final = "eligible.leader.replicas.version"
+_SAME_AS_RETENTION: Final = -2
+"""Of local.retention.ms and local.retention.bytes: retention.ms and retention.bytes apply."""
+
+
+def topic_columns(values: Mapping[str, str | None]) -> dict[str, int]:
+    """A topic's values by column; UNKNOWN for a setting that its Kafka does not have."""
+    tiered = _boolean(values.get("remote.storage.enable"))
+    copies = _boolean(values.get("remote.log.copy.disable")) != 1
+    has_local_retention = tiered == 1 and copies
+    policy = values.get("cleanup.policy")
+    return {
+        "min_insync_replicas": _number(values.get("min.insync.replicas")),
+        "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
+        "remote_storage": tiered,
+        "compacted": UNKNOWN if policy is None else int("compact" in policy.split(",")),
+        "local_retention_ms": _local_retention(values, "retention.ms", has_local_retention),
+        "local_retention_bytes": _local_retention(values, "retention.bytes", has_local_retention),
+    }
+
+
+def cluster_columns(values: Mapping[str, str | None]) -> dict[str, int]:
+    """A broker's values by column, for the whole cluster."""
+    last_tiered = values.get("follower.fetch.last.tiered.offset.enable")
+    return {
+        "min_insync_replicas": _number(values.get("min.insync.replicas")),
+        "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
+        "replica_lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
+        "last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),  # before 4.2
+    }
+
+
+def elr_enabled(body: bytes, version: int) -> int:
+    """Whether KIP-966 is finalized (tri-state), from an ApiVersions response."""
+    response = ApiVersionsResponse.decode(body, version=version)
+    # Without a finalized epoch the list means nothing (ZooKeeper, or too old a version).
+    if response.error_code or version < 3 or (response.finalized_features_epoch or 0) < 0:
+        return UNKNOWN
+    levels = {f.name: f.max_version_level for f in response.finalized_features or ()}
+    return int(levels.get(_ELR_FEATURE, 0) >= 1)
+
+
+def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) -> int:
+    local = _number(values.get(f"local.{key}")) if has_own else _SAME_AS_RETENTION
+    return _number(values.get(key)) if local == _SAME_AS_RETENTION else local
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text else UNKNOWN
+
+
+def _boolean(text: str | None) -> int:
+    return UNKNOWN if text is None else int(text == "true")

@@ -1,0 +1,147 @@
+"""What an observation lacks, and why.
+
+A source reports the problems of its latest round. A problem that is no longer reported is over; no
+source sends word of that, and nobody parses a text to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Self, get_args
+
+from kafka.errors import AuthorizationError, KafkaTimeoutError, RequestTimedOutError, for_code
+
+from streaming.runtime import clients
+from twin.table import NO_BROKER
+
+Source = Literal[
+    "cluster",
+    "metadata",
+    "topics",
+    "broker",
+    "offsets",
+    "log dirs",
+    "reassignments",
+    "eligible leader replicas",
+    "topic configs",
+    "broker configs",
+    "thresholds",
+    "local start timestamps",
+    "leader epoch histories",
+    "metrics",
+    "bus",
+]
+"""What was asked for, or where it was sent. ``streaming.checks.rights.WITHOUT`` says what is lost
+without each."""
+
+SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+
+TIMEOUT: Final = "Timeout"
+_TIMEOUT_TEXT: Final = "did not answer within the deadline"
+_MOST_TOPICS: Final = 3
+"""Topics that a text names; it counts the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One failure. ``error`` is Kafka's error name without its suffix, or a short class."""
+
+    source: Source
+    broker: int  # NO_BROKER (-1) if it concerns no single broker
+    error: str
+    text: str  # one line
+
+    @property
+    def is_denied(self) -> bool:
+        """A right is missing."""
+        return self.error in _DENIED
+
+    @property
+    def place(self) -> tuple[Source, int]:
+        """Where the failure occurred, whatever it is."""
+        return self.source, self.broker
+
+    @property
+    def cause(self) -> tuple[Source, int, str]:
+        """What distinguishes one failure from another; the text may change meanwhile."""
+        return self.source, self.broker, self.error
+
+    def at(self, source: Source) -> Self:
+        """The same failure, met by this source."""
+        return replace(self, source=source)
+
+    def __str__(self) -> str:
+        if self.source == "broker":
+            return f"broker {self.broker}: {self.text}"
+        broker = f" of broker {self.broker}" if self.broker != NO_BROKER else ""
+        return f"{self.source}{broker}: {self.text}"
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, e.g. TopicAuthorizationFailed."""
+    return _name(for_code(code))
+
+
+def is_lasting(code: int) -> bool:
+    """An error that does not pass by itself: Kafka does not call it retriable."""
+    return code != 0 and not for_code(code).retriable
+
+
+def from_code(source: Source, code: int, text: str, broker: int = NO_BROKER) -> Problem:
+    """The problem that Kafka answered with an error code."""
+    name = error_name(code)
+    return Problem(source, broker, name, f"{name}: {text}")
+
+
+def from_exception(source: Source, error: BaseException, broker: int = NO_BROKER) -> Problem:
+    """The problem that a client raised."""
+    if _is_timeout(error):
+        return timeout(source, broker)
+    return Problem(source, broker, _name(type(error)), clients.one_line(error))
+
+
+def timeout(source: Source, broker: int = NO_BROKER) -> Problem:
+    """No answer came in time."""
+    return Problem(source, broker, TIMEOUT, _TIMEOUT_TEXT)
+
+
+def by_error(source: Source, errors: Mapping[str, str], text: str) -> tuple[Problem, ...]:
+    """One problem for each error, however many topics have it.
+
+    Args:
+        source: who met the errors.
+        errors: the error name of each topic.
+        text: what is lost for such topics.
+    """
+    return tuple(
+        Problem(source, NO_BROKER, error, f"{error}: {text} ({some_topics(topics)})")
+        for error in sorted(set(errors.values()))
+        for topics in [[topic for topic, name in errors.items() if name == error]]
+    )
+
+
+def some_topics(topics: Collection[str]) -> str:
+    """The first few names, and how many there are besides."""
+    more = len(topics) - _MOST_TOPICS
+    return ", ".join(sorted(topics)[:_MOST_TOPICS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(kind: type[BaseException]) -> str:
+    return kind.__name__.removesuffix("Error")
+
+
+def _is_timeout(error: BaseException) -> bool:
+    """The error is a timeout, or was raised because of one."""
+    kinds = (TimeoutError, KafkaTimeoutError, RequestTimedOutError)
+    return any(isinstance(e, kinds) for e in (error, error.__cause__, error.__context__))
+
+
+def _subclasses(kind: type[Exception]) -> Iterable[type[Exception]]:
+    subclass: type[Exception]
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+_DENIED: Final = frozenset(_name(kind) for kind in _subclasses(AuthorizationError))

@@ -1,0 +1,317 @@
+"""Partitions, brokers and the whole cluster as plain data for the JSON API.
+
+Which fields there are follows from the catalog: the columns of tables with an ``api`` name, the
+declared API fields, and the metrics. Unknown is null. Every object has the time at which it was
+observed, and its age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from streaming.bus.view import ClusterView
+from streaming.runtime.kafka_uuid import uuid_text
+from twin import plain
+from twin.catalog import Catalog
+from twin.declare import Metric
+from twin.risks import OpenRisks
+from twin.state import ShardState
+from twin.table import UNKNOWN, PartitionTable, ReplicaTable, Rows, Table
+from twin.tables.state import (
+    Assignment,
+    BrokerMetrics,
+    Brokers,
+    PartitionIndex,
+    Partitions,
+    Replicas,
+    Topics,
+)
+from twin.totals import Samples, Totals
+
+MAX_ROWS: Final = 1_000
+_NUMBERS: Final = ("partition", "broker", "limit", "offset")
+_MAX_DIGITS: Final = 10
+_ALL_BITS: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFilter:
+    """Which partitions are asked for."""
+
+    topic: str = ""
+    partition: int = UNKNOWN
+    broker: int = UNKNOWN
+    risks: int = 0  # at least one of these bits
+    limit: int = 100
+    offset: int = 0
+
+    @staticmethod
+    def of(catalog: Catalog, parameters: Iterable[tuple[str, str]]) -> PartitionFilter:
+        """From a URL's parameters. ``risk`` names one, ``at_risk`` means any.
+
+        Raises:
+            ValueError: one line with the parameter and the reason.
+        """
+        chosen: dict[str, Any] = {}
+        names: set[str] = set()
+        for name, text in parameters:
+            if name in names:
+                raise ValueError(f"{name}: it is given twice")
+            names.add(name)
+            if name in _NUMBERS:
+                if not text.isdecimal() or len(text) > _MAX_DIGITS:
+                    raise ValueError(f"{name}: {text!r} is not a number")
+                chosen[name] = int(text)
+            elif name == "topic":
+                chosen[name] = text
+            elif name == "at_risk":
+                if text not in ("true", "false"):
+                    raise ValueError(f"at_risk: {text!r} is neither true nor false")
+                if text == "true":
+                    chosen.setdefault("risks", _ALL_BITS)
+            elif name == "risk":
+                if text not in catalog.risk_names:
+                    raise ValueError(f"risk: {text!r} is none of {', '.join(catalog.risk_names)}")
+                chosen["risks"] = 1 << catalog.risk_names.index(text)
+            else:
+                raise ValueError(f"{name}: there is no such parameter")
+        if chosen.get("limit", 1) > MAX_ROWS:
+            raise ValueError(f"limit: at most {MAX_ROWS}")
+        return PartitionFilter(**chosen)
+
+    def matching(self, state: ShardState) -> Rows:
+        """[N] the rows of a shard that are asked for."""
+        index = state[PartitionIndex]
+        wanted = np.ones(state.partitions, bool)
+        if self.topic:
+            wanted &= (state[Topics].topic == self.topic)[index.topic_index]
+        if self.partition != UNKNOWN:
+            wanted &= index.partition == self.partition
+        if self.broker != UNKNOWN:
+            assignment = state[Assignment].broker
+            assigned = np.arange(state.slots) < state[Partitions].assigned[:, None]
+            wanted &= ((assignment == self.broker) & assigned).any(axis=1)
+        if self.risks:
+            wanted &= (state[OpenRisks].bits & self.risks) != 0
+        return np.flatnonzero(wanted)
+
+
+def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[str, Any]:
+    """The partitions asked for, and how many match in all.
+
+    In order of shard, topic and number; where risks are asked for, the worst risk first.
+    """
+    states = [shard.state for shard in view.shards]
+    matching = [asked.matching(state) for state in states]
+    total = sum(map(len, matching))
+    if not total:
+        return {"total": 0, "partitions": []}
+    row = np.concatenate(matching)
+    shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
+    first, last = asked.offset, asked.offset + asked.limit
+    chosen = np.arange(total)[first:last]
+    if asked.risks:
+        bits = [state[OpenRisks].bits[rows] for state, rows in zip(states, matching, strict=True)]
+        risks = np.concatenate(bits)
+        # The lowest bit is the risk that a person would act on first.
+        chosen = np.argsort(risks & -risks, kind="stable")[first:last]
+    found: dict[int, dict[str, Any]] = {}
+    for number in np.unique(shard[chosen]).tolist():
+        here = chosen[shard[chosen] == number]
+        found |= zip(
+            here.tolist(), partition_objects(states[number], row[here], now_ms), strict=True
+        )
+    return {"total": total, "partitions": [found[place] for place in chosen.tolist()]}
+
+
+def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:
+    """Those rows of a shard. What is computed on demand is computed for these rows alone."""
+    if not len(rows):
+        return []
+    page = state.take(rows)
+    index, described_at_ms = page[PartitionIndex], page[Partitions].described_at_ms
+    ids = page[Topics].topic_id[index.topic_index]
+    objects: list[dict[str, Any]] = [
+        {"topic": topic, "topic_id": uuid_text(topic_id), "partition": number}
+        for topic, topic_id, number in zip(
+            page.topic_names().tolist(), ids.tolist(), index.partition.tolist(), strict=True
+        )
+    ]
+    for table in _api_tables(page.catalog, PartitionTable):
+        _add(objects, table.api or "", _columns(page[table]))
+    names = page.catalog.risk_names
+    for found, bits in zip(objects, page[OpenRisks].bits.tolist(), strict=True):
+        found["risks"] = [name for number, name in enumerate(names) if bits >> number & 1]
+    for field in page.catalog.api_fields:
+        for found, value in zip(objects, page.call(field.values, field.reads), strict=True):
+            found[field.name] = value
+    for row, (found, replicas) in enumerate(zip(objects, _replicas(page, now_ms), strict=True)):
+        if described_at_ms[row] == UNKNOWN:
+            found["leader"] = None  # -1 would say that there is none
+        found["replicas"] = replicas
+        found |= observed(int(described_at_ms[row]), now_ms)
+    return objects
+
+
+def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
+    """Every registered broker: what it has, and what losing it would do."""
+    state = view.newest
+    if state is None:
+        return {"brokers": []}
+    listed = state[Brokers]
+    plain_columns = {
+        c.name: plain.column_values(c, getattr(listed, c.name)) for c in Brokers.columns
+    }
+    sums = _by_first_label(state.catalog, view.totals, "broker")
+    return {
+        "brokers": [
+            {
+                **{name: values[row] for name, values in plain_columns.items()
+                   if name not in _BROKER_TIMES},
+                "rack": listed.rack[row] or None,
+                "host": listed.host[row] or None,
+                **sums.get(str(broker), {}),
+                "metrics": _broker_metrics(state[BrokerMetrics], broker),
+                **observed(int(listed.answered_at_ms[row]), now_ms),
+            }
+            for row, broker in enumerate(listed.broker.tolist())
+        ]
+    }  # fmt: skip
+
+
+_BROKER_TIMES: Final = frozenset({"listed_at_ms", "answered_at_ms"})
+
+
+def summary(cluster: str, view: ClusterView, now_ms: int) -> dict[str, Any]:
+    """The cluster at a glance; counts are null before anything was observed."""
+    found: dict[str, Any] = {
+        "cluster": cluster,
+        "up": not view.why_not_up(now_ms),
+        "why_not_up": view.why_not_up(now_ms) or None,
+        "observations_refused": sum(view.refused.values()),
+        **observed(view.observed_at_ms, now_ms),
+    }
+    state = view.newest
+    if state is None:
+        return found
+    totals, catalog = view.totals, state.catalog
+    bits = [shard.state[OpenRisks].bits for shard in view.shards]
+    for metric in _summed(catalog, "cluster"):
+        found[metric.name] = nested(totals[metric.series_name])
+    found |= {
+        "at_risk": sum(int((each != 0).sum()) for each in bits),
+        "cold_replicas": sum(totals["kafka_twin_broker_cold_replicas"].values()),
+        "racks": _by_first_label(catalog, totals, "rack"),
+        "risks": {
+            risk.name: {
+                "partitions": totals.value(
+                    "kafka_twin_partitions_at_risk", risk.name, risk.severity
+                ),
+                "severity": risk.severity,
+                "meaning": risk.sentence,
+            }
+            for risk in catalog.risks
+        },
+    }
+    return found
+
+
+def observed(at_ms: int, now_ms: int) -> dict[str, Any]:
+    """When it was observed, and how old that is."""
+    if at_ms == UNKNOWN:
+        return {"observed_at_ms": None, "age_seconds": None}
+    return {"observed_at_ms": at_ms, "age_seconds": max(now_ms - at_ms, 0) / 1000}
+
+
+def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
+    """Samples as nested objects by their labels; a number where there are none."""
+    if () in samples:
+        return samples[()]
+    found: dict[str, Any] = {}
+    for labels, value in samples.items():
+        place = found
+        for label in labels[:-1]:
+            place = place.setdefault(label, {})
+        place[labels[-1]] = value
+    return found
+
+
+# ---------------------------------------------------------------- inside
+
+
+def _api_tables(catalog: Catalog, kind: type[Table]) -> list[type[Any]]:
+    tables = (*catalog.stored, *catalog.on_demand)
+    return [table for table in tables if issubclass(table, kind) and table.api is not None]
+
+
+def _columns(table: PartitionTable | ReplicaTable, at: Any = slice(None)) -> dict[str, list[Any]]:
+    """The fields of a table, of those rows or replicas; each flag is a field of its own."""
+    fields: dict[str, list[Any]] = {}
+    for c in table.columns:
+        if c.in_api:
+            values = getattr(table, c.name)[at]
+            fields |= plain.flag_values(c, values) or {c.name: plain.column_values(c, values)}
+    return fields
+
+
+def _add(objects: list[dict[str, Any]], name: str, columns: dict[str, list[Any]]) -> None:
+    """The columns as fields of the objects, or of an object of that name in each of them."""
+    for row, found in enumerate(objects):
+        place = found.setdefault(name, {}) if name else found
+        for column, values in columns.items():
+            place[column] = values[row]
+
+
+def _replicas(page: ShardState, now_ms: int) -> list[list[dict[str, Any]]]:
+    """The assigned replicas of each row, in assignment order."""
+    row, slot = np.nonzero(np.arange(page.slots) < page[Partitions].assigned[:, None])
+    brokers = page[Assignment].broker[row, slot].tolist()
+    objects: list[dict[str, Any]] = [{"broker": broker} for broker in brokers]
+    for table in _api_tables(page.catalog, ReplicaTable):
+        _add(objects, table.api or "", _columns(page[table], (row, slot)))
+    sampled_at_ms = page[Replicas].sampled_at_ms[row, slot].tolist()
+    listed: list[list[dict[str, Any]]] = [[] for _ in range(page.partitions)]
+    for place, found, at_ms in zip(row.tolist(), objects, sampled_at_ms, strict=True):
+        listed[place].append(found | observed(at_ms, now_ms))
+    return listed
+
+
+def _summed(catalog: Catalog, level: str) -> list[Metric]:
+    """Metrics of a level whose shards add up; what brokers report of themselves is no such sum."""
+    ratios = {ratio.metric.series_name for ratio in catalog.ratios}
+    return [
+        metric
+        for metric in catalog.metrics
+        if metric.level == level
+        and metric.combine != "newest"
+        and metric.name != "partitions_at_risk"
+        and (metric.compute is not None or metric.series_name in ratios)
+    ]
+
+
+def _by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
+    """By broker or rack: the metrics of that level by name."""
+    found: dict[str, dict[str, Any]] = {}
+    for metric in _summed(catalog, level):
+        apart: dict[str, Samples] = {}
+        for labels, value in totals[metric.series_name].items():
+            apart.setdefault(labels[0], {})[labels[1:]] = value
+        for first, samples in apart.items():
+            found.setdefault(first, {})[metric.name] = nested(samples)
+    return found
+
+
+def _broker_metrics(metrics: BrokerMetrics, broker: int) -> dict[str, Any] | None:
+    """What one broker measures itself; null is absent."""
+    row = np.flatnonzero(metrics.broker == broker)
+    if not len(row):
+        return None
+    return {
+        c.name: plain.column_values(c, getattr(metrics, c.name)[row])[0]
+        for c in metrics.columns
+        if c.name != "broker"
+    }

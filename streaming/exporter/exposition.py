@@ -1,0 +1,264 @@
+"""The exposition: sums and series of partitions and replicas, in text format 0.0.4.
+
+Rendered when a view is new, not when it is scraped; only what depends on the clock (up, age) is
+written at the scrape. Blocks of shards that did not change are kept.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from streaming.bus.view import ClusterView, ShardView
+from streaming.exporter import own_metrics as own
+from streaming.exporter.series import (
+    Family,
+    Labels,
+    escaped,
+    families,
+    labels_of,
+    lines,
+    same_labels,
+    series_by_row,
+)
+from streaming.runtime.config import Exporter
+from twin.catalog import Catalog
+from twin.declare import LEVEL_LABELS, Metric
+from twin.risks import OpenRisks
+from twin.state import ShardState
+from twin.table import UNKNOWN, Array
+from twin.tables.state import Brokers
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Samples = list[tuple[str, float]]  # label text and value
+
+
+@dataclass(slots=True)
+class _Block:
+    """The rendered series of one shard, and what they were rendered from."""
+
+    state: ShardState
+    text: dict[str, bytes]
+    labels: Labels
+    series: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """All but the clock's own metrics, as bytes in order: blocks are shared, not copied."""
+
+    view: ClusterView = field(default_factory=ClusterView)
+    blocks: tuple[bytes, ...] = ()
+
+
+class Renderer:
+    """Makes expositions; keeps the blocks of shards that stay the same."""
+
+    def __init__(self, catalog: Catalog, cluster: str, config: Exporter) -> None:
+        self._catalog = catalog
+        self._cluster = escaped(cluster)
+        self._config = config
+        self._blocks: dict[int, _Block] = {}
+        self._dropped = 0
+
+    def render(self, view: ClusterView) -> Exposition:
+        """The exposition of a view."""
+        began = time.perf_counter()
+        blocks = self._series(view)
+        samples = self._sums(view) | self._of_itself(view)
+        samples[own.SERIES.series_name] = [(self._labels(), sum(b.series for b in blocks))]
+        spent = time.perf_counter() - began
+        samples[own.RENDER_SECONDS.series_name] = [(self._labels(), spent)]
+        parts: list[bytes] = []
+        for metric in (*own.OWN, *self._catalog.metrics):
+            if metric in own.AT_SCRAPE:
+                continue
+            name = metric.series_name
+            body = [block.text[name] for block in blocks if name in block.text]
+            text = _lines(metric, samples.get(name, []))
+            if text or any(body):
+                parts += [header(metric) + text, *body]
+        return Exposition(view, tuple(parts))
+
+    # ------------------------------------------------------------ series
+
+    def _series(self, view: ClusterView) -> list[_Block]:
+        """A block a shard: partitions at risk first, the others as far as the cap allows."""
+        planned = [_Plan.of(shard, self._config.granularity) for shard in view.shards]
+        left = max(self._config.max_series - sum(plan.at_risk_series for plan in planned), 0)
+        wanted = sum(int(plan.others_series.sum()) for plan in planned)
+        share = 1.0 if wanted <= left else left / wanted
+        kept: dict[int, _Block] = {}
+        for plan in planned:
+            rows = plan.chosen(share)
+            self._dropped += plan.dropped(share)
+            number = plan.state.shard
+            kept[number] = _block(plan, rows, self._blocks.get(number))
+        self._blocks = kept
+        return list(kept.values())
+
+    # ------------------------------------------------------------ sums
+
+    def _sums(self, view: ClusterView) -> dict[str, Samples]:
+        """What the catalog's metrics add up to."""
+        racks = _racks(view)
+        found: dict[str, Samples] = {}
+        for metric in self._catalog.metrics:
+            if metric.level == "topic" and self._config.granularity == "cluster":
+                continue
+            samples = view.totals[metric.series_name]
+            found[metric.series_name] = [
+                (self._labels(*_named(metric, values, racks)), value)
+                for values, value in sorted(samples.items())
+            ]
+        return found
+
+    def _of_itself(self, view: ClusterView) -> dict[str, Samples]:
+        """What the exporter knows of itself and of its reading."""
+        found: defaultdict[str, Samples] = defaultdict(list)
+
+        def add(metric: Metric, value: float, *labels: str) -> None:
+            pairs = zip(metric.labels, labels, strict=True)
+            found[metric.series_name].append((self._labels(*pairs), value))
+
+        add(own.SHARDS, len(view.shards))
+        add(own.SERIES_DROPPED, self._dropped)
+        if view.shards:
+            add(own.STATE_BYTES, view.state_bytes)
+        for metric, spent_ms in (
+            (own.CYCLE_SECONDS, view.cycle_ms),
+            (own.LATENCY, view.end_to_end_latency_ms),
+        ):
+            if spent_ms != UNKNOWN:
+                add(metric, spent_ms / 1000)
+        add(own.SNAPSHOTS_READ, view.snapshots_read)
+        for metric, counts in (
+            (own.OBSERVATIONS_REFUSED, view.refused),
+            (own.SNAPSHOTS_REFUSED, view.snapshots_refused),
+            (own.EVENTS, view.events),
+            (own.ANNOTATIONS, view.annotations),
+        ):
+            for value, count in sorted(counts.items()):
+                add(metric, count, value)
+        return dict(found)
+
+    def _labels(self, *pairs: tuple[str, str]) -> str:
+        more = "".join(f',{name}="{escaped(value)}"' for name, value in pairs)
+        return f'cluster="{self._cluster}"{more}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The series of a shard, and which of its rows may be left out."""
+
+    state: ShardState
+    families: list[Family]
+    at_risk: Array  # rows
+    at_risk_series: int
+    others: Array  # rows that may be left out
+    others_series: Array  # how many series each of them has
+
+    @staticmethod
+    def of(shard: ShardView, granularity: str) -> _Plan:
+        state = shard.state
+        found = families(state)
+        count = series_by_row(found)
+        is_open = state[OpenRisks].bits != 0
+        at_risk = np.flatnonzero(is_open)
+        others = np.flatnonzero(~is_open) if granularity == "partition" else at_risk[:0]
+        return _Plan(state, found, at_risk, int(count[at_risk].sum()), others, count[others])
+
+    def chosen(self, share: float) -> Array:
+        """Rows that are exported if that share of the others' series fits."""
+        return np.sort(np.concatenate([self.at_risk, self.others[: self._fitting(share)]]))
+
+    def dropped(self, share: float) -> int:
+        """Series that are left out then."""
+        return int(self.others_series[self._fitting(share) :].sum())
+
+    def _fitting(self, share: float) -> int:
+        if share >= 1:
+            return len(self.others)
+        budget = self.others_series.sum() * share
+        return int(np.searchsorted(np.cumsum(self.others_series), budget, side="right"))
+
+
+def _block(plan: _Plan, rows: Array, old: _Block | None) -> _Block:
+    state = plan.state
+    if old is not None and np.array_equal(old.labels.rows, rows):
+        if old.state is state:
+            return old
+        labels = old.labels if same_labels(old.state, state) else labels_of(state, rows)
+    else:
+        labels = labels_of(state, rows)
+    text: defaultdict[str, list[str]] = defaultdict(list)
+    for family in plan.families:
+        text[family.series_name] += lines(family, labels)
+    series = sum(map(len, text.values()))
+    encoded = {name: "".join(listed).encode() for name, listed in text.items() if listed}
+    return _Block(state.without_computed(), encoded, labels, series)
+
+
+def _racks(view: ClusterView) -> dict[str, str]:
+    state = view.newest
+    if state is None:
+        return {}
+    brokers = state[Brokers]
+    pairs = zip(brokers.broker.tolist(), brokers.rack.tolist(), strict=True)
+    return {str(broker): str(rack) for broker, rack in pairs}
+
+
+def _named(
+    metric: Metric, values: tuple[str, ...], racks: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Names and values of all labels; a broker's rack comes after its id."""
+    names = [name for name in LEVEL_LABELS[metric.level] if metric.level != "broker"]
+    names = ["broker"] if metric.level == "broker" else names
+    for name, value in zip((*names, *metric.labels), values, strict=True):
+        yield name, value
+        if metric.level == "broker" and name == "broker":
+            yield "rack", racks.get(value, "")
+
+
+def at_scrape(cluster: str, view: ClusterView, now_ms: int) -> bytes:
+    """What depends on the clock: whether the twin is up, and how old its observations are."""
+    label = f'cluster="{escaped(cluster)}"'
+    samples: dict[str, Samples] = {
+        own.UP.series_name: [(label, 0 if view.why_not_up(now_ms) else 1)]
+    }
+    if view.observed_at_ms != UNKNOWN:
+        age = max(now_ms - view.observed_at_ms, 0) / 1000
+        samples[own.OBSERVATION_AGE.series_name] = [(label, age)]
+    return b"".join(
+        header(metric) + _lines(metric, samples[metric.series_name])
+        for metric in own.AT_SCRAPE
+        if metric.series_name in samples
+    )
+
+
+def header(metric: Metric) -> bytes:
+    """HELP and TYPE."""
+    text, name = metric.help.replace("\\", r"\\"), metric.series_name
+    return f"# HELP {name} {text}\n# TYPE {name} {metric.type}\n".encode()
+
+
+def gzipped(parts: Iterable[bytes]) -> bytes:
+    """For scrapers that ask: most of it is repetition, so the fastest level does."""
+    packer = zlib.compressobj(1, wbits=zlib.MAX_WBITS | _GZIP)
+    return b"".join([*map(packer.compress, parts), packer.flush()])
+
+
+def _lines(metric: Metric, samples: Iterable[tuple[str, float]]) -> bytes:
+    name = metric.series_name
+    return "".join(f"{name}{{{labels}}} {value}\n" for labels, value in samples).encode()
+
+
+_GZIP: Final = 16
+"""Added to zlib's window bits it means gzip."""

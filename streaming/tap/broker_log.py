@@ -1,0 +1,115 @@
+"""Turns the log lines of one broker into rows of observations.
+
+Reads no clock and sends nothing: the same lines give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from streaming.tap.isr_changes import IsrChange, IsrTracker, leader_shrinks
+from streaming.tap.lines import InvalidLineError, parse
+from streaming.tap.request_log import (
+    EARLIEST_PENDING_UPLOAD,
+    CompletedAlterPartition,
+    CompletedFetch,
+    CompletedListOffsets,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from streaming.tap.sessions import FetchRow, FetchSessions
+from twin.table import UNKNOWN
+
+
+class PendingUploadLookup(NamedTuple):
+    """A follower's request for the earliest pending upload offset: a row of ``tier_starts``."""
+
+    topic: str
+    partition: int
+    broker: int
+    at_ms: int
+    pending_upload_offset: int
+    error_code: int
+
+
+class BrokerLogParser:
+    """Parses one broker's logs, and holds the rows until somebody takes them out.
+
+    Attributes:
+        broker: id of the broker whose logs they are.
+        lines: how many lines were read.
+        invalid_lines: how many of these could not be parsed, by reason.
+        fetches, isr_changes, pending_upload_lookups: the rows; the caller empties the lists.
+        at_ms: the newest time of a line.
+    """
+
+    def __init__(self, broker: int, zone: ZoneInfo | None = None) -> None:
+        self.broker = broker
+        self.lines = 0
+        self.invalid_lines: Counter[str] = Counter()
+        self.fetches: list[FetchRow] = []
+        self.isr_changes: list[IsrChange] = []
+        self.pending_upload_lookups: list[PendingUploadLookup] = []
+        self.at_ms = UNKNOWN
+        self._zone = zone
+        self._sessions = FetchSessions()
+        self._isrs = IsrTracker()
+
+    def feed(self, line: bytes) -> None:
+        """Parse one line; a line that cannot be parsed is counted in ``invalid_lines``."""
+        self.lines += 1
+        try:
+            parsed = parse(line, self._zone)
+        except InvalidLineError as error:
+            self.invalid_lines[error.reason] += 1
+            return
+        if parsed is None:
+            return
+        at_ms, content = parsed
+        self.at_ms = max(self.at_ms, at_ms)
+        if isinstance(content, CompletedFetch):
+            self.fetches.extend(self._sessions.apply(at_ms, content))
+        elif isinstance(content, CompletedListOffsets):
+            self.pending_upload_lookups.extend(_pending_upload_lookups(at_ms, content))
+        elif isinstance(content, CompletedAlterPartition):
+            self.isr_changes.extend(self._isrs.apply(at_ms, content))
+        else:
+            self.isr_changes.extend(leader_shrinks(at_ms, content))
+
+    def reset_sessions(self) -> None:
+        """Forget fetch sessions and ISRs: lines were skipped, so both may be out of date."""
+        self._sessions.reset()
+        self._isrs.reset()
+
+    def flush(self) -> None:
+        """Make rows of what waits for a later line: there may be none for a while."""
+        self.fetches.extend(self._sessions.flush())
+
+    @property
+    def row_count(self) -> int:
+        """Rows that nobody has taken out yet."""
+        return len(self.fetches) + len(self.isr_changes) + len(self.pending_upload_lookups)
+
+
+def _pending_upload_lookups(
+    at_ms: int, line: CompletedListOffsets
+) -> Iterator[PendingUploadLookup]:
+    request, response = line.request, line.response
+    if not isinstance(request, ListOffsetsRequest) or not isinstance(response, ListOffsetsResponse):
+        return
+    requested = {
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+        if partition.timestamp == EARLIEST_PENDING_UPLOAD
+    }
+    for topic in response.topics:
+        for result in topic.partitions:
+            if (topic.name, result.partition_index) in requested:
+                yield PendingUploadLookup(
+                    topic.name, result.partition_index, request.replica_id,
+                    at_ms - round(line.total_time_ms), result.offset, result.error_code,
+                )  # fmt: skip

@@ -1,0 +1,119 @@
+"""The logs of one broker: reading them, parsing them, and counting what happens to the rows."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import structlog
+
+from streaming.tap.broker_log import BrokerLogParser
+from streaming.tap.encode import Deployment, messages
+from streaming.tap.sources import Source
+from streaming.tap.topic_ids import Topic
+
+IDLE_S: Final = 1.0
+"""Without a line for this long, rows that wait for a later line are sent as they are."""
+
+MAX_ROWS: Final = 200_000
+"""Rows of one table that wait to be sent; the oldest beyond this number are dropped."""
+
+log = structlog.get_logger("tap")
+
+
+class BrokerTap:
+    """Reads the logs of one broker.
+
+    Attributes:
+        parser: makes rows of the lines.
+        rows: how many rows were encoded, by table.
+        dropped: what was not sent, by ``rows``, ``unknown_topic`` and ``messages``.
+    """
+
+    def __init__(self, parser: BrokerLogParser, sources: Sequence[Source]) -> None:
+        self.parser = parser
+        self.sources = tuple(sources)
+        self.rows: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self._problems = [""] * len(self.sources)
+        self._last_line_s = time.monotonic()
+        self._is_flushed = True
+
+    @property
+    def ended(self) -> bool:
+        """No source will have another line."""
+        return all(source.ended for source in self.sources)
+
+    @property
+    def skipped_bytes(self) -> int:
+        """Bytes of the logs that were written faster than they could be read."""
+        return sum(source.skipped_bytes for source in self.sources)
+
+    def read(self) -> bool:
+        """Parse the lines that there are now; false if there are none."""
+        has_lines = False
+        for i, source in enumerate(self.sources):
+            lines = source.lines()
+            if source.gap:
+                source.gap = False
+                self.parser.reset_sessions()
+            for line in lines:
+                self.parser.feed(line)
+            has_lines |= bool(lines)
+            what = f"{source.name} of broker {self.parser.broker}"
+            log_problem(what, self._problems[i], source.problem)
+            self._problems[i] = source.problem
+        if has_lines:
+            self._last_line_s, self._is_flushed = time.monotonic(), False
+        return has_lines
+
+    def messages(
+        self, deployment: Deployment, resolve: Callable[[str], Topic | None], *, flush: bool
+    ) -> Iterator[tuple[int, bytes]]:
+        """Shard and message of all rows so far.
+
+        Args:
+            deployment: the twin that the messages are for.
+            resolve: the topic of a name or of an id.
+            flush: include rows that wait for a later line; done anyway after ``IDLE_S``.
+        """
+        parser = self.parser
+        is_idle = time.monotonic() - self._last_line_s >= IDLE_S
+        if flush or (is_idle and not self._is_flushed):
+            parser.flush()
+            self._is_flushed = True
+        for kind, rows in (
+            ("fetches", parser.fetches),
+            ("isr_changes", parser.isr_changes),
+            ("tier_starts", parser.pending_upload_lookups),
+        ):
+            excess = len(rows) - MAX_ROWS
+            if excess > 0:
+                self.dropped["rows"] += excess
+                del rows[:excess]
+            self.rows[kind] += len(rows)
+        yield from messages(deployment, parser, resolve, self.dropped)
+
+    def log_summary(self) -> None:
+        """Log what has been counted since the start."""
+        log.info(
+            "summary",
+            broker=self.parser.broker,
+            lines=self.parser.lines,
+            rows=dict(self.rows),
+            invalid_lines=dict(self.parser.invalid_lines),
+            dropped={name: count for name, count in self.dropped.items() if count},
+            skipped_bytes=self.skipped_bytes,
+        )
+
+
+def log_problem(what: str, before: str, now: str) -> None:
+    """Log a problem when it comes and when it is over, and not while it lasts."""
+    if now == before:
+        return
+    if now:
+        log.warning("unavailable", what=what, why=now)
+    else:
+        log.info("recovered", what=what)

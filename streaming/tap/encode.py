@@ -1,0 +1,87 @@
+"""Encodes parsed rows for the bus: one message for each shard, one frame in it for each table."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from streaming import bus
+from streaming.bus.arrow import dictionary, fixed, numbers, texts
+from streaming.tap.broker_log import BrokerLogParser
+from streaming.tap.topic_ids import Topic
+from twin import frames
+from twin.frames import Frame, FrameHeader
+from twin.table import Table
+from twin.tables.observations import FetchesFrame, IsrChangesFrame, PendingUploadLookupsFrame
+
+TopicRow = tuple[Topic, Any]
+
+
+class Deployment(NamedTuple):
+    """The twin that the messages are for."""
+
+    cluster: str
+    shards: int
+
+
+def messages(
+    deployment: Deployment,
+    parser: BrokerLogParser,
+    resolve: Callable[[str], Topic | None],
+    dropped: Counter[str],
+) -> Iterator[tuple[int, bytes]]:
+    """Shard and message of all rows of the parser, whose lists are empty afterwards.
+
+    Rows of topics that cannot be resolved are dropped, and counted in ``dropped``.
+    """
+    by_shard: defaultdict[int, dict[str, list[TopicRow]]] = defaultdict(lambda: defaultdict(list))
+    for table, rows in (
+        (FetchesFrame, parser.fetches),
+        (IsrChangesFrame, parser.isr_changes),
+        (PendingUploadLookupsFrame, parser.pending_upload_lookups),
+    ):
+        for row in rows:
+            topic = resolve(row.topic)
+            if topic is None:
+                dropped["unknown_topic"] += 1
+                continue
+            shard = bus.shard_of(topic.name, deployment.shards)
+            by_shard[shard][table.kind].append((topic, row))
+        rows.clear()
+    for shard, kinds in sorted(by_shard.items()):
+        encoded: list[bytes] = []
+        # ISR changes first: the query keeps a fetch longer if it was pending at such a change.
+        for table in (IsrChangesFrame, FetchesFrame, PendingUploadLookupsFrame):
+            if kinds[table.kind]:
+                arrow = _arrow_table(table, kinds[table.kind], parser.broker)
+                stamp = FrameHeader(
+                    table.kind, deployment.cluster, shard, deployment.shards, parser.at_ms, 0
+                )
+                encoded += frames.encode_parts(Frame(stamp, arrow))
+        for message in frames.batch_messages(encoded):
+            yield shard, message
+
+
+def _arrow_table(table: type[Table], topic_rows: Sequence[TopicRow], broker: int) -> pa.Table:
+    """The rows in Arrow; in a column that they do not have (``leader``) all are ``broker``."""
+    topics = list(dict.fromkeys(topic for topic, _ in topic_rows))
+    position = {topic: i for i, topic in enumerate(topics)}
+    indices = [position[topic] for topic, _ in topic_rows]
+    columns = {
+        "topic": dictionary(indices, texts([topic.name for topic in topics])),
+        "topic_id": dictionary(indices, fixed([topic.topic_id for topic in topics], 16)),
+    }
+    fields = topic_rows[0][1]._fields
+    for column in table.columns:
+        if column.name in columns:
+            continue
+        values: Iterable[int] = (
+            (getattr(row, column.name) for _, row in topic_rows)
+            if column.name in fields
+            else (broker for _ in topic_rows)
+        )
+        columns[column.name] = numbers(list(values), column.arrow)
+    return pa.table([columns[c.name] for c in table.columns], schema=table.schema())

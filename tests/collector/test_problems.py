@@ -1,0 +1,330 @@
+"""Each source of an observation: what fails is a problem, and is over once it succeeds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
+from structlog.testing import capture_logs
+
+from streaming.bus import BusError
+from streaming.checks.rights import WITHOUT
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.cycle import Collector, collect
+from streaming.collector.cycle_log import CycleLog
+from streaming.collector.jmx import MetricsSource
+from streaming.collector.observation import Observation
+from streaming.collector.problem import SOURCES, Problem
+from streaming.runtime.config import Bus, Config, Eligibility, TopicThreshold
+from streaming.runtime.config import Collector as Section
+from tests.collector.fake_broker import (
+    Error,
+    FakeCluster,
+    Log,
+    Partition,
+    Topic,
+    World,
+    fake_cluster,
+)
+from tests.collector.fake_exporter import Exporter
+
+DENIED_TOPIC, DENIED_CLUSTER = "TopicAuthorizationFailed", "ClusterAuthorizationFailed"
+MOST_CYCLES = 60
+
+
+@dataclass
+class Stage:
+    """Three brokers, an exporter of broker 1, and a collector that reads everything each cycle."""
+
+    cluster: FakeCluster
+    exporter: Exporter
+    collector: Collector
+    cycle_log: CycleLog
+
+    @property
+    def world(self) -> World:
+        return self.cluster.world
+
+    @property
+    def orders(self) -> Partition:
+        return self.world.topics["orders"].partitions[0]
+
+    def cycle(self) -> tuple[Problem, ...]:
+        observation = self.collector.observe()
+        problems = self.collector.problems
+        assert observation is None or tuple(observation.problems) == problems
+        self.cycle_log.cycle(problems, 1.0, observation)
+        return problems
+
+    def until(self, holds: Callable[[tuple[Problem, ...]], bool]) -> tuple[Problem, ...]:
+        """The problems of the first cycle for which it holds."""
+        for _ in range(MOST_CYCLES):
+            if holds(problems := self.cycle()):
+                return problems
+            time.sleep(0.05)
+        raise AssertionError(f"it never holds; the last problems are {problems}")
+
+
+@pytest.fixture
+def stage(exporter: Callable[..., Exporter]) -> Iterator[Stage]:
+    """Everything is well."""
+    logs = {b: Log(0, 30, 100, last_tiered=59, pending=60, first_ms=5_000) for b in (1, 2)}
+    settings = {"min.insync.replicas": "2", "remote.storage.enable": "true"}
+    tiered = Partition([1, 2], isr=[1], elr=[2], logs=logs, history=[(0, 0)])
+    world = World(
+        topics={
+            "orders": Topic({0: tiered}, configs=settings),
+            "plain": Topic({0: Partition([3], logs={3: Log(0, 0, 10, first_ms=5_000)})}),
+        },
+        racks={1: "az-a", 2: "az-b", 3: "az-c"},
+    )
+    one = exporter()
+    config = Config(
+        bus=Bus(shards=2),
+        collector=Section(deadline_ms=400, config_interval_ms=0, metrics_interval_ms=200,
+                          metrics_urls={"1": one.url}),
+        eligibility=Eligibility(topics=[TopicThreshold(pattern="a.*", local_log_ms=5),
+                                        TopicThreshold(pattern=".*b", local_log_ms=6)]),
+    )  # fmt: skip
+    with (
+        fake_cluster(world) as cluster,
+        BrokerConnections(cluster.bootstrap, {}, config.collector.deadline_ms) as brokers,
+        MetricsSource(config.collector) as metrics,
+    ):
+        collector = Collector(config, brokers, metrics, retry_denied_ms=0)
+        made = Stage(cluster, one, collector, CycleLog())
+        made.until(lambda problems: not problems)
+        yield made
+
+
+# ---------------------------------------------------------------- what fails, and how it is mended
+
+
+@dataclass
+class Failure:
+    """``breaks`` returns how to mend it."""
+
+    source: str
+    error: str
+    breaks: Callable[[Stage], Callable[[], object]]
+    how: str = "denied"
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.how}"
+
+
+def denied(api: Any) -> Callable[[Stage], Callable[[], object]]:
+    def breaks(stage: Stage) -> Callable[[], object]:
+        stage.world.denied.add(api.API_KEY)
+        return stage.world.denied.clear
+
+    return breaks
+
+
+def silent(
+    api: Any, prepare: Callable[[Stage], object] = lambda _: None
+) -> Callable[[Stage], Callable[[], object]]:
+    """No broker answers one kind of request."""
+
+    def breaks(stage: Stage) -> Callable[[], object]:
+        prepare(stage)
+        for broker in stage.cluster.brokers.values():
+            broker.silent = {api.API_KEY}
+        return lambda: speak(stage)
+
+    return breaks
+
+
+def speak(stage: Stage) -> None:
+    for broker in stage.cluster.brokers.values():
+        broker.silent = False
+
+
+def all_silent(stage: Stage) -> Callable[[], object]:
+    for broker in stage.cluster.brokers.values():
+        broker.silent = True
+    return lambda: speak(stage)
+
+
+def one_silent(stage: Stage) -> Callable[[], object]:
+    other = next(b for b in (1, 2, 3) if b != stage.collector.metadata_broker)
+    stage.cluster[other].silent = True
+    return lambda: speak(stage)
+
+
+def hidden(stage: Stage) -> Callable[[], object]:
+    stage.world.hidden = {"plain"}
+    return stage.world.hidden.clear
+
+
+def no_offsets(stage: Stage) -> Callable[[], object]:
+    log = stage.orders.logs[2]
+    log.log_end = Error(29)
+    return lambda: setattr(log, "log_end", 100)
+
+
+def broken_disk(stage: Stage) -> Callable[[], object]:
+    directory = DescribeLogDirsResponse.DescribeLogDirsResult(
+        error_code=56, log_dir="/d", topics=[], total_bytes=-1, usable_bytes=-1
+    )
+    answers = stage.cluster[2].answers
+    key = DescribeLogDirsRequest.API_KEY
+    answers[key] = lambda *_: DescribeLogDirsResponse(results=[directory])
+    return answers.clear
+
+
+def contradicting_patterns(stage: Stage) -> Callable[[], object]:
+    stage.world.topics["ab"] = Topic({0: Partition([1])})
+    return lambda: stage.world.topics.pop("ab")
+
+
+def local_start_moves(stage: Stage) -> None:
+    for log in stage.orders.logs.values():
+        log.local_start += 1
+
+
+def unreadable(stage: Stage) -> Callable[[], object]:
+    stage.world.unreadable = {"orders"}
+    local_start_moves(stage)
+    return stage.world.unreadable.clear
+
+
+def leader_epoch_moves(stage: Stage) -> None:
+    stage.orders.epoch, stage.orders.history = 1, [(0, 0), (1, 80)]
+
+
+def history_denied(stage: Stage) -> Callable[[], object]:
+    leader_epoch_moves(stage)
+    stage.world.unreadable = {"orders"}
+    return stage.world.unreadable.clear
+
+
+def exporter_fails(**wrong: Any) -> Callable[[Stage], Callable[[], object]]:
+    def breaks(stage: Stage) -> Callable[[], object]:
+        right = {name: getattr(stage.exporter, name) for name in wrong}
+        for name, value in wrong.items():
+            setattr(stage.exporter, name, value)
+        return lambda: [setattr(stage.exporter, name, value) for name, value in right.items()]
+
+    return breaks
+
+
+FAILURES = [
+    Failure("cluster", "Unreachable", all_silent, "silent"),
+    Failure("metadata", "Timeout", all_silent, "silent"),
+    Failure("broker", "Timeout", one_silent, "silent"),
+    Failure("topics", DENIED_TOPIC, hidden),
+    Failure("offsets", DENIED_TOPIC, no_offsets),
+    Failure("log dirs", DENIED_CLUSTER, denied(DescribeLogDirsRequest)),
+    Failure("log dirs", "KafkaStorage", broken_disk, "failing"),
+    Failure("reassignments", DENIED_CLUSTER, denied(ListPartitionReassignmentsRequest)),
+    Failure("reassignments", "Timeout", silent(ListPartitionReassignmentsRequest), "silent"),
+    Failure("eligible leader replicas", DENIED_TOPIC, denied(DescribeTopicPartitionsRequest)),
+    Failure("eligible leader replicas", "Timeout",
+            silent(DescribeTopicPartitionsRequest), "silent"),
+    Failure("topic configs", DENIED_TOPIC, denied(DescribeConfigsRequest)),
+    Failure("topic configs", "Timeout", silent(DescribeConfigsRequest), "silent"),
+    Failure("broker configs", DENIED_CLUSTER, denied(DescribeConfigsRequest)),
+    Failure("broker configs", "Timeout", silent(DescribeConfigsRequest), "silent"),
+    Failure("thresholds", "ContradictingPatterns", contradicting_patterns, "failing"),
+    Failure("local start timestamps", DENIED_TOPIC, unreadable),
+    Failure("local start timestamps", "Timeout", silent(FetchRequest, local_start_moves), "silent"),
+    Failure("leader epoch histories", DENIED_TOPIC, history_denied),
+    Failure("leader epoch histories", "Timeout",
+            silent(OffsetForLeaderEpochRequest, leader_epoch_moves), "silent"),
+    Failure("metrics", "HTTP503", exporter_fails(status=503), "failing"),
+    Failure("metrics", "Timeout", exporter_fails(delay_s=2.0), "silent"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_a_failure_is_listed_logged_once_and_over_when_it_succeeds(
+    stage: Stage, failure: Failure
+) -> None:
+    def at_source(problems: tuple[Problem, ...]) -> list[Problem]:
+        return [p for p in problems if (p.source, p.error) == (failure.source, failure.error)]
+
+    with capture_logs() as lines:
+        mend = failure.breaks(stage)
+        found = at_source(stage.until(lambda problems: bool(at_source(problems))))
+        assert at_source(stage.cycle())  # as long as it lasts
+        mend()
+        stage.until(lambda problems: not problems)
+    for problem in found:
+        assert "\n" not in problem.text
+        about = [line for line in lines if line.get("source") == problem.source
+                 and line.get("broker", -1) == problem.broker]  # fmt: skip
+        causes = [line["error"] for line in about if line["event"] == "unavailable"]
+        assert causes.count(problem.error) == 1, about
+        assert about[-1]["event"] == "recovered"
+        assert about[-1]["log_level"] == "info"
+
+
+def test_every_source_can_fail_in_these_tests() -> None:
+    assert {failure.source for failure in FAILURES} | {"bus"} == set(SOURCES)
+
+
+def test_check_can_say_what_is_lost_without_each_source() -> None:
+    assert set(SOURCES) <= WITHOUT.keys()
+
+
+def test_a_bus_that_takes_nothing_is_a_problem_until_it_takes_something(stage: Stage) -> None:
+    sent: list[Observation] = []
+
+    def send(observation: Observation) -> None:
+        sent.append(observation)
+        if len(sent) <= 2:
+            raise BusError("bus topic x: it is full")
+
+    config = Config(collector=Section(interval_ms=1))
+    with capture_logs() as lines:
+        collect(config, stage.collector, send, threading.Event(), cycles=4)
+    assert [line["event"] for line in lines if line.get("source") == "bus"] == [
+        "unavailable", "recovered"
+    ]  # fmt: skip
+    assert lines[0]["text"] == "bus topic x: it is full"
+    assert lines[-1]["unsent"] == 2
+
+
+def test_a_source_with_an_interval_of_its_own_keeps_its_problems_until_its_next_round(
+    stage: Stage,
+) -> None:
+    """A right that is granted in between shows when the settings are read again."""
+    world = stage.world
+    world.denied = {DescribeConfigsRequest.API_KEY}
+    config = Config(bus=Bus(shards=2), collector=Section(deadline_ms=600))
+    with BrokerConnections(stage.cluster.bootstrap, {}, 600) as brokers:
+        collector = Collector(config, brokers)
+        collector.observe()
+        world.denied = set()
+        for _ in range(2):
+            collector.observe()
+            assert {p.source for p in collector.problems} == {"topic configs", "broker configs"}
+
+
+def test_the_problem_of_a_topic_ends_with_the_topic(stage: Stage) -> None:
+    stage.world.denied = {DescribeConfigsRequest.API_KEY}
+    stage.until(lambda problems: "topic configs" in {p.source for p in problems})
+    stage.world.topics.clear()
+    stage.until(lambda problems: "topic configs" not in {p.source for p in problems})
+    assert stage.world.denied
+
+
+def test_many_topics_with_one_error_are_one_problem(stage: Stage) -> None:
+    stage.world.denied = {DescribeConfigsRequest.API_KEY}
+    stage.world.topics |= {f"more-{n}": Topic({0: Partition([1])}) for n in range(5)}
+    problems = stage.until(lambda problems: "topic configs" in {p.source for p in problems})
+    (problem,) = (p for p in problems if p.source == "topic configs")
+    assert problem.text.endswith("(more-0, more-1, more-2 and 4 more)")

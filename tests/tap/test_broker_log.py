@@ -1,0 +1,286 @@
+"""Rows from lines of brokers' logs."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.tap.broker_log import BrokerLogParser
+from streaming.tap.lines import InvalidLineError, parse
+from streaming.tap.sessions import REPORT_IDLE_EVERY_MS, SLOW_MS, FetchRow
+from tests.tap.lines import (
+    SAMPLE,
+    SHRINK,
+    T0_MS,
+    TOPIC_ID,
+    UTC_ZONE,
+    alter,
+    fetch,
+    opening,
+    request_line,
+    stamped,
+)
+from twin.table import UNKNOWN
+
+
+def parsed(*lines: bytes) -> BrokerLogParser:
+    parser = BrokerLogParser(1, UTC_ZONE)
+    for line in lines:
+        parser.feed(line)
+    parser.flush()
+    return parser
+
+
+def fetches_of(rows: list[FetchRow], partition: int) -> list[tuple[int, int, int]]:
+    """(arrival, fetch offset, leader end offset) of each fetch of a partition."""
+    return [
+        (r.arrived_at_ms - T0_MS, r.fetch_offset, r.leader_end_offset)
+        for r in rows
+        if r.partition == partition
+    ]
+
+
+class TestFetchSessions:
+    def test_a_full_fetch_that_waited_proves_the_end_of_every_partition(self):
+        log = parsed(opening(T0_MS + 500, {0: 40, 1: 7}, waited_ms=499.6))
+        assert fetches_of(log.fetches, 0) == [(0, 40, 40)]
+        assert fetches_of(log.fetches, 1) == [(0, 7, 7)]
+        row = log.fetches[0]
+        assert (row.topic, row.broker, row.broker_epoch, row.leader_epoch) == (TOPIC_ID, 2, 9, 1)
+        assert row.remote_ms == 500
+
+    def test_an_empty_fetch_reports_every_partition_of_its_session(self):
+        log = parsed(opening(T0_MS, {0: 40, 1: 7}), fetch(T0_MS + 5_000, waited_ms=499.6))
+        assert fetches_of(log.fetches, 0)[-1] == (4_500, 40, 40)
+        assert fetches_of(log.fetches, 1)[-1] == (4_500, 7, 7)
+
+    def test_a_fetch_that_gets_records_at_once_proves_no_log_end_of_their_partition(self):
+        log = parsed(opening(T0_MS, {0: 40, 1: 7}, gets={0: {"recordsSizeInBytes": 99}}))
+        assert fetches_of(log.fetches, 0) == [(0, 40, UNKNOWN)]
+        assert fetches_of(log.fetches, 1) == [(0, 7, 7)], "the others had none"
+
+    def test_a_fetch_that_waited_for_its_records_proves_the_log_end(self):
+        log = parsed(
+            opening(T0_MS + 100, {0: 40}, gets={0: {"recordsSizeInBytes": 99}}, waited_ms=99.6)
+        )
+        assert fetches_of(log.fetches, 0) == [(0, 40, 40)]
+
+    def test_the_next_fetch_shows_where_records_ended_if_the_response_had_room(self):
+        for size, estimate in ((99, 43), (1 << 20, UNKNOWN)):
+            log = parsed(
+                opening(T0_MS, {0: 40}, gets={0: {"recordsSizeInBytes": size}}),
+                fetch(T0_MS + 9, {0: 43}, waited_ms=4.6),
+            )
+            assert [r.leader_end_offset for r in log.fetches] == [UNKNOWN, 43]
+            assert [r.leader_end_estimate_offset for r in log.fetches] == [estimate, 43]
+
+    def test_a_full_response_proves_nothing_about_partitions_that_are_not_in_it(self):
+        log = parsed(opening(T0_MS, {0: 40, 1: 7}, gets={0: {"recordsSizeInBytes": 10 << 20}}))
+        assert fetches_of(log.fetches, 1) == [(0, 7, UNKNOWN)]
+
+    def test_a_follower_that_waits_for_more_than_a_byte_proves_nothing(self):
+        log = parsed(opening(T0_MS + 500, {0: 40}, waited_ms=499.6, min_bytes=2))
+        assert fetches_of(log.fetches, 0) == [(0, 40, UNKNOWN)]
+
+    def test_the_last_fetch_before_a_partition_moves_is_reported(self):
+        log = parsed(
+            opening(T0_MS, {0: 40, 1: 7}),
+            fetch(T0_MS + 200, waited_ms=99.6),
+            fetch(T0_MS + 300, {0: 41}, waited_ms=49.6),
+        )
+        assert fetches_of(log.fetches, 0) == [(0, 40, 40), (100, 40, 40), (250, 41, 41)]
+        assert fetches_of(log.fetches, 1) == [(0, 7, 7), (250, 7, 7)], (
+            "reported when due, and at the end"
+        )
+
+    def test_idle_partitions_are_reported_now_and_then(self):
+        beats = [fetch(T0_MS + 500 * i, waited_ms=499.6) for i in range(1, 41)]
+        log = parsed(opening(T0_MS, {0: 40}), *beats)
+        assert len(fetches_of(log.fetches, 0)) <= 20_000 / REPORT_IDLE_EVERY_MS + 2
+        assert fetches_of(log.fetches, 0)[-1] == (19_500, 40, 40)
+
+    def test_a_slow_fetch_is_reported_although_a_quick_one_follows(self):
+        took_ms = 500 + SLOW_MS + 0.0
+        log = parsed(
+            opening(T0_MS, {0: 40}),
+            fetch(T0_MS + 2_000, waited_ms=took_ms),
+            fetch(T0_MS + 2_010, waited_ms=5.0),
+        )
+        assert (500, 40, 40) in fetches_of(log.fetches, 0)
+
+    def test_a_session_whose_beginning_was_not_read_has_a_partition_once_it_moves(self):
+        log = parsed(fetch(T0_MS, waited_ms=9.6), fetch(T0_MS + 20, {1: 8}, waited_ms=9.6))
+        assert fetches_of(log.fetches, 0) == []
+        assert fetches_of(log.fetches, 1) == [(10, 8, 8)]
+
+    def test_partitions_removed_from_a_session_are_not_reported_any_more(self):
+        log = parsed(opening(T0_MS, {0: 40}), fetch(T0_MS + 9_000, forgets=[0], waited_ms=9.6))
+        assert fetches_of(log.fetches, 0) == [(0, 40, 40)]
+
+    def test_a_new_session_of_the_same_fetcher_ends_the_old_one(self):
+        log = parsed(
+            opening(T0_MS, {0: 40}),
+            opening(T0_MS + 100, {1: 8}, session=8),
+            fetch(T0_MS + 9_000, session=8, waited_ms=9.6),
+        )
+        assert fetches_of(log.fetches, 0) == [(0, 40, 40)]
+        assert fetches_of(log.fetches, 1)[-1] == (8_990, 8, 8)
+
+    def test_fetches_without_a_session_are_reported(self):
+        log = parsed(opening(T0_MS, {0: 40}, session=0), opening(T0_MS + 9, {0: 41}, session=0))
+        assert fetches_of(log.fetches, 0) == [(0, 40, 40), (9, 41, 41)]
+
+    def test_a_refused_session_is_over_and_errors_of_partitions_are_reported(self):
+        failed = opening(T0_MS, {0: 40}, gets={0: {"errorCode": 6}})
+        refused = fetch(T0_MS + 9_000, error=70)
+        log = parsed(failed, refused, fetch(T0_MS + 9_100, waited_ms=9.6))
+        assert [(r.error_code, r.leader_end_offset) for r in log.fetches] == [(6, UNKNOWN)]
+
+    def test_a_flushed_fetch_is_reported_again_once_the_end_of_its_records_shows(self):
+        log = parsed(opening(T0_MS, {0: 40}, gets={0: {"recordsSizeInBytes": 69}}))
+        log.feed(fetch(T0_MS + 9_000, {0: 41}, waited_ms=9.6))
+        ends = [(r.fetch_offset, r.leader_end_estimate_offset) for r in log.fetches]
+        assert ends[:2] == [(40, UNKNOWN), (40, 41)]
+
+    def test_skipped_lines_end_all_sessions(self):
+        log = BrokerLogParser(1, UTC_ZONE)
+        log.feed(opening(T0_MS, {0: 40}))
+        log.reset_sessions()
+        log.feed(fetch(T0_MS + 9_000, waited_ms=9.6))
+        log.flush()
+        assert fetches_of(log.fetches, 0) == [(0, 40, 40)]
+
+    def test_fetches_of_consumers_and_controllers_are_skipped(self):
+        consumer = opening(T0_MS, {0: 40}, follower=-1)
+        controller = opening(T0_MS, {0: 40}, topic="AAAAAAAAAAAAAAAAAAAAAQ")
+        assert parsed(consumer, controller).row_count == 0
+
+
+class TestIsrChanges:
+    def test_a_leader_logs_the_state_of_a_replica_that_it_removes(self):
+        log = parsed(stamped(T0_MS, SHRINK, "INFO", "kafka.cluster.Partition"))
+        assert [m._asdict() for m in log.isr_changes] == [
+            {
+                "topic": "orders-eu",
+                "partition": 3,
+                "leader": 4,
+                "leader_epoch": UNKNOWN,
+                "broker": 5,
+                "left": True,
+                "at_ms": T0_MS,
+                "caught_up_at_ms": 1_795_189_766_308,
+                "log_end_offset": 619,
+                "leader_end_offset": 622,
+            }
+        ]
+
+    def test_several_replicas_are_removed_at_once(self):
+        line = SHRINK.replace(
+            "766308).", "766308) (brokerId: 6, endOffset: -1, lastCaughtUpTimeMs: 0)."
+        )
+        assert [m.broker for m in parsed(stamped(T0_MS, line)).isr_changes] == [5, 6]
+
+    def test_changes_follow_from_the_isr_of_the_partition_epoch_before(self):
+        log = parsed(
+            alter(T0_MS, (1, 2, 3), 4), alter(T0_MS + 9, (1, 2), 5), alter(T0_MS + 19, (1, 3), 6)
+        )
+        assert [(m.at_ms - T0_MS, m.broker, m.left) for m in log.isr_changes] == [
+            (7, 3, True),
+            (17, 2, True),
+            (17, 3, False),
+        ]
+        assert {(m.leader, m.leader_epoch) for m in log.isr_changes} == {(1, 4)}
+
+    def test_there_is_no_change_if_the_partition_epoch_before_is_unknown(self):
+        log = parsed(alter(T0_MS, (1, 2, 3), 4), alter(T0_MS + 9, (1,), 7))
+        assert log.isr_changes == []
+
+    def test_a_refused_change_is_no_change(self):
+        log = parsed(
+            alter(T0_MS, (1, 2, 3), 4),
+            alter(T0_MS + 9, (1,), 5, error=1),
+            alter(T0_MS + 19, (1, 2), 5),
+        )
+        assert [m.broker for m in log.isr_changes] == [3]
+
+
+def list_offsets(timestamp: int, follower: int = 3) -> bytes:
+    request = {
+        "replicaId": follower,
+        "topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "timestamp": timestamp}]}],
+    }
+    response = {
+        "topics": [
+            {"name": "t", "partitions": [{"partitionIndex": 0, "errorCode": 0, "offset": 36}]}
+        ]
+    }
+    return request_line(T0_MS, 2, request, response, localTimeMs=2.0)
+
+
+def test_a_followers_lookup_of_the_earliest_pending_upload_is_a_row():
+    log = parsed(list_offsets(-6), list_offsets(-1), list_offsets(-6, follower=-2))
+    assert [tuple(start) for start in log.pending_upload_lookups] == [("t", 0, 3, T0_MS - 2, 36, 0)]
+
+
+class TestInvalidLines:
+    @pytest.mark.parametrize(
+        ("line", "reason"),
+        [
+            (request_line(T0_MS, 1, "", {}, remoteTimeMs=1.0), "request"),
+            (fetch(T0_MS, {0: 1})[:-200], "json"),
+            (fetch(T0_MS, {0: 1}).replace(b'"fetchOffset":1', b'"fetchOffset":"x"'), "json"),
+            (fetch(T0_MS, {0: 1}).replace(b"[20", b"[xx"), "timestamp"),
+            (stamped(T0_MS, SHRINK).replace(b"endOffset", b"end"), "shrink"),
+        ],
+    )
+    def test_they_are_counted_by_reason(self, line: bytes, reason: str):
+        log = parsed(line)
+        assert log.invalid_lines == {reason: 1}
+        assert log.row_count == 0
+
+    @given(st.binary(max_size=300))
+    def test_no_bytes_raise_an_error(self, line: bytes):
+        parsed(line, b"[2026-11-20 15:37:58,809] Completed request:" + line, SHRINK.encode()[:50])
+
+    @given(st.randoms(use_true_random=False))
+    def test_damaged_lines_of_a_real_broker_raise_no_error(self, chance: random.Random):
+        lines = SAMPLE.read_bytes().splitlines()
+        line = bytearray(chance.choice(lines))
+        for _ in range(chance.randint(1, 5)):
+            line[chance.randrange(len(line))] = chance.randrange(256)
+        del line[chance.randrange(len(line)) :]
+        parsed(bytes(line), chance.choice(lines))
+
+    def test_a_line_without_its_time_is_invalid(self):
+        line = stamped(T0_MS, SHRINK)
+        content = parse(line, UTC_ZONE)
+        assert content is not None
+        assert content[0] == T0_MS
+        with pytest.raises(InvalidLineError):
+            parse(line[3:], UTC_ZONE)
+
+
+class TestTheLogOfARealBroker:
+    def test_its_lines_give_the_expected_rows(self):
+        log = parsed(*SAMPLE.read_bytes().splitlines())
+        assert log.lines == 167
+        assert log.invalid_lines == {"request": 4}, (
+            "the broker parsed them before its log was enabled"
+        )
+        assert [
+            (s.topic, s.broker, s.pending_upload_offset) for s in log.pending_upload_lookups
+        ] == [("t5", 3, 36)] * 2
+        assert {r.error_code for r in log.fetches} == {0, 100, 109}
+        proved = [r for r in log.fetches if r.leader_end_offset != UNKNOWN]
+        assert all(r.leader_end_offset == r.fetch_offset for r in proved)
+        assert all(r.completed_at_ms >= r.arrived_at_ms for r in log.fetches)
+
+    def test_the_same_lines_give_the_same_rows(self):
+        lines = SAMPLE.read_bytes().splitlines()
+        one, other = parsed(*lines), parsed(*lines)
+        assert (one.fetches, one.isr_changes, one.pending_upload_lookups) == (
+            other.fetches,
+            other.isr_changes,
+            other.pending_upload_lookups,
+        )

@@ -1,0 +1,77 @@
+"""Parsed rows as messages for the bus."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from streaming import bus
+from streaming.tap.broker_log import BrokerLogParser
+from streaming.tap.encode import Deployment, messages
+from streaming.tap.topic_ids import Topic
+from tests.tap.lines import SAMPLE, SHRINK, T0_MS, TOPIC_ID, UTC_ZONE, opening, stamped
+from twin import frames
+from twin.table import UNKNOWN
+from twin.frames import Frame
+
+DEPLOYMENT = Deployment("c", 4)
+TOPICS = {
+    TOPIC_ID: Topic("orders", b"o" * 16),
+    "orders-eu": Topic("orders-eu", b"e" * 16),
+    "t5": Topic("t5", b"5" * 16),
+}
+
+
+def parsed(*lines: bytes) -> BrokerLogParser:
+    parser = BrokerLogParser(1, UTC_ZONE)
+    for line in lines:
+        parser.feed(line)
+    parser.flush()
+    return parser
+
+
+def decoded(
+    parser: BrokerLogParser, dropped: Counter[str] | None = None
+) -> dict[tuple[int, str], Frame]:
+    """Frames by shard and kind."""
+    encoded = messages(DEPLOYMENT, parser, TOPICS.get, Counter() if dropped is None else dropped)
+    return {(shard, f.header.kind): f for shard, message in encoded for f in frames.decode(message)}
+
+
+def test_each_topics_rows_go_to_its_shard_under_its_name():
+    lines = [opening(T0_MS, {0: 40, 1: 7}), stamped(T0_MS + 5, SHRINK)]
+    by_shard = decoded(parsed(*lines))
+    orders, eu = (bus.shard_of(name, 4) for name in ("orders", "orders-eu"))
+    fetches, changes = by_shard[orders, "fetches"], by_shard[eu, "isr_changes"]
+    assert fetches.rows.column("topic").to_pylist() == ["orders"] * 2
+    assert fetches.rows.column("topic_id").to_pylist() == [b"o" * 16] * 2
+    assert fetches.rows.column("leader").to_pylist() == [1, 1], "whose log it is"
+    assert changes.rows.column("leader").to_pylist() == [4], "the log says it"
+    assert changes.rows.column("left").to_pylist() == [True]
+    assert (fetches.header.cluster, fetches.header.shards) == ("c", 4)
+    assert fetches.header.observed_at_ms == T0_MS + 5, "the log's own time"
+
+
+def test_a_parser_has_no_rows_once_they_are_messages():
+    parser = parsed(opening(T0_MS, {0: 40}))
+    assert decoded(parser)
+    assert decoded(parser) == {}
+
+
+def test_rows_of_unknown_topics_are_dropped_and_counted():
+    dropped: Counter[str] = Counter()
+    frames_by_shard = decoded(parsed(opening(T0_MS, {0: 40}, topic="unknown")), dropped)
+    assert (frames_by_shard, dropped) == ({}, {"unknown_topic": 1})
+
+
+def test_the_log_of_a_real_broker_gives_the_same_messages_again():
+    lines = SAMPLE.read_bytes().splitlines()
+    keys = {row.topic for row in parsed(*lines).fetches} | {"t5"}
+    topics = {key: Topic(f"topic-{key}", key.encode()[:16].ljust(16)) for key in keys}
+    one, other = (
+        list(messages(DEPLOYMENT, parsed(*lines), topics.get, Counter())) for _ in range(2)
+    )
+    assert one == other
+    assert one
+    rows = [f.rows.num_rows for _, m in one for f in frames.decode(m) if f.header.kind == "fetches"]
+    assert sum(rows) == len(parsed(*lines).fetches)
+    assert UNKNOWN not in rows

@@ -1,0 +1,170 @@
+"""Sums over a shard, as its metrics declare them: by cluster, rack, broker and topic.
+
+Totals of shards are put together by each metric's ``combine``. Nothing unknown is counted as a
+number; a broker or rack of which nothing is counted has a 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from twin.catalog import Catalog
+from twin.declare import Addition, ByBroker, ByRack, Metric
+from twin.rules.racks import rack_names
+from twin.state import ShardState
+from twin.table import UNKNOWN, Array
+from twin.tables.state import Brokers, PartitionIndex, Topics
+
+LabelValues = tuple[str, ...]
+Samples = dict[LabelValues, float]
+
+SUMMED_LEVELS: Final = frozenset({"cluster", "rack", "broker", "topic"})
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Samples by the name of their series.
+
+    The key of a sample holds the values of the level's label (broker, rack or topic; none for the
+    cluster) and of the metric's own labels, in this order.
+    """
+
+    observed_at_ms: int = UNKNOWN
+    samples: Mapping[str, Samples] = field(default_factory=dict)
+
+    def __getitem__(self, series_name: str) -> Samples:
+        """The samples of a metric; none before anything was observed."""
+        return self.samples.get(series_name, {})
+
+    def value(self, series_name: str, *labels: str) -> float:
+        """One sample, 0 if it is not there."""
+        return self[series_name].get(labels, 0)
+
+
+def shard_totals(state: ShardState) -> Totals:
+    """All sums of one shard."""
+    summing = _Summing(state)
+    catalog = state.catalog
+    found = {}
+    for metric in catalog.metrics:
+        if metric.level not in SUMMED_LEVELS or metric.compute is None:
+            continue
+        samples: Samples = {}
+        for source in catalog.sources(metric):
+            samples |= summing.samples(metric, source)
+        found[metric.series_name] = samples
+    return Totals(state.observed_at_ms, found)
+
+
+def cluster_totals(catalog: Catalog, shards: Sequence[Totals]) -> Totals:
+    """The totals of all shards put together, ratios included."""
+    if not shards:
+        return Totals()
+    in_order = sorted(shards, key=lambda each: each.observed_at_ms)
+    found: dict[str, Samples] = {}
+    for metric in catalog.metrics:
+        if metric.level in SUMMED_LEVELS and metric.compute is not None:
+            each = [shard[metric.series_name] for shard in in_order]
+            found[metric.series_name] = _combined(metric, each)
+    for ratio in catalog.ratios:
+        sources = [found.get(name, {}) for name in ratio.source]
+        found[ratio.metric.series_name] = dict(ratio.compute(*sources))
+    return Totals(in_order[-1].observed_at_ms, found)
+
+
+def _combined(metric: Metric, shards: Sequence[Samples]) -> Samples:
+    if metric.combine == "newest":
+        return shards[-1]
+    joined: Samples = {}
+    for samples in shards:
+        for key, value in samples.items():
+            held = joined.get(key)
+            if held is None:
+                joined[key] = value
+            else:
+                joined[key] = max(held, value) if metric.combine == "max" else held + value
+    return joined
+
+
+class _Summing:
+    """Turns what metrics return into samples."""
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
+        self._brokers = [str(broker) for broker in state[Brokers].broker.tolist()]
+        self._racks = rack_names(state[Brokers])
+        self._topics = [str(topic) for topic in state[Topics].topic.tolist()]
+        self._topic_index = state[PartitionIndex].topic_index
+
+    def samples(self, metric: Metric, source: Metric | Addition) -> Samples:
+        """The samples of one declaration, by label values."""
+        assert source.compute is not None  # the caller leaves those without out
+        result = self._state.call(source.compute, source.reads)
+        parts = result if isinstance(result, Mapping) else {(): result}
+        samples: Samples = {}
+        for labels, part in parts.items():
+            for first, value in self._summed(metric, part):
+                if not math.isnan(value):
+                    scaled = value if metric.scale == 1 else value * metric.scale
+                    samples[(*first, *labels)] = scaled
+        return samples
+
+    def _summed(self, metric: Metric, part: Any) -> list[tuple[LabelValues, float]]:
+        match metric.level:
+            case "broker":
+                return self._by_broker(metric, part)
+            case "rack":
+                return self._by_rack(metric, part)
+            case "topic":
+                return self._by_topic(metric, part)
+        return [((), part)]
+
+    def _by_broker(self, metric: Metric, part: ByBroker) -> list[tuple[LabelValues, float]]:
+        if metric.combine == "newest":  # one value a broker, and nothing for the others
+            assert part.values is not None or metric.labels
+            values = np.ones(len(part.broker), np.int64) if part.values is None else part.values
+            pairs = zip(part.broker.tolist(), values.tolist(), strict=True)
+            return [((str(broker),), value) for broker, value in pairs]
+        sums: defaultdict[str, float] = defaultdict(int, dict.fromkeys(self._brokers, 0))
+        for broker, value in _sums(part.broker, part.values):
+            sums[str(broker)] += value
+        return [((broker,), value) for broker, value in sums.items()]
+
+    def _by_rack(self, metric: Metric, part: ByRack) -> list[tuple[LabelValues, float]]:
+        is_known = part.rack != UNKNOWN
+        values = None if part.values is None else part.values[is_known]
+        if metric.combine == "max":
+            assert values is not None
+            highest = np.zeros(len(self._racks))
+            np.maximum.at(highest, part.rack[is_known], values)
+            found: list[float] = highest.tolist()
+        else:
+            sums = dict(_sums(part.rack[is_known], values))
+            found = [sums.get(place, 0) for place in range(len(self._racks))]
+        return [((rack,), value) for rack, value in zip(self._racks, found, strict=True)]
+
+    def _by_topic(self, metric: Metric, part: Array) -> list[tuple[LabelValues, float]]:
+        values = part.astype(np.int64)
+        if metric.combine == "max":
+            highest = np.full(len(self._topics), UNKNOWN, np.int64)
+            np.maximum.at(highest, self._topic_index, values)
+            pairs = zip(self._topics, highest.tolist(), strict=True)
+            return [((topic,), value) for topic, value in pairs if value != UNKNOWN]
+        sums = np.zeros(len(self._topics), np.int64)
+        np.add.at(sums, self._topic_index, values)
+        return [((t,), value) for t, value in zip(self._topics, sums.tolist(), strict=True)]
+
+
+def _sums(groups: Array, values: Array | None) -> list[tuple[int, float]]:
+    """(group, times it occurs or sum of its values); whole numbers stay whole."""
+    distinct, at = np.unique(groups, return_inverse=True)
+    weights = np.ones(len(groups), np.int64) if values is None else values
+    sums = np.zeros(len(distinct), weights.dtype)
+    np.add.at(sums, at, weights)
+    return list(zip(distinct.tolist(), sums.tolist(), strict=True))

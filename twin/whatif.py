@@ -1,0 +1,354 @@
+"""What if: the same rules over a state in which something was changed.
+
+Each function takes a state and returns a value; nothing is changed. Shards are asked one by one and
+their answers add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+
+from twin.proposals.kip1303 import NextLeadersKip1303, elected_without_kip1303
+from twin.proposals.kip1303_balance import BalancedLeadersKip1303
+from twin.rules.balance import BalancedLeaders
+from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
+from twin.rules.coverage import LocalLog, ReplicaCoverage, is_cold
+from twin.rules.growth import Growth, RecordSizes
+from twin.rules.leaders import Roles
+from twin.rules.next_leader import (
+    Candidates,
+    Electorate,
+    LossOutcome,
+    NextLeaders,
+    elected_without,
+)
+from twin.rules.racks import rack_names, racks_of
+from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.rules.warm_up import is_unreachable
+from twin.state import ShardState
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int8, Int32, Int64, Rows, blank
+from twin.tables.enums import CLUSTER_WIDE, NOT_SET
+from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What losing brokers does. [N] rows that lose their leader, or end under min ISR.
+
+    ``isr`` is its size once leaders are elected. The columns of KIP-1303 are None where that
+    proposal is switched off.
+    """
+
+    row: Rows
+    leader: Int32
+    outcome: Int8  # LossOutcome
+    leader_kip1303: Int32 | None
+    outcome_kip1303: Int8 | None
+    isr: Int64
+    min_isr: Int32
+    fields: Mapping[str, Array]  # what rules add (``@loss_field``), by name
+
+    @property
+    def offline(self) -> Bool:
+        """[N] nobody leads it any more."""
+        offline: Bool = self.leader == NO_BROKER
+        return offline
+
+    @property
+    def under_min_isr(self) -> Bool:
+        """[N] too few replicas in sync for acks=all."""
+        under: Bool = self.isr < self.min_isr
+        return under
+
+
+def brokers_in(state: ShardState, racks: Collection[str]) -> list[int]:
+    """The brokers of those racks."""
+    brokers = state[Brokers]
+    inside = np.isin(brokers.rack.astype(str), list(racks))
+    return [int(broker) for broker in brokers.broker[inside]]
+
+
+def lose(state: ShardState, brokers: Collection[int]) -> Loss:
+    """Fence those brokers at once.
+
+    A replica that cannot lead as it is counts as lost as well: the controller takes it out of the
+    ISR when it fences its broker, which a listing made earlier does not show yet. So losing more is
+    never safer.
+    """
+    roles, electorate = state[Roles], electorate_of(state)
+    named = np.isin(state[Assignment].broker, list(brokers)) & roles.is_assigned
+    lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
+    in_isr = roles.in_isr & roles.is_assigned
+    leader, outcome = elected_without(electorate, lost)
+    # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
+    isr = np.maximum((in_isr & ~lost).sum(axis=1), leader != NO_BROKER)
+    least = electorate.least.min_isr
+    falls_short = (isr < least) & (in_isr & named).any(axis=1)
+    described = state[Partitions].described_at_ms != UNKNOWN
+    row = np.flatnonzero(described & ((named & roles.is_leader).any(axis=1) | falls_short))
+    leader_1303 = outcome_1303 = None
+    if NextLeadersKip1303 in state.catalog.rules:
+        leader_1303, outcome_1303 = elected_without_kip1303(electorate, lost, leader, outcome)
+        leader_1303, outcome_1303 = leader_1303[row], outcome_1303[row]
+    then = state.with_tables(NextLeaders(leader, outcome))
+    costs = {
+        field.name: then.call(field.values, field.reads)[row] for field in state.catalog.loss_fields
+    }
+    return Loss(
+        row, leader[row], outcome[row], leader_1303, outcome_1303, isr[row], least[row], costs
+    )
+
+
+def electorate_of(state: ShardState) -> Electorate:
+    """The tables of a state that an election reads."""
+    return Electorate(
+        partitions=state[Partitions],
+        assignment=state[Assignment],
+        roles=state[Roles],
+        candidates=state[Candidates],
+        least=state[MinIsr],
+        coverage=state[ReplicaCoverage],
+        topic_configs=state[TopicConfigs],
+        elr_enabled=state[Configs].cluster_wide("elr_enabled") == 1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """How a threshold divides the replicas, and what it does to leaders once they are balanced."""
+
+    local_log_ms: int
+    local_log_bytes: int
+    cold_replicas: int
+    cold_leaders: int
+    next_leaders_cold: int
+    moved_leaders: int  # others lead than by Kafka's rule
+    unreachable_partitions: int
+    leaders_by_rack: tuple[tuple[str, int], ...]
+
+    @property
+    def rack_skew(self) -> float:
+        """Leaders of the rack with the most over the mean, NaN without leaders in racks."""
+        counts = [count for _, count in self.leaders_by_rack]
+        return max(counts) * len(counts) / sum(counts) if sum(counts) else float("nan")
+
+    def __add__(self, other: Eligibility) -> Eligibility:
+        racks = dict(self.leaders_by_rack)
+        for rack, count in other.leaders_by_rack:
+            racks[rack] = racks.get(rack, 0) + count
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _ADDED_UP}
+        return replace(self, leaders_by_rack=tuple(sorted(racks.items())), **counts)
+
+
+_ADDED_UP: Final = (
+    "cold_replicas", "cold_leaders", "next_leaders_cold", "moved_leaders",
+    "unreachable_partitions",
+)  # fmt: skip
+
+
+def with_threshold(state: ShardState, local_log_ms: int, local_log_bytes: int) -> ShardState:
+    """The state with these thresholds for every topic (-1: off), judged anew."""
+    configs = _with_cluster_row(state[Configs])
+    everywhere = configs.topic == CLUSTER_WIDE
+    changed = replace(
+        configs,
+        eligible_local_log_ms=np.where(everywhere, local_log_ms, NOT_SET),
+        eligible_local_log_bytes=np.where(everywhere, local_log_bytes, NOT_SET),
+    )
+    return state.with_tables(changed).remade(ReplicaCoverage)
+
+
+def eligibility(state: ShardState, local_log_ms: int, local_log_bytes: int) -> Eligibility:
+    """What these thresholds would do under KIP-1303."""
+    changed = with_threshold(state, local_log_ms, local_log_bytes).remade(NextLeaders)
+    roles, cold = changed[Roles], is_cold(changed[ReplicaCoverage], changed[Roles])
+    stock, kip1303 = changed[BalancedLeaders].leader, changed[BalancedLeadersKip1303].leader
+    brokers = changed[Brokers]
+    names, racks = rack_names(brokers), racks_of(brokers, kip1303)
+    counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))
+    outcome = changed[NextLeaders].outcome
+    return Eligibility(
+        local_log_ms=local_log_ms,
+        local_log_bytes=local_log_bytes,
+        cold_replicas=int(cold.sum()),
+        cold_leaders=int((cold & roles.is_leader).sum()),
+        next_leaders_cold=int((outcome == LossOutcome.CLEAN_COLD).sum()),
+        moved_leaders=int((stock != kip1303).sum()),
+        unreachable_partitions=int(is_unreachable(changed[TopicConfigs]).sum()),
+        leaders_by_rack=tuple(zip(names, counts.tolist(), strict=True)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapCost:
+    """What an empty broker would copy, with KIP-1023's feature on and off.
+
+    Partitions of unknown size are counted in ``unknown``, and in no sum.
+    """
+
+    partitions: int
+    without_source: int  # nobody else can lead them: there is nothing to copy from
+    cannot_start: int  # with the feature on
+    unknown: int
+    records_on: int
+    records_off: int
+    bytes_on: float
+    bytes_off: float
+    paths: tuple[tuple[str, int], ...]
+
+    def __add__(self, other: BootstrapCost) -> BootstrapCost:
+        paths = dict(self.paths)
+        for path, count in other.paths:
+            paths[path] = paths.get(path, 0) + count
+        sums = {
+            f.name: getattr(self, f.name) + getattr(other, f.name)
+            for f in fields(BootstrapCost) if f.name != "paths"
+        }  # fmt: skip
+        return BootstrapCost(**sums, paths=tuple(sorted(paths.items())))
+
+
+def replicas_on(state: ShardState, broker: int) -> Rows:
+    """[N] rows of the partitions that are assigned to the broker."""
+    held = (state[Assignment].broker == broker) & state[Roles].is_assigned
+    return np.flatnonzero(held.any(axis=1))
+
+
+def fair_share(state: ShardState, brokers: int) -> Rows:
+    """[N] rows of which one more broker beside so many would take over a replica.
+
+    Every (brokers + 1)th replica, so the load of all topics is met evenly. There are no more
+    replicas of a partition than brokers, so no partition is met twice.
+    """
+    replicas = np.repeat(np.arange(state.partitions), state[Partitions].assigned)
+    return replicas[brokers :: brokers + 1]
+
+
+def bootstrap_cost(state: ShardState, broker: int, rows: Rows) -> BootstrapCost:
+    """If that broker, empty, were to hold those partitions: what it would copy.
+
+    Partitions that it leads are led by another broker by then, which Kafka's rule elects.
+    """
+    lost = (state[Assignment].broker == broker) & state[Roles].is_assigned
+    leader, _ = elected_without(electorate_of(state), lost)
+    led = state.with_tables(replace(state[Partitions], leader=leader))
+    has_source = leader[rows] != NO_BROKER
+    rows = rows[has_source]
+    on, off = led[BootstrapOn], led[BootstrapOff]
+    paths, counts = np.unique(on.path[rows], return_counts=True)
+    records_on, records_off = on.records[rows], off.records[rows]
+    return BootstrapCost(
+        partitions=len(has_source),
+        without_source=int((~has_source).sum()),
+        cannot_start=int(cannot_start(on.path[rows]).sum()),
+        unknown=int((on.path[rows] == UNKNOWN).sum()),
+        records_on=int(records_on[records_on > 0].sum()),
+        records_off=int(records_off[records_off > 0].sum()),
+        bytes_on=float(np.nansum(on.bytes_estimate[rows])),
+        bytes_off=float(np.nansum(off.bytes_estimate[rows])),
+        paths=tuple(zip(map(_path_name, paths.tolist()), counts.tolist(), strict=True)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFootprint:
+    """What local retention leaves on the disks of tiered topics, and which replicas are cold."""
+
+    replicas: int
+    cold: int
+    cold_for_good: int  # retention deletes before a threshold is reached
+    bytes: int
+    # What a local log can come to span: that of the busiest partition, and of the calmest.
+    shortest_span_ms: float
+    longest_span_ms: float
+
+    def __add__(self, other: LocalFootprint) -> LocalFootprint:
+        return LocalFootprint(
+            replicas=self.replicas + other.replicas,
+            cold=self.cold + other.cold,
+            cold_for_good=self.cold_for_good + other.cold_for_good,
+            bytes=self.bytes + other.bytes,
+            shortest_span_ms=float(np.fmin(self.shortest_span_ms, other.shortest_span_ms)),
+            longest_span_ms=float(np.fmax(self.longest_span_ms, other.longest_span_ms)),
+        )
+
+
+def local_footprint(state: ShardState) -> LocalFootprint:
+    """What is kept of tiered topics as the state is. Replicas of unknown size are in no sum."""
+    configs, roles = state[TopicConfigs], state[Roles]
+    tiered = configs.remote_storage == 1
+    replicas = tiered[:, None] & roles.is_assigned
+    cold = replicas & is_cold(state[ReplicaCoverage], roles)
+    held, spans = state[LocalLog].held_bytes, longest_span_ms(state)[tiered]
+    return LocalFootprint(
+        replicas=int(replicas.sum()),
+        cold=int(cold.sum()),
+        cold_for_good=int((cold & is_unreachable(configs)[:, None]).sum()),
+        bytes=int(held[replicas & (held != UNKNOWN)].sum()),
+        shortest_span_ms=float(np.fmin.reduce(spans, initial=np.nan)),
+        longest_span_ms=float(np.fmax.reduce(spans, initial=np.nan)),
+    )
+
+
+def longest_span_ms(state: ShardState) -> Float64:
+    """[P] what a local log can come to span: by time, or as fast as its bytes are written.
+
+    Infinite without a known limit; NaN where only bytes limit it and its growth is unknown.
+    """
+    configs, growth = state[TopicConfigs], state[Growth].appended_records_per_s
+    kept_ms = configs.local_retention_ms.astype(np.float64)
+    kept_bytes = configs.local_retention_bytes.astype(np.float64)
+    rate = np.where(growth == UNKNOWN, np.nan, growth)
+    per_ms = np.where(rate == 0, 0.0, rate * state[RecordSizes].bytes_per_record) / 1000
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_bytes = np.where(per_ms == 0, np.inf, kept_bytes / per_ms)
+    by_bytes = np.where(kept_bytes < 0, np.inf, by_bytes)
+    by_ms = np.where(kept_ms < 0, np.inf, kept_ms)
+    is_unknown = np.isnan(by_bytes) & np.isinf(by_ms)
+    return np.where(is_unknown, np.nan, np.fmin(by_ms, by_bytes))
+
+
+def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> ShardState:
+    """The state once tiered topics keep so much on disk (UNKNOWN: as now), judged anew.
+
+    A log is taken to be evenly dense. Logs above the new limit count as truncated at once; shorter
+    ones stay as they are until they have grown.
+    """
+    local, now_ms = state[LocalLog], state.judged_at_ms
+    span, held = local.local_log_span_ms, local.held_bytes
+    share = np.ones(span.shape)
+    if local_ms != UNKNOWN:
+        share = np.where(span > local_ms, local_ms / np.maximum(span, 1), share)
+    if local_bytes != UNKNOWN:
+        fits = np.where(held > local_bytes, local_bytes / np.maximum(held, 1), 1.0)
+        share = np.minimum(share, fits)
+    tiered = state[TopicConfigs].remote_storage == 1
+    share = np.where(tiered[:, None], share, 1.0)
+    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (held, span))
+    replicas = replace(
+        state[Replicas],
+        local_log_bytes=np.where(held == UNKNOWN, UNKNOWN, cut_bytes),
+        local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, now_ms - cut_ms),
+    )
+    configs = _with_cluster_row(state[Configs])
+    rows = len(configs.topic)
+    if local_ms != UNKNOWN:
+        configs = replace(configs, local_retention_ms=np.full(rows, local_ms))
+    if local_bytes != UNKNOWN:
+        configs = replace(configs, local_retention_bytes=np.full(rows, local_bytes))
+    return state.with_tables(replicas, configs).remade(ReplicaCoverage)
+
+
+def _path_name(path: int) -> str:
+    return "unknown" if path == UNKNOWN else BootstrapPath(path).name.lower()
+
+
+def _with_cluster_row(configs: Configs) -> Configs:
+    """With a row of the cluster-wide values, also where none was observed."""
+    if CLUSTER_WIDE in configs.topic:
+        return configs
+    row = Configs.of(blank(c, 1) for c in Configs.columns)
+    return configs.with_rows(row, "topic")
