@@ -111,7 +111,9 @@ def fields(answer: Any) -> set[str]:
 
 def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
     client = a_client(a_full_view())
-    served = set(PartitionFilter.__slots__) | {"risk", "at_risk"} | {"observed_at_ms", "age_seconds"}
+    served = (
+        set(PartitionFilter.__slots__) | {"risk", "at_risk"} | {"observed_at_ms", "age_seconds"}
+    )
     for path in ("summary", "brokers", "partitions"):
         served |= fields(client.get(f"/api/v1/{path}").json())
     page = (docs.DOCS / "api.md").read_text(encoding="utf-8")

@@ -47,7 +47,8 @@ class Lineage(SparseTable, kind="lineage"):
     "tier_gap",
     rank=20,
     severity="page",
-    sentence="offsets below its tiered end are neither in remote storage nor on a live replica",
+    sentence="offsets below the end of the remote log are neither in remote storage nor on a live "
+    "replica",
     source="tiered lineage",
     alert=Alert(
         summary="have records that nobody can read",
@@ -102,7 +103,7 @@ def has_dangling_upload(lineage: Lineage, partitions: Partitions, now_ms: NowMs)
     rank=180,
     severity="info",
     open_after_ms=60_000,
-    sentence="remote segments no longer belong to its log and are not deleted",
+    sentence="remote segments no longer belong to the log and are not deleted",
     source="RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, Kafka 4.3",
     alert=Alert(
         summary="have remote segments that belong to no log",
