@@ -264,7 +264,7 @@ def test_a_partition_at_risk_is_served_beyond_the_cap_and_what_is_left_out_is_co
 
 
 def test_the_cap_holds():
-    shard = SimulatedShard(Shape(topics=2, partitions=50, thin_share=0), cluster="c")
+    shard = SimulatedShard(Shape(topics=2, partitions=50, cold_share=0), cluster="c")
     fleet, _ = step(fleets.empty("c", 0, 1), shard.observe(NOW_MS), NOW_MS)
     text = exposition(a_view(fleet), max_series=1_000)
     lines = [x for x in text.splitlines() if 'partition="' in x]
