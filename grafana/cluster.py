@@ -216,7 +216,7 @@ def _time_to_balance() -> Json:
             Column("Cold", of("preferred_cold"), Look(steps=orange)),
             Column("Never warm", of("preferred_never_warm"), Look(steps=above_zero("red"))),
             Column("Time unknown", of("preferred_eta_unknown"), Look(steps=orange)),
-            Column("Others warm in", of("seconds_to_balance"), Look("s")),
+            Column("Others warm in", of("time_to_balance_seconds"), Look("s")),
         ],
         empty="No rack is known",
     )

@@ -297,8 +297,8 @@ def _catching_up() -> Json:
         [
             Column("Copied", of("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
             Column("Rate", of("records_per_second"), Look("suffix:rec/s", decimals=1)),
-            Column("Left", of("seconds_left"), Look("s", mapping=NEVER)),
-            Column("May lead in", of("seconds_to_lead"), Look("s", mapping=NEVER)),
+            Column("Left", of("time_left_seconds"), Look("s", mapping=NEVER)),
+            Column("May lead in", of("time_to_lead_seconds"), Look("s", mapping=NEVER)),
             Column("Stuck", of("stuck"), Look(mapping={"1": ("yes", "red")})),
         ],
         empty="No replica is catching up",

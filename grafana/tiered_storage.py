@@ -222,7 +222,7 @@ def _catching_up() -> tuple[Json, ...]:
             "The 100 replicas with most time left, of those whose time left is known.",
             keys,
             [
-                Column("Left", f"topk(100, {of('seconds_left')})", Look("s", mapping=NEVER)),
+                Column("Left", f"topk(100, {of('time_left_seconds')})", Look("s", mapping=NEVER)),
                 Column("Copied", of("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
                 Column("Rate", of("records_per_second"), Look("suffix:rec/s", decimals=1)),
             ],
