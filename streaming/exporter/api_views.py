@@ -200,7 +200,7 @@ def summary(cluster: str, view: ClusterView, now_ms: int) -> dict[str, Any]:
         return found
     totals, catalog = view.totals, state.catalog
     bits = [shard.state[OpenRisks].bits for shard in view.shards]
-    for metric in _summed(catalog, "cluster"):
+    for metric in summed_metrics(catalog, "cluster"):
         found[metric.name] = nested(totals[metric.series_name])
     found |= {
         "at_risk": sum(int((each != 0).sum()) for each in bits),
@@ -280,8 +280,12 @@ def _replicas(page: ShardState, now_ms: int) -> list[list[dict[str, Any]]]:
     return listed
 
 
-def _summed(catalog: Catalog, level: str) -> list[Metric]:
-    """Metrics of a level whose shards add up; what brokers report of themselves is no such sum."""
+def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
+    """The metrics of a level that are fields of its objects in the API.
+
+    Not the ones that only repeat what a broker reports, and not those of risks, which have fields
+    of their own.
+    """
     ratios = {ratio.metric.series_name for ratio in catalog.ratios}
     return [
         metric
@@ -296,7 +300,7 @@ def _summed(catalog: Catalog, level: str) -> list[Metric]:
 def _by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
     """By broker or rack: the metrics of that level by name."""
     found: dict[str, dict[str, Any]] = {}
-    for metric in _summed(catalog, level):
+    for metric in summed_metrics(catalog, level):
         apart: dict[str, Samples] = {}
         for labels, value in totals[metric.series_name].items():
             apart.setdefault(labels[0], {})[labels[1:]] = value

@@ -397,7 +397,7 @@ def replicas_stuck(rows: CatchingUp) -> Mapping[tuple[str], int]:
 
 @gauge(
     "catch_up_progress_ratio",
-    "Share of what a replica that catches up has to copy that it has.",
+    "Share of the records to copy that a replica that catches up has copied.",
     level="replica",
 )
 def catch_up_progress_ratio(estimates: CatchUpEstimates) -> OfReplicas:
