@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pytest
+from twin.rules.books import Books, elected, fetched, is_caught_up
 
 from tests.oracle.oracle import Case, Oracle
-from twin.rules.books import Books, elected, fetched, is_caught_up
 
 COUNT = 3_000
 STEPS = 12

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from twin.fleet import Fleet
 
 from tests.builders import Log, Partition, a_fleet
 from tests.oracle import cases
 from tests.oracle.cases import Case
 from tests.oracle.oracle import Oracle
-from twin.fleet import Fleet
 from twin.rules.election import Ballot, Kind, LossOutcome, Outcome, elect, warm_first
 from twin.tables import NO_BROKER
 

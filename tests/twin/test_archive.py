@@ -6,6 +6,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twin.archive import CLOCKS_MS, Archive
+from twin.fleet import Fleet
 
 from tests.builders import (
     NOW_MS,
@@ -20,8 +22,6 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin import archive as archives
 from twin import fleet as fleets
 from twin import frames
-from twin.archive import CLOCKS_MS, Archive
-from twin.fleet import Fleet
 from twin.frames import Frame, FrameRefused
 from twin.rules.lineage import without_empty_epochs
 from twin.step import step, step_archive

@@ -7,6 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twin.fleet import Fleet
+from twin.rules.books import (
+    Books,
+    fetched,
+    fetched_by_solution_1,
+    is_caught_up,
+    is_caught_up_pending,
+)
 
 from tests.builders import (
     NOW_MS,
@@ -20,15 +28,7 @@ from tests.builders import (
 )
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
-from twin.fleet import Fleet
 from twin.frames import FrameRefused
-from twin.rules.books import (
-    Books,
-    fetched,
-    fetched_by_solution_1,
-    is_caught_up,
-    is_caught_up_pending,
-)
 from twin.rules.replication import caught_up_uncertainty_ms
 from twin.step import step
 from twin.tables import UNKNOWN

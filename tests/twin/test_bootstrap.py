@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twin.fleet import Fleet
 
 from tests.builders import Log, Partition, a_fleet
-from twin.fleet import Fleet
 from twin.rules.bootstrap import (
     bootstrap,
     follower_start_offset,

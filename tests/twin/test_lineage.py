@@ -5,6 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twin.archive import Archive
+from twin.fleet import Fleet
+from twin.rules.risks import Risk
+from twin.rules.tiering import DANGLING_MS, finding
 
 from tests.builders import (
     NOW_MS,
@@ -16,8 +20,6 @@ from tests.builders import (
     segments_frame,
 )
 from twin import archive as archives
-from twin.archive import Archive
-from twin.fleet import Fleet
 from twin.frames import FrameRefused
 from twin.rules.lineage import (
     References,
@@ -29,8 +31,6 @@ from twin.rules.lineage import (
     truncated_from_start,
     within_lineage,
 )
-from twin.rules.risks import Risk
-from twin.rules.tiering import DANGLING_MS, finding
 from twin.step import step_archive
 from twin.tables import UNKNOWN, SegmentState
 

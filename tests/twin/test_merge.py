@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twin.fleet import Fleet
 
 from tests.builders import (
     NOW_MS,
@@ -22,7 +23,6 @@ from tests.builders import (
 )
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
-from twin.fleet import Fleet
 from twin.frames import Frame, FrameRefused, decode, encode_parts
 from twin.merge import merge
 from twin.step import step

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from twin.fleet import Fleet
+from twin.signals import STALE_MS, fresh
 
 from tests.builders import (
     NOW_MS,
@@ -13,9 +15,7 @@ from tests.builders import (
     signals_frame,
 )
 from twin import fleet as fleets
-from twin.fleet import Fleet
 from twin.frames import FrameRefused
-from twin.signals import STALE_MS, fresh
 from twin.step import step
 from twin.tables import Evidence, Verdict
 

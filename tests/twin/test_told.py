@@ -4,6 +4,10 @@ from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from twin.fleet import Fleet
+from twin.rules.risks import Risk
+from twin.rules.shrinks import SENTENCE
+from twin.told import KEPT_MS, SAME_MS
 
 from tests.builders import (
     NOW_MS,
@@ -20,13 +24,9 @@ from tests.builders import (
     tier_starts_frame,
 )
 from twin import fleet as fleets
-from twin.fleet import Fleet
 from twin.frames import FrameRefused
-from twin.rules.risks import Risk
-from twin.rules.shrinks import SENTENCE
 from twin.step import step
 from twin.tables import UNKNOWN, Evidence, JoinPath, Verdict
-from twin.told import KEPT_MS, SAME_MS
 
 INTERVAL_MS = 5_000
 LEFT_MS = NOW_MS + 2_000
