@@ -201,7 +201,8 @@ def summary(cluster: str, view: ClusterView, now_ms: int) -> dict[str, Any]:
     totals, catalog = view.totals, state.catalog
     bits = [shard.state[OpenRisks].bits for shard in view.shards]
     for metric in summed_metrics(catalog, "cluster"):
-        found[metric.name] = nested(totals[metric.series_name])
+        samples = totals[metric.series_name]
+        found[metric.name] = nested(samples) if samples or metric.labels else None
     found |= {
         "at_risk": sum(int((each != 0).sum()) for each in bits),
         "cold_replicas": sum(totals["kafka_twin_broker_cold_replicas"].values()),
@@ -228,7 +229,7 @@ def observed(at_ms: int, now_ms: int) -> dict[str, Any]:
 
 
 def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
-    """Samples as nested objects by their labels; a number where there are none."""
+    """Samples as nested objects by their labels; a number where they have no labels."""
     if () in samples:
         return samples[()]
     found: dict[str, Any] = {}
