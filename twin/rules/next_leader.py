@@ -18,7 +18,6 @@ from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
-    Array,
     Bool,
     Int8,
     Int32,
