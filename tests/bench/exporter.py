@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from streaming.exporter.metrics import Exposition, Renderer
 
 from streaming.bus.view import View
 from streaming.exporter.api import application
+from streaming.exporter.metrics import Exposition, Renderer
 from streaming.exporter.server import listen
 from streaming.runtime.config import Exporter
 from tests.bench import figure

@@ -18,13 +18,12 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from streaming.exporter.metrics import Renderer
-
-from streaming.bus.arrow import use_little_memory
 from streaming.bus.view import View
 from streaming.collector.brokers import BrokerConnections
+from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import ObservationEncoder
+from streaming.exporter.metrics import Renderer
 from streaming.runtime.config import Cluster, Config, Exporter
 from streaming.runtime.config import Collector as CollectorSection
 from tests.bench import backlog, end_to_end, figure

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from streaming.exporter.metrics import Renderer
 
 from streaming.bus.view import Event, View
+from streaming.exporter.metrics import Renderer
 from streaming.exporter.server import ExporterError, run
 from streaming.grafana import annotate
 from streaming.grafana.annotate import MOST_SINGLE, TRIES, Annotator

@@ -14,13 +14,10 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
-from streaming.exporter.metrics import Renderer, at_scrape, zipped
-from twin.fleet import Fleet
-from twin.metrics import BY_NAME, METRICS
-from twin.rules.risks import BY_NAME as RISKS
 
 from streaming.bus.view import STALE_AFTER_MS, View
 from streaming.exporter.api import application
+from streaming.exporter.metrics import Renderer, at_scrape, zipped
 from streaming.runtime.config import Exporter
 from tests.builders import (
     NOW_MS,
@@ -40,6 +37,9 @@ from tests.builders import (
 )
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
+from twin.fleet import Fleet
+from twin.metrics import BY_NAME, METRICS
+from twin.rules.risks import BY_NAME as RISKS
 from twin.step import step, step_archive
 from twin.tables import SIGNALS, PendingUpload, SegmentState
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streaming.exporter.partitions import partition_rows
-from twin.fleet import Fleet
 
+from streaming.exporter.partitions import partition_rows
 from tests.builders import NOW_MS, Fetch, Log, Partition, a_fleet, fetches_frame
+from twin.fleet import Fleet
 from twin.step import step
 from twin.tables import PendingUpload
 

@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from twin.fleet import PARTITION_COLUMNS, REPLICA_COLUMNS, Fleet
 
 from streaming.bus.view import View
 from tests.builders import NOW_MS, Partition, a_fleet
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
+from twin.fleet import PARTITION_COLUMNS, REPLICA_COLUMNS, Fleet
 from twin.rules.election import effective_min_isr
 from twin.step import step
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twin.fleet import Fleet
 
 from tests.builders import NOW_MS, Log, Partition, a_fleet
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import fleet as fleets
 from twin import scenario
+from twin.fleet import Fleet
 from twin.rules.election import LossOutcome
 from twin.step import step
 from twin.tables import NO_BROKER, UNKNOWN, PendingUpload
