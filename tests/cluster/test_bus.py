@@ -46,7 +46,7 @@ def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
 
 def frame(shard: int, shards: int = 4, at_ms: int = 1_000, cluster: str = "real") -> bytes:
     stamp = FrameHeader("brokers", cluster, shard, shards, at_ms, 1)
-    return frames.encode(Frame(stamp, BrokersFrame.schema.empty_table()))
+    return frames.encode(Frame(stamp, BrokersFrame.schema().empty_table()))
 
 
 def read_all(reader: Reader, count: int) -> list[Record]:

@@ -61,7 +61,7 @@ def test_a_bus_without_a_snapshot_is_one_line(config: Config) -> None:
     bus.ensure_topics(config)
     done = ask(config, "lose", "--broker", "1")
     assert done.exit_code == 1
-    assert "0 of 1 shards of cluster c have told of themselves" in done.output
+    assert "snapshots of 0 of 1 shards of cluster c: do collector and query run?" in done.output
     assert done.output.count("\n") == 1
 
 
