@@ -142,7 +142,7 @@ class _Server(uvicorn.Server):  # type: ignore[misc]
 
 
 def run(config: Config) -> None:
-    """Serve until told to stop.
+    """Serve until SIGTERM or SIGINT.
 
     Raises:
         ConfigError: a client setting that no client knows.

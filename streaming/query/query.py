@@ -1,11 +1,11 @@
 """The Spark query itself: one source, one stateful step a shard, one sink.
 
 Beside it runs a small query that reads Kafka's own topic of remote segments and writes what it
-tells to the observations. It is apart since a source asks the leader of every partition before each
+reads as observations. It is apart since a source asks the leader of every partition before each
 batch: while a broker of the watched cluster stands still, only that one waits for it.
 
-``run`` blocks until it is told to stop (SIGTERM, SIGINT) and then lets the running batch end, so
-that nothing is told twice on the next start.
+``run`` blocks until SIGTERM or SIGINT, and then lets the running batch end, so that the next start
+does not write it again.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _REMOTE: Final = "remote-segments"
 log = structlog.get_logger("query")
 
 
-class QueryFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
+class QueryError(UserError, RuntimeError):
     """The query ended by itself; the message is its cause in one line."""
 
 
 def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
     topics = bus.topics(config)
-    told = (
+    output = (
         _observations(spark, config)
         .groupBy("key")
         .transformWithState(
@@ -80,7 +80,7 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
         )
     )
     return (
-        told.writeStream.format("kafka")
+        output.writeStream.format("kafka")
         .options(**_sink(config))
         .option("checkpointLocation", str(Path(config.query.checkpoint).resolve()))
         .queryName("kafka-twin")
@@ -120,7 +120,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     """
     client = dict(config.cluster.client)
     topics = bus.topics(config)
-    told = (
+    observations = (
         spark.readStream.format("kafka")
         .options(**kafka_options(config.cluster.bootstrap, client), **impatience(client))
         .option("subscribePattern", remote_metadata.TOPIC)
@@ -136,7 +136,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
             F.unix_millis("timestamp").alias("timestamp_ms"),
         )
         # One task: it waits while a partition's leader stands still, and two that wait leave no
-        # slot of a small machine to the twin (seen: nothing told for 37 s).
+        # slot of a small machine to the twin (measured: no snapshot for 37 s).
         .coalesce(1)
         .mapInArrow(
             partial(
@@ -150,7 +150,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
         )
     )
     return (
-        told.writeStream.format("kafka")
+        observations.writeStream.format("kafka")
         .options(**_sink(config))
         .option("checkpointLocation", str(Path(config.query.checkpoint).resolve() / _REMOTE))
         .queryName("kafka-twin-remote-segments")
@@ -180,18 +180,18 @@ def _sink(config: Config) -> dict[str, str]:
     """Options of a sink that does not wait half a minute for a broker that stands still.
 
     That is the producer's default, also for what any broker may answer: its id, and who leads
-    (seen: nothing told for 20 s although nothing of the bus was on that broker). What is sent again
+    (measured: no snapshot for 20 s although no bus topic was on that broker). What is sent again
     is not written twice: the producer is idempotent.
     """
-    of_client = kafka_options(config.bus_bootstrap, config.bus_client)
-    return {"kafka.request.timeout.ms": str(WRITE_TIMEOUT_MS), **of_client}
+    client = kafka_options(config.bus_bootstrap, config.bus_client)
+    return {"kafka.request.timeout.ms": str(WRITE_TIMEOUT_MS), **client}
 
 
 def run(config: Config) -> None:
-    """Run until told to stop.
+    """Run until SIGTERM or SIGINT.
 
     Raises:
-        QueryFailed: the query ended by itself.
+        QueryError: the query ended by itself.
         BusError, JarError: it could not start.
     """
     stop = threading.Event()
@@ -264,7 +264,7 @@ def _watch(
     waited, batch = 0.0, None
     while not stop.wait(0.5):
         if not query.isActive:
-            raise QueryFailed(_cause(query))
+            raise QueryError(_cause(query))
         # Between batches, or one more has ended: a batch that hangs is a sign of nothing.
         before, batch = batch, _batch(query)
         if batch != before or not query.status["isTriggerActive"]:
@@ -273,14 +273,14 @@ def _watch(
             beside.check()
         waited += 0.5
         if waited % REPORT_EVERY_SECONDS == 0 and (progress := query.lastProgress):
-            log.info("progress", **_told(progress))
+            log.info("progress", **_fields(progress))
 
 
 def _stop(query: StreamingQuery) -> None:
     """Let the running batch end: stopping inside it would make the next start repeat it.
 
     Where batches take longer than the trigger's interval the next one begins at once; stopped then,
-    it has told nothing yet.
+    it has written nothing yet.
     """
     running = _batch(query)
     _until(
@@ -305,7 +305,7 @@ def _until(condition: Callable[[], bool], seconds: float) -> None:
         tick.wait(0.01)
 
 
-def _told(progress: Any) -> dict[str, Any]:
+def _fields(progress: Any) -> dict[str, Any]:
     data = _data(progress)
     state = (data.get("stateOperators") or [{}])[0]
     return {
@@ -327,6 +327,6 @@ def _cause(query: StreamingQuery) -> str:
     text = str(failure) if failure else "it ended without a reason"
     text = text.partition(_WHAT_RAN)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if "Exception" in line or "Error" in line]
+    errors = [line for line in lines if "Exception" in line or "Error" in line]
     # Of a task that failed Spark says first which one it was.
-    return _OF_A_TASK.sub("", (told or lines)[-1])[:300]
+    return _OF_A_TASK.sub("", (errors or lines)[-1])[:300]

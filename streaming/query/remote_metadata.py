@@ -50,7 +50,7 @@ def as_observations(
     newest_ms: defaultdict[int, int] = defaultdict(int)
     for batch in batches:
         rows: list[tuple[str, str, bytes]] = []
-        told: defaultdict[tuple[int, int], list[_Placed]] = defaultdict(list)
+        events_of: defaultdict[tuple[int, int], list[_Placed]] = defaultdict(list)
         columns = (batch.column(name).to_pylist() for name in
                    ("value", "topic", "partition", "offset", "timestamp_ms"))  # fmt: skip
         for value, *where in zip(*columns, strict=True):
@@ -65,8 +65,8 @@ def as_observations(
                 continue
             if event is not None:
                 shard = bus.shard_of(event.topic, shards)
-                told[place.partition, shard].append((place.offset, event))
-        for (partition, shard), placed in told.items():
+                events_of[place.partition, shard].append((place.offset, event))
+        for (partition, shard), placed in events_of.items():
             key = bus.key(cluster, shard).decode()
             header = FrameHeader(
                 SegmentsFrame.kind, cluster, shard, shards, newest_ms[partition], 0

@@ -32,10 +32,10 @@ def why_not_readable(config: Config) -> str:
                 **clients.arguments(config.cluster.bootstrap, config.cluster.client, "cluster"),
             }
         ) as admin:
-            [told] = admin.describe_topics([TOPIC])
+            [topic] = admin.describe_topics([TOPIC])
     except (KafkaError, OSError, ValueError):
         return ""
-    if told["error_code"] == clients.TOPIC_NOT_ALLOWED:
+    if topic["error_code"] == clients.TOPIC_NOT_ALLOWED:
         return "neither is READ allowed, nor may be seen whether the topic is there"
-    allowed: Any = None if told["error_code"] else told.get("authorized_operations")
+    allowed: Any = None if topic["error_code"] else topic.get("authorized_operations")
     return "READ is not allowed" if allowed and "READ" not in allowed else ""

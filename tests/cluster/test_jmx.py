@@ -215,5 +215,5 @@ def test_check_says_whose_metrics_are_there_and_what_goes_without(cluster: Local
     for broker in (1, 2):
         url = cluster.layout.metrics_urls[broker]
         assert f"ok: metrics of broker {broker} at {url}\n" in out.getvalue()
-    wanted = "missing: metrics of broker 3 at http://127.0.0.1:1/metrics: Connection refused -> "
+    wanted = "missing: metrics of broker 3: http://127.0.0.1:1/metrics: Connection refused -> "
     assert wanted in out.getvalue()
