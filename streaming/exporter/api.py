@@ -64,7 +64,7 @@ def application(
         return _json(api_views.brokers(current().view, clock()))
 
     def summary(_: Request) -> Response:
-        return _json(api_views.summary(cluster, current().view, clock()))
+        return _json(api_views.summary(catalog, cluster, current().view, clock()))
 
     async def page(_: Request) -> Response:
         return HTMLResponse(_PAGE)

@@ -186,38 +186,41 @@ def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
 _BROKER_TIMES: Final = frozenset({"listed_at_ms", "answered_at_ms"})
 
 
-def summary(cluster: str, view: ClusterView, now_ms: int) -> dict[str, Any]:
+def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> dict[str, Any]:
     """The cluster at a glance; counts are null before anything was observed."""
-    found: dict[str, Any] = {
+    totals, is_known = view.totals, bool(view.shards)
+
+    def known(count: Any) -> Any:
+        return count if is_known else None
+
+    counts = {
+        metric.name: known(nested(totals[metric.series_name]))
+        for metric in _summed(catalog, "cluster")
+    }
+    bits = [shard.state[OpenRisks].bits for shard in view.shards]
+    cold = sum(totals["kafka_twin_broker_cold_replicas"].values())
+    risks = {
+        risk.name: {
+            "partitions": known(
+                totals.value("kafka_twin_partitions_at_risk", risk.name, risk.severity)
+            ),
+            "severity": risk.severity,
+            "meaning": risk.sentence,
+        }
+        for risk in catalog.risks
+    }
+    return {
         "cluster": cluster,
         "up": not view.why_not_up(now_ms),
         "why_not_up": view.why_not_up(now_ms) or None,
         "observations_refused": sum(view.refused.values()),
+        **counts,
+        "at_risk": known(sum(int((each != 0).sum()) for each in bits)),
+        "cold_replicas": known(cold),
+        "racks": _by_first_label(catalog, totals, "rack"),
+        "risks": risks,
         **observed(view.observed_at_ms, now_ms),
     }
-    state = view.newest
-    if state is None:
-        return found
-    totals, catalog = view.totals, state.catalog
-    bits = [shard.state[OpenRisks].bits for shard in view.shards]
-    for metric in _summed(catalog, "cluster"):
-        found[metric.name] = nested(totals[metric.series_name])
-    found |= {
-        "at_risk": sum(int((each != 0).sum()) for each in bits),
-        "cold_replicas": sum(totals["kafka_twin_broker_cold_replicas"].values()),
-        "racks": _by_first_label(catalog, totals, "rack"),
-        "risks": {
-            risk.name: {
-                "partitions": totals.value(
-                    "kafka_twin_partitions_at_risk", risk.name, risk.severity
-                ),
-                "severity": risk.severity,
-                "meaning": risk.sentence,
-            }
-            for risk in catalog.risks
-        },
-    }
-    return found
 
 
 def observed(at_ms: int, now_ms: int) -> dict[str, Any]:
