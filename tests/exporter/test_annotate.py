@@ -140,8 +140,9 @@ def test_events_of_the_bus_reach_a_grafana_and_are_counted_on_metrics():
         made = Annotator("c", grafana, START_MS, gather_s=0.01)
         store = SnapshotStore(CATALOG, "c", 1)
         store.annotations = made.counts
-        shrank = {"id": "9", "kind": "isr_shrank", "cluster": "c", "at_ms": START_MS, "text": "gone",
-                "topic": "t", "partition": 0, "before": [1], "after": []}  # fmt: skip
+        shrank = {"id": "9", "kind": "isr_shrank", "cluster": "c", "at_ms": START_MS,
+                  "text": "gone", "topic": "t", "partition": 0, "before": [1],
+                  "after": []}  # fmt: skip
         made.start()
         for _ in range(2):  # delivered twice, as an at-least-once topic may
             if (new := store.take_event(msgspec.json.encode(shrank))) is not None:
