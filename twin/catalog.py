@@ -75,6 +75,8 @@ class Catalog:
         state_tables = [t for t in tables if not issubclass(t, Observation)]
         state_tables += [RiskConditions, RiskStates, OpenRisks]
         _refuse_twice([t.kind for t in state_tables], "table")
+        kinds = [t.kind for t in tables if issubclass(t, Observation)]
+        _refuse_twice(kinds, "observation")
         ingests: dict[str, tuple[Ingest, ...]] = {}
         for each in _only(specs, Ingest):
             kind = each.observation.kind
@@ -121,6 +123,8 @@ class Catalog:
     def _check(self, specs: Iterable[Spec]) -> None:
         _refuse_twice([m.series_name for m in self.metrics], "metric")
         _refuse_twice([risk.name for risk in self.risks], "risk")
+        _refuse_twice([each.name for each in self.api_fields], "API field")
+        _refuse_twice([each.name for each in self.loss_fields], "loss field")
         for series_name in self.additions:
             if series_name not in {metric.series_name for metric in self.metrics}:
                 raise DeclarationError(f"metric {series_name} is added to, and nobody declares it")
