@@ -18,6 +18,7 @@ from streaming.bus.view import STALE_AFTER_MS, SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.exposition import Renderer, at_scrape, gzipped
 from streaming.exporter.own_metrics import OWN
+from streaming.lab.screen import draw
 from streaming.runtime.config import Exporter
 from tests.builders import (
     NOW_MS,
@@ -418,6 +419,16 @@ def test_before_the_first_snapshot_the_api_knows_nothing_and_says_so():
     assert client.get("/api/v1/partitions").json() == {"total": 0, "partitions": []}
     assert client.get("/api/v1/brokers").json() == {"brokers": []}
     assert "kafka_twin_partitions" not in client.get("/metrics").text
+
+
+def test_before_the_first_snapshot_the_demo_has_a_screen():
+    client = a_client(SnapshotStore(CATALOG, "c", 2))
+    summary, brokers, risky = (
+        client.get(f"/api/v1/{what}").json() for what in ("summary", "brokers", "partitions")
+    )
+    text = draw(summary, brokers["brokers"], risky, "http://e", None, "home", "b:1", "twin")
+    assert "NOT UP: no snapshot has been read yet" in text
+    assert text.count("  -  ") == 5
 
 
 def test_the_page_is_served():
