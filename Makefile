@@ -26,7 +26,7 @@ demo: $(READY) ## A local tiered Kafka cluster and its live twin, in one command
 	@$(BIN)/kafka-twin demo $(ARGS)
 
 test: $(READY) lint ## Everything: linters, unit tests, Kafka's own classes, real brokers, Spark
-	$(BIN)/pytest $(ARGS)
+	@$(if $(ARGS),$(BIN)/pytest $(ARGS),tests/run $(BIN)/pytest)
 
 unit: $(READY) ## The tests that start nothing, in seconds
 	$(BIN)/pytest -m "not cluster and not spark and not docker" $(ARGS)
@@ -40,10 +40,10 @@ lint: $(READY) ## Style, types, import rules
 bench: $(READY) ## Figures, one JSON line each (ARGS=--full: 2.8 million replicas; --sizes: what is needed)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-docs: $(READY) ## Make docs/metrics.md, docs/tables.md, the Grafana dashboards and their manifests anew
-	$(BIN)/python docs/generate.py
+docs: $(READY) ## Generate pages of docs/, dashboards, alert rules and manifests from the code
+	$(BIN)/python -m docs.generate
 	$(BIN)/python -m grafana
-	$(BIN)/python deploy/generate.py
+	$(BIN)/python -m deploy.generate
 
 clean: ## Remove what was installed and what the demo left
 	rm -rf $(VENV) .kafka-twin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""Cluster: can I lose a broker now, which partitions are at risk, who leads in which rack."""
+"""Cluster: which brokers can be lost now, partitions at risk, leaders by rack."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from grafana.panels import (
     stat,
     table,
 )
-from grafana.queries import RULES, Scope
+from grafana.queries import ELECTION_POLICIES, Scope
 from grafana.variables import Json, broker, cluster, datasource, rack, severity
 
 _HERE: Final = Scope(many=("rack", "broker", "severity"))
 
 _OUTCOMES: Final[dict[str, tuple[str, Steps]]] = {
     "clean_warm": ("Clean, warm", PLAIN),
-    "clean_thin": ("Clean, thin", above_zero("yellow")),
+    "clean_cold": ("Clean, cold", above_zero("yellow")),
     "elr": ("From ELR", above_zero("orange")),
     "last_known": ("Last known", above_zero("red")),
     "unclean": ("Unclean", above_zero("red")),
     "none": ("Offline", above_zero("dark-red")),
 }
-"""Best first: what losing a broker does to a partition it leads."""
+"""Outcomes of losing the leader of a partition, best first."""
 
 _LOSES: Final = ("last_known", "unclean", "none")
 """Outcomes that lose committed records or availability."""
@@ -50,39 +50,65 @@ def _losing_a_broker() -> tuple[Json, ...]:
     fatal = _HERE.total("broker_loss_partitions", "broker", rule="kafka", outcome=_LOSES)
     refused = _HERE.latest("broker_loss_under_min_isr_partitions", "broker")
     return (
-        stat("Brokers you cannot lose",
-             "Losing one of them takes a partition offline or loses committed records.",
-             f"sum ({fatal} > bool 0)", Look(steps=NONE_OR_RED)),
-        stat("Brokers whose loss stops producers",
-             "Losing one of them leaves a partition with fewer than min.insync.replicas: "
-             "acks=all is refused.",
-             f"sum ({refused} > bool 0)", Look(steps=NONE_OR_ORANGE)),
-    )  # fmt: skip
+        stat(
+            "Brokers you cannot lose",
+            "Brokers whose loss takes a partition offline or loses committed records.",
+            f"sum ({fatal} > bool 0)",
+            Look(steps=NONE_OR_RED),
+        ),
+        stat(
+            "Brokers whose loss stops producers",
+            "Brokers whose loss leaves a partition with fewer replicas in sync than "
+            "min.insync.replicas: acks=all is refused.",
+            f"sum ({refused} > bool 0)",
+            Look(steps=NONE_OR_ORANGE),
+        ),
+    )
 
 
 def _health() -> tuple[Json, ...]:
     itself = dashboard_link("kafka-twin-itself", "Show the twin itself")
     return (
         *_losing_a_broker(),
-        stat("Twin", "Up while the twin's knowledge is complete and fresh.", _HERE.latest("up"),
-             Look(mapping={"1": ("up", "green"), "0": ("down", "red")}), link=itself),
-        stat("Age of knowledge", "Age of the stalest shard's newest observation.",
-             _HERE.latest("observation_age_seconds"), _AGE, link=itself),
-    )  # fmt: skip
+        stat(
+            "Twin",
+            "Up while every shard's snapshot is there and recent.",
+            _HERE.latest("up"),
+            Look(mapping={"1": ("up", "green"), "0": ("down", "red")}),
+            link=itself,
+        ),
+        stat(
+            "Age of observations",
+            "Age of the oldest among the shards' newest observations.",
+            _HERE.latest("observation_age_seconds"),
+            _AGE,
+            link=itself,
+        ),
+    )
 
 
 def _counts() -> tuple[Json, ...]:
     return (
         _count("Offline", "partitions_offline", "Partitions without a leader."),
-        _count("Under min ISR", "partitions_under_min_isr",
-               "Fewer replicas in sync than min.insync.replicas: acks=all is refused."),
-        _count("At min ISR", "partitions_at_min_isr",
-               "Exactly min.insync.replicas in sync. Harmless where that is all there are.",
-               PLAIN),
-        _count("Under-replicated", "partitions_under_replicated",
-               "Fewer replicas in sync than assigned, not counting those being added.",
-               NONE_OR_ORANGE),
-    )  # fmt: skip
+        _count(
+            "Under min ISR",
+            "partitions_under_min_isr",
+            "Partitions with fewer replicas in sync than min.insync.replicas: acks=all is refused.",
+        ),
+        _count(
+            "At min ISR",
+            "partitions_at_min_isr",
+            "Partitions with exactly min.insync.replicas in sync. Harmless where no more "
+            "replicas are assigned.",
+            PLAIN,
+        ),
+        _count(
+            "Under-replicated",
+            "partitions_under_replicated",
+            "Partitions with fewer replicas in sync than assigned, not counting those being added.",
+            NONE_OR_ORANGE,
+        ),
+    )
 
 
 def _count(title: str, name: str, text: str, steps: Steps = NONE_OR_RED) -> Json:
@@ -90,18 +116,24 @@ def _count(title: str, name: str, text: str, steps: Steps = NONE_OR_RED) -> Json
 
 
 def _matrix(rule: str) -> Json:
-    """What losing each broker does: its partitions by outcome."""
+    """For each broker, the partitions that it leads by the outcome of its loss."""
     columns = [
-        Column(title, _HERE.latest("broker_loss_partitions", "broker", "rack", rule=rule,
-                                   outcome=outcome), Look(steps=steps))
+        Column(
+            title,
+            _HERE.latest("broker_loss_partitions", "broker", "rack", rule=rule, outcome=outcome),
+            Look(steps=steps),
+        )
         for outcome, (title, steps) in _OUTCOMES.items()
-    ]  # fmt: skip
+    ]
     return table(
-        f"If a broker went away now: {RULES[rule]}",
-        "Partitions each broker leads, by who would lead them without it. Thin: with less local "
-        "log than KIP-1303's thresholds ask for. The first three lose no committed record.",
-        ("broker", "rack"), columns, empty="No broker is known",
-    )  # fmt: skip
+        f"If a broker were lost now: {ELECTION_POLICIES[rule]}",
+        "Partitions that each broker leads, by who would lead them without it. Cold: a replica "
+        "with less local log than the thresholds of KIP-1303. The first three columns lose no "
+        "committed record.",
+        ("broker", "rack"),
+        columns,
+        empty="No broker is known",
+    )
 
 
 def _at_risk() -> Json:
@@ -113,28 +145,35 @@ def _at_risk() -> Json:
     )
     return table(
         "Partitions at risk",
-        "The 500 worst. What each risk means is in docs/metrics.md, what to do in "
-        "docs/runbook.md.",
-        by, [Column("Severity", f"topk(500, {worst_first})", Look(mapping=_SEVERITY))],
-        link=ROW_PARTITION, sort="Severity", empty="No partition is at risk",
-    )  # fmt: skip
+        "The 500 partitions with the highest severity. docs/runbook.md explains each risk and says "
+        "what to do.",
+        by,
+        [Column("Severity", f"topk(500, {worst_first})", Look(mapping=_SEVERITY))],
+        link=ROW_PARTITION,
+        sort="Severity",
+        empty="No partition is at risk",
+    )
 
 
 def _risks() -> Json:
     counts = _HERE.latest("partitions_at_risk", "risk", "severity")
     return gauges(
-        "Partitions by risk", "A partition may have several.",
+        "Partitions by risk",
+        "A partition may have several risks.",
         Query(f"sort_desc({counts} > 0)", "{{risk}} ({{severity}})"),
-        Look(steps=((None, "orange"),), lowest=0), empty="No partition is at risk",
-    )  # fmt: skip
+        Look(steps=((None, "orange"),), lowest=0),
+        empty="No partition is at risk",
+    )
 
 
 def _risks_over_time() -> Json:
     return lines(
-        "Partitions at risk over time", "By risk, those that occur.",
+        "Partitions at risk over time",
+        "Number of partitions with each risk that occurs.",
         [Query(f"{_HERE.latest('partitions_at_risk', 'risk')} > 0", "{{risk}}")],
-        Look(lowest=0), empty="No partition was at risk",
-    )  # fmt: skip
+        Look(lowest=0),
+        empty="No partition was at risk",
+    )
 
 
 def _leaders_by_rack() -> Json:
@@ -147,7 +186,10 @@ def _leaders_by_rack() -> Json:
         )
     ]
     return bars(
-        "Leaders by rack", "Now, and once leaders are balanced under each rule.", "rack", columns
+        "Leaders by rack",
+        "Leaders now, and once leaders are balanced under each election policy.",
+        "rack",
+        columns,
     )
 
 
@@ -160,25 +202,24 @@ def _skew() -> Json:
     )
 
 
-def _rack_heals() -> Json:
+def _time_to_balance() -> Json:
     def of(name: str) -> str:
         return _HERE.latest(f"rack_{name}", "rack")
 
-    seen = above_zero("orange")
+    orange = above_zero("orange")
     return table(
-        "Until leaders are balanced again",
-        "Preferred leaders (replica 0) with too little local log, and when the last of them has "
-        "enough (KIP-1303).",
+        "Time until leaders are balanced",
+        "Cold preferred leaders (replica 0 with too little local log, KIP-1303) in each rack, and "
+        "the time until the last of them is warm.",
         ("rack",),
         [
-            Column("Thin", of("preferred_thin"), Look(steps=seen)),
-            Column("Never", of("preferred_never_eligible"),
-                   Look(steps=above_zero("red"))),
-            Column("Nobody can tell", of("preferred_eligible_unknown"), Look(steps=seen)),
-            Column("The others in", of("seconds_to_balance"), Look("s")),
+            Column("Cold", of("preferred_cold"), Look(steps=orange)),
+            Column("Never warm", of("preferred_never_warm"), Look(steps=above_zero("red"))),
+            Column("Time unknown", of("preferred_eta_unknown"), Look(steps=orange)),
+            Column("Others warm in", of("time_to_balance_seconds"), Look("s")),
         ],
         empty="No rack is known",
-    )  # fmt: skip
+    )
 
 
 def _brokers() -> Json:
@@ -186,38 +227,45 @@ def _brokers() -> Json:
         return _HERE.latest(f"broker_{name}", "broker", "rack")
 
     return table(
-        "Brokers", "Answered: in the newest cycle, in time. Fenced: kept out by the controller.",
+        "Brokers",
+        "Answered: the broker answered the newest cycle in time. Fenced: the controller has "
+        "fenced it.",
         ("broker", "rack"),
         [
             Column("Leads", of("leaders")),
             Column("Replicas", of("replicas")),
             Column("Answered", of("answered"), Look(mapping=YES_NO)),
-            Column("Fenced", of("fenced"),
-                   Look(mapping={"1": ("yes", "red"), "0": ("no", "green")})),
-            Column("Thin replicas", of("thin_replicas"),
-                   Look(steps=above_zero("yellow"))),
+            Column(
+                "Fenced", of("fenced"), Look(mapping={"1": ("yes", "red"), "0": ("no", "green")})
+            ),
+            Column("Cold replicas", of("cold_replicas"), Look(steps=above_zero("yellow"))),
             Column("Local log", of("local_log_bytes"), Look("bytes")),
             Column("Free on disk", of("log_dir_usable_bytes"), Look("bytes")),
-            Column("Under min ISR without it", of("loss_under_min_isr_partitions"),
-                   Look(steps=above_zero("orange"))),
+            Column(
+                "Under min ISR without it",
+                of("loss_under_min_isr_partitions"),
+                Look(steps=above_zero("orange")),
+            ),
         ],
         empty="No broker is known",
-    )  # fmt: skip
+    )
 
 
 DASHBOARD: Final = Dashboard(
     uid="kafka-twin-cluster",
     title="Kafka twin / Cluster",
-    text="Can I lose a broker now? Numbers of the whole cluster are not narrowed by broker or "
-    "rack.",
+    text="Which brokers can be lost now, which partitions are at risk, who leads in which rack. "
+    "The variables broker and rack do not narrow numbers of the whole cluster.",
     variables=(datasource(), cluster(), rack(), broker(), severity()),
     rows=(
         row("Now", band(5, *_health()), band(4, *_counts())),
-        row("Can I lose a broker?", band(8, _matrix("kafka"), _matrix("kip1303"))),
-        row("What to worry about", band(10, _at_risk(), _risks(), widths=(15, 9)),
-            band(7, _risks_over_time())),
-        row("Leaders by rack",
-            band(8, _leaders_by_rack(), _skew(), _rack_heals())),
+        row("Loss of a broker", band(8, _matrix("kafka"), _matrix("kip1303"))),
+        row(
+            "Partitions at risk",
+            band(10, _at_risk(), _risks(), widths=(15, 9)),
+            band(7, _risks_over_time()),
+        ),
+        row("Leaders by rack", band(8, _leaders_by_rack(), _skew(), _time_to_balance())),
         row("Brokers", band(8, _brokers())),
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,4 @@
-"""A dashboard of rows of panels: where each stands, what it is called by, what it links to."""
+"""A dashboard of rows of panels: their positions, ids and links."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """One page. Its uid is in links people keep: it does not change."""
+    """One page. People keep links with its uid, so the uid never changes."""
 
     uid: str
     title: str
@@ -45,7 +45,7 @@ class Dashboard:
     variables: tuple[Json, ...]
     rows: tuple[Row, ...]
     marked_by: tuple[str, ...] = ()
-    """Tags, beside the cluster's, of the annotations that concern this page."""
+    """Tags that its annotations have beside the cluster's."""
 
     def json(self) -> Json:
         """As Grafana loads it."""
@@ -79,7 +79,7 @@ def row(title: str, *bands: Band) -> Row:
 
 
 def panel_id(title: str) -> int:
-    """An id that stays when panels are added before it, for links to the panel: of its title."""
+    """An id made of the title: it stays when panels are added before it, and links rely on it."""
     return zlib.crc32(title.encode()) % 1_000_000
 
 
@@ -104,9 +104,9 @@ SERIES_PARTITION: Final = partition_link("${__field.labels.topic}", "${__field.l
 
 
 def _marks(tags: Sequence[str]) -> Json:
-    """What the exporter, and ``kafka-twin grafana annotate``, marked for this cluster."""
+    """The annotations of the exporter and of ``kafka-twin grafana annotate`` for this cluster."""
     return {
-        "name": "Told by the twin",
+        "name": "Events of the twin",
         "enable": True,
         "hide": False,
         "iconColor": "purple",

@@ -1,10 +1,11 @@
-"""The kinds of panel the dashboards are made of, as Grafana 10 to 12 read them.
+"""The kinds of panels in the dashboards, as Grafana 10 to 12 read them.
 
-Each function gives a panel without its place: ``grafana.layout`` adds the id and the position.
-``empty`` is what a panel says when it rightly has nothing to show; without it, it always has.
-Plain dictionaries, not grafana-foundation-sdk: what these panels mostly consist of, columns with
-their own units and colours, transformations and links, is untyped there too, and its builder for
-dashboards Grafana 10 can read is deprecated.
+Each function makes a panel; ``grafana.layout`` adds its id and its position. ``empty`` is the text
+of a panel that may have nothing to show; a panel without it always has a value.
+
+Panels are plain dictionaries. grafana-foundation-sdk leaves columns with their own units and
+colours, transformations and links untyped as well, and its builder for dashboards that Grafana 10
+reads is deprecated.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ NOBODY: Final[Mapping] = {"-1": ("nobody", "red")}
 """A leader of -1 is the one negative value that is exported: there is no leader."""
 
 NEVER: Final[Mapping] = {"Infinity": ("never", "red")}
-"""For times until something: +Inf says that it does not come as things are."""
+"""For the time until an event: +Inf if it never happens as things are."""
 
 _COUNT: Final = "short"
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question to Prometheus and what its answers are called."""
+    """A query to Prometheus, and the names of its series."""
 
     expr: str
     legend: str = "__auto"
@@ -64,7 +65,7 @@ class Look:
 
     @property
     def coloured(self) -> bool:
-        """Some values have a colour that says something."""
+        """Some values have a colour of their own."""
         return self.steps != PLAIN or bool(self.mapping)
 
 
@@ -80,7 +81,7 @@ class Column:
 def stat(
     title: str, text: str, expr: str, look: Look, *, link: Json | None = None, empty: str = ""
 ) -> Json:
-    """One number of now. Its background tells from afar whether it is good."""
+    """One number, as it is now. The colour of its background says whether it is good."""
     return _panel("stat", title, text, [_instant(expr)], _field(look, link, empty)) | {
         "options": {
             "colorMode": "background" if look.coloured else "value",
@@ -124,7 +125,7 @@ def lines(
 
 
 def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
-    """What something was over time, as coloured bands."""
+    """States over time, as coloured bands."""
     targets = [_range(query, letter) for query, letter in zip(queries, _LETTERS, strict=False)]
     defaults = _field(look) | {"custom": {"fillOpacity": 70, "lineWidth": 0}}
     return _panel("state-timeline", title, text, targets, defaults) | {

@@ -1,4 +1,4 @@
-"""Partition: where its log is, who leads it next, and what became of its replicas."""
+"""Partition: where its log is, who leads it next, how its replicas fare."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from grafana.panels import (
     states,
     table,
 )
-from grafana.queries import RULES, Scope
+from grafana.queries import ELECTION_POLICIES, Scope
 from grafana.variables import Json, cluster, datasource, partition, topic
 
 _HERE: Final = Scope(one=("cluster", "topic", "partition"))
 
-_WARM: Final[Mapping] = {"1": ("enough", "green"), "0": ("thin", "orange")}
+_WARM: Final[Mapping] = {"1": ("enough", "green"), "0": ("cold", "orange")}
 _LEADER: Final = Look("none", BLUE, NOBODY)
 _OFFSET: Final = Look("locale")
 _RECORDS: Final = Look("locale", lowest=0)
@@ -46,45 +46,68 @@ def _each(name: str) -> str:
 def _now() -> tuple[Json, ...]:
     def next_leader(rule: str) -> Json:
         return stat(
-            f"Next leader: {RULES[rule]}", "Who leads once the leader is lost.",
-            _HERE.latest("partition_next_leader", rule=rule), _LEADER,
-        )  # fmt: skip
+            f"Next leader: {ELECTION_POLICIES[rule]}",
+            "Broker id of the leader once this one is lost.",
+            _HERE.latest("partition_next_leader", rule=rule),
+            _LEADER,
+        )
 
     return (
-        stat("Leader", "Broker id.", _of("leader"), _LEADER),
+        stat("Leader", "Broker id of the leader.", _of("leader"), _LEADER),
         next_leader("kafka"),
         next_leader("kip1303"),
-        stat("In sync", "Replicas in the ISR.", _of("isr_size"),
-             Look(steps=((None, "red"), (1, "green")))),
-        stat("Replicas", "Assigned.", _of("replicas"), Look()),
-        stat("Leader epoch", "Grows with each election.", _of("leader_epoch"), Look("none")),
-        stat("Written", "Records a second, a moving average.",
-             _of("appended_records_per_second"), Look("suffix:rec/s", decimals=1),
-             empty="not known yet"),
-        stat("Not uploaded", "Records its leader has not uploaded.", _of("upload_lag_records"),
-             Look("locale"), empty="not known"),
-    )  # fmt: skip
+        stat(
+            "In sync",
+            "Replicas in the ISR.",
+            _of("isr_size"),
+            Look(steps=((None, "red"), (1, "green"))),
+        ),
+        stat("Replicas", "Assigned replicas.", _of("replicas"), Look()),
+        stat("Leader epoch", "It grows with each election.", _of("leader_epoch"), Look("none")),
+        stat(
+            "Written",
+            "Records appended a second, a moving average.",
+            _of("appended_records_per_second"),
+            Look("suffix:rec/s", decimals=1),
+            empty="not known yet",
+        ),
+        stat(
+            "Not uploaded",
+            "Records that the leader has not uploaded.",
+            _of("upload_lag_records"),
+            Look("locale"),
+            empty="not known",
+        ),
+    )
 
 
 def _risks() -> Json:
     return table(
-        "Its risks", "What each means is in docs/metrics.md.", ("risk", "severity"),
+        "Its risks",
+        "Open risks of the partition; docs/runbook.md explains each.",
+        ("risk", "severity"),
         [Column("", _HERE.latest("partition_at_risk", "risk", "severity"))],
-        key_looks={"severity": Look(mapping={
-            "page": ("page", "red"), "warn": ("warn", "orange"), "info": ("info", "blue"),
-        })},
+        key_looks={
+            "severity": Look(
+                mapping={
+                    "page": ("page", "red"),
+                    "warn": ("warn", "orange"),
+                    "info": ("info", "blue"),
+                }
+            )
+        },
         empty="It has no risk",
-    )  # fmt: skip
+    )
 
 
 # ------------------------------------------------------------ log geometry
 
 
 def _uploaded_on_disk() -> str:
-    """[replica] offsets on its disk below the first that is not uploaded: they are in both tiers.
+    """Number of offsets of each replica that are on its disk and in remote storage.
 
-    The overlap of [local start, log end) and what is below the pending upload; none where the
-    leader names no pending upload.
+    They lie between its local log start and the leader's pending upload offset; 0 where the leader
+    names no such offset.
     """
     pending = f"{_of('pending_upload_offset')}"
     start, end = _each("local_log_start_offset"), _each("log_end_offset")
@@ -100,20 +123,27 @@ def _geometry() -> Json:
     uploaded = _uploaded_on_disk()
     return bars(
         "Where the log is",
-        "Offsets of each replica from where the longest log begins: deleted from its disk and "
-        "only in remote storage; on its disk and in remote storage; on its disk and not uploaded "
-        "yet.",
+        "Offsets of each replica, from the lowest log start on: only in remote storage, on its "
+        "disk and in remote storage, on its disk and not uploaded yet.",
         "broker",
         [
             Column("Before its start", f"{log_start} - {first}", _OFFSET),
-            Column("Remote only", f"clamp_min({local_start} - {log_start}, 0)",
-                   Look("locale", ((None, "blue"),))),
+            Column(
+                "Remote only",
+                f"clamp_min({local_start} - {log_start}, 0)",
+                Look("locale", ((None, "blue"),)),
+            ),
             Column("Local and remote", uploaded, Look("locale", ((None, "green"),))),
-            Column("Local, not uploaded", f"{end} - {local_start} - {uploaded}",
-                   Look("locale", ((None, "orange"),))),
+            Column(
+                "Local, not uploaded",
+                f"{end} - {local_start} - {uploaded}",
+                Look("locale", ((None, "orange"),)),
+            ),
         ],
-        along="horizontal", stacked=True, unseen="Before its start",
-    )  # fmt: skip
+        along="horizontal",
+        stacked=True,
+        unseen="Before its start",
+    )
 
 
 def _offsets() -> Json:
@@ -121,23 +151,28 @@ def _offsets() -> Json:
         "log_end_offset": "log end",
         "pending_upload_offset": "pending upload",
         "last_tiered_offset": "last tiered",
-        "highest_remote_offset": "last in remote storage, of its lineage",
+        "highest_remote_offset": "last of its lineage in remote storage",
         "local_log_start_offset": "local log start",
         "log_start_offset": "log start",
     }
     return lines(
-        "Offsets", "As its leader tells; that of its lineage as its remote segments tell.",
-        [Query(_of(name), legend) for name, legend in names.items()], _OFFSET,
-        empty="Nobody knows an offset",
-    )  # fmt: skip
+        "Offsets",
+        "Offsets as the leader reports them; the last one of the lineage comes from the "
+        "metadata of remote segments.",
+        [Query(_of(name), legend) for name, legend in names.items()],
+        _OFFSET,
+        empty="No offset is known",
+    )
 
 
 def _remote() -> Json:
     return lines(
-        "In remote storage", "Finished copies. Orphans belong to its log no more.",
+        "In remote storage",
+        "Size of finished copies. Orphans no longer belong to the log.",
         [Query(_of("remote_log_bytes"), "all"), Query(_of("orphan_bytes"), "orphans")],
-        Look("bytes", lowest=0), empty="Its segments are not known",
-    )  # fmt: skip
+        Look("bytes", lowest=0),
+        empty="Its segments are not known",
+    )
 
 
 def _replicas() -> Json:
@@ -145,22 +180,23 @@ def _replicas() -> Json:
         return _HERE.latest(f"replica_{name}", "broker", "rack")
 
     return table(
-        "Each replica", "Enough local log: by KIP-1303's thresholds of the topic or the broker.",
+        "Each replica",
+        "Local log to lead: enough by the thresholds of KIP-1303 that hold for the topic.",
         ("broker", "rack"),
         [
             Column("In ISR", of("in_isr"), Look(mapping=YES_NO)),
             Column("Caught up", of("in_sync"), Look(mapping=YES_NO)),
             Column("Local log to lead", of("election_eligible"), Look(mapping=_WARM)),
-            Column("Enough in", of("eligible_in_seconds"), Look("s", mapping=NEVER)),
+            Column("Warm in", of("warm_in_seconds"), Look("s", mapping=NEVER)),
             Column("Local log", of("local_log_bytes"), Look("bytes")),
             Column("Spans", of("local_log_span_seconds"), Look("s")),
-            Column("Behind leader", of("lag_records"), _RECORDS),
+            Column("Lag", of("lag_records"), _RECORDS),
             Column("Log start", of("log_start_offset"), _OFFSET),
             Column("Local log start", of("local_log_start_offset"), _OFFSET),
             Column("Log end", of("log_end_offset"), _OFFSET),
         ],
         empty="Not exported: set granularity to partition",
-    )  # fmt: skip
+    )
 
 
 # ------------------------------------------------------------ history
@@ -179,84 +215,113 @@ def _leaders() -> Json:
     queries = [Query(_of("leader"), "leads")]
     queries += [
         Query(_HERE.latest("partition_next_leader", rule=rule), f"next: {title}")
-        for rule, title in RULES.items()
+        for rule, title in ELECTION_POLICIES.items()
     ]
-    return states("Leader and next leader", "Broker ids.", queries, _LEADER)
+    return states("Leader and next leader", "Broker ids over time.", queries, _LEADER)
 
 
 def _coverage() -> tuple[Json, ...]:
     return (
-        _by_broker("Span of local log", "Time from the first local record until now.",
-                   "local_log_span_seconds", Look("s", lowest=0),
-                   Query(_HERE.latest("topic_eligible_local_log_seconds"), "threshold")),
-        _by_broker("Size of local log", "As log directories tell, or estimated.",
-                   "local_log_bytes", Look("bytes", lowest=0),
-                   Query(_HERE.latest("topic_eligible_local_log_bytes"), "threshold")),
-        _bands_by_broker("Enough local log to lead",
-                         "Thin: known to span less and hold less than KIP-1303's thresholds ask.",
-                         "election_eligible", _WARM),
-    )  # fmt: skip
+        _by_broker(
+            "Span of local log",
+            "Time from the first local record until now.",
+            "local_log_span_seconds",
+            Look("s", lowest=0),
+            Query(_HERE.latest("topic_eligible_local_log_seconds"), "threshold"),
+        ),
+        _by_broker(
+            "Size of local log",
+            "Size that the broker reports, or an estimate.",
+            "local_log_bytes",
+            Look("bytes", lowest=0),
+            Query(_HERE.latest("topic_eligible_local_log_bytes"), "threshold"),
+        ),
+        _bands_by_broker(
+            "Enough local log to lead",
+            "Cold: known to miss every threshold of KIP-1303 that is set.",
+            "election_eligible",
+            _WARM,
+        ),
+    )
 
 
 def _replication() -> tuple[Json, ...]:
     return (
-        _bands_by_broker("ISR", "Replicas the controller has in the ISR.", "in_isr", YES_NO),
-        _bands_by_broker("Caught up", "What the twin sees by Kafka's rule.", "in_sync", YES_NO),
-        _by_broker("Time since caught up", "Kafka takes a follower out at replica.lag.time.max.ms.",
-                   "caught_up_age_seconds", Look("s", lowest=0)),
-        _by_broker("Behind the leader", "Records.", "lag_records", _RECORDS),
-    )  # fmt: skip
+        _bands_by_broker("ISR", "Replicas that the controller has in the ISR.", "in_isr", YES_NO),
+        _bands_by_broker(
+            "Caught up",
+            "Replicas that are in sync by Kafka's rule, as the twin computes it.",
+            "in_sync",
+            YES_NO,
+        ),
+        _by_broker(
+            "Time since caught up",
+            "Kafka removes a follower from the ISR at replica.lag.time.max.ms.",
+            "caught_up_age_seconds",
+            Look("s", lowest=0),
+        ),
+        _by_broker(
+            "Lag", "Records that each replica is behind the leader.", "lag_records", _RECORDS
+        ),
+    )
 
 
-# ------------------------------------------------------------ joining
+# ------------------------------------------------------------ new replicas
 
 
-def _join_cost() -> Json:
+def _bootstrap() -> Json:
     def of(name: str) -> str:
-        return _HERE.latest(f"partition_join_{name}", "feature")
+        return _HERE.latest(f"partition_bootstrap_{name}", "feature")
 
     return table(
         "An empty follower that joined now",
-        "Where it would start and what it would copy, with "
+        "Where an empty follower would start and what it would copy, with "
         "follower.fetch.last.tiered.offset.enable (KIP-1023) on and off.",
         ("feature",),
         [
             Column("First offset", of("start_offset"), _OFFSET),
             Column("Records to copy", of("records"), _RECORDS),
         ],
-        empty="Nobody can tell",
-    )  # fmt: skip
+        empty="Not known",
+    )
 
 
-def _joining() -> Json:
+def _catching_up() -> Json:
     def of(name: str) -> str:
-        return _HERE.latest(f"replica_join_{name}", "broker", "rack")
+        return _HERE.latest(f"replica_catch_up_{name}", "broker", "rack")
 
     return table(
-        "Replicas that are joining", "Stuck: it does not move.", ("broker", "rack"),
+        "Replicas that catch up",
+        "Stuck: the replica does not move.",
+        ("broker", "rack"),
         [
             Column("Copied", of("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
             Column("Rate", of("records_per_second"), Look("suffix:rec/s", decimals=1)),
-            Column("Left", of("seconds_left"), Look("s", mapping=NEVER)),
-            Column("May lead in", of("seconds_to_lead"), Look("s", mapping=NEVER)),
+            Column("Left", of("time_left_seconds"), Look("s", mapping=NEVER)),
+            Column("May lead in", of("time_to_lead_seconds"), Look("s", mapping=NEVER)),
             Column("Stuck", of("stuck"), Look(mapping={"1": ("yes", "red")})),
         ],
-        empty="No replica is joining",
-    )  # fmt: skip
+        empty="No replica is catching up",
+    )
 
 
 DASHBOARD: Final = Dashboard(
     uid="kafka-twin-partition",
     title="Kafka twin / Partition",
-    text="One partition. Those at risk are always exported, the others at granularity partition.",
+    text="One partition. Partitions at risk are always exported, others with granularity "
+    "partition.",
     variables=(datasource(), cluster(), topic(), partition()),
     marked_by=("topic:$topic",),
     rows=(
         row("Now", band(4, *_now(), widths=(3, 4, 4, 2, 2, 3, 3, 3))),
-        row("Its log", band(8, _geometry(), _risks(), widths=(17, 7)), band(6, _replicas()),
-            band(8, _offsets(), _remote(), widths=(16, 8))),
+        row(
+            "Its log",
+            band(8, _geometry(), _risks(), widths=(17, 7)),
+            band(6, _replicas()),
+            band(8, _offsets(), _remote(), widths=(16, 8)),
+        ),
         row("Who may lead", band(5, _leaders()), band(8, *_coverage())),
         row("Replication", band(8, *_replication())),
-        row("Joining", band(5, _join_cost(), _joining())),
+        row("New replicas (KIP-1023)", band(5, _bootstrap(), _catching_up())),
     ),
-)  # fmt: skip
+)

@@ -1,6 +1,6 @@
 """PromQL over the twin's metrics, narrowed by the variables of a dashboard.
 
-Names and labels are looked up in ``twin.metrics``, so a panel cannot ask for what is not exported.
+Names and labels are looked up in the catalog, so no panel can ask for what is not exported.
 """
 
 from __future__ import annotations
@@ -8,26 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from twin.metrics import METRICS
+from streaming.exporter.own_metrics import OWN
+from twin.builtin import CATALOG
 
 LABELS: Final = {
-    metric.name: ("cluster", *metric.labels) for metric in METRICS
-}  # fmt: skip
-"""The labels every series of a metric carries."""
+    metric.series_name: ("cluster", *metric.label_names) for metric in (*OWN, *CATALOG.metrics)
+}
+"""The labels that every series of a metric carries."""
 
-RULES: Final = {"kafka": "Kafka today", "kip1303": "KIP-1303"}
-"""Rules of election by their label, as a person calls them."""
+ELECTION_POLICIES: Final = {"kafka": "Kafka today", "kip1303": "KIP-1303"}
+"""Titles of the election policies, by the value of the label ``rule``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a dashboard's variables choose: one value of each of ``one``, several of ``many``."""
+    """The labels that a dashboard's variables narrow: ``one`` to one value, ``many`` to several."""
 
     one: tuple[str, ...] = ("cluster",)
     many: tuple[str, ...] = ()
 
     def series(self, name: str, **chosen: str | tuple[str, ...]) -> str:
-        """A selector: the labels chosen here, and the variables the metric has labels for."""
+        """A selector of the metric: by its labels that have a variable, and by those given here."""
         metric = f"kafka_twin_{name}"
         labels = LABELS[metric]
         unknown = set(chosen) - set(labels)
@@ -57,7 +58,7 @@ def highest(expr: str, *by: str) -> str:
 
 
 def or_zero(scope: Scope, expr: str) -> str:
-    """0 where nothing was counted yet, and still nothing where the twin itself is silent."""
+    """The expression, or 0 where nothing was counted yet. No exporter: no value."""
     return f"{expr} or 0 * {scope.latest('up')}"
 
 

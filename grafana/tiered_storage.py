@@ -1,4 +1,4 @@
-"""Tiered storage: what is where, what is not uploaded, what a new replica costs (KIP-1023)."""
+"""Tiered storage: local and remote log, uploads, and the cost of new replicas (KIP-1023)."""
 
 from __future__ import annotations
 
@@ -29,38 +29,67 @@ _ON: Final = "KIP-1023 on"
 _OFF: Final = "KIP-1023 off"
 _RECORDS: Final = Look("locale", lowest=0)
 _BYTES: Final = Look("bytes", lowest=0)
-_NO_JMX: Final = "No broker tells: collector.metrics_url"
+_NO_JMX: Final = "Not measured: set collector.metrics_url"
 
 
 def _stored() -> tuple[Json, ...]:
     known, all_of_them = _HERE.latest("partitions_with_known_segments"), _HERE.latest("partitions")
 
     def count(title: str, name: str, text: str, look: Look) -> Json:
-        """A 0 of partitions whose segments nobody told of would look like good news."""
+        """A number of segments; none while no segment is known, since 0 would mislead."""
         expr = f"{_HERE.latest(name)} and {known} > 0"
         return stat(title, text, expr, look, empty="not known")
 
-    seen = Look(steps=NONE_OR_ORANGE)
+    orange = Look(steps=NONE_OR_ORANGE)
     return (
-        stat("Segments known", "Share of partitions whose remote segments the twin knows; the "
-             "numbers beside are of those.",
-             f"{known} / ({all_of_them} > 0)", Look("percentunit", decimals=0),
-             empty="not known"),
-        stat("Local log", "On the disks of the chosen brokers, of replicas whose size is known.",
-             _HERE.total("broker_local_log_bytes"), _BYTES),
-        count("Remote log", "remote_log_bytes", "Finished copies in remote storage.", _BYTES),
-        count("Of it orphans", "orphan_bytes", "Finished copies that belong to no log any more.",
-              Look("bytes", NONE_OR_ORANGE)),
-        count("Gaps", "tier_gaps",
-              "Partitions with offsets in no copy and on no live replica.",
-              Look(steps=NONE_OR_RED)),
-        count("Overlaps", "tier_overlaps", "Copies that begin inside another of the same log.",
-              seen),
-        count("Dangling uploads", "dangling_uploads", "Copies that were started and not finished.",
-              seen),
-        count("Changes refused", "segment_transitions_refused",
-              "Changes of a segment's state that Kafka forbids.", seen),
-    )  # fmt: skip
+        stat(
+            "Segments known",
+            "Share of partitions whose remote segments are known; the numbers beside "
+            "it are about these.",
+            f"{known} / ({all_of_them} > 0)",
+            Look("percentunit", decimals=0),
+            empty="not known",
+        ),
+        stat(
+            "Local log",
+            "Size on the disks of the chosen brokers, of replicas whose size is known.",
+            _HERE.total("broker_local_log_bytes"),
+            _BYTES,
+        ),
+        count(
+            "Remote log", "remote_log_bytes", "Size of finished copies in remote storage.", _BYTES
+        ),
+        count(
+            "Orphan segments",
+            "orphan_bytes",
+            "Size of finished copies that belong to no log.",
+            Look("bytes", NONE_OR_ORANGE),
+        ),
+        count(
+            "Tier gaps",
+            "tier_gaps",
+            "Partitions with offsets in no copy and on no live replica.",
+            Look(steps=NONE_OR_RED),
+        ),
+        count(
+            "Overlaps",
+            "tier_overlaps",
+            "Remote segments that begin inside another of their log.",
+            orange,
+        ),
+        count(
+            "Dangling uploads",
+            "dangling_uploads",
+            "Uploads that were started and not finished.",
+            orange,
+        ),
+        count(
+            "Invalid transitions",
+            "segment_transitions_refused",
+            "Changes of a remote segment's state that Kafka does not allow.",
+            orange,
+        ),
+    )
 
 
 def _by_topic() -> Json:
@@ -68,30 +97,38 @@ def _by_topic() -> Json:
         return _HERE.latest(f"topic_{name}", "topic")
 
     return table(
-        "Topics", "Read cold: from remote storage though a replica has it on disk.", ("topic",),
+        "Topics",
+        "Cold reads: offsets that consumers read from remote storage though a replica has "
+        "them on disk.",
+        ("topic",),
         [
             Column("Partitions", of("partitions"), _RECORDS),
             Column("Local", of("local_log_bytes"), _BYTES),
-            Column("Records read cold", of("cold_read_records"), _RECORDS),
-            Column("At risk", of("partitions_at_risk"),
-                   Look(steps=above_zero("orange"))),
+            Column("Cold reads", of("cold_read_records"), _RECORDS),
+            Column("At risk", of("partitions_at_risk"), Look(steps=above_zero("orange"))),
         ],
-        sort="Local", empty="Topics are exported at granularity topic or partition",
-    )  # fmt: skip
+        sort="Local",
+        empty="Topics are exported at granularity topic or partition",
+    )
 
 
 def _by_partition() -> Json:
     by = ("topic", "partition")
     most = f"topk(100, {_HERE.latest('partition_orphan_bytes', *by)} > 0)"
     return table(
-        "Most orphans", "The hundred partitions with most, of those exported.", by,
+        "Most orphan segments",
+        "The 100 partitions with most bytes in orphan segments, of those exported.",
+        by,
         [
             Column("Orphans", most, Look("bytes", ((None, "orange"),))),
-            Column("Remote", f"{_HERE.latest('partition_remote_log_bytes', *by)} and {most}",
-                   _BYTES),
+            Column(
+                "Remote", f"{_HERE.latest('partition_remote_log_bytes', *by)} and {most}", _BYTES
+            ),
         ],
-        link=ROW_PARTITION, sort="Orphans", empty="No orphan is known",
-    )  # fmt: skip
+        link=ROW_PARTITION,
+        sort="Orphans",
+        empty="No orphan segment is known",
+    )
 
 
 def _upload() -> tuple[Json, ...]:
@@ -99,109 +136,161 @@ def _upload() -> tuple[Json, ...]:
     name = "{{topic}}-{{partition}}"
     held = _HERE.latest("partitions_at_risk", risk="upload_lag_vs_local_retention")
     return (
-        gauges("Least uploaded partitions, records", "The ten with most; of those exported.",
-               Query(f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_records', *by)}))",
-                     name),
-               Look("locale", BLUE, lowest=0), link=SERIES_PARTITION,
-               empty="No partition is exported"),
-        gauges("Least uploaded partitions, bytes", "The ten with most, estimated; of those "
-               "exported.",
-               Query(f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_bytes', *by)}))",
-                     name),
-               Look("bytes", BLUE, lowest=0), link=SERIES_PARTITION,
-               empty="No partition is exported"),
-        lines("Local retention waits for uploads",
-              "Partitions whose disk fills because nothing may be deleted before it is uploaded.",
-              [Query(held, "partitions")], Look(steps=NONE_OR_ORANGE, lowest=0)),
-    )  # fmt: skip
+        gauges(
+            "Highest upload lag, records",
+            "The ten partitions with most records to upload, of those exported.",
+            Query(
+                f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_records', *by)}))", name
+            ),
+            Look("locale", BLUE, lowest=0),
+            link=SERIES_PARTITION,
+            empty="No partition is exported",
+        ),
+        gauges(
+            "Highest upload lag, bytes",
+            "The ten partitions with most bytes to upload, estimated, of those exported.",
+            Query(f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_bytes', *by)}))", name),
+            Look("bytes", BLUE, lowest=0),
+            link=SERIES_PARTITION,
+            empty="No partition is exported",
+        ),
+        lines(
+            "Upload lag vs local retention",
+            "Partitions whose local log grows because nothing is deleted before it is uploaded.",
+            [Query(held, "partitions")],
+            Look(steps=NONE_OR_ORANGE, lowest=0),
+        ),
+    )
 
 
-def _join_cost() -> tuple[Json, ...]:
-    on, off = (_HERE.latest("join_bytes", feature=feature) for feature in ("on", "off"))
+def _bootstrap() -> tuple[Json, ...]:
+    on, off = (_HERE.latest("bootstrap_bytes", feature=feature) for feature in ("on", "off"))
     return (
-        stat("Saved by KIP-1023", "Share of what empty followers of all partitions need not copy.",
-             f"1 - {on} / ({off} > 0)", Look("percentunit", BLUE, decimals=0),
-             empty="not known"),
-        lines("What empty followers of all partitions would copy", "Estimated, where sizes are "
-              "known.",
-              [Query(on, _ON), Query(off, _OFF)], _BYTES),
-        bars("Where an empty follower would start", "Partitions by path, with KIP-1023 on and off.",
-             "path",
-             [
-                 Column(title, _HERE.latest("partitions_by_join_path", "path", feature=feature),
-                        Look(steps=((None, color),)))
-                 for feature, title, color in (("on", _ON, "green"), ("off", _OFF, "blue"))
-             ],
-             along="horizontal"),
-    )  # fmt: skip
+        stat(
+            "Saved by KIP-1023",
+            "Share of the bytes that empty followers of all partitions need not copy.",
+            f"1 - {on} / ({off} > 0)",
+            Look("percentunit", BLUE, decimals=0),
+            empty="not known",
+        ),
+        lines(
+            "What empty followers of all partitions would copy",
+            "Estimated bytes, of partitions whose sizes are known.",
+            [Query(on, _ON), Query(off, _OFF)],
+            _BYTES,
+        ),
+        bars(
+            "Where an empty follower would start",
+            "Partitions by path, with KIP-1023 on and off.",
+            "path",
+            [
+                Column(
+                    title,
+                    _HERE.latest("partitions_by_bootstrap_path", "path", feature=feature),
+                    Look(steps=((None, color),)),
+                )
+                for feature, title, color in (("on", _ON, "green"), ("off", _OFF, "blue"))
+            ],
+            along="horizontal",
+        ),
+    )
 
 
-def _joining() -> tuple[Json, ...]:
+def _catching_up() -> tuple[Json, ...]:
     keys = ("topic", "partition", "broker")
 
     def of(name: str) -> str:
-        return _HERE.latest(f"replica_join_{name}", *keys)
+        return _HERE.latest(f"replica_catch_up_{name}", *keys)
 
     return (
-        lines("Joining replicas", "By the path they took.",
-              [Query(_HERE.latest("replicas_joining", "path"), "{{path}}")], Look(lowest=0),
-              stacked=True),
-        lines("Stuck ones", "Joining replicas that do not move, by reason.",
-              [Query(_HERE.latest("replicas_joining_stuck", "reason"), "{{reason}}")],
-              Look(lowest=0), stacked=True),
-        table("Slowest joins", "The hundred with most time left; those of unknown end are not "
-              "shown.", keys,
-              [
-                  Column("Left", f"topk(100, {of('seconds_left')})", Look("s", mapping=NEVER)),
-                  Column("Copied", of("progress_ratio"),
-                         Look("percentunit", lowest=0, highest=1)),
-                  Column("Rate", of("records_per_second"), Look("suffix:rec/s", decimals=1)),
-              ],
-              link=ROW_PARTITION, sort="Left", empty="No replica is joining"),
-    )  # fmt: skip
+        lines(
+            "Replicas that catch up",
+            "Replicas on their way into the ISR, by where they started.",
+            [Query(_HERE.latest("replicas_catching_up", "path"), "{{path}}")],
+            Look(lowest=0),
+            stacked=True,
+        ),
+        lines(
+            "Bootstrap stuck",
+            "Replicas that should catch up and do not move, by reason.",
+            [Query(_HERE.latest("replicas_stuck", "reason"), "{{reason}}")],
+            Look(lowest=0),
+            stacked=True,
+        ),
+        table(
+            "Slowest to catch up",
+            "The 100 replicas with most time left, of those whose time left is known.",
+            keys,
+            [
+                Column("Left", f"topk(100, {of('time_left_seconds')})", Look("s", mapping=NEVER)),
+                Column("Copied", of("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
+                Column("Rate", of("records_per_second"), Look("suffix:rec/s", decimals=1)),
+            ],
+            link=ROW_PARTITION,
+            sort="Left",
+            empty="No replica is catching up",
+        ),
+    )
 
 
-def _thin() -> tuple[Json, ...]:
+def _cold() -> tuple[Json, ...]:
     def line(name: str, legend: str) -> Query:
         return Query(_HERE.latest(name), legend)
 
     return (
-        gauges("Thin replicas by broker", "With too little local log to lead (KIP-1303).",
-               Query(_HERE.latest("broker_thin_replicas", "broker"), "broker {{broker}}"),
-               Look(steps=((None, "green"), (1, "yellow")), lowest=0)),
-        lines("What KIP-1303 would change", "Kept: the first in its order cannot lead. Visited "
-              "for nothing: balancing finds a thin replica 0.",
-              [
-                  line("partitions_leader_thin", "led by a thin replica"),
-                  line("partitions_thin_leader_kept", "thin leader kept"),
-                  line("partitions_balancer_noop", "visited for nothing"),
-              ],
-              Look(lowest=0)),
-        lines("What the twin takes on trust", "Replicas whose numbers are unknown or odd.",
-              [
-                  line("replicas_coverage_assumed", "taken as eligible"),
-                  line("replicas_local_log_unknown", "size unknown"),
-                  line("replicas_timestamp_suspect", "dated before it was written"),
-              ],
-              Look(lowest=0)),
-        lines("AlterPartition requests KIP-1303 would add", "By what is reported.",
-              [Query(_HERE.latest("kip1303_reports_per_second", "report"), "{{report}}")],
-              Look("reqps", lowest=0)),
-    )  # fmt: skip
+        gauges(
+            "Cold replicas by broker",
+            "Replicas with too little local log to lead (KIP-1303).",
+            Query(_HERE.latest("broker_cold_replicas", "broker"), "broker {{broker}}"),
+            Look(steps=((None, "green"), (1, "yellow")), lowest=0),
+        ),
+        lines(
+            "What KIP-1303 would change",
+            "Kept: the first replica in its order cannot lead. No-op: "
+            "leader balancing visits the partition and moves nothing, since replica 0 is cold.",
+            [
+                line("partitions_leader_cold", "led by a cold replica"),
+                line("partitions_cold_leader_kept", "cold leader kept"),
+                line("partitions_balancer_noop", "balancing is a no-op"),
+            ],
+            Look(lowest=0),
+        ),
+        lines(
+            "Replicas with unknown values",
+            "Replicas whose numbers are unknown or implausible.",
+            [
+                line("replicas_coverage_assumed", "taken as eligible"),
+                line("replicas_local_log_unknown", "size unknown"),
+                line("replicas_timestamp_suspect", "first record dated too early"),
+            ],
+            Look(lowest=0),
+        ),
+        lines(
+            "AlterPartition requests that KIP-1303 would add",
+            "Requests a second, by what they report.",
+            [Query(_HERE.latest("kip1303_reports_per_second", "report"), "{{report}}")],
+            Look("reqps", lowest=0),
+        ),
+    )
 
 
 def _consumers() -> tuple[Json, ...]:
     return (
-        gauges("Cold reads by broker",
-               "Partitions for which consumers are sent to it to read from remote storage what "
-               "another replica has on disk (KIP-392, KIP-1023).",
-               Query(_HERE.latest("broker_cold_read_partitions", "broker"), "broker {{broker}}"),
-               Look(steps=((None, "green"), (1, "orange")), lowest=0)),
-        lines("Followers that refuse offsets", "Followers that cannot serve a window of offsets, "
-              "by KIP-392's cases.",
-              [Query(_HERE.latest("replicas_out_of_range_window", "case"), "{{case}}")],
-              Look(lowest=0), stacked=True),
-    )  # fmt: skip
+        gauges(
+            "Cold reads by broker",
+            "Partitions for which consumers are sent to the broker and read from remote storage "
+            "what another replica has on disk (KIP-392, KIP-1023).",
+            Query(_HERE.latest("broker_cold_read_partitions", "broker"), "broker {{broker}}"),
+            Look(steps=((None, "green"), (1, "orange")), lowest=0),
+        ),
+        lines(
+            "Out of range windows",
+            "Followers that cannot serve a window of offsets, by the cases of KIP-392.",
+            [Query(_HERE.latest("replicas_out_of_range_window", "case"), "{{case}}")],
+            Look(lowest=0),
+            stacked=True,
+        ),
+    )
 
 
 def _measured() -> tuple[Json, ...]:
@@ -211,29 +300,48 @@ def _measured() -> tuple[Json, ...]:
         return Query(_HERE.latest(f"broker_{name}", "broker"), legend)
 
     return (
-        lines("Reads from remote storage", "For consumers, a second.",
-              [of("remote_fetch_requests_per_second")], Look("ops", lowest=0), empty=_NO_JMX),
-        lines("Reads that wait for a thread", "More than a few: old records are read slowly.",
-              [of("remote_reader_queue_size")], Look(lowest=0), empty=_NO_JMX),
-        lines("Upload lag, by the twin and by the broker", "The broker leaves open segments out.",
-              [of("upload_lag_bytes", "{{broker}}: twin"),
-               of("remote_copy_lag_bytes", "{{broker}}: broker")], _BYTES),
-    )  # fmt: skip
+        lines(
+            "Reads from remote storage",
+            "Reads for consumers a second.",
+            [of("remote_fetch_requests_per_second")],
+            Look("ops", lowest=0),
+            empty=_NO_JMX,
+        ),
+        lines(
+            "Remote reads queue",
+            "Reads from remote storage that wait for a reader thread.",
+            [of("remote_reader_queue_size")],
+            Look(lowest=0),
+            empty=_NO_JMX,
+        ),
+        lines(
+            "Upload lag, by the twin and by the broker",
+            "Bytes that are not uploaded; the broker leaves open segments out.",
+            [
+                of("upload_lag_bytes", "{{broker}}: twin"),
+                of("remote_copy_lag_bytes", "{{broker}}: broker"),
+            ],
+            _BYTES,
+        ),
+    )
 
 
 DASHBOARD: Final = Dashboard(
     uid="kafka-twin-tiered-storage",
     title="Kafka twin / Tiered storage",
-    text="What is local and what is remote. Numbers of the whole cluster are not narrowed by "
-    "broker, rack or topic.",
+    text="What is on disk and what is in remote storage. The variables broker, rack and topic do "
+    "not narrow numbers of the whole cluster.",
     variables=(datasource(), cluster(), rack(), broker(), topics()),
     rows=(
         row("Stored", band(4, *_stored()), band(9, _by_topic(), _by_partition())),
         row("Upload", band(8, *_upload())),
-        row("New replicas (KIP-1023)", band(8, *_join_cost(), widths=(4, 10, 10)),
-            band(8, *_joining(), widths=(7, 7, 10))),
-        row("Local log to lead (KIP-1303)", band(8, *_thin())),
+        row(
+            "New replicas (KIP-1023)",
+            band(8, *_bootstrap(), widths=(4, 10, 10)),
+            band(8, *_catching_up(), widths=(7, 7, 10)),
+        ),
+        row("Cold replicas (KIP-1303)", band(8, *_cold())),
         row("Consumers (KIP-392)", band(8, *_consumers())),
         row("What brokers measure", band(8, *_measured())),
     ),
-)  # fmt: skip
+)

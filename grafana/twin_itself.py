@@ -1,4 +1,4 @@
-"""Twin itself: is what the other dashboards show complete, fresh and affordable."""
+"""Twin itself: whether the other dashboards are complete and fresh, and what the twin costs."""
 
 from __future__ import annotations
 
@@ -17,73 +17,145 @@ _AGE: Final = Look("s", ((None, "green"), (30, "orange"), (60, "red")), lowest=0
 
 def _now() -> tuple[Json, ...]:
     def since(name: str) -> str:
-        """How much a counter grew."""
+        """How much a counter grew in the time shown."""
         return or_zero(_HERE, f"sum(increase({_HERE.series(name)}[$__range]))")
 
     return (
-        stat("Twin", "Up while its knowledge is complete and fresh.", _HERE.latest("up"), _UP),
-        stat("Age of knowledge", "Age of the stalest shard's newest observation.",
-             _HERE.latest("observation_age_seconds"), _AGE),
-        stat("Shards", "Whose snapshot has been read.", _HERE.latest("shards"), Look()),
-        stat("Partitions", "The twin knows.", _HERE.latest("partitions"), Look("locale")),
-        stat("Replicas", "The twin knows.", _HERE.latest("replicas"), Look("locale")),
-        stat("Observations refused", "In the time shown.", since("observations_refused_total"),
-             Look(steps=NONE_OR_ORANGE, decimals=0)),
-        stat("Snapshots refused", "In the time shown.", since("snapshots_refused_total"),
-             Look(steps=NONE_OR_ORANGE, decimals=0)),
-        stat("Series dropped", "In the time shown, because of max_series.",
-             since("series_dropped_total"), Look(steps=NONE_OR_ORANGE, decimals=0)),
-    )  # fmt: skip
+        stat(
+            "Twin", "Up while every shard's snapshot is there and recent.", _HERE.latest("up"), _UP
+        ),
+        stat(
+            "Age of observations",
+            "Age of the oldest among the shards' newest observations.",
+            _HERE.latest("observation_age_seconds"),
+            _AGE,
+        ),
+        stat("Shards", "Shards whose snapshot has been read.", _HERE.latest("shards"), Look()),
+        stat(
+            "Partitions",
+            "Partitions that the twin knows.",
+            _HERE.latest("partitions"),
+            Look("locale"),
+        ),
+        stat(
+            "Replicas",
+            "Assigned replicas that the twin knows.",
+            _HERE.latest("replicas"),
+            Look("locale"),
+        ),
+        stat(
+            "Observations refused",
+            "Observations that the query could not use, in the time shown.",
+            since("observations_refused_total"),
+            Look(steps=NONE_OR_ORANGE, decimals=0),
+        ),
+        stat(
+            "Snapshots refused",
+            "Snapshots and events that the exporter could not use, in the time shown.",
+            since("snapshots_refused_total"),
+            Look(steps=NONE_OR_ORANGE, decimals=0),
+        ),
+        stat(
+            "Series dropped",
+            "Series left out because of exporter.max_series, in the time shown.",
+            since("series_dropped_total"),
+            Look(steps=NONE_OR_ORANGE, decimals=0),
+        ),
+    )
 
 
-def _knowledge() -> tuple[Json, ...]:
+def _observations() -> tuple[Json, ...]:
     return (
-        lines("Age of knowledge over time", "Between cycles it grows by the collector's interval.",
-              [Query(_HERE.latest("observation_age_seconds"), "age")], _AGE),
-        states("Twin over time", "Up while its knowledge is complete and fresh.",
-               [Query(_HERE.latest("up"), "twin")], _UP),
-    )  # fmt: skip
+        lines(
+            "Age of observations over time",
+            "It grows up to the collector's interval and falls with each cycle.",
+            [Query(_HERE.latest("observation_age_seconds"), "age")],
+            _AGE,
+        ),
+        states(
+            "Twin over time",
+            "Up while every shard's snapshot is there and recent.",
+            [Query(_HERE.latest("up"), "twin")],
+            _UP,
+        ),
+    )
 
 
 def _flow() -> tuple[Json, ...]:
     per_s = Look("ops", lowest=0)
     return (
-        lines("Snapshots read", "A second, parts counted one by one.",
-              [Query(per_second(_HERE, "exporter_snapshots_read_total"), "snapshots")], per_s),
-        lines("Changes told", "A second, by kind.",
-              [Query(per_second(_HERE, "events_total", "kind"), "{{kind}}")], per_s, stacked=True,
-              empty="Nothing was told yet"),
-        lines("Refused", "A second, by reason. Each is told in the log of who refused it.",
-              [
-                  Query(per_second(_HERE, "observations_refused_total", "reason"),
-                        "observation: {{reason}}"),
-                  Query(per_second(_HERE, "snapshots_refused_total", "reason"),
-                        "snapshot: {{reason}}"),
-              ],
-              per_s, empty="Nothing was refused"),
-    )  # fmt: skip
+        lines(
+            "Snapshots read",
+            "Messages with a snapshot, or a part of one, read a second.",
+            [Query(per_second(_HERE, "exporter_snapshots_read_total"), "snapshots")],
+            per_s,
+        ),
+        lines(
+            "Events",
+            "Events a second, by kind.",
+            [Query(per_second(_HERE, "events_total", "kind"), "{{kind}}")],
+            per_s,
+            stacked=True,
+            empty="No event was reported",
+        ),
+        lines(
+            "Refused",
+            "Messages a second, by reason; the log of the program that refused one has the "
+            "details.",
+            [
+                Query(
+                    per_second(_HERE, "observations_refused_total", "reason"),
+                    "observation: {{reason}}",
+                ),
+                Query(
+                    per_second(_HERE, "snapshots_refused_total", "reason"), "snapshot: {{reason}}"
+                ),
+            ],
+            per_s,
+            empty="Nothing was refused",
+        ),
+    )
 
 
 def _query() -> tuple[Json, ...]:
     limit = Look("s", ((None, "green"), (10, "orange"), (30, "red")), lowest=0)
     return (
-        lines("Cycle", "Time between the two newest cycles; the collector skips what it misses.",
-              [Query(_HERE.latest("cycle_seconds"), "cycle")], Look("s", lowest=0)),
-        lines("Told after", "From an observation to the snapshot made of it: bus, batch and bus.",
-              [Query(_HERE.latest("told_after_seconds"), "told after")], limit),
-        lines("State", "Of the query, as it is on disk and on the bus.",
-              [Query(_HERE.latest("state_bytes"), "state")], Look("bytes", lowest=0)),
-    )  # fmt: skip
+        lines(
+            "Cycle",
+            "Time between the two newest cycles of the collector.",
+            [Query(_HERE.latest("cycle_seconds"), "cycle")],
+            Look("s", lowest=0),
+        ),
+        lines(
+            "End-to-end latency",
+            "Time from an observation to the snapshot made from it.",
+            [Query(_HERE.latest("end_to_end_latency_seconds"), "latency")],
+            limit,
+        ),
+        lines(
+            "State",
+            "Encoded size of the query's state.",
+            [Query(_HERE.latest("state_bytes"), "state")],
+            Look("bytes", lowest=0),
+        ),
+    )
 
 
 def _exporter() -> tuple[Json, ...]:
     return (
-        lines("Time to render", "Of the newest snapshots; a scrape only sends what is rendered.",
-              [Query(_HERE.latest("exporter_render_seconds"), "render")],
-              Look("s", ((None, "green"), (1, "orange")), lowest=0)),
-        lines("Series of partitions and replicas", "In the exposition, at most max_series.",
-              [Query(_HERE.latest("exporter_series"), "exported")], Look("locale", lowest=0)),
-    )  # fmt: skip
+        lines(
+            "Time to render",
+            "Time to render the newest snapshots; a scrape sends what is rendered.",
+            [Query(_HERE.latest("exporter_render_seconds"), "render")],
+            Look("s", ((None, "green"), (1, "orange")), lowest=0),
+        ),
+        lines(
+            "Series of partitions and replicas",
+            "Series in the newest exposition.",
+            [Query(_HERE.latest("exporter_series"), "exported")],
+            Look("locale", lowest=0),
+        ),
+    )
 
 
 def _collected() -> Json:
@@ -91,39 +163,45 @@ def _collected() -> Json:
         return _HERE.latest(f"broker_{name}", "broker", "rack")
 
     return table(
-        "Brokers that answered", "In the newest cycle, in time.", ("broker", "rack"),
+        "Brokers that answered",
+        "Whether each broker answered the newest cycle in time.",
+        ("broker", "rack"),
         [
-            Column("Answered", of("answered"),
-                   Look(mapping={"1": ("yes", "green"), "0": ("no", "red")})),
+            Column(
+                "Answered",
+                of("answered"),
+                Look(mapping={"1": ("yes", "green"), "0": ("no", "red")}),
+            ),
             Column("Replicas", of("replicas"), Look("locale")),
         ],
         empty="No broker is known",
-    )  # fmt: skip
+    )
 
 
-def _trust() -> Json:
+def _unknown() -> Json:
     names = {
         "replicas_coverage_assumed": "taken as eligible: a number is unknown",
         "replicas_local_log_unknown": "local log of unknown size",
-        "replicas_timestamp_suspect": "first record dated before it was written",
+        "replicas_timestamp_suspect": "first record dated too early",
     }
     return lines(
-        "What is not known for sure", "Replicas.",
+        "Replicas with unknown values",
+        "Replicas whose numbers are unknown or implausible.",
         [Query(_HERE.latest(name), legend) for name, legend in names.items()],
         Look("locale", lowest=0),
-    )  # fmt: skip
+    )
 
 
 DASHBOARD: Final = Dashboard(
     uid="kafka-twin-itself",
     title="Kafka twin / Twin itself",
-    text="Is what the other dashboards show complete, fresh and affordable?",
+    text="Whether the other dashboards are complete and fresh, and what the twin costs.",
     variables=(datasource(), cluster()),
     rows=(
         row("Now", band(4, *_now())),
-        row("Knowledge", band(7, *_knowledge()), band(7, _collected(), _trust())),
+        row("Observations", band(7, *_observations()), band(7, _collected(), _unknown())),
         row("Query", band(7, *_query())),
         row("Flow", band(8, *_flow())),
         row("Exporter", band(8, *_exporter())),
     ),
-)  # fmt: skip
+)

@@ -15,11 +15,11 @@ _ALPHABETICAL, _NUMERICAL = 1, 3
 _WHEN_TIME_RANGE_CHANGES = 2
 
 ALL: Final = ".*"
-"""Not Grafana's list of every value: it also matches brokers that told no rack."""
+"""Unlike Grafana's list of every value it also matches brokers without a rack."""
 
 
 def datasource() -> Json:
-    """Which Prometheus."""
+    """The Prometheus that is asked."""
     return {
         "type": "datasource",
         "name": "datasource",
@@ -54,7 +54,7 @@ def topics() -> Json:
 
 
 def topic() -> Json:
-    """One topic of which partitions are exported."""
+    """One topic that has exported partitions."""
     return _labels_of("topic", 'kafka_twin_partition_replicas{cluster="$cluster"}')
 
 
@@ -65,7 +65,7 @@ def partition() -> Json:
 
 
 def severity() -> Json:
-    """How bad a risk must be to be listed."""
+    """Severities of the risks that are listed."""
     return _all_by_default(
         {
             "type": "custom",

@@ -62,21 +62,21 @@ class Catalog:
         """The catalog of those modules.
 
         Raises:
-            DeclarationError: two declare the same thing, a rule reads a table that nobody makes, or
-                rules need each other in a circle.
+            DeclarationError: two declare the same thing, something reads or names what nobody
+                declares, or rules need each other in a circle.
         """
         listed = (observations, state, *modules)
         specs = [spec for module in listed for spec in _specs(module)]
         tables = [table for module in listed for table in _tables(module)]
         risks = tuple(sorted((s for s in specs if isinstance(s, Risk)), key=lambda s: s.rank))
-        rules = {made.makes: made for made in _only(specs, Rule)}
-        _refuse_twice([made.makes.kind for made in _only(specs, Rule)], "rule for table")
-        rules |= {made.makes: made for made in risk_rules(risks)}
+        made = [*_only(specs, Rule), *risk_rules(risks)]
+        _refuse_twice([each.makes.kind for each in made], "rule for table")
+        rules = {each.makes: each for each in made}
         state_tables = [t for t in tables if not issubclass(t, Observation)]
         state_tables += [RiskConditions, RiskStates, OpenRisks]
+        observed = [t for t in tables if issubclass(t, Observation)]
         _refuse_twice([t.kind for t in state_tables], "table")
-        kinds = [t.kind for t in tables if issubclass(t, Observation)]
-        _refuse_twice(kinds, "observation")
+        _refuse_twice([t.kind for t in observed], "observation")
         ingests: dict[str, tuple[Ingest, ...]] = {}
         for each in _only(specs, Ingest):
             kind = each.observation.kind
@@ -86,13 +86,13 @@ class Catalog:
             additions[more.series_name] = (*additions.get(more.series_name, ()), more)
         metrics = (*_metrics(listed, specs), *risk_metrics(risks))
         catalog = Catalog(
-            observations={t.kind: t for t in tables if issubclass(t, Observation)},
+            observations={t.kind: t for t in observed},
             ingests=ingests,
             expiries=tuple(_only(specs, Expiry)),
             rules=rules,
             stored=tuple(t for t in state_tables if t.stored),
             on_demand=tuple(t for t in state_tables if not t.stored),
-            remembered=tuple(_remembered(rules.values(), specs)),
+            remembered=tuple(_remembered((*rules.values(), *specs, *metrics))),
             metrics=metrics,
             additions=additions,
             ratios=tuple(_only(specs, Ratio)),
@@ -121,26 +121,66 @@ class Catalog:
         raise KeyError(series_name)
 
     def _check(self, specs: Iterable[Spec]) -> None:
-        _refuse_twice([m.series_name for m in self.metrics], "metric")
-        _refuse_twice([risk.name for risk in self.risks], "risk")
-        _refuse_twice([each.name for each in self.api_fields], "API field")
-        _refuse_twice([each.name for each in self.loss_fields], "loss field")
+        self._check_names()
+        self._check_tables()
+        for spec in (*specs, *self.rules.values(), *self.metrics):
+            for parameter in _reads(spec):
+                self._check_parameter(spec, parameter)
+        self._check_circles()
+
+    def _check_names(self) -> None:
+        metrics = [metric.series_name for metric in self.metrics]
+        _refuse_twice(metrics, "metric")
+        _refuse_twice(list(self.risk_names), "risk")
+        _refuse_twice([field.name for field in self.api_fields], "API field")
+        _refuse_twice([field.name for field in self.loss_fields], "loss field")
         for series_name in self.additions:
-            if series_name not in {metric.series_name for metric in self.metrics}:
+            if series_name not in metrics:
                 raise DeclarationError(f"metric {series_name} is added to, and nobody declares it")
+        for ratio in self.ratios:
+            for source in ratio.source:
+                if source not in metrics:
+                    raise DeclarationError(
+                        f"metric {ratio.metric.series_name} is a ratio of {source}, and nobody "
+                        "declares it"
+                    )
+        for risk in self.risks:
+            if risk.alert.unless not in ("", *self.risk_names):
+                raise DeclarationError(
+                    f"risk {risk.name}: its alert gives way to {risk.alert.unless}, and nobody "
+                    "declares it"
+                )
         if len(self.risks) > MAX_RISKS:
             raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")
-        there = {*self.stored, *self.on_demand}
+
+    def _check_tables(self) -> None:
         for table in self.on_demand:
             if table not in self.rules:
                 raise DeclarationError(f"table {table.kind}: no rule makes it on demand")
-        for spec in (*specs, *self.rules.values()):
-            for parameter in _reads(spec):
-                if parameter.table is not None and parameter.table not in there:
-                    raise DeclarationError(
-                        f"{_name(spec)}: parameter {parameter.name} reads the table "
-                        f"{parameter.table.kind}, which nobody makes"
-                    )
+        makers: tuple[Rule | Expiry, ...] = (*self.rules.values(), *self.expiries)
+        for maker in makers:
+            if maker.makes not in (*self.stored, *self.on_demand):
+                raise DeclarationError(
+                    f"{_name(maker)} makes a table that no module of the catalog declares"
+                )
+        for kind in self.ingests:
+            if kind not in self.observations:
+                raise DeclarationError(
+                    f"frames of kind {kind} are taken in, and nobody declares it"
+                )
+
+    def _check_parameter(self, spec: Spec, parameter: Parameter) -> None:
+        table, is_read = parameter.table, f"{_name(spec)}: parameter {parameter.name} reads"
+        if table is None:
+            return
+        if table not in (*self.stored, *self.on_demand):
+            raise DeclarationError(f"{is_read} the table {table.kind}, which nobody makes")
+        if parameter.reads is Reads.LATEST and not table.stored:
+            raise DeclarationError(f"{is_read} the Latest {table.kind}, which is not stored")
+        if parameter.reads is Reads.EARLIER and not isinstance(spec, EventSource):
+            raise DeclarationError(f"{is_read} an Earlier table, as only events can")
+
+    def _check_circles(self) -> None:
         needs = {
             table: {
                 p.table
@@ -192,10 +232,10 @@ def _only(specs: Iterable[Spec], kind: type[Any]) -> list[Any]:
     return [spec for spec in specs if isinstance(spec, kind)]
 
 
-def _remembered(rules: Iterable[Rule], specs: Iterable[Spec]) -> list[type[Table]]:
+def _remembered(specs: Iterable[Spec]) -> list[type[Table]]:
     """Tables that something wants as the previous cycle left them, once each."""
     wanted: dict[type[Table], None] = {}
-    for spec in (*rules, *specs):
+    for spec in specs:
         for parameter in _reads(spec):
             if parameter.reads is Reads.BEFORE and parameter.table is not None:
                 wanted[parameter.table] = None

@@ -201,6 +201,9 @@ def decode(message: bytes, catalog: Catalog) -> DecodedState:
         tables=reader.tables,
         before=reader.before,
     )
+    topic = state[PartitionIndex].topic_index
+    if ((topic < 0) | (topic >= len(state[Topics].topic))).any():
+        raise InvalidFrame("rows", "a partition belongs to a topic that is not there")
     return DecodedState(state, tuple(reader.discarded))
 
 

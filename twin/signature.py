@@ -19,7 +19,17 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Generic, NewType, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    NewType,
+    TypeGuard,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from twin.table import Table
 
@@ -101,7 +111,7 @@ def makes(function: Callable[..., Any]) -> type[Table]:
         DeclarationError: it returns something else.
     """
     returned = get_type_hints(function, include_extras=True).get("return")
-    if not (isinstance(returned, type) and issubclass(returned, Table) and returned.kind):
+    if not _is_table(returned):
         raise DeclarationError(f"{name_of(function)}: it must return a table with a kind")
     return returned
 
@@ -111,11 +121,19 @@ def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
         return Parameter(name, Reads.TIME)
     if hint is Cycle:
         return Parameter(name, Reads.CYCLE)
-    reads = Reads.TABLE
+    reads: Any = Reads.TABLE
     if get_origin(hint) is Annotated:
-        hint, reads = get_args(hint)
+        hint, *how = get_args(hint)
+        reads = how[0] if len(how) == 1 else None
     elif get_origin(hint) is Lazy:
         (hint,), reads = get_args(hint), Reads.LAZY
-    if not (isinstance(hint, type) and issubclass(hint, Table) and isinstance(reads, Reads)):
-        raise DeclarationError(f"{name_of(function)}: parameter {name} is no table")
+    if not (_is_table(hint) and isinstance(reads, Reads)):
+        raise DeclarationError(
+            f"{name_of(function)}: parameter {name} is no table with a kind, nor Before, Latest, "
+            "Lazy or Earlier of one"
+        )
     return Parameter(name, reads, hint)
+
+
+def _is_table(hint: Any) -> TypeGuard[type[Table]]:
+    return isinstance(hint, type) and issubclass(hint, Table) and bool(hint.kind)

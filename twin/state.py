@@ -8,7 +8,7 @@ Slots from ``assigned`` on hold unlisted replicas: they answered before any list
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
@@ -262,16 +262,15 @@ def concatenated(parts: Sequence[ShardState]) -> ShardState:
 
     return replace(
         wide[0],
-        tables=joined([_complete(part, part.tables) for part in wide]),
-        before=joined([_complete(part, part.before) for part in wide]),
+        tables=joined([_complete(part.tables, part.catalog.stored) for part in wide]),
+        before=joined([_complete(part.before, part.catalog.remembered) for part in wide]),
         _computed={},
     )
 
 
-def _complete(part: ShardState, held: Tables) -> Tables:
+def _complete(held: Tables, kinds: Iterable[type[Table]]) -> Tables:
     """Empty sparse tables are not sent: those that another part may have are put in."""
-    sparse = [t for t in part.catalog.stored if issubclass(t, SparseTable)]
-    return {**{t: t.empty() for t in sparse}, **held}
+    return {**{t: t.empty() for t in kinds if issubclass(t, SparseTable)}, **held}
 
 
 def _joined(tables: Sequence[Table], begins: Array) -> Table:

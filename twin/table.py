@@ -300,7 +300,9 @@ class Observation(Table):
 
 def blank(of: Column, shape: int | tuple[int, ...]) -> Array:
     """An array that holds what the column holds before anything is known."""
-    return np.full(shape, of.fill, of.dtype)
+    values = np.empty(shape, of.dtype)
+    values.fill(of.fill)  # also where that is a list: np.full would spread it over the rows
+    return values
 
 
 def object_array(values: Iterable[Any]) -> Array:

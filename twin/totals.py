@@ -1,7 +1,7 @@
 """Sums over a shard, as its metrics declare them: by cluster, rack, broker and topic.
 
-Totals of shards are put together by each metric's ``combine``. Nothing unknown is counted as a
-number; a broker or rack of which nothing is counted has a 0.
+Totals of shards are put together by each metric's ``combine`` and then scaled. Nothing unknown is
+counted as a number; a broker or rack of which nothing is counted has a 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Totals:
 
 
 def shard_totals(state: ShardState) -> Totals:
-    """All sums of one shard."""
+    """All sums of one shard, before ``scale``: whole numbers add up exactly."""
     summing = _Summing(state)
     catalog = state.catalog
     found = {}
@@ -71,7 +71,7 @@ def cluster_totals(catalog: Catalog, shards: Sequence[Totals]) -> Totals:
     for metric in catalog.metrics:
         if metric.level in SUMMED_LEVELS and metric.compute is not None:
             each = [shard[metric.series_name] for shard in in_order]
-            found[metric.series_name] = _combined(metric, each)
+            found[metric.series_name] = _scaled(metric, _combined(metric, each))
     for ratio in catalog.ratios:
         sources = [found.get(name, {}) for name in ratio.source]
         found[ratio.metric.series_name] = dict(ratio.compute(*sources))
@@ -90,6 +90,12 @@ def _combined(metric: Metric, shards: Sequence[Samples]) -> Samples:
             else:
                 joined[key] = max(held, value) if metric.combine == "max" else held + value
     return joined
+
+
+def _scaled(metric: Metric, samples: Samples) -> Samples:
+    if metric.scale == 1:
+        return samples
+    return {key: value * metric.scale for key, value in samples.items()}
 
 
 class _Summing:
@@ -111,8 +117,7 @@ class _Summing:
         for labels, part in parts.items():
             for first, value in self._summed(metric, part):
                 if not math.isnan(value):
-                    scaled = value if metric.scale == 1 else value * metric.scale
-                    samples[(*first, *labels)] = scaled
+                    samples[(*first, *labels)] = value
         return samples
 
     def _summed(self, metric: Metric, part: Any) -> list[tuple[LabelValues, float]]:

@@ -123,7 +123,7 @@ def _epochs(placement: Placement, histories: Sequence[EpochHistory]) -> pa.Table
         "leader_epoch": numbers([e for e, _ in epochs], pa.int32()),
         "start_offset": numbers([o for _, o in epochs], pa.int64()),
     }
-    return pa.table(columns, schema=EpochsFrame.schema)
+    return pa.table(columns, schema=EpochsFrame.schema())
 
 
 class _Keys:
@@ -187,7 +187,7 @@ def _replicas(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
     columns = [
         *keys.columns(shard, keys.replica_topic_index[rows], keys.replica_partition[rows]),
         *(
-            numbers(values[rows], column.dtype)
+            numbers(values[rows], column.arrow)
             for values, column in zip(replica_columns, ReplicasFrame.columns[3:], strict=True)
         ),
     ]
@@ -217,9 +217,9 @@ def brokers_table(
     arrays = []
     for column in BrokersFrame.columns:
         values = columns[column.name]
-        if pa.types.is_dictionary(column.dtype):
+        if pa.types.is_dictionary(column.arrow):
             entries = sorted(set(values))
             arrays.append(dictionary([entries.index(v) for v in values], texts(entries)))
         else:
-            arrays.append(numbers(values, column.dtype))
-    return pa.Table.from_arrays(arrays, schema=BrokersFrame.schema)
+            arrays.append(numbers(values, column.arrow))
+    return pa.Table.from_arrays(arrays, schema=BrokersFrame.schema())

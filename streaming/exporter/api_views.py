@@ -193,10 +193,10 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
     def known(count: Any) -> Any:
         return count if is_known else None
 
-    counts = {
-        metric.name: known(nested(totals[metric.series_name]))
-        for metric in _summed(catalog, "cluster")
-    }
+    counts = {}
+    for metric in summed_metrics(catalog, "cluster"):
+        samples = totals[metric.series_name]
+        counts[metric.name] = known(nested(samples) if samples or metric.labels else None)
     bits = [shard.state[OpenRisks].bits for shard in view.shards]
     cold = sum(totals["kafka_twin_broker_cold_replicas"].values())
     risks = {
@@ -231,7 +231,7 @@ def observed(at_ms: int, now_ms: int) -> dict[str, Any]:
 
 
 def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
-    """Samples as nested objects by their labels; a number where there are none."""
+    """Samples as nested objects by their labels; a number where they have no labels."""
     if () in samples:
         return samples[()]
     found: dict[str, Any] = {}
@@ -283,8 +283,12 @@ def _replicas(page: ShardState, now_ms: int) -> list[list[dict[str, Any]]]:
     return listed
 
 
-def _summed(catalog: Catalog, level: str) -> list[Metric]:
-    """Metrics of a level whose shards add up; what brokers report of themselves is no such sum."""
+def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
+    """The metrics of a level that are fields of its objects in the API.
+
+    Not the ones that only repeat what a broker reports, and not those of risks, which have fields
+    of their own.
+    """
     ratios = {ratio.metric.series_name for ratio in catalog.ratios}
     return [
         metric
@@ -299,7 +303,7 @@ def _summed(catalog: Catalog, level: str) -> list[Metric]:
 def _by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
     """By broker or rack: the metrics of that level by name."""
     found: dict[str, dict[str, Any]] = {}
-    for metric in _summed(catalog, level):
+    for metric in summed_metrics(catalog, level):
         apart: dict[str, Samples] = {}
         for labels, value in totals[metric.series_name].items():
             apart.setdefault(labels[0], {})[labels[1:]] = value

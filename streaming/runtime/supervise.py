@@ -97,8 +97,13 @@ def children(config_arguments: Sequence[str], logs: Path | None = None) -> list[
     ]
 
 
-def supervise(programs: Sequence[Child], stop: threading.Event) -> None:
-    """Keep the programs running until ``stop`` is set, then stop them, the last first."""
+def supervise(
+    programs: Sequence[Child], stop: threading.Event, *, stop_within_s: float = STOP_WITHIN_S
+) -> None:
+    """Keep the programs running until ``stop`` is set, then stop them, the last first.
+
+    A program that has not ended ``stop_within_s`` after that is killed.
+    """
     try:
         for program in programs:
             program.start()
@@ -109,6 +114,6 @@ def supervise(programs: Sequence[Child], stop: threading.Event) -> None:
         for program in reversed(programs):
             if program.process is not None and program.process.poll() is None:
                 program.process.send_signal(signal.SIGTERM)
-        deadline = Deadline.after_s(STOP_WITHIN_S)
+        deadline = Deadline.after_s(stop_within_s)
         for program in reversed(programs):
             program.stop(deadline)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
-from twin.metrics import TAP_METRICS
 
 from streaming.runtime.errors import UserError
 from streaming.tap.broker_tap import BrokerTap
+from streaming.tap.own_metrics import OWN
 
 
 class MetricsPortError(UserError):
@@ -27,10 +27,12 @@ class _Counters(Collector):
     def collect(self) -> Iterator[CounterMetricFamily]:
         """All counters of all brokers."""
         families = {
-            metric.name: CounterMetricFamily(
-                metric.name.removesuffix("_total"), metric.help, labels=("cluster", *metric.labels)
+            metric.series_name: CounterMetricFamily(
+                metric.series_name.removesuffix("_total"),
+                metric.help,
+                labels=("cluster", *metric.label_names),
             )
-            for metric in TAP_METRICS
+            for metric in OWN
         }
         for broker, tap in self._taps.items():
             labels = [self._cluster, str(broker)]

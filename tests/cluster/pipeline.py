@@ -9,8 +9,6 @@ import shutil
 import signal
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,14 +19,13 @@ from kafka import KafkaAdminClient
 from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Config, load
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.supervise import Child, children
-from tests.cluster.asking import Key
+from tests.cluster.broker_client import Key
+from tests.web import get
 
 INTERVAL_MS: Final = 1_000
 DEADLINE_MS: Final = 1_000
-TELLS_WITHIN_S: Final = 2 * INTERVAL_MS / 1_000 + 3
-"""Two cycles, and a batch of the query: how long a change may take from Kafka to /metrics."""
-
 LIVE_S: Final = 10
 """An observation no older than this is live, also on a machine that is busy."""
 
@@ -146,8 +143,8 @@ class Pipeline:
     # What they serve
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and body; 0 while nothing answers."""
-        return answer_of(f"http://127.0.0.1:{self.port}{path}")
+        """Status and body; status 0 while nothing answers."""
+        return get(f"http://127.0.0.1:{self.port}{path}")
 
     def metrics(self) -> Metrics:
         """Everything on /metrics; empty while nothing answers."""
@@ -162,24 +159,12 @@ class Pipeline:
         """Every event on the bus, in order within each partition, repeats included."""
         told = []
         with bus.Reader(self.config, [bus.topics(self.config).events], "beginning") as reader:
-            deadline = time.monotonic() + 30
+            deadline = Deadline.after_s(30)
             while True:
                 told += [json.loads(record.value or b"") for record in reader.poll(200)]
                 if reader.caught_up():
                     return told
-                assert time.monotonic() < deadline
-
-
-def answer_of(url: str) -> tuple[int, str]:
-    """Status and body; 0 while nothing answers."""
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-    except OSError:
-        return 0, ""
+                assert not deadline.is_over
 
 
 class Metrics:

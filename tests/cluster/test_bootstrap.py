@@ -9,13 +9,22 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from streaming.lab.cluster import LocalCluster
-from tests.cluster.direct import TIERED, Direct, eventually, produce
+from tests.cluster.broker_client import (
+    BROKER_RESOURCE,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    BrokerClient,
+)
+from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
-from twin.fleet import Fleet
-from twin.rules.bootstrap import bootstrap
-from twin.rules.joining import active
-from twin.rules.risks import Risk
-from twin.tables import UNKNOWN, JoinPath, StuckReason
+from tests.reading import open_risks
+from tests.waiting import until
+from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath
+from twin.rules.catching_up import CatchingUp, StuckReason
+from twin.state import ShardState
+from twin.table import UNKNOWN
+from twin.tables.state import Configs
 
 pytestmark = pytest.mark.cluster
 
@@ -24,8 +33,8 @@ FEATURE = "follower_fetch_last_tiered_offset_enable"
 
 
 @pytest.fixture(scope="module")
-def direct(cluster: LocalCluster) -> Direct:
-    return Direct(cluster)
+def client(cluster: LocalCluster) -> BrokerClient:
+    return BrokerClient(cluster)
 
 
 @pytest.fixture
@@ -34,112 +43,113 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
         yield twin
 
 
-def row_of(fleet: Fleet, topic: str) -> int:
-    return keys(fleet).index((topic, 0))
+def row_of(state: ShardState, topic: str) -> int:
+    return keys(state).index((topic, 0))
 
 
-def settled(direct: Direct, topic: str, what: str) -> dict[int, int]:
+def settled(client: BrokerClient, topic: str, what: str) -> dict[int, int]:
     """The leader's offsets once its local start has moved and its uploads have ended."""
-    told: list[dict[int, int]] = [{}, {}]
+    looks: list[dict[int, int]] = [{}, {}]
 
     def quiet() -> bool:
-        told.append(direct.offsets(1, topic, 0))
-        end, local, tiered = told[-1][-1], told[-1][-4], told[-1][-5]
+        looks.append(client.offsets_by_kind(1, topic, 0))
+        last = looks[-1]
+        end, local, tiered = last[LATEST], last[EARLIEST_LOCAL], last[LATEST_TIERED]
         moved = local == end if what == "all tiered" else 0 < local < tiered
-        return moved and told[-1] == told[-2] == told[-3]
+        return moved and last == looks[-2] == looks[-3]
 
-    eventually(quiet, 60, 0.4)
-    return told[-1]
+    until(quiet, 60, pause_s=0.4)
+    return looks[-1]
 
 
-def in_sync(direct: Direct, topic: str) -> bool:
-    part = direct.partitions(1, [topic])[topic, 0][1]
-    return set(part.replica_nodes) == {1, 3} == set(part.isr_nodes)
+def in_sync(client: BrokerClient, topic: str) -> bool:
+    state = client.partition(1, topic)
+    return set(state.replicas) == {1, 3} == state.isr
 
 
 @pytest.mark.parametrize(
     ("feature", "path"),
-    [("true", JoinPath.FROM_PENDING_UPLOAD), ("false", JoinPath.FROM_LOCAL_START)],
+    [("true", BootstrapPath.FROM_PENDING_UPLOAD), ("false", BootstrapPath.FROM_LOCAL_START)],
 )
 def test_a_joining_replica_starts_where_the_twin_says(
-    cluster: LocalCluster, direct: Direct, watch: Watch, feature: str, path: JoinPath
+    cluster: LocalCluster, client: BrokerClient, watch: Watch, feature: str, path: BootstrapPath
 ) -> None:
     topic = f"join-{feature}"
-    direct.configure(4, "", **{FEATURE: feature})
+    client.configure(BROKER_RESOURCE, "", **{FEATURE: feature})
     try:
-        direct.create(topic, [[1, 2]], TIERED | {"local.retention.bytes": "60000"})
+        client.create(topic, [[1, 2]], TIERED | {"local.retention.bytes": "60000"})
         produce(cluster, topic, RECORDS)
-        settled(direct, topic, "partly tiered")
-        fleet = watch.look()
-        row = row_of(fleet, topic)
-        predicted = bootstrap(fleet, feature == "true")
+        settled(client, topic, "partly tiered")
+        state = watch.look()
+        row = row_of(state, topic)
+        predicted = state[BootstrapOn if feature == "true" else BootstrapOff]
         assert predicted.path[row] == path
-        assert fleet.setting("last_tiered_fetch") == (feature == "true")
+        assert state[Configs].cluster_wide("last_tiered_fetch") == (feature == "true")
 
-        direct.reassign(topic, 0, [3, 1])
-        eventually(lambda: in_sync(direct, topic))
-        assert direct.offsets(3, topic, 0)[-4] == predicted.start_offset[row]
+        client.reassign(topic, 0, [3, 1])
+        until(lambda: in_sync(client, topic), 30, "it is not in sync")
+        assert client.offset(3, topic, 0, EARLIEST_LOCAL) == predicted.start_offset[row]
     finally:
-        direct.configure(4, "", **{FEATURE: "true"})
+        client.configure(BROKER_RESOURCE, "", **{FEATURE: "true"})
 
 
 def test_a_stuck_idle_partition_is_told_before_flagged_and_freed_by_one_record(
-    cluster: LocalCluster, direct: Direct, watch: Watch
+    cluster: LocalCluster, client: BrokerClient, watch: Watch
 ) -> None:
     topic = "join-idle"
-    direct.create(topic, [[1, 2]], TIERED | {"local.retention.ms": "2000"})
+    client.create(topic, [[1, 2]], TIERED | {"local.retention.ms": "2000"})
     produce(cluster, topic, RECORDS)
-    settled(direct, topic, "all tiered")
-    fleet = watch.look()
-    row = row_of(fleet, topic)
-    assert bootstrap(fleet, True).path[row] == JoinPath.STUCK_IDLE
-    assert not fleet.risks[row] & Risk.BOOTSTRAP_STUCK
+    settled(client, topic, "all tiered")
+    state = watch.look()
+    row = row_of(state, topic)
+    assert state[BootstrapOn].path[row] == BootstrapPath.STUCK_IDLE
+    assert "bootstrap_stuck" not in open_risks(state, row)
 
-    direct.reassign(topic, 0, [3, 1])
+    client.reassign(topic, 0, [3, 1])
     for _ in range(3):
         time.sleep(1)
-        fleet = watch.look()
-    assert reasons(fleet, topic) == [StuckReason.STUCK_IDLE]
-    assert fleet.risks[row] & Risk.BOOTSTRAP_STUCK
-    assert not in_sync(direct, topic)
+        state = watch.look()
+    assert reasons(state, topic) == [StuckReason.STUCK_IDLE]
+    assert "bootstrap_stuck" in open_risks(state, row)
+    assert not in_sync(client, topic)
 
     produce(cluster, topic, 1)
-    eventually(lambda: in_sync(direct, topic))
-    assert not watch.look().risks[row] & Risk.BOOTSTRAP_STUCK
+    until(lambda: in_sync(client, topic), 30, "it is not in sync")
+    assert "bootstrap_stuck" not in open_risks(watch.look(), row)
 
 
 def test_a_log_start_above_the_tier_keeps_every_newcomer_out(
-    cluster: LocalCluster, direct: Direct, watch: Watch
+    cluster: LocalCluster, client: BrokerClient, watch: Watch
 ) -> None:
     """KIP-1023 says to truncate and copy what the leader has; Kafka 4.3.1 fails each second."""
     topic = "join-below"
     large = {"remote.storage.enable": "true", "internal.segment.bytes": "10000000"}
-    direct.create(topic, [[1, 2]], large)
+    client.create(topic, [[1, 2]], large)
     produce(cluster, topic, 200)
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
         admin.delete_records({TopicPartition(topic, 0): 50})
-    fleet = watch.look()
-    row = row_of(fleet, topic)
-    assert bootstrap(fleet, True).path[row] == JoinPath.NOTHING_TIERED_YET
-    assert bootstrap(fleet, False).start_offset[row] == 50
+    state = watch.look()
+    row = row_of(state, topic)
+    assert state[BootstrapOn].path[row] == BootstrapPath.NOTHING_TIERED_YET
+    assert state[BootstrapOff].start_offset[row] == 50
 
-    direct.reassign(topic, 0, [3, 1])
+    client.reassign(topic, 0, [3, 1])
     for _ in range(3):
         time.sleep(1.5)  # longer than a fetcher backs off
-        fleet = watch.look()
-    assert reasons(fleet, topic) == [StuckReason.NOTHING_TIERED_YET]
-    assert direct.offsets(3, topic, 0)[-1] == 0
+        state = watch.look()
+    assert reasons(state, topic) == [StuckReason.NOTHING_TIERED_YET]
+    assert client.offset(3, topic, 0, LATEST) == 0
 
-    direct.configure(4, "", **{FEATURE: "false"})
+    client.configure(BROKER_RESOURCE, "", **{FEATURE: "false"})
     try:
-        eventually(lambda: in_sync(direct, topic))
-        assert direct.offsets(3, topic, 0)[-4] == 50
+        until(lambda: in_sync(client, topic), 30, "it is not in sync")
+        assert client.offset(3, topic, 0, EARLIEST_LOCAL) == 50
     finally:
-        direct.configure(4, "", **{FEATURE: "true"})
+        client.configure(BROKER_RESOURCE, "", **{FEATURE: "true"})
 
 
-def reasons(fleet: Fleet, topic: str) -> list[int]:
+def reasons(state: ShardState, topic: str) -> list[int]:
     """Why replicas of the partition do not move."""
-    table = active(fleet)
-    here = table.row == row_of(fleet, topic)
-    return [reason for reason in table.stuck[here].tolist() if reason != UNKNOWN]
+    rows = state[CatchingUp]
+    here = rows.row == row_of(state, topic)
+    return [reason for reason in rows.stuck[here].tolist() if reason != UNKNOWN]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-import time
 from collections.abc import Iterator
 
 import msgspec
@@ -14,16 +13,15 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from streaming import bus
 from streaming.bus import BusError, Reader, Record, Sender
-from streaming.bus import clients as bus_clients
 from streaming.checks import check
 from streaming.cli.tail import tail
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Collector, Config
-from tests.cluster.asking import until
-from tests.cluster.direct import eventually
+from streaming.runtime.deadline import Deadline
+from tests.waiting import until
 from twin import frames
-from twin.frames import Frame, Stamp
-from twin.tables import BROKERS
+from twin.frames import Frame, FrameHeader
+from twin.tables.observations import BrokersFrame
 
 pytestmark = pytest.mark.cluster
 
@@ -47,8 +45,8 @@ def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
 
 
 def frame(shard: int, shards: int = 4, at_ms: int = 1_000, cluster: str = "real") -> bytes:
-    stamp = Stamp("brokers", cluster, shard, shards, at_ms, 1)
-    return frames.encode(Frame(stamp, BROKERS.schema.empty_table()))
+    stamp = FrameHeader("brokers", cluster, shard, shards, at_ms, 1)
+    return frames.encode(Frame(stamp, BrokersFrame.schema.empty_table()))
 
 
 def read_all(reader: Reader, count: int) -> list[Record]:
@@ -58,7 +56,7 @@ def read_all(reader: Reader, count: int) -> list[Record]:
         found.extend(reader.poll(200))
         return len(found) >= count
 
-    eventually(all_there)
+    until(all_there)
     return found
 
 
@@ -126,7 +124,7 @@ def test_a_reader_starts_at_the_end_or_a_number_of_records_before_it(config: Con
 
 
 def test_a_topic_that_is_not_there_is_said(config: Config) -> None:
-    with pytest.raises(BusError, match=r"there is no topic .*collect creates it") as told:
+    with pytest.raises(BusError, match=r"there is no topic .*collector creates it") as told:
         Reader(config, [bus.topics(config).events], "end")
     assert told.value.topic_missing
 
@@ -199,7 +197,7 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
     ):
         whole.kill(2)
         sent = 0
-        deadline = time.monotonic() + 60
+        deadline = Deadline.after_s(60)
         while sent < 40:
             for shard in range(4):
                 sender.send(topic, bus.key("real", shard), str(sent).encode())
@@ -207,7 +205,7 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
             try:
                 sender.flush(20_000)
             except BusError:
-                assert time.monotonic() < deadline
+                assert not deadline.is_over
         assert sender.failures == 0
         found: set[int] = set()
 
@@ -215,7 +213,7 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
             found.update(int(r.value or b"") for r in reader.poll(300))
             return found == set(range(40))  # a retry may repeat one
 
-        eventually(all_there, 60)
+        until(all_there, 60)
         whole.start()
         sender.send(topic, b"k", b"40")
         sender.flush(60_000)
@@ -224,7 +222,7 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
             found.update(int(r.value or b"") for r in reader.poll(300))
             return 40 in found
 
-        eventually(the_last_too, 60)
+        until(the_last_too, 60)
 
 
 def test_a_flush_that_takes_too_long_says_how_much_waits(
@@ -266,7 +264,7 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
                 said.append(str(error))
             return sender.failures == 1
 
-        eventually(given_up)
+        until(given_up)
         assert said[-1].startswith("1 messages were not sent: bus topic")
         for node in (1, 2, 3):
             whole.resume(node)
@@ -280,7 +278,7 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
                 return False
             return True
 
-        eventually(taken)
+        until(taken)
         # A paused broker may take what waited in its socket when it wakes, early or late.
         found: list[bytes | None] = []
 
@@ -288,7 +286,7 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
             found.extend(record.value for record in reader.poll(200))
             return b"after" in found
 
-        eventually(arrived)
+        until(arrived)
         assert found[0] == b"before"
 
 
@@ -303,10 +301,10 @@ def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> 
     assert any("can be written to" in line for line in told)
 
 
-def test_check_without_a_cluster_says_so_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus_clients, "BOOTSTRAP_MS", 500)
+def test_check_without_a_cluster_says_so_and_fails() -> None:
     out = io.StringIO()
-    assert not check(Config(cluster=Cluster(bootstrap="127.0.0.1:1")), out)
+    nowhere = Cluster(bootstrap="127.0.0.1:1", client={"bootstrap_timeout_ms": 500})
+    assert not check(Config(cluster=nowhere), out)
     assert out.getvalue().startswith("missing: cluster.bootstrap 127.0.0.1:1: cannot be reached")
 
 

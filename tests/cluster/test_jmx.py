@@ -19,9 +19,12 @@ from streaming.collector.observation import ObservationEncoder
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as Section
-from tests.cluster.direct import TIERED, Direct, eventually, produce
+from streaming.runtime.deadline import Deadline
+from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST_TIERED, BrokerClient
+from tests.cluster.topics import TIERED, produce
+from tests.waiting import until
 from twin import frames
-from twin.tables import SIGNALS
+from twin.tables.columns import BROKER_METRICS
 
 pytestmark = pytest.mark.cluster
 
@@ -62,47 +65,52 @@ class Rows:
 
     def next(self) -> dict[int, Row]:
         """The rows of the next cycle that has any, by broker; every shard is told the same."""
-        deadline = time.monotonic() + 20
+        deadline = Deadline.after_s(20)
         while True:
             observation = self.collector.observe()
             assert observation is not None, self.collector.problems
             told = [
-                f for _, m in ObservationEncoder().encode(observation) for f in frames.decode(m)
+                frame
+                for _, message in ObservationEncoder().encode(observation)
+                for frame in frames.decode(message).frames
             ]
-            found = [f.rows.to_pylist() for f in told if f.stamp.kind == "broker_metrics"]
+            found = [f.rows.to_pylist() for f in told if f.header.kind == "broker_metrics"]
             if found:
                 assert len(found) == 2
                 assert str(found[0]) == str(found[1])  # NaN is not equal to itself
                 return {row["broker"]: row for row in found[0]}
-            assert time.monotonic() < deadline, self.collector.problems
+            assert not deadline.is_over, self.collector.problems
             time.sleep(0.05)
 
     def until(self, holds: Callable[[dict[int, Row]], bool], seconds: float = 30) -> dict[int, Row]:
         """The first rows for which it holds."""
-        deadline = time.monotonic() + seconds
+        deadline = Deadline.after_s(seconds)
         while not holds(rows := self.next()):
-            assert time.monotonic() < deadline, rows
+            assert not deadline.is_over, rows
         return rows
 
 
 @pytest.fixture(scope="module")
-def direct(cluster: LocalCluster) -> Direct:
+def client(cluster: LocalCluster) -> BrokerClient:
     """A topic most of whose records are only remote, and that nothing is done to any more."""
-    asking = Direct(cluster)
-    asking.create(TOPIC, [[LEADER, FOLLOWER]], TIERED | {"local.retention.bytes": "20000"})
+    broker_client = BrokerClient(cluster)
+    broker_client.create(TOPIC, [[LEADER, FOLLOWER]], TIERED | {"local.retention.bytes": "20000"})
     produce(cluster, TOPIC, RECORDS)
 
     def settled() -> bool:
         """All full segments are remote, and as few are on disk as may be: two, of 16 records."""
-        told = [asking.offsets(broker, TOPIC, 0) for broker in (LEADER, FOLLOWER)]
-        return all(0 < RECORDS - t[-4] <= 40 and RECORDS - t[-5] <= 20 for t in told)
+        offsets = [broker_client.offsets_by_kind(broker, TOPIC, 0) for broker in (LEADER, FOLLOWER)]
+        return all(
+            0 < RECORDS - o[EARLIEST_LOCAL] <= 40 and RECORDS - o[LATEST_TIERED] <= 20
+            for o in offsets
+        )
 
-    eventually(settled, 60)
-    return asking
+    until(settled, 60)
+    return broker_client
 
 
 @pytest.fixture
-def rows(cluster: LocalCluster, direct: Direct) -> Iterator[Rows]:
+def rows(cluster: LocalCluster, client: BrokerClient) -> Iterator[Rows]:
     settings = config(cluster)
     with (
         BrokerConnections(cluster.bootstrap, {}, settings.collector.deadline_ms) as brokers,
@@ -112,7 +120,7 @@ def rows(cluster: LocalCluster, direct: Direct) -> Iterator[Rows]:
 
 
 def absent(row: Row) -> set[str]:
-    return {name for name in SIGNALS if math.isnan(row[name])}
+    return {name for name in BROKER_METRICS if math.isnan(row[name])}
 
 
 def test_an_idle_tiered_broker_tells_every_signal_but_those_that_need_an_event(rows: Rows) -> None:
@@ -124,14 +132,14 @@ def test_an_idle_tiered_broker_tells_every_signal_but_those_that_need_an_event(r
     assert rows.collector.problems == ()
     row = told[LEADER]
     assert "remote_read_mean_ms" in absent(row)
-    assert all(0 <= row[name] < math.inf for name in set(SIGNALS) - absent(row))
+    assert all(0 <= row[name] < math.inf for name in set(BROKER_METRICS) - absent(row))
     # Kafka's meters divide by 5 s what they first counted, which may be up to 10 s of idling.
     assert all(0 < row[name] < 2 for name in RATIOS), {name: row[name] for name in RATIOS}
     # Its follower waits half a second for records that do not come, and the leader does nothing.
     assert 400 < row["fetch_follower_p99_ms"] < 2_000
     assert row["fetch_follower_local_p99_ms"] + row["fetch_follower_queue_p99_ms"] < 400
     assert row["remote_copy_lag_bytes"] == row["remote_copy_lag_segments"] == 0
-    quiet = [name for name in SIGNALS if name.endswith("_per_s")]
+    quiet = [name for name in BROKER_METRICS if name.endswith("_per_s")]
     assert {name: row[name] for name in quiet} == dict.fromkeys(quiet, 0.0)
 
 
@@ -169,10 +177,10 @@ def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(
 
 
 def test_a_follower_that_starts_at_the_tier_shows_as_a_build_of_its_own(
-    direct: Direct, rows: Rows
+    client: BrokerClient, rows: Rows
 ) -> None:
     rows.until(lambda told: told[EMPTY]["aux_state_builds_per_s"] == 0)
-    direct.reassign(TOPIC, 0, [LEADER, FOLLOWER, EMPTY])
+    client.reassign(TOPIC, 0, [LEADER, FOLLOWER, EMPTY])
     told = rows.until(lambda told: told[EMPTY]["aux_state_builds_per_s"] > 0)
     assert told[LEADER]["aux_state_builds_per_s"] == 0
     rows.until(lambda told: told[LEADER]["isr_expands_per_s"] == 0)

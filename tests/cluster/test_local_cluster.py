@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from kafka.admin import NewTopic
 
 from streaming.lab import commands, processes
 from streaming.lab.cluster import ClusterError, LocalCluster, NodeStatus, free_base_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -80,10 +80,7 @@ def test_segments_of_a_tiered_topic_land_in_the_remote_folder(whole: LocalCluste
     def tiered() -> list[Path]:
         return list(whole.home.glob("remote/kafka-tiered-storage/tiered-0-*/*.log"))
 
-    deadline = time.monotonic() + 60
-    while len(tiered()) < 2:
-        assert time.monotonic() < deadline, "no segment was tiered"
-        time.sleep(0.2)
+    until(lambda: len(tiered()) >= 2, 60, "no segment was tiered")
 
 
 def test_a_paused_node_keeps_its_process_and_goes_on_when_resumed(whole: LocalCluster) -> None:

@@ -13,21 +13,41 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from streaming.collector.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime import config
-from tests.cluster import asking
-from tests.cluster.asking import Key
-from tests.cluster.watching import Watch, assert_agrees, keys, watching
-from twin.fleet import Fleet
-from twin.rules.replication import lag_records
-from twin.tables import PendingUpload
+from tests.cluster.broker_client import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    BrokerClient,
+    Key,
+    await_agreement,
+    await_in_sync,
+)
+from tests.cluster.watching import Watch, assert_agrees, is_present, keys, watching
+from tests.waiting import until
+from twin.rules.replication import Lag
+from twin.rules.topic_configs import TopicConfigs
+from twin.state import ShardState
+from twin.tables.enums import PendingUpload
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    Configs,
+    PartitionIndex,
+    Partitions,
+    Replicas,
+    Topics,
+)
 
 pytestmark = pytest.mark.cluster
 
 KINDS: Final = {
-    "log_end_offset": -1,
-    "log_start_offset": -2,
-    "local_log_start_offset": -4,
-    "last_tiered_offset": -5,
-    "pending_upload_offset": -6,
+    "log_end_offset": LATEST,
+    "log_start_offset": EARLIEST,
+    "local_log_start_offset": EARLIEST_LOCAL,
+    "last_tiered_offset": LATEST_TIERED,
+    "pending_upload_offset": EARLIEST_PENDING_UPLOAD,
 }
 RECORDS: Final = 60
 RECORD_BYTES: Final = 1_000
@@ -70,7 +90,7 @@ def first_ms(cluster: LocalCluster) -> int:
     admin.create_topics(TOPICS, timeout_ms=20_000, wait_for_metadata=True)
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     # The admin client waits for one broker; a busy one may know of the topics later.
-    placed = [key for key in asking.settled(cluster) if key[0] in TOPICS]
+    placed = [key for key in await_agreement(cluster) if key[0] in TOPICS]
     for topic, number in placed:
         # The idle topic goes by age: its records have to be young.
         start = first_ms if topic != "numbers-idle" else time.time_ns() // 1_000_000
@@ -89,7 +109,7 @@ def first_ms(cluster: LocalCluster) -> int:
 @pytest.fixture(scope="module")
 def quiet(cluster: LocalCluster, first_ms: int) -> Numbers:
     """What every broker says of its replicas once all is tiered and nothing changes any more."""
-    asking.until(lambda: is_tiered(cluster), 60, "the topics are not in remote storage")
+    until(lambda: is_tiered(cluster), 60, "the topics are not in remote storage")
     previous: Numbers = {}
 
     def stays() -> bool:
@@ -99,23 +119,23 @@ def quiet(cluster: LocalCluster, first_ms: int) -> Numbers:
         time.sleep(0.5)
         return now == before
 
-    asking.until(lambda: all(stays() for _ in range(5)), 60, "the numbers do not stay")
+    until(lambda: all(stays() for _ in range(5)), 60, "the numbers do not stay")
     return previous
 
 
 def asked(cluster: LocalCluster) -> Numbers:
     """Offsets of every kind and the size of every replica, by its own broker."""
-    said = asking.partitions(cluster.layout.port(1), list(TOPICS))
+    client = BrokerClient(cluster)
+    states = client.partitions(1, list(TOPICS))
     numbers: Numbers = {}
     for broker in cluster.layout.ids:
-        port = cluster.layout.port(broker)
         mine: dict[str, list[int]] = {}
-        for topic, number in (key for key, s in said.items() if broker in s.replicas):
+        for topic, number in (key for key, state in states.items() if broker in state.replicas):
             mine.setdefault(topic, []).append(number)
-        told = [asking.offsets(port, mine, kind) for kind in KINDS.values()]
-        size = asking.disk(port).size_bytes
-        for key in told[0]:
-            numbers[(*key, broker)] = (*(offset[key] for offset in told), size[key])
+        offsets = [client.offsets(broker, mine, kind) for kind in KINDS.values()]
+        size = client.log_dirs(broker).size_bytes
+        for key in offsets[0]:
+            numbers[(*key, broker)] = (*(offset[key] for offset in offsets), size[key])
     return numbers
 
 
@@ -134,80 +154,86 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
         yield twin
 
 
-def seen(fleet: Fleet) -> Numbers:
+def kept(state: ShardState) -> Numbers:
     """The same numbers as the twin has them."""
-    told: Numbers = {}
-    for row, key in enumerate(keys(fleet)):
-        for slot in range(int(fleet.assigned[row])) if key[0] in TOPICS else ():
-            columns = [getattr(fleet, name) for name in (*KINDS, "local_log_bytes")]
-            broker = int(fleet.broker[row, slot])
-            told[(*key, broker)] = tuple(int(column[row, slot]) for column in columns)
-    return told
+    columns = [getattr(state[Replicas], name) for name in (*KINDS, "local_log_bytes")]
+    numbers: Numbers = {}
+    for row, key in enumerate(keys(state)):
+        for slot in range(int(state[Partitions].assigned[row])) if key[0] in TOPICS else ():
+            broker = int(state[Assignment].broker[row, slot])
+            numbers[(*key, broker)] = tuple(int(column[row, slot]) for column in columns)
+    return numbers
 
 
 def test_every_offset_and_size_is_what_its_broker_says(
     cluster: LocalCluster, quiet: Numbers, watch: Watch
 ) -> None:
-    fleet = watch.look()
+    state = watch.look()
     assert asked(cluster) == quiet, "the topics are not quiet"
-    assert seen(fleet) == quiet
-    ours = np.isin(fleet.topic_names(), list(TOPICS))[:, None] & fleet.present
-    assert (fleet.error_code[ours] == 0).all()
-    assert (fleet.sampled_at_ms[ours] == fleet.observed_at_ms).all()
-    assert (lag_records(fleet)[ours] == 0).all()
+    assert kept(state) == quiet
+    ours = np.isin(state.topic_names(), list(TOPICS))[:, None] & is_present(state)
+    assert (state[Replicas].error_code[ours] == 0).all()
+    assert (state[Replicas].sampled_at_ms[ours] == state.observed_at_ms).all()
+    assert (state[Lag].lag_records[ours] == 0).all()
     # And they are no trivial numbers: parts are deleted, tiered, gone from disk.
     assert quiet["numbers-tiered", 0, 1][1] == DELETED
     assert all(n[2] > n[1] for (topic, *_), n in quiet.items() if topic == "numbers-tiered")
 
 
 def test_pending_uploads_are_told_apart_by_why_there_are_none(quiet: Numbers, watch: Watch) -> None:
-    fleet = watch.look()
+    state = watch.look()
     why = {
         "numbers-tiered": PendingUpload.KNOWN,
         "numbers-idle": PendingUpload.ALL_TIERED,
         "numbers-plain": PendingUpload.NOTHING_TIERED,
         "numbers-compacted": PendingUpload.NOTHING_TIERED,
     }
-    for row, (topic, _) in enumerate(keys(fleet)):
+    pending, present = state[Replicas].pending_upload, is_present(state)
+    for row, (topic, _) in enumerate(keys(state)):
         if topic in why:
-            assert set(fleet.pending_upload[row][fleet.present[row]]) == {why[topic]}, topic
+            assert set(pending[row][present[row]]) == {why[topic]}, topic
 
 
 def test_the_first_timestamp_on_disk_is_that_of_the_record_at_the_local_start(
     first_ms: int, quiet: Numbers, watch: Watch
 ) -> None:
-    fleet = watch.look()
-    for row, (topic, _) in enumerate(keys(fleet)):
+    state = watch.look()
+    replicas = state[Replicas]
+    for row, (topic, _) in enumerate(keys(state)):
         if topic not in TOPICS:
             continue
-        for slot in range(int(fleet.assigned[row])):
-            start = int(fleet.local_log_start_offset[row, slot])
-            told = int(fleet.local_start_timestamp_ms[row, slot])
+        for slot in range(int(state[Partitions].assigned[row])):
+            start = int(replicas.local_log_start_offset[row, slot])
+            timestamp_ms = int(replicas.local_start_timestamp_ms[row, slot])
             if topic == "numbers-idle":
-                assert told == -1  # no record is left on disk
+                assert timestamp_ms == -1  # no record is left on disk
             else:
                 # A log that begins inside a batch is read from the start of that batch.
                 inside = DELETED if start == DELETED else 0
-                assert first_ms + start - inside <= told <= first_ms + start, (topic, slot)
+                assert first_ms + start - inside <= timestamp_ms <= first_ms + start, (topic, slot)
 
 
 def test_leaders_and_in_sync_replicas_are_those_of_describe_topic_partitions(
     cluster: LocalCluster, quiet: Numbers, watch: Watch
 ) -> None:
-    assert_agrees(watch.look(), asking.whole(cluster))
-    fleet = watch.look()
+    assert_agrees(watch.look(), await_in_sync(cluster))
+    state = watch.look()
     topic_id: dict[Key, bytes] = dict(
-        zip(keys(fleet), fleet.topics.topic_id[fleet.topic_index], strict=True)
+        zip(
+            keys(state),
+            state[Topics].topic_id[state[PartitionIndex].topic_index],
+            strict=True,
+        )
     )
-    said = asking.partitions(cluster.layout.port(2), list(TOPICS))
-    assert {key: topic_id[key] for key in said} == {key: s.topic_id for key, s in said.items()}
+    states = BrokerClient(cluster).partitions(2, list(TOPICS))
+    assert {key: topic_id[key] for key in states} == {k: s.topic_id for k, s in states.items()}
 
 
 def test_brokers_and_configs_are_what_the_cluster_was_given(
     cluster: LocalCluster, quiet: Numbers, watch: Watch
 ) -> None:
-    fleet = watch.look()
-    brokers = fleet.brokers
+    state = watch.look()
+    brokers = state[Brokers]
     assert brokers.broker.tolist() == [1, 2, 3]
     assert brokers.rack.tolist() == [node.rack for node in cluster.status()]
     assert brokers.host.tolist() == [f"127.0.0.1:{node.port}" for node in cluster.status()]
@@ -216,24 +242,25 @@ def test_brokers_and_configs_are_what_the_cluster_was_given(
     for broker, total, usable in zip(
         brokers.broker, brokers.log_dir_total_bytes, brokers.log_dir_usable_bytes, strict=True
     ):
-        disk = asking.disk(cluster.layout.port(int(broker)))
-        assert total == disk.total_bytes
-        assert usable == pytest.approx(disk.usable_bytes, rel=0.05)  # others write as well
+        log_dirs = BrokerClient(cluster).log_dirs(int(broker))
+        assert total == log_dirs.total_bytes
+        assert usable == pytest.approx(log_dirs.usable_bytes, rel=0.05)  # others write as well
 
     def settings(topic: str) -> list[int]:
-        row = keys(fleet).index((topic, 0))
+        row = keys(state).index((topic, 0))
         names = (
             "min_insync_replicas", "unclean_leader_election", "remote_storage", "compacted",
             "local_retention_bytes",
         )  # fmt: skip
-        return [int(fleet.topic_setting(name)[row]) for name in names]
+        return [int(getattr(state[TopicConfigs], name)[row]) for name in names]
 
     assert settings("numbers-tiered") == [2, 0, 1, 0, 20_000]
     assert settings("numbers-plain")[:4] == [1, 0, 0, 0]
     assert settings("numbers-compacted")[:4] == [1, 1, 0, 1]
-    assert fleet.setting("elr_enabled") == 1
-    assert fleet.setting("last_tiered_fetch") == 1
-    assert fleet.setting("replica_lag_time_max_ms") == 30_000
+    configs = state[Configs]
+    assert configs.cluster_wide("elr_enabled") == 1
+    assert configs.cluster_wide("last_tiered_fetch") == 1
+    assert configs.cluster_wide("replica_lag_time_max_ms") == 30_000
 
 
 def test_a_cluster_without_topics_still_has_brokers(cluster: LocalCluster) -> None:
@@ -243,7 +270,7 @@ def test_a_cluster_without_topics_still_has_brokers(cluster: LocalCluster) -> No
         collector=config.Collector(exclude_topics=".*"),
     )
     with BrokerConnections(cluster.bootstrap, {}, nothing.collector.deadline_ms) as brokers:
-        fleet = Watch(nothing, brokers).look()
-    assert len(fleet) == 0
-    assert fleet.brokers.answered.tolist() == [True] * 3
-    assert fleet.listing.whole_at_ms == fleet.observed_at_ms
+        state = Watch(nothing, brokers).look()
+    assert state.partitions == 0
+    assert state[Brokers].answered.tolist() == [True] * 3
+    assert state.listing.whole_at_ms == state.observed_at_ms

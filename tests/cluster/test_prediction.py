@@ -1,27 +1,44 @@
-"""Prediction against reality: who the twin says would lead, and whom Kafka then makes leader."""
+"""Prediction against reality: the leaders that the twin predicts, and those that Kafka elects.
+
+Losses that several tests are about are played once, by a fixture of the module, which records what
+was predicted and what happened; each test can run alone.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import TopicThreshold
-from tests.cluster import asking
-from tests.cluster.asking import Key, Said
+from tests.cluster.broker_client import (
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    BrokerClient,
+    Key,
+    PartitionState,
+    await_agreement,
+    await_in_sync,
+)
 from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching
-from twin.rules.election import LossOutcome
+from tests.waiting import until
+from twin.proposals.kip1303 import NextLeadersKip1303
+from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.state import ShardState
+from twin.tables.state import Assignment, Partitions, Replicas
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
 SEED = 1303
 PARTITIONS_A_TOPIC = 6
-THIN = "prediction-thin"
+COLD = "prediction-cold"
 ENOUGH_BYTES = 300_000
-"""Below what broker 2 keeps of the thin topic, above what broker 5 had to copy."""
+"""Below what broker 2 keeps of that topic, above what broker 5 had to copy."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +57,7 @@ def watch(five_brokers: LocalCluster) -> Iterator[Watch]:
         for factor in (1, 2, 3, 4)
         for least in (1, 2, 3)
     }
-    asking.whole(five_brokers)
+    await_in_sync(five_brokers)
     admin = KafkaAdminClient(bootstrap_servers=five_brokers.bootstrap)
     admin.create_topics(topics, timeout_ms=20_000, wait_for_metadata=True)
     admin.close()
@@ -52,7 +69,7 @@ def watch(five_brokers: LocalCluster) -> Iterator[Watch]:
             producer.send(topic, bytes(100), partition=turn % PARTITIONS_A_TOPIC)
     producer.close(timeout=30)
     with watching(
-        five_brokers.bootstrap, TopicThreshold(name=THIN, local_log_bytes=ENOUGH_BYTES)
+        five_brokers.bootstrap, TopicThreshold(name=COLD, local_log_bytes=ENOUGH_BYTES)
     ) as twin:
         yield twin
 
@@ -60,80 +77,117 @@ def watch(five_brokers: LocalCluster) -> Iterator[Watch]:
 @pytest.fixture
 def five(five_brokers: LocalCluster) -> Iterator[LocalCluster]:
     """All five brokers in sync before the test and after it."""
-    asking.whole(five_brokers)
+    await_in_sync(five_brokers)
     yield five_brokers
     five_brokers.start()
-    asking.whole(five_brokers)
+    await_in_sync(five_brokers)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of a broker: what the twin predicted, and what then was."""
+
+    led: int  # partitions that the broker led
+    predicted: Mapping[Key, int]  # the leader of every partition
+    after: Mapping[Key, PartitionState]
+    twin_after: ShardState
 
 
 def lose(
     cluster: LocalCluster, watch: Watch, broker: int, how: Callable[[int], None], *gone: int
-) -> Mapping[Key, Said]:
-    """Lose a broker: every partition's next leader must be the one that was predicted."""
+) -> Loss:
+    """Lose a broker while those in ``gone`` are lost already."""
     before = watch.look()
-    is_led = before.leader == broker
-    assert is_led.sum() >= PARTITIONS_A_TOPIC, "too few partitions for a judgement"
-    predicted = by_partition(before, before.leader)
-    told = by_partition(before, before.next_leader_kafka)
-    predicted |= {key: told[key] for key, led in zip(keys(before), is_led, strict=True) if led}
+    leader = before[Partitions].leader
+    is_led = leader == broker
+    predicted = by_partition(before, leader)
+    next_leader = by_partition(before, before[NextLeaders].leader)
+    predicted |= {k: next_leader[k] for k, led in zip(keys(before), is_led, strict=True) if led}
 
     how(broker)
-    after = asking.settled(cluster, lost=sorted({broker, *gone}))
+    after = await_agreement(cluster, lost=sorted({broker, *gone}))
+    return Loss(int(is_led.sum()), predicted, after, watch.look())
 
-    assert {key: said.leader for key, said in after.items()} == predicted
-    assert_agrees(watch.look(), after)
-    return after
+
+def elect_preferred(cluster: LocalCluster, twin: ShardState, *brokers: int) -> None:
+    """Make these brokers the leaders of the partitions whose preferred replica they are."""
+    chosen: dict[str, list[int]] = {}
+    for (topic, number), preferred in by_partition(twin, twin[Assignment].broker[:, 0]).items():
+        if preferred in brokers:
+            chosen.setdefault(topic, []).append(number)
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.elect_leaders(0, chosen, raise_errors=False)
+    await_agreement(cluster)
+
+
+def assert_came_true(loss: Loss) -> None:
+    """Every partition's next leader is the one that was predicted, and the twin sees the same."""
+    assert loss.led >= PARTITIONS_A_TOPIC, "too few partitions for a judgement"
+    assert {key: state.leader for key, state in loss.after.items()} == loss.predicted
+    assert_agrees(loss.twin_after, loss.after)
+
+
+@pytest.fixture(scope="module")
+def two_losses(five_brokers: LocalCluster, watch: Watch) -> tuple[Loss, Loss]:
+    """Broker 4 is killed, and then 5 as well; both are back before the tests."""
+    await_in_sync(five_brokers)
+    elect_preferred(five_brokers, watch.look(), *range(1, 6))
+    assert sum(topic.startswith("prediction") for topic, _ in keys(watch.look())) >= 60
+    try:
+        one = lose(five_brokers, watch, 4, five_brokers.kill)
+        both = lose(five_brokers, watch, 5, five_brokers.kill, 4)
+    finally:
+        five_brokers.start()
+    await_in_sync(five_brokers)
+    return one, both
 
 
 def test_a_killed_broker_and_then_a_second_leave_the_predicted_leaders(
-    five: LocalCluster, watch: Watch
+    two_losses: tuple[Loss, Loss],
 ) -> None:
-    assert sum(topic.startswith("prediction") for topic, _ in keys(watch.look())) >= 60
-    one = lose(five, watch, 4, five.kill)
-    assert any(said.leader == -1 for said in one.values()), "none went offline"
-    assert any(said.elr == {4} for said in one.values()), "none has an eligible leader"
+    one, both = two_losses
+    assert_came_true(one)
+    assert any(state.leader == -1 for state in one.after.values()), "none went offline"
+    assert any(state.elr == {4} for state in one.after.values()), "none has an eligible leader"
 
-    both = lose(five, watch, 5, five.kill, 4)
-    assert any(said.leader == -1 and len(said.replicas) > 1 for said in both.values())
-    assert any(said.last_known_elr for said in both.values())
+    assert_came_true(both)
+    assert any(s.leader == -1 and len(s.replicas) > 1 for s in both.after.values())
+    assert any(state.last_known_elr for state in both.after.values())
 
 
 def test_a_broker_killed_among_leaders_that_moved_leaves_the_predicted_ones(
-    five: LocalCluster, watch: Watch
+    five: LocalCluster, watch: Watch, two_losses: tuple[Loss, Loss]
 ) -> None:
     moved = watch.look()
-    assert (moved.leader != moved.broker[:, 0]).any(), "every leader is the preferred one"
+    preferred = moved[Assignment].broker[:, 0]
+    assert (moved[Partitions].leader != preferred).any(), "every leader is the preferred one"
     # Leaders of earlier losses are not the preferred replicas, and broker 5 leads few of them.
-    admin = KafkaAdminClient(bootstrap_servers=five.bootstrap)
-    first: dict[str, list[int]] = {}
-    for (topic, number), preferred in by_partition(moved, moved.broker[:, 0]).items():
-        if preferred == 5:
-            first.setdefault(topic, []).append(number)
-    admin.elect_leaders(0, first)
-    admin.close()
-    asking.settled(five)
-    lose(five, watch, 5, five.kill)
+    elect_preferred(five, moved, 5)
+    assert_came_true(lose(five, watch, 5, five.kill))
 
 
-def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_thin_one(
+def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_cold_one(
     five: LocalCluster, watch: Watch
 ) -> None:
-    a_thin_replica(five)
-    asking.whole(five)
-    fleet = watch.look()
-    row = keys(fleet).index((THIN, 0))
-    size = dict(zip(fleet.broker[row].tolist(), fleet.local_log_bytes[row].tolist(), strict=True))
+    a_cold_replica(five)
+    await_in_sync(five)
+    elect_preferred(five, watch.look(), 4)
+    state = watch.look()
+    row = keys(state).index((COLD, 0))
+    brokers, sizes = state[Assignment].broker[row], state[Replicas].local_log_bytes[row]
+    size = dict(zip(brokers.tolist(), sizes.tolist(), strict=True))
     assert size[5] < ENOUGH_BYTES < size[2]
-    assert fleet.next_leader_kafka[row] == 5
-    assert fleet.next_outcome_kafka[row] == LossOutcome.CLEAN_THIN
-    assert fleet.next_leader_kip1303[row] == 2
-    assert fleet.next_outcome_kip1303[row] == LossOutcome.CLEAN_WARM
+    assert state[NextLeaders].leader[row] == 5
+    assert state[NextLeaders].outcome[row] == LossOutcome.CLEAN_COLD
+    assert state[NextLeadersKip1303].leader[row] == 2
+    assert state[NextLeadersKip1303].outcome[row] == LossOutcome.CLEAN_WARM
 
-    after = lose(five, watch, 4, five.term)
-    assert after[THIN, 0].leader == 5
+    loss = lose(five, watch, 4, five.term)
+    assert_came_true(loss)
+    assert loss.after[COLD, 0].leader == 5
 
 
-def a_thin_replica(five: LocalCluster) -> None:
+def a_cold_replica(five: LocalCluster) -> None:
     """A tiered partition on 4 and 2, reassigned so that a broker with next to nothing is between.
 
     With KIP-1023 the newcomer starts at the first offset that is not in remote storage yet.
@@ -146,7 +200,7 @@ def a_thin_replica(five: LocalCluster) -> None:
     }
     admin = KafkaAdminClient(bootstrap_servers=five.bootstrap)
     admin.create_topics(
-        {THIN: {"assignments": {0: [4, 2]}, "configs": tiered}},
+        {COLD: {"assignments": {0: [4, 2]}, "configs": tiered}},
         timeout_ms=20_000,
         wait_for_metadata=True,
     )
@@ -154,21 +208,18 @@ def a_thin_replica(five: LocalCluster) -> None:
         bootstrap_servers=five.bootstrap, acks=1, enable_idempotence=False, batch_size=8_000
     )
     for _ in range(1_500):
-        producer.send(THIN, bytes(1_000), partition=0)
+        producer.send(COLD, bytes(1_000), partition=0)
     producer.close(timeout=60)
-    leader = five.layout.port(4)
+    client = BrokerClient(five)
 
     def is_tiered() -> bool:
         local, pending, end = (
-            asking.offsets(leader, {THIN: [0]}, kind)[THIN, 0] for kind in (-4, -6, -1)
+            client.offset(4, COLD, 0, kind)
+            for kind in (EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST)
         )
         return local > 0 and end - pending < 100
 
-    asking.until(is_tiered, 60, "the log is not in remote storage")
-    admin.alter_partition_reassignments({TopicPartition(THIN, 0): [4, 5, 2]})
+    until(is_tiered, 60, "the log is not in remote storage")
+    admin.alter_partition_reassignments({TopicPartition(COLD, 0): [4, 5, 2]})
     admin.close()
-    asking.until(
-        lambda: asking.partitions(leader, [THIN])[THIN, 0].isr == {2, 4, 5},
-        60,
-        "broker 5 is not in sync",
-    )
+    until(lambda: client.partition(4, COLD).isr == {2, 4, 5}, 60, "broker 5 is not in sync")

@@ -30,7 +30,7 @@ from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.deadline import Deadline
 from tests.cluster.conftest import running
-from tests.cluster.direct import eventually
+from tests.waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -193,4 +193,4 @@ def test_a_password_that_becomes_right_is_tried_again(guarded: LocalCluster) -> 
 
         assert not ask()
         brokers._manager.config["sasl_plain_password"] = USERS["admin"]
-        eventually(ask, 10)
+        until(ask, 10)

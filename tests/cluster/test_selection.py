@@ -9,44 +9,59 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from streaming.lab.cluster import LocalCluster
-from tests.cluster.direct import TIERED, Direct, eventually, produce
+from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST, LATEST_TIERED, BrokerClient
+from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
-from twin.fleet import Fleet
-from twin.rules.risks import Risk
-from twin.rules.selection import cold_reads, preferred_read_replica
+from tests.reading import conditions
+from tests.waiting import until
+from twin.rules.leaders import Roles
+from twin.rules.racks import rack_names
+from twin.rules.selection import (
+    ColdReads,
+    SelectorViews,
+    candidates_at,
+    is_warm_at,
+    replica_views,
+    select,
+    select_warm,
+)
+from twin.state import ShardState
+from twin.table import UNKNOWN
+from twin.tables.state import Assignment, Brokers, Replicas
 
 pytestmark = pytest.mark.cluster
 
 TOPIC = "selection"
 RECORDS = 400
-LEADER, THIN = 1, 3
+LEADER, COLD = 1, 3
 RACKS = {1: "az-a", 2: "az-b", 3: "az-c"}
 
 
 @pytest.fixture(scope="module")
-def direct(cluster: LocalCluster) -> Direct:
-    return Direct(cluster)
+def client(cluster: LocalCluster) -> BrokerClient:
+    return BrokerClient(cluster)
 
 
 @pytest.fixture(scope="module")
-def watch(cluster: LocalCluster, direct: Direct) -> Iterator[Watch]:
+def watch(cluster: LocalCluster, client: BrokerClient) -> Iterator[Watch]:
     """A twin of a partition whose third replica has joined with next to nothing on its disk."""
-    direct.create(TOPIC, [[1, 2]], TIERED | {"local.retention.bytes": "200000"})
+    client.create(TOPIC, [[1, 2]], TIERED | {"local.retention.bytes": "200000"})
     produce(cluster, TOPIC, RECORDS)
-    eventually(lambda: uploads_ended(direct), 60)
-    direct.reassign(TOPIC, 0, [1, 2, 3])
-    eventually(lambda: set(direct.partitions(1, [TOPIC])[TOPIC, 0][1].isr_nodes) == {1, 2, 3}, 60)
+    until(lambda: uploads_ended(client), 60, "uploads have not ended")
+    client.reassign(TOPIC, 0, [1, 2, 3])
+    until(lambda: client.partition(1, TOPIC).isr == {1, 2, 3}, 60, "not all are in sync")
     with watching(cluster.bootstrap) as twin:
         yield twin
 
 
-def uploads_ended(direct: Direct) -> bool:
+def uploads_ended(client: BrokerClient) -> bool:
     """Only the active segment is left to upload, and local retention has cut the rest."""
-    told = direct.offsets(LEADER, TOPIC, 0)
-    return 0 < told[-4] < told[-5] and told[-1] - told[-5] <= 20
+    offset = client.offsets_by_kind(LEADER, TOPIC, 0)
+    tiered = offset[LATEST_TIERED]
+    return 0 < offset[EARLIEST_LOCAL] < tiered and offset[LATEST] - tiered <= 20
 
 
-def sent_to(direct: Direct, rack: str, offset: int) -> int:
+def sent_to(client: BrokerClient, rack: str, offset: int) -> int:
     """The broker that the leader tells a consumer of that rack to read from; itself if it says so.
 
     Version 11 is the first that names the consumer's rack.
@@ -61,43 +76,51 @@ def sent_to(direct: Direct, rack: str, offset: int) -> int:
         session_id=0, session_epoch=-1, topics=[kind(topic=TOPIC, partitions=[part])],
         forgotten_topics_data=[], rack_id=rack,
     )  # fmt: skip
-    told = direct.ask(LEADER, request, FetchResponse, 11).responses[0].partitions[0]
+    told = client.ask(LEADER, request, FetchResponse, 11).responses[0].partitions[0]
     assert told.error_code == 0, (rack, offset, told.error_code)
     return LEADER if told.preferred_read_replica == -1 else int(told.preferred_read_replica)
 
 
-def predicted(fleet: Fleet, rack: str, offset: int) -> int:
-    asked = np.full(len(fleet), offset)
-    chosen = preferred_read_replica(fleet, rack, asked, fleet.observed_at_ms)
-    return int(chosen[keys(fleet).index((TOPIC, 0))])
+def predicted(state: ShardState, rack: str, offset: int, *, tier_aware: bool = False) -> int:
+    assignment, replicas, roles = state[Assignment], state[Replicas], state[Roles]
+    place = list(rack_names(state[Brokers])).index(rack) if rack else UNKNOWN
+    asked = np.full(state.partitions, offset)
+    views = replica_views(assignment, replicas, roles, state[SelectorViews])
+    candidates = candidates_at(asked, replicas, roles)
+    if tier_aware:
+        chosen = select_warm(views, candidates, is_warm_at(asked, replicas), place)
+    else:
+        chosen = select(views, candidates, place)
+    return int(chosen[keys(state).index((TOPIC, 0))])
 
 
-def test_consumers_of_every_rack_are_sent_where_the_twin_says(watch: Watch, direct: Direct) -> None:
+def test_consumers_of_every_rack_are_sent_where_the_twin_says(
+    watch: Watch, client: BrokerClient
+) -> None:
     # A leader answers for itself until each follower has fetched from it.
-    eventually(lambda: sent_to(direct, RACKS[THIN], 0) == THIN)
-    fleet = watch.look()
-    row = keys(fleet).index((TOPIC, 0))
-    local, end = fleet.local_log_start_offset[row], int(fleet.log_end_offset[row].min())
+    until(lambda: sent_to(client, RACKS[COLD], 0) == COLD, 30, "the leader sends nobody")
+    state = watch.look()
+    row = keys(state).index((TOPIC, 0))
+    replicas = state[Replicas]
+    local, end = replicas.local_log_start_offset[row], int(replicas.log_end_offset[row].min())
     offsets = sorted({0, *local.tolist(), *(local - 1).tolist(), end - 1, end})
-    told = {(rack, o): sent_to(direct, rack, o) for rack in (*RACKS.values(), "") for o in offsets}
-    assert told == {(rack, offset): predicted(fleet, rack, offset) for rack, offset in told}
+    told = {(rack, o): sent_to(client, rack, o) for rack in (*RACKS.values(), "") for o in offsets}
+    assert told == {(rack, offset): predicted(state, rack, offset) for rack, offset in told}
     assert {told[rack, 0] for rack in RACKS.values()} == {1, 2, 3}
 
 
-def test_the_thin_replica_that_the_leader_hands_out_is_a_cold_read(
-    watch: Watch, direct: Direct
+def test_the_cold_replica_that_the_leader_hands_out_is_a_cold_read(
+    watch: Watch, client: BrokerClient
 ) -> None:
-    fleet = watch.look()
-    row = keys(fleet).index((TOPIC, 0))
-    found = cold_reads(fleet, fleet.observed_at_ms)
-    first, end = int(found.start_offset[row]), int(found.end_offset[row])
-    assert found.broker[row] == THIN
-    assert direct.offsets(LEADER, TOPIC, 0)[-4] == first
-    assert direct.offsets(THIN, TOPIC, 0)[-4] == end
+    state = watch.look()
+    row = keys(state).index((TOPIC, 0))
+    reads = state[ColdReads]
+    (at,) = np.flatnonzero(reads.row == row)
+    first, end = int(reads.start_offset[at]), int(reads.end_offset[at])
+    assert reads.broker[at] == COLD
+    assert client.offset(LEADER, TOPIC, 0, EARLIEST_LOCAL) == first
+    assert client.offset(COLD, TOPIC, 0, EARLIEST_LOCAL) == end
     for offset in (first, end - 1):
-        assert sent_to(direct, RACKS[THIN], offset) == THIN
-        aware = preferred_read_replica(
-            fleet, RACKS[THIN], np.full(len(fleet), offset), fleet.observed_at_ms, tier_aware=True
-        )
-        assert aware[row] == LEADER
-    assert fleet.risks_seen[row] & Risk.COLD_READ_REPLICA
+        assert sent_to(client, RACKS[COLD], offset) == COLD
+        assert predicted(state, RACKS[COLD], offset, tier_aware=True) == LEADER
+    assert "cold_read_replica" in conditions(state, row)

@@ -13,8 +13,9 @@ from streaming.bus import Sender
 from streaming.cli.main import main
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
-from tests.builders import Partition, a_fleet
-from twin import fleet as fleets
+from tests.builders import Partition, a_state
+from twin import codec
+from twin.state import ShardState
 
 pytestmark = pytest.mark.cluster
 
@@ -38,9 +39,9 @@ def ask(config: Config, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["whatif", *arguments], env=environment)
 
 
-def write(config: Config, fleet: fleets.Fleet, limit_bytes: int = 1 << 20) -> int:
+def write(config: Config, state: ShardState, limit_bytes: int = 1 << 20) -> int:
     """A snapshot of the only shard, as the query writes it; returns how many parts it took."""
-    parts = fleets.encode_parts(fleet, limit_bytes)
+    parts = codec.encode_parts(state, limit_bytes)
     with Sender(config) as sender:
         for part, message in enumerate(parts):
             key = bus.key("c", 0) + (f"/{part}".encode() if part else b"")
@@ -66,24 +67,24 @@ def test_a_bus_without_a_snapshot_is_one_line(config: Config) -> None:
 
 def test_the_newest_snapshot_is_asked_whole(config: Config) -> None:
     bus.ensure_topics(config)
-    write(config, a_fleet(Partition(), at_ms=1_000_000_000_000))
+    write(config, a_state(Partition(), at_ms=1_000_000_000_000))
     now_ms = time.time_ns() // 1_000_000
-    fleet = a_fleet(*(Partition("t", n) for n in range(50)), at_ms=now_ms)
-    assert write(config, fleet, limit_bytes=10_000) > 1
+    state = a_state(*(Partition("t", n) for n in range(50)), at_ms=now_ms)
+    assert write(config, state, limit_bytes=10_000) > 1
 
     done = ask(config, "lose", "--broker", "1", "--json")
     assert done.exit_code == 0, done.output
     assert done.stderr == ""
     assert len(json.loads(done.stdout)["partitions"]) == 50
 
-    write(config, a_fleet(Partition(), at_ms=now_ms + 1))  # a shard that has shrunk to one part
+    write(config, a_state(Partition(), at_ms=now_ms + 1))  # a shard that has shrunk to one part
     done = ask(config, "lose", "--broker", "1", "--json")
     assert len(json.loads(done.stdout)["partitions"]) == 1
 
 
 def test_an_old_snapshot_is_asked_and_said_to_be_old(config: Config) -> None:
     bus.ensure_topics(config)
-    write(config, a_fleet(Partition(), at_ms=1_000_000_000_000))
+    write(config, a_state(Partition(), at_ms=1_000_000_000_000))
     done = ask(config, "bootstrap", "--broker", "2")
     assert done.exit_code == 0, done.output
     assert "s old: is the collector running?" in done.stderr

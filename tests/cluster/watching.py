@@ -11,13 +11,15 @@ from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import ObservationEncoder
 from streaming.runtime import config
-from tests.cluster.asking import Key, Said
-from twin import archive as archives
-from twin import fleet as fleets
+from tests.cluster.broker_client import Key, PartitionState
 from twin import frames
-from twin.fleet import Fleet
+from twin.builtin import CATALOG
+from twin.remote_log import archive as archives
+from twin.state import ShardState
 from twin.step import step, step_archive
-from twin.tables import Slot
+from twin.table import NO_BROKER
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas
 
 
 class Watch:
@@ -27,20 +29,22 @@ class Watch:
         self._collector = Collector(settings, brokers)
         self._messages = ObservationEncoder()
         self._archive: archives.Archive = {}
-        self.fleet = fleets.empty(settings.cluster.name, 0, settings.bus.shards)
+        self.state = ShardState.empty(CATALOG, settings.cluster.name, 0, settings.bus.shards)
 
-    def look(self) -> Fleet:
+    def look(self) -> ShardState:
         """One cycle, through the bytes that would go over the bus."""
         observation = self._collector.observe()
         assert observation is not None, self._collector.problems
-        told = [
-            f for _, message in self._messages.encode(observation) for f in frames.decode(message)
+        sent = [
+            frame
+            for _, message in self._messages.encode(observation)
+            for frame in frames.decode(message).frames
         ]
-        hot = [frame for frame in told if frame.stamp.kind not in archives.KINDS]
-        self.fleet, _ = step(self.fleet, hot, observation.observed_at_ms)
-        cold = [frame for frame in told if frame.stamp.kind in archives.KINDS]
-        self.fleet, self._archive, _ = step_archive(self.fleet, self._archive, cold)
-        return self.fleet
+        of_cycle = [frame for frame in sent if frame.header.kind not in archives.KINDS]
+        self.state, _ = step(self.state, of_cycle, observation.observed_at_ms)
+        remote = [frame for frame in sent if frame.header.kind in archives.KINDS]
+        self.state, self._archive, _ = step_archive(self.state, self._archive, remote)
+        return self.state
 
 
 @contextmanager
@@ -56,31 +60,39 @@ def watching(bootstrap: str, *thresholds: config.TopicThreshold) -> Iterator[Wat
         yield Watch(settings, brokers)
 
 
-def keys(fleet: Fleet) -> list[Key]:
+def keys(state: ShardState) -> list[Key]:
     """[P] topic and number of each row."""
-    return list(zip(fleet.topic_names().tolist(), fleet.partition.tolist(), strict=True))
+    numbers = state[PartitionIndex].partition.tolist()
+    return list(zip(state.topic_names().tolist(), numbers, strict=True))
 
 
-def by_partition(fleet: Fleet, column: np.ndarray) -> dict[Key, int]:
+def by_partition(state: ShardState, column: np.ndarray) -> dict[Key, int]:
     """A [P] column by topic and number."""
-    return dict(zip(keys(fleet), column.tolist(), strict=True))
+    return dict(zip(keys(state), column.tolist(), strict=True))
 
 
-def marked(fleet: Fleet, mark: Slot) -> dict[Key, frozenset[int]]:
-    """The brokers whose replica the controller marks so, by topic and number."""
-    chosen = fleet.marked(mark) & fleet.present
+def is_present(state: ShardState) -> np.ndarray:
+    """[P, R] there is a replica in the slot."""
+    return state[Assignment].broker != NO_BROKER
+
+
+def flagged(state: ShardState, flag: ReplicaFlags) -> dict[Key, frozenset[int]]:
+    """The brokers whose replica has that flag of the controller, by topic and number."""
+    broker = state[Assignment].broker
+    chosen = (state[Replicas].replica_flags & flag != 0) & is_present(state)
     return {
-        key: frozenset(fleet.broker[row, chosen[row]].tolist())
-        for row, key in enumerate(keys(fleet))
+        key: frozenset(broker[row, chosen[row]].tolist()) for row, key in enumerate(keys(state))
     }
 
 
-def assert_agrees(fleet: Fleet, said: Mapping[Key, Said]) -> None:
+def assert_agrees(state: ShardState, described: Mapping[Key, PartitionState]) -> None:
     """Leaders, replicas, ISR and ELR of the twin are what DescribeTopicPartitions says."""
-    assert by_partition(fleet, fleet.leader) == {k: s.leader for k, s in said.items()}
-    assert by_partition(fleet, fleet.leader_epoch) == {k: s.epoch for k, s in said.items()}
-    assert marked(fleet, Slot.IN_ISR) == {k: s.isr for k, s in said.items()}
-    assert marked(fleet, Slot.IN_ELR) == {k: s.elr for k, s in said.items()}
-    assert marked(fleet, Slot.LAST_KNOWN_ELR) == {k: s.last_known_elr for k, s in said.items()}
-    assigned = [tuple(fleet.broker[i, : fleet.assigned[i]].tolist()) for i in range(len(fleet))]
-    assert dict(zip(keys(fleet), assigned, strict=True)) == {k: s.replicas for k, s in said.items()}
+    partitions, broker = state[Partitions], state[Assignment].broker
+    said = described.items()
+    assert by_partition(state, partitions.leader) == {k: s.leader for k, s in said}
+    assert by_partition(state, partitions.leader_epoch) == {k: s.epoch for k, s in said}
+    assert flagged(state, ReplicaFlags.IN_ISR) == {k: s.isr for k, s in said}
+    assert flagged(state, ReplicaFlags.IN_ELR) == {k: s.elr for k, s in said}
+    assert flagged(state, ReplicaFlags.LAST_KNOWN_ELR) == {k: s.last_known_elr for k, s in said}
+    assigned = [tuple(broker[i, :n].tolist()) for i, n in enumerate(partitions.assigned)]
+    assert dict(zip(keys(state), assigned, strict=True)) == {k: s.replicas for k, s in said}

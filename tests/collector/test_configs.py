@@ -45,7 +45,7 @@ class Asker:
         found = {}
         for shard in range(placement.shards):
             table = self.configs.table(placement, shard)
-            assert table.schema().equals(ConfigsFrame.schema())
+            assert table.schema.equals(ConfigsFrame.schema())
             found |= {row.pop("topic"): row for row in table.to_pylist()}
         return found
 

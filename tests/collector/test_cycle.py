@@ -28,10 +28,14 @@ from tests.collector.fake_broker import (
     World,
     fake_cluster,
 )
-from twin import fleet, frames
-from twin.tables.enums import PendingUpload, ReplicaFlags
+from twin import frames
+from twin.builtin import CATALOG
 from twin.frames import Frame
 from twin.merge import merge
+from twin.rules.leaders import Roles
+from twin.state import ShardState
+from twin.tables.enums import PendingUpload, ReplicaFlags
+from twin.tables.state import Replicas
 
 SHARDS = 4
 DEADLINE_MS = 1_000
@@ -77,7 +81,7 @@ class Asker:
         assert self.observation is not None
         found = {}
         for shard, message in self.messages.encode(self.observation):
-            for frame in frames.decode(message):
+            for frame in frames.decode(message).frames:
                 assert frame.header.shard == shard
                 found[shard, frame.header.kind] = frame
         return found
@@ -138,7 +142,10 @@ def test_an_observation_says_of_each_partition_what_the_controller_says(ask: Ask
         ("orders", 1): (2, 4, [2, 3]),
         ("plain", 0): (3, 0, [3]),
     }
-    assert rows["orders", 1]["slots"] == [ReplicaFlags.IN_ISR, ReplicaFlags.IN_ELR | ReplicaFlags.OFFLINE]
+    assert rows["orders", 1]["replica_flags"] == [
+        ReplicaFlags.IN_ISR,
+        ReplicaFlags.IN_ELR | ReplicaFlags.OFFLINE,
+    ]
     assert rows["orders", 1]["elr_known"]
 
 
@@ -299,12 +306,13 @@ def test_configs_are_told_when_they_were_read(ask: Asker) -> None:
 def test_the_twin_merges_what_the_collector_sends(ask: Asker) -> None:
     for found in (ask(), ask()):
         for shard in range(SHARDS):
-            state = fleet.empty("kafka", shard, SHARDS)
+            state = ShardState.empty(CATALOG, "kafka", shard, SHARDS)
             for (s, _), frame in found.items():
                 if s == shard:
                     state = merge(state, frame)
-            assert len(state) == found[shard, "partitions"].rows.num_rows
-            assert (state.sampled_at_ms[state.present] > 0).all()
+            assert state.partitions == found[shard, "partitions"].rows.num_rows
+            sampled_at_ms = state[Replicas].sampled_at_ms
+            assert (sampled_at_ms[state[Roles].is_assigned] > 0).all()
 
 
 def test_topic_and_id_have_the_same_dictionary_indices(ask: Asker) -> None:
@@ -316,9 +324,10 @@ def test_topic_and_id_have_the_same_dictionary_indices(ask: Asker) -> None:
 
 
 def test_frames_are_joined_as_far_as_they_fit() -> None:
-    assert list(frames.packed([b"aa", b"bb", b"c", b"dddd", b"e"], 5)) == [b"aabbc", b"dddde"]
-    assert list(frames.packed([b"aaaaaa", b"b"], 5)) == [b"aaaaaa", b"b"]
-    assert list(frames.packed([], 5)) == []
+    encoded = [b"aa", b"bb", b"c", b"dddd", b"e"]
+    assert list(frames.batch_messages(encoded, 5)) == [b"aabbc", b"dddde"]
+    assert list(frames.batch_messages([b"aaaaaa", b"b"], 5)) == [b"aaaaaa", b"b"]
+    assert list(frames.batch_messages([], 5)) == []
 
 
 # ---------------------------------------------------------------- pace and log

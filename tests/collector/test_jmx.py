@@ -248,7 +248,7 @@ def taken(metrics: MetricsSource) -> pa.Table:
 def test_each_broker_has_a_row_of_its_own(exporter, measure) -> None:
     queues = [changed(kafka_request_queue_size=n) for n in (1, 2, 3)]
     table = taken(measure(section(*(exporter(text=text) for text in queues))))
-    assert table.schema().equals(BrokerMetricsFrame.schema())
+    assert table.schema.equals(BrokerMetricsFrame.schema())
     rows = table.to_pylist()
     assert [(r["broker"], r["request_queue_size"]) for r in rows] == [(1, 1), (2, 2), (3, 3)]
     assert all(abs(r["measured_at_ms"] - time.time() * 1_000) < 5_000 for r in rows)
@@ -449,7 +449,7 @@ def test_a_cycle_tells_every_shard_what_is_new_and_the_next_does_not(exporter, m
             observation = collector.observe()
             assert observation is not None
             messages = [message for _, message in ObservationEncoder().encode(observation)]
-            return [frame for message in messages for frame in frames.decode(message)]
+            return [frame for message in messages for frame in frames.decode(message).frames]
 
         deadline = time.monotonic() + 5
         while not (told := [f for f in cycle() if f.header.kind == "broker_metrics"]):

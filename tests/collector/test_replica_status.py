@@ -19,7 +19,12 @@ from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from twin.tables.enums import ReplicaFlags
 
-IN_ISR, ELR, LAST, OFFLINE = ReplicaFlags.IN_ISR, ReplicaFlags.IN_ELR, ReplicaFlags.LAST_KNOWN_ELR, ReplicaFlags.OFFLINE
+IN_ISR, ELR, LAST, OFFLINE = (
+    ReplicaFlags.IN_ISR,
+    ReplicaFlags.IN_ELR,
+    ReplicaFlags.LAST_KNOWN_ELR,
+    ReplicaFlags.OFFLINE,
+)
 
 
 @pytest.fixture
@@ -191,7 +196,11 @@ def test_an_older_answer_is_left_aside(cluster: FakeCluster, ask: Asker) -> None
 def test_replicas_that_come_and_go_are_marked(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[2, 3], adding=[1], removing=[3])
     told = ask(min_isr=1)
-    assert told.listing.replica_flags.tolist() == [ReplicaFlags.ADDING, IN_ISR, IN_ISR | ReplicaFlags.REMOVING]
+    assert told.listing.replica_flags.tolist() == [
+        ReplicaFlags.ADDING,
+        IN_ISR,
+        IN_ISR | ReplicaFlags.REMOVING,
+    ]
 
 
 def test_reassignments_are_asked_again_only_while_something_moves(

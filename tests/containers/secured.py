@@ -30,7 +30,7 @@ from testcontainers.core.network import Network
 
 from streaming.checks.rights import Right
 from streaming.lab.processes import free_base_port
-from tests.cluster.asking import until
+from tests.waiting import until
 
 ADMIN: Final = "admin"
 INTERNAL: Final = "broker:19092"

@@ -14,9 +14,11 @@ from testcontainers.core.container import DockerContainer
 
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import Config, load
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.jars import QUICK_SPARK
-from tests.cluster.pipeline import Metrics, answer_of
+from tests.cluster.pipeline import Metrics
 from tests.containers.secured import INTERNAL, SECRETS, Secured, readable
+from tests.web import get
 
 ENVIRONMENT: Final = "KAFKA_TWIN_"
 
@@ -114,14 +116,14 @@ class Programs:
 
     def until_said(self, program: str, pattern: str, within_s: float, after: int = 0) -> None:
         """Wait for words in its log, behind its first characters; fails with the end of the log."""
-        deadline = time.monotonic() + within_s
+        deadline = Deadline.after_s(within_s)
         while not re.search(pattern, said := self.log(program)[after:]):
-            assert time.monotonic() < deadline, f"{pattern!r} is not in: {said[-3_000:]}"
+            assert not deadline.is_over, f"{pattern!r} is not in: {said[-3_000:]}"
             time.sleep(0.1)
 
     def served(self) -> str:
         """The text of /metrics; empty while nothing answers."""
-        status, text = answer_of(f"http://127.0.0.1:{self._port}/metrics")
+        status, text = get(f"http://127.0.0.1:{self._port}/metrics")
         return text if status == HTTPStatus.OK else ""
 
     def metrics(self) -> Metrics:

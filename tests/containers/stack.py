@@ -10,7 +10,6 @@ import json
 import os
 import ssl
 import subprocess
-import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -25,8 +24,10 @@ from streaming.lab.cluster import NodeStatus
 from streaming.lab.processes import free_base_port
 from streaming.lab.prometheus import with_short_waits
 from streaming.runtime.config import Config, load
-from tests.cluster.asking import until
-from tests.cluster.pipeline import Metrics, answer_of
+from streaming.runtime.deadline import Deadline
+from tests.cluster.pipeline import Metrics
+from tests.waiting import until
+from tests.web import get
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PROJECT: Final = "kafka-twin-test"
@@ -88,11 +89,9 @@ class Stack:
 
     # Services
 
-    def up(self) -> float:
-        """Start what does not run, and wait until all are healthy; how long that took."""
-        began = time.monotonic()
+    def up(self) -> None:
+        """Start what does not run, and wait until all are healthy."""
         self._compose.start()
-        return time.monotonic() - began
 
     def down(self, *, keep_volumes: bool) -> None:
         """Remove containers and network."""
@@ -157,7 +156,7 @@ class Stack:
 
     def get(self, url: str) -> str:
         """The body, empty while nothing answers."""
-        status, body = answer_of(url)
+        status, body = get(url)
         return body if status == HTTPStatus.OK else ""
 
     def metrics(self) -> Metrics:
@@ -177,12 +176,12 @@ class Stack:
         """Every event once; those told again under one id must say the same."""
         told: dict[str, Mapping[str, Any]] = {}
         with bus.Reader(self.config, [bus.topics(self.config).events], "beginning") as reader:
-            deadline = time.monotonic() + 60
+            deadline = Deadline.after_s(60)
             while not reader.caught_up():
                 for record in reader.poll(200):
                     event = json.loads(record.value or b"")
                     assert told.setdefault(event["id"], event) == event
-                assert time.monotonic() < deadline
+                assert not deadline.is_over
         return [dict(event) for event in told.values()]
 
 

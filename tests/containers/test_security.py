@@ -15,16 +15,16 @@ from typing import Final
 import pytest
 from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
+from twin.metrics import METRICS
 
 from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
 from streaming.checks.rights import Right, rights
 from streaming.runtime.config import Bus, Cluster, Collector, Config
-from tests.cluster.asking import until
 from tests.containers.secured import ADMIN, STRANGER, Secured, secured_cluster
 from tests.containers.secured_twin import Programs
 from tests.containers.test_compose import ONLY_WHEN_IT_HAPPENS
-from twin.metrics import METRICS
+from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import pytest
 
 from streaming.lab.processes import free_base_port
 from tests.deploy.test_rules import ALERTS
+from tests.waiting import until
+from tests.web import get
 
 CONFIG = Path(__file__).parents[2] / "deploy" / "alertmanager" / "alertmanager.yml"
 READY_S = 60
@@ -59,15 +61,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )  # fmt: skip
     url = f"http://{address}"
     try:
-        deadline = time.monotonic() + READY_S
-        while True:
-            try:
-                if httpx2.get(f"{url}/-/ready").status_code == 200:
-                    break
-            except httpx2.TransportError:
-                pass
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: get(f"{url}/-/ready")[0] == 200, READY_S, "it is not ready")
         yield url
     finally:
         process.terminate()
@@ -78,15 +72,14 @@ def inhibited(url: str, *alerts: dict[str, str]) -> set[tuple[str, str]]:
     """Alert and cluster of those that are held back once all of these fire."""
     body = [{"labels": labels} for labels in alerts]
     assert httpx2.post(f"{url}/api/v2/alerts", json=body).status_code == 200
-    told: list[Any] = []
-    deadline = time.monotonic() + READY_S
-    while len(told) < len(alerts):
-        told = httpx2.get(f"{url}/api/v2/alerts").json()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+
+    def all_listed() -> list[Any] | None:
+        listed = json.loads(get(f"{url}/api/v2/alerts")[1])
+        return listed if len(listed) >= len(alerts) else None
+
     return {
         (alert["labels"]["alertname"], alert["labels"].get("cluster", ""))
-        for alert in told
+        for alert in until(all_listed, READY_S, "an alert is not listed")
         if alert["status"]["inhibitedBy"]
     }
 
@@ -103,11 +96,11 @@ def test_a_twin_that_told_of_no_cluster_holds_nothing_back(running: str):
     nowhere = {"alertname": "KafkaTwinDown", "severity": "page"}
     down = nowhere | {"cluster": "d"}
     offline = {"alertname": "KafkaTwinPartitionOffline", "severity": "page"}
-    known, other = offline | {"cluster": "d"}, offline | {"cluster": "e"}
-    deadline = time.monotonic() + READY_S
-    # Alerts are looked at in order: once the second holds something back, the first has been seen.
-    while ("KafkaTwinPartitionOffline", "d") not in (
-        told := inhibited(running, nowhere, down, known, other)
-    ):
-        assert time.monotonic() < deadline
-    assert ("KafkaTwinPartitionOffline", "e") not in told
+    its_own, other = offline | {"cluster": "d"}, offline | {"cluster": "e"}
+
+    def held_back() -> set[tuple[str, str]] | None:
+        alerts = inhibited(running, nowhere, down, its_own, other)
+        return alerts if ("KafkaTwinPartitionOffline", "d") in alerts else None
+
+    # Alerts are evaluated in order: once the second inhibits, the first has been evaluated.
+    assert ("KafkaTwinPartitionOffline", "e") not in until(held_back, READY_S, "nothing inhibits")

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from grafana.queries import LABELS
 from tests.grafana.test_dashboards import parsed, selectors
-from twin.metrics import BY_NAME
-from twin.rules.risks import BY_NAME as RISKS
+from twin.builtin import CATALOG
+from twin.declare import Risk
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "prometheus"
@@ -74,7 +75,7 @@ def test_it_has_a_case_that_fires_and_silent_ones_before_and_after(alert):
 def test_every_metric_exists(alert):
     named = {selector.name for selector in selectors(parsed(alert["expr"]))}
     assert named
-    assert named <= BY_NAME.keys(), named - BY_NAME.keys()
+    assert named <= LABELS.keys(), named - LABELS.keys()
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=by_name)
@@ -86,7 +87,6 @@ def test_an_alert_tells_a_person_what_they_need(alert):
     notes = alert["annotations"]
     assert set(notes) == {"summary", "description", "runbook_url"}
     assert "$labels.cluster" in notes["summary"]
-    assert len(notes["description"]) > 60
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=by_name)
@@ -97,14 +97,20 @@ def test_its_runbook_section_exists(alert):
     assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
-def test_every_risk_has_one_alert_of_its_severity():
-    told = {alert["labels"]["risk"]: alert for alert in ALERTS if "risk" in alert["labels"]}
-    assert told.keys() == RISKS.keys()
-    for name, alert in told.items():
-        assert alert["labels"]["severity"] == RISKS[name].severity
-        assert alert["annotations"]["runbook_url"].endswith(f"#{name}")
-        assert f'risk="{name}"' in alert["expr"]
-        assert alert["annotations"]["description"].endswith(f"/api/v1/partitions?risk={name}.")
+@pytest.mark.parametrize("risk", CATALOG.risks, ids=lambda risk: risk.name)
+def test_a_risk_has_one_name_in_its_alert_label_expression_runbook_and_api(risk: Risk):
+    [alert] = [alert for alert in ALERTS if alert["labels"].get("risk") == risk.name]
+    camel_case = risk.name.replace("_", " ").title().replace(" ", "")
+    assert alert["alert"] == f"KafkaTwin{camel_case}"
+    assert alert["labels"]["severity"] == risk.severity
+    assert f'risk="{risk.name}"' in alert["expr"]
+    assert alert["annotations"]["runbook_url"].endswith(f"#{risk.name}")
+    assert alert["annotations"]["description"].endswith(f"/api/v1/partitions?risk={risk.name}.")
+
+
+def test_no_alert_is_about_a_risk_that_is_not_there():
+    named = {alert["labels"]["risk"] for alert in ALERTS if "risk" in alert["labels"]}
+    assert named == set(CATALOG.risk_names)
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=by_name)
@@ -112,31 +118,3 @@ def test_it_is_one_of_a_cause_and_not_one_of_a_partition(alert):
     grouped = re.match(r"(count|max|min) by \(([\w, ]+)\)", alert["expr"])
     assert grouped
     assert grouped[2] in ("cluster", "cluster, broker, rack", "cluster, reason")
-
-
-def test_what_operators_were_promised_is_there():
-    promised = [
-        "PartitionOffline",
-        "NoCleanSuccessor",
-        "NextLeaderThin",
-        "ColdLeaderElected",
-        "UnderMinIsr",
-        "AtMinIsr",
-        "BootstrapStuck",
-        "BootstrapLate",
-        "EligibilityThresholdUnreachable",
-        "RackLeadershipSkew",
-        "ColdPreferredReadReplica",
-        "OutOfRangeRisk",
-        "TierLineageGap",
-        "TierOrphanSegments",
-        "UploadStuck",
-        "SlowLeaderSuspected",
-        "ISRThrashing",
-        "RemoteReadStormRisk",
-        "StateStale",
-        "Down",
-        "CollectorBehind",
-        "ObservationsRefused",
-    ]
-    assert {f"KafkaTwin{name}" for name in promised} <= {alert["alert"] for alert in ALERTS}

@@ -269,7 +269,7 @@ def test_a_partition_at_risk_is_served_beyond_the_cap_and_what_is_left_out_is_co
 
 @pytest.mark.parametrize("max_series", [0, 1, 40, 1_000, 2_345, 10**6])
 def test_the_cap_holds_and_exported_and_dropped_series_are_all_there_are(max_series):
-    shard = SimulatedShard(Shape(topics=2, partitions=50, thin_share=0), cluster="c")
+    shard = SimulatedShard(Shape(topics=2, partitions=50, cold_share=0), cluster="c")
     state, _ = step(empty("c"), shard.observe(NOW_MS), NOW_MS)
     store = a_store(state)
     whole = len(series_of_partitions(exposition(store, max_series=10**9)))

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +18,8 @@ import pytest
 from grafana.__main__ import DASHBOARDS
 from streaming.lab.processes import free_base_port
 from tests.exporter.test_exporter import a_full_view, exposition
+from tests.waiting import until
+from tests.web import get
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None and not os.environ.get("CI"),
@@ -80,24 +81,16 @@ def ask(exporter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask
 
     try:
         # It listens before it answers.
-        _wait_for(lambda: httpx2.get(f"http://{address}/-/ready").status_code == 200)
-        _wait_for(lambda: query("count_over_time(kafka_twin_up[1m]) >= 2"))
+        until(lambda: get(f"http://{address}/-/ready")[0] == 200, READY_S, "it is not ready")
+        until(
+            lambda: query("count_over_time(kafka_twin_up[1m]) >= 2"),
+            READY_S,
+            "Prometheus has scraped nothing",
+        )
         yield query
     finally:
         process.terminate()
         process.wait(READY_S)
-
-
-def _wait_for(ready: Callable[[], object]) -> None:
-    deadline = time.monotonic() + READY_S
-    while time.monotonic() < deadline:
-        try:
-            if ready():
-                return
-        except httpx2.TransportError:
-            pass
-        time.sleep(0.2)
-    pytest.fail(f"Prometheus is not ready, or has scraped nothing, after {READY_S} s")
 
 
 def filled(expr: str, one_partition: bool) -> str:

@@ -16,10 +16,10 @@ import yaml
 
 from grafana.__main__ import DASHBOARDS, FOLDER, text
 from grafana.layout import TAG, WIDTH, Dashboard
-from grafana.queries import LABELS, Scope
-from twin.rules.election import LossOutcome
-from twin.rules.risks import RULES as RISKS
-from twin.totals import FEATURE, RULES
+from grafana.queries import ELECTION_POLICIES, LABELS, Scope
+from twin.builtin import CATALOG
+from twin.rules.next_leader import LossOutcome
+from twin.state import ShardState
 
 ROOT = Path(__file__).parents[2]
 PROVISIONING = ROOT / "grafana" / "provisioning"
@@ -66,12 +66,25 @@ def variables_in(value: Json) -> set[str]:
     return {name for name in names if not name.startswith("__")}
 
 
+def label_values() -> dict[str, set[str]]:
+    """The values that a label has on any cluster, by the label's name."""
+    state = ShardState.empty(CATALOG, "c", 0, 1)
+    values: dict[str, set[str]] = {}
+    for metric in CATALOG.metrics:
+        for part in (metric, *CATALOG.additions.get(metric.series_name, ())):
+            if metric.labels and part.compute is not None:
+                for chosen in part.compute(**state.arguments(part.reads)):
+                    for label, value in zip(metric.labels, chosen, strict=True):
+                        values.setdefault(label, set()).add(value)
+    return values
+
+
 def links(dashboard: Dashboard) -> Iterator[str]:
     for panel in panels(dashboard):
         config = panel["fieldConfig"]
         properties = [p for override in config["overrides"] for p in override["properties"]]
-        told = [p["value"] for p in properties if p["id"] == "links"]
-        for each in [config["defaults"].get("links", []), *told]:
+        overriding = [p["value"] for p in properties if p["id"] == "links"]
+        for each in [config["defaults"].get("links", []), *overriding]:
             yield from (link["url"] for link in each)
 
 
@@ -104,7 +117,7 @@ def test_provisioning_reads_the_folder_of_the_dashboards_and_a_prometheus():
 
 
 @each_dashboard
-def test_every_query_parses_and_asks_for_metrics_of_the_table(dashboard):
+def test_every_query_parses_and_asks_for_metrics_that_are_exported(dashboard):
     for title, expr, _ in queries(dashboard):
         names = {selector.name for selector in selectors(parsed(expr))}
         assert names, f"{title}: {expr}"
@@ -143,12 +156,9 @@ def test_every_query_is_of_one_cluster(dashboard):
 @each_dashboard
 def test_every_value_of_a_label_that_is_asked_for_is_one_the_twin_gives(dashboard):
     known = {
-        "rule": {"now", *RULES},
-        "feature": set(FEATURE),
-        "kept": {"yes", "no", "unknown"},
-        "outcome": {outcome.name.lower() for outcome in LossOutcome},
-        "risk": {rule.name for rule in RISKS},
-        "severity": {rule.severity for rule in RISKS},
+        **label_values(),
+        "risk": {risk.name for risk in CATALOG.risks},
+        "severity": {risk.severity for risk in CATALOG.risks},
     }
     for title, expr, _ in queries(dashboard):
         for selector in selectors(parsed(expr)):
@@ -158,13 +168,17 @@ def test_every_value_of_a_label_that_is_asked_for_is_one_the_twin_gives(dashboar
                     assert asked <= known[matcher.name], f"{title}: {expr}"
 
 
-@pytest.mark.parametrize("rule", RULES)
+def test_an_election_policy_has_a_panel_if_the_twin_knows_it():
+    assert {"now", *ELECTION_POLICIES} == label_values()["rule"]
+
+
+@pytest.mark.parametrize("rule", ELECTION_POLICIES)
 def test_the_matrix_has_every_outcome_of_losing_a_broker(rule):
     [cluster] = [d for d in DASHBOARDS if d.uid == "kafka-twin-cluster"]
     asked = {
         matcher.value
         for title, expr, _ in queries(cluster)
-        if title.startswith("If a broker went away now") and f'rule="{rule}"' in expr
+        if title.startswith("If a broker were lost now") and f'rule="{rule}"' in expr
         for selector in selectors(parsed(expr))
         for matcher in selector.matchers.matchers
         if matcher.name == "outcome"

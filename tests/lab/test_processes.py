@@ -3,22 +3,15 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from streaming.lab.processes import Processes, send
+from tests.waiting import until
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def elections(count: int, seed: int, kind: str = "election") -> list[Case]:
 
 
 def losses(count: int, seed: int, *, elr_enabled: bool) -> list[Case]:
-    """The one event the twin foretells: the leader's broker is fenced.
+    """The one event the twin predicts: the leader's broker is fenced.
 
     As ``election_kip1303``: the replicas that hold enough are in ``eligible``.
     """
@@ -191,10 +191,10 @@ def _wild(rng: random.Random) -> Case:
     return case
 
 
-def names_a_stranger(case: Case) -> bool:
-    """The ISR has somebody who is no replica, for whom a ballot has no slot. Only in wild cases."""
-    named = {*case["partition"]["isr"], *case["target"].get("isr", [])}
-    return not named <= set(case["partition"]["replicas"])
+def has_a_non_replica_in_its_isr(case: Case) -> bool:
+    """The ISR has a broker that is no replica and has no slot. Only in wild cases."""
+    in_isr = {*case["partition"]["isr"], *case["target"].get("isr", [])}
+    return not in_isr <= set(case["partition"]["replicas"])
 
 
 def _some(rng: random.Random, items: Sequence[int]) -> list[int]:
@@ -210,7 +210,7 @@ def _some(rng: random.Random, items: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Many ballots at once, as ``twin.rules.election.Ballot`` has them; empty slots hold -1."""
+    """Many partitions at once, as ``twin.rules.election.ElectionState``; empty slots hold -1."""
 
     broker: np.ndarray  # int32 [cases, slots]
     acceptable: np.ndarray  # bool [cases, slots]
@@ -222,18 +222,18 @@ class Columns:
 
 
 def columns(cases: Sequence[Case], answers: Sequence[Case] | None = None) -> Columns:
-    """The ballots of cases: on the sets as they were given, or on those of Kafka's answers."""
-    ballots = [_given(case) for case in cases]
+    """The cases as columns: the sets as they were given, or those of Kafka's answers."""
+    states = [_given(case) for case in cases]
     if answers is not None:
-        ballots = [_arrived_at(c, answer) for c, answer in zip(cases, answers, strict=True)]
+        states = [_arrived_at(c, answer) for c, answer in zip(cases, answers, strict=True)]
     broker = np.full((len(cases), MOST_REPLICAS), NOBODY, np.int32)
-    for row, ballot in enumerate(ballots):
-        broker[row, : len(ballot["replicas"])] = ballot["replicas"]
+    for row, state in enumerate(states):
+        broker[row, : len(state["replicas"])] = state["replicas"]
     return Columns(
         broker,
         acceptable=_members(broker, [case["acceptable"] for case in cases]),
-        in_isr=_members(broker, [ballot["isr"] for ballot in ballots]),
-        in_elr=_members(broker, [ballot["elr"] for ballot in ballots]),
+        in_isr=_members(broker, [state["isr"] for state in states]),
+        in_elr=_members(broker, [state["elr"] for state in states]),
         eligible=_members(broker, [case.get("eligible", []) for case in cases]),
         leader=np.array([case["partition"]["leader"] for case in cases], np.int32),
         last_known_leader=np.array([_last_known(case) for case in cases], np.int32),
@@ -246,9 +246,9 @@ def _given(case: Case) -> Case:
 
 def _arrived_at(case: Case, answer: Case) -> Case:
     """A finished reassignment only takes replicas away; the order is that of the assignment."""
-    ballot: Case = answer["ballot"]
-    left = [r for r in case["partition"]["replicas"] if r in ballot["replicas"]]
-    return {**ballot, "replicas": left}
+    elects_from: Case = answer["electsFrom"]
+    left = [r for r in case["partition"]["replicas"] if r in elects_from["replicas"]]
+    return {**elects_from, "replicas": left}
 
 
 def _last_known(case: Case) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.oracle.oracle import Case
-from twin.tables import SegmentState
+from twin.tables.enums import SegmentState
 
 STARTED, FINISHED, DELETING, DELETED = (int(state) for state in SegmentState)
 
@@ -114,7 +114,7 @@ def _segments(rng: random.Random, entries: list[list[int]], end: int) -> list[Ca
 
 
 def _events(rng: random.Random, segments: int) -> list[list[int]]:
-    """Each segment's own life, in one of many orders of all; some are told twice or wrongly."""
+    """Each segment's own life, in one of many orders of all; some events are repeated or wrong."""
     lives = []
     for segment in range(1, segments + 1):
         states = [STARTED]
@@ -129,7 +129,7 @@ def _events(rng: random.Random, segments: int) -> list[list[int]]:
         lives.append([[segment, state] for state in states])
     if rng.random() < 0.4:
         return [event for life in lives for event in life]
-    told = []
+    mixed = []
     while any(lives):
-        told.append(rng.choice([life for life in lives if life]).pop(0))
-    return told
+        mixed.append(rng.choice([life for life in lives if life]).pop(0))
+    return mixed

@@ -95,9 +95,9 @@ def compiled(compiler: str, jars: Sequence[Path], cache: Path) -> Path:
         OracleError: they do not compile.
     """
     sources = sorted(SOURCES.rglob("*.java"))
-    told = b"".join(source.read_bytes() for source in sources)
-    told += "".join(jar.name for jar in jars).encode()
-    target = cache / hashlib.sha256(told).hexdigest()[:16]
+    content = b"".join(source.read_bytes() for source in sources)
+    content += "".join(jar.name for jar in jars).encode()
+    target = cache / hashlib.sha256(content).hexdigest()[:16]
     if not target.exists():
         fresh = cache / f"fresh-{os.getpid()}"
         command = [compiler, "--release", "17", "-Xlint:all,-classfile,-options", "-Werror", "-d"]

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.builders import Log, Partition, a_fleet
+from tests.builders import Log, Partition, a_state
 from tests.oracle import cases
 from tests.oracle.cases import Case
 from tests.oracle.oracle import Oracle
-from twin.fleet import Fleet
-from twin.rules.election import Ballot, Kind, LossOutcome, Outcome, elect, warm_first
-from twin.tables import NO_BROKER
+from twin.proposals.kip1303 import NextLeadersKip1303, warm_first
+from twin.rules.election import ElectionState, Kind, Outcome, elect
+from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.state import ShardState
+from twin.table import NO_BROKER
 
 COUNT = 20_000
 SEED = 1303
@@ -30,7 +32,7 @@ def asked(request: pytest.FixtureRequest, oracle: Oracle) -> tuple[list[Case], l
 def test_kafka_answers_every_case(asked: tuple[list[Case], list[Case]]) -> None:
     questions, answers = asked
     assert [a["id"] for a in answers] == list(range(COUNT))
-    assert not any(cases.names_a_stranger(q) for q in questions if not q["wild"])
+    assert not any(cases.has_a_non_replica_in_its_isr(q) for q in questions if not q["wild"])
     assert [a["error"] for a in answers if "error" in a] == []
     # The election that is asked for apart is the one the controller's own change makes.
     assert all(a["electInBuild"]["node"] == a["after"]["leader"] for a in answers)
@@ -61,10 +63,10 @@ def test_the_twin_elects_whom_kafka_elects(
     leader, outcome = elected(questions, columns)
     unclean = np.isin(outcome, [Outcome.LAST_KNOWN, Outcome.UNCLEAN])
     different = [
-        (question, told[answer], int(leader[row]), Outcome(outcome[row]).name)
-        for row, (question, told) in enumerate(zip(questions, answers, strict=True))
-        if not cases.names_a_stranger(question)
-        and (told[answer]["node"], told[answer]["unclean"]) != (leader[row], unclean[row])
+        (question, expected[answer], int(leader[row]), Outcome(outcome[row]).name)
+        for row, (question, expected) in enumerate(zip(questions, answers, strict=True))
+        if not cases.has_a_non_replica_in_its_isr(question)
+        and (expected[answer]["node"], expected[answer]["unclean"]) != (leader[row], unclean[row])
     ]
     assert different[:3] == []
 
@@ -77,7 +79,7 @@ def elected(questions: Sequence[Case], columns: cases.Columns) -> tuple[np.ndarr
     by_kip1303 = questions[0]["kind"] == "election_kip1303"
     for kind in Kind:
         row = np.flatnonzero(held == kind)
-        ballot = Ballot(
+        state = ElectionState(
             columns.broker[row],
             columns.acceptable[row],
             columns.in_isr[row],
@@ -86,27 +88,27 @@ def elected(questions: Sequence[Case], columns: cases.Columns) -> tuple[np.ndarr
             columns.last_known_leader[row],
         )
         preference = warm_first(columns.eligible[row]) if by_kip1303 else None
-        leader[row], outcome[row] = elect(ballot, kind, preference)
+        leader[row], outcome[row] = elect(state, kind, preference)
     return leader, outcome
 
 
-# The loss of each leader, from the fleet's own columns
+# The loss of each leader, from the state's own columns
 
 
 @pytest.mark.parametrize("elr_enabled", [True, False])
-def test_the_twin_foretells_what_kafka_does_when_a_leader_is_lost(
+def test_the_twin_predicts_what_kafka_does_when_a_leader_is_lost(
     oracle: Oracle, elr_enabled: bool
 ) -> None:
     questions = cases.losses(3_000, SEED, elr_enabled=elr_enabled)
-    fleet = fleet_of(questions, elr_enabled)
-    assert fleet.topic_names().tolist() == [topic_of(question) for question in questions]
-    told = {
-        "kafka": oracle.ask(questions),
-        "kip1303": oracle.ask([{**q, "kind": "election_kip1303"} for q in questions]),
-    }
-    for rule, answers in told.items():
-        leader = getattr(fleet, f"next_leader_{rule}")
-        outcome = getattr(fleet, f"next_outcome_{rule}")
+    state = state_of(questions, elr_enabled)
+    assert state.topic_names().tolist() == [topic_of(question) for question in questions]
+    by_kip1303 = [{**q, "kind": "election_kip1303"} for q in questions]
+    for following, asked in (
+        (state[NextLeaders], questions),
+        (state[NextLeadersKip1303], by_kip1303),
+    ):
+        rule, answers = following.kind, oracle.ask(asked)
+        leader, outcome = following.leader, following.outcome
         unclean = np.isin(outcome, [LossOutcome.LAST_KNOWN, LossOutcome.UNCLEAN])
         different = [
             (rule, question, answer, int(leader[i]), LossOutcome(outcome[i]).name)
@@ -116,8 +118,8 @@ def test_the_twin_foretells_what_kafka_does_when_a_leader_is_lost(
         assert different[:3] == []
 
 
-def fleet_of(questions: Sequence[Case], elr_enabled: bool) -> Fleet:
-    """A fleet with one topic a case; who may not lead is on a failed disk."""
+def state_of(questions: Sequence[Case], elr_enabled: bool) -> ShardState:
+    """A state with one topic a case; who may not lead is on a failed disk."""
     partitions, topics = [], {}
     for question in questions:
         partition, topic = question["partition"], topic_of(question)
@@ -142,7 +144,7 @@ def fleet_of(questions: Sequence[Case], elr_enabled: bool) -> Fleet:
             "min_insync_replicas": question["minIsr"],
             "unclean_leader_election": int(question["election"] == "UNCLEAN"),
         }
-    return a_fleet(
+    return a_state(
         *partitions,
         topics=topics,
         brokers=cases.BROKERS,
@@ -152,4 +154,4 @@ def fleet_of(questions: Sequence[Case], elr_enabled: bool) -> Fleet:
 
 
 def topic_of(question: Case) -> str:
-    return f"t{question['id']:05}"  # the fleet sorts by name, so rows are in the order of cases
+    return f"t{question['id']:05}"  # the state sorts by name, so rows are in the order of cases

@@ -1,4 +1,4 @@
-"""The twin knows of epochs and remote segments what Kafka's own classes know."""
+"""The twin says of epochs and remote segments what Kafka's own classes say."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ import pytest
 
 from tests.oracle import lineage_cases
 from tests.oracle.oracle import Case, Oracle
-from twin.rules import lineage
-from twin.rules.lineage import Epochs, References, Segment
-from twin.tables import UNKNOWN, SegmentState
+from twin.remote_log import lineage
+from twin.remote_log.cache import RemoteLogMetadataCache, Segment
+from twin.remote_log.epochs import (
+    Epochs,
+    assigned,
+    end_offset_for,
+    epoch_for_offset,
+    truncated_from_end,
+    truncated_from_start,
+    without_empty_epochs,
+)
+from twin.table import UNKNOWN
+from twin.tables.enums import SegmentState
 
 COUNT = 2_500
 UPLOADS = 500  # each makes the files of a log
 SEED = 405
 
 
-def pairs(told: list[list[int]]) -> Epochs:
-    return tuple((epoch, offset) for epoch, offset in told)
+def pairs(entries: list[list[int]]) -> Epochs:
+    return tuple((epoch, offset) for epoch, offset in entries)
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +54,20 @@ class TestEpochs:
         cut = 0
         for question, answer in histories:
             epochs: Epochs = ()
-            for step, told in zip(question["steps"], answer["steps"], strict=True):
+            for step, expected in zip(question["steps"], answer["steps"], strict=True):
                 before = len(epochs)
                 epochs = after(epochs, step)
-                assert epochs == pairs(told), question
+                assert epochs == pairs(expected), question
                 cut += len(epochs) < before
         assert cut > COUNT / 10
 
     def test_ends_and_epochs_of_offsets(self, histories: list[tuple[Case, Case]]) -> None:
         for question, answer in histories:
             epochs = pairs(answer["steps"][-1])
-            ends = [list(lineage.end_offset_for(epochs, *ask)) for ask in question["ends"]]
+            ends = [list(end_offset_for(epochs, *ask)) for ask in question["ends"]]
             assert ends == answer["ends"], (epochs, question["ends"])
-            of = [lineage.epoch_for_offset(epochs, offset) for offset in question["of"]]
-            assert of == answer["of"]
+            found = [epoch_for_offset(epochs, offset) for offset in question["of"]]
+            assert found == answer["of"]
 
     def test_epochs_without_records_are_dropped(self, oracle: Oracle) -> None:
         rng = random.Random(SEED)
@@ -67,18 +77,18 @@ class TestEpochs:
             epochs = [[2 * i + rng.randint(0, 1), start] for i, start in enumerate(starts)]
             questions.append({"id": number, "kind": "epochs_filtered", "epochs": epochs})
         for question, answer in zip(questions, oracle.ask(questions), strict=True):
-            kept = lineage.without_empty_epochs(pairs(question["epochs"]))
+            kept = without_empty_epochs(pairs(question["epochs"]))
             assert kept == pairs(answer["epochs"]), question
 
 
 def after(epochs: Epochs, step: list[int | str]) -> Epochs:
     match step:
         case ["assign", int(epoch), int(offset)]:
-            return lineage.assigned(epochs, epoch, offset)
+            return assigned(epochs, epoch, offset)
         case ["end", int(offset)]:
-            return lineage.truncated_from_end(epochs, offset)
+            return truncated_from_end(epochs, offset)
         case ["start", int(offset)]:
-            return lineage.truncated_from_start(epochs, offset)
+            return truncated_from_start(epochs, offset)
     raise AssertionError(step)
 
 
@@ -88,33 +98,33 @@ class TestSegments:
     ) -> None:
         refused = 0
         for question, answer in tiers:
-            references, _ = replayed(question)
-            states = {str(number_of(s)): int(s.state) for s in references.segments.values()}
+            cache, _ = replayed(question)
+            states = {str(number_of(s)): int(s.state) for s in cache.segments.values()}
             assert states == answer["states"], question
-            found = [references.segment_at(*ask) for ask in question["at"]]
+            found = [cache.segment_at(*ask) for ask in question["at"]]
             assert [number_of(s) if s else UNKNOWN for s in found] == answer["at"], question
             epochs = question["ofEpochs"]
-            assert [references.highest_offset(e) for e in epochs] == answer["highest"], question
-            listed = [sorted(number_of(s) for s in references.listed(e)) for e in epochs]
+            assert [cache.highest_offset(e) for e in epochs] == answer["highest"], question
+            listed = [sorted(number_of(s) for s in cache.listed(e)) for e in epochs]
             assert listed == [sorted(numbers) for numbers in answer["listed"]], question
-            refused += references.refused_transitions
+            refused += cache.refused_transitions
         assert refused > COUNT / 20
 
     def test_segments_belong_to_the_log_as_kafka_says(self, tiers: list[tuple[Case, Case]]) -> None:
         outside = 0
         for question, answer in tiers:
-            references, segments = replayed(question)
+            cache, segments = replayed(question)
             epochs, log_end = pairs(question["epochs"]), question["logEnd"]
-            history = lineage.without_empty_epochs(epochs)
+            history = without_empty_epochs(epochs)
             within = {
                 str(number): lineage.within_lineage(segment, log_end, history)
                 for number, segment in segments.items()
             }
             assert within == answer["within"], question
             outside += sum(not ours for ours in within.values())
-            remote = lineage.highest_remote_offset(references, epochs, log_end)
+            remote = lineage.highest_remote_offset(cache, epochs, log_end)
             assert list(remote) == answer["remoteEnd"], question
-            start = lineage.remote_log_start(references, epochs, question["localStart"])
+            start = lineage.remote_log_start(cache, epochs, question["localStart"])
             assert start == answer["logStart"], question
         assert outside > COUNT
 
@@ -135,21 +145,21 @@ class TestUploads:
         assert copied > UPLOADS / 10
 
 
-def replayed(question: Case) -> tuple[References, dict[int, Segment]]:
-    """The events of a case, told to the twin."""
+def replayed(question: Case) -> tuple[RemoteLogMetadataCache, dict[int, Segment]]:
+    """The events of a case, applied by the twin."""
     segments = {
-        told["segment"]: Segment(
-            told["segment"].to_bytes(16, "big"), told["start"], told["end"], pairs(told["epochs"])
+        one["segment"]: Segment(
+            one["segment"].to_bytes(16, "big"), one["start"], one["end"], pairs(one["epochs"])
         )
-        for told in question["segments"]
+        for one in question["segments"]
     }
-    references = References()
+    cache = RemoteLogMetadataCache()
     for number, state in question["events"]:
         if state == SegmentState.COPY_STARTED:
-            references.add(segments[number])
+            cache.add(segments[number])
         else:
-            references.update(number.to_bytes(16, "big"), SegmentState(state))
-    return references, segments
+            cache.update(number.to_bytes(16, "big"), SegmentState(state))
+    return cache, segments
 
 
 def number_of(segment: Segment) -> int:

@@ -10,7 +10,8 @@ import pytest
 
 from streaming.collector.offsets import pending_upload_is
 from tests.oracle.oracle import Case, Oracle
-from twin.tables import UNKNOWN, PendingUpload
+from twin.table import UNKNOWN
+from twin.tables.enums import PendingUpload
 
 COUNT = 4_000
 SEED = 1023
@@ -43,7 +44,7 @@ def asked(oracle: Oracle) -> tuple[list[Case], list[Case]]:
 
 
 def as_answered(question: Case, answer: Case) -> dict[str, int]:
-    """What ListOffsets tells of it to replica -2, who may fetch up to the log end.
+    """What ListOffsets answers to replica -2, which may fetch up to the log end.
 
     Source: ReplicaManager.fetchOffset hides an offset that cannot be fetched yet, except for the
     three timestamps that do not depend on remote storage.
@@ -78,8 +79,8 @@ def test_why_a_pending_upload_offset_is_missing_is_what_the_log_knew(
     asked: tuple[list[Case], list[Case]],
 ) -> None:
     questions, answers = asked
-    told = [as_answered(q, a) for q, a in zip(questions, answers, strict=True)]
-    column = {kind: np.array([answer[kind] for answer in told]) for kind in told[0]}
+    answered = [as_answered(q, a) for q, a in zip(questions, answers, strict=True)]
+    column = {kind: np.array([answer[kind] for answer in answered]) for kind in answered[0]}
     read = pending_upload_is(
         answered=np.ones(COUNT, bool),
         tiered_answered=np.ones(COUNT, bool),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.oracle.oracle import Case, Oracle
-from twin.rules.selection import Views, select
-from twin.tables import NO_BROKER, UNKNOWN
+from twin.rules.selection import ReplicaViews, select
+from twin.table import NO_BROKER, UNKNOWN
 
 COUNT = 6_000
 SEED = 392
@@ -44,22 +44,22 @@ def cases() -> list[Case]:
     return made
 
 
-def as_views(questions: list[Case]) -> tuple[Views, np.ndarray, np.ndarray]:
+def as_views(questions: list[Case]) -> tuple[ReplicaViews, np.ndarray, np.ndarray]:
     """The same as arrays, in slots of a shuffled order: the order must not matter."""
     rng = random.Random(SEED + 1)
     shape = (len(questions), WIDTH)
     broker, rack = np.full(shape, NO_BROKER), np.full(shape, UNKNOWN)
     end, since = np.full(shape, UNKNOWN), np.zeros(shape, np.int64)
-    leads = np.zeros(shape, bool)
+    is_leader = np.zeros(shape, bool)
     for i, question in enumerate(questions):
         slots = rng.sample(range(WIDTH), len(question["replicas"]))
         for slot, replica in zip(slots, question["replicas"], strict=True):
             broker[i, slot], end[i, slot] = replica["broker"], replica["end"]
             since[i, slot] = replica["sinceCaughtUpMs"]
             rack[i, slot] = RACKS.index(replica["rack"]) if "rack" in replica else UNKNOWN
-            leads[i, slot] = replica["broker"] == question["leader"]
+            is_leader[i, slot] = replica["broker"] == question["leader"]
     client = [RACKS.index(q["rack"]) if q["rack"] in RACKS else UNKNOWN for q in questions]
-    return Views(broker, rack, end, since, leads), broker != NO_BROKER, np.array(client)
+    return ReplicaViews(broker, rack, end, since, is_leader), broker != NO_BROKER, np.array(client)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,9 @@ def asked(oracle: Oracle) -> tuple[list[Case], list[Case]]:
     return questions, oracle.ask(questions)
 
 
-def test_the_twin_selects_whom_kafka_selects(asked: tuple[list[Case], list[Case]]) -> None:
+def test_the_twin_selects_the_replica_that_kafka_selects(
+    asked: tuple[list[Case], list[Case]],
+) -> None:
     questions, answers = asked
     views, candidates, rack = as_views(questions)
     selected = select(views, candidates, rack)

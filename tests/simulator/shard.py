@@ -44,7 +44,7 @@ class Shape:
     racks: int = 3
     min_isr: int = 2
     eligible_ms: int = 600_000
-    thin_share: float = 0.05  # replicas that joined lately and hold little
+    cold_share: float = 0.05  # replicas that joined lately and hold little
     fetches: bool = False  # tell of the last fetch of each follower in each cycle
     tier: bool = False  # tell of remote segments and leader epochs in each cycle
 
@@ -111,9 +111,9 @@ class SimulatedShard:
         first = random.integers(0, shape.brokers, shape.partitions)
         broker = (first[:, None] + np.arange(shape.replication)) % shape.brokers + 1
         end = np.repeat(random.integers(100_000, 1_000_000, (shape.partitions, 1)), size[1], axis=1)
-        thin = random.random(size) < shape.thin_share
-        thin[:, 0] = False
-        local = np.maximum(end - np.where(thin, 3_000, 90_000), 0)
+        cold = random.random(size) < shape.cold_share
+        cold[:, 0] = False
+        local = np.maximum(end - np.where(cold, 3_000, 90_000), 0)
         created = _Truth(
             topic=np.full(shape.partitions, len(self.topics) - 1),
             partition=np.arange(shape.partitions),

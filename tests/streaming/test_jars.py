@@ -6,7 +6,6 @@ These use Ivy and the network as a user does, with a list of one small jar.
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -49,9 +48,7 @@ def test_a_jar_is_fetched_once(declared: Path, tmp_path: Path) -> None:
     assert jars.ensure("kafka", cache, declared=declared) == [cache / "kafka" / NAME]
 
     fetched = (cache / "kafka" / NAME).stat()
-    began = time.monotonic()
     jars.ensure("kafka", cache, declared=declared)
-    assert time.monotonic() - began < 0.2
     assert (cache / "kafka" / NAME).stat() == fetched
     assert sorted(p.name for p in cache.iterdir()) == [".lock", "kafka"]
 

@@ -6,8 +6,7 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from streaming.runtime import supervise
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.supervise import Child, children
+from tests.waiting import until
 
 LIVES = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + LIVES
@@ -23,13 +23,6 @@ DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + LIVES
 
 def child(tmp_path: Path, program: str, name: str = "one") -> Child:
     return Child(name, [sys.executable, "-c", program], log_file=tmp_path / f"{name}.log")
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def said(program: Child) -> int:
@@ -47,9 +40,15 @@ def is_gone(pid: int) -> bool:
 
 
 @contextmanager
-def supervised(*programs: Child) -> Iterator[threading.Event]:
+def supervised(
+    *programs: Child, stop_within_s: float = supervise.STOP_WITHIN_S
+) -> Iterator[threading.Event]:
     stop = threading.Event()
-    thread = threading.Thread(target=supervise.supervise, args=(programs, stop))
+    thread = threading.Thread(
+        target=supervise.supervise,
+        args=(programs, stop),
+        kwargs={"stop_within_s": stop_within_s},
+    )
     thread.start()
     try:
         yield stop
@@ -108,12 +107,9 @@ def test_a_child_that_has_lived_long_enough_begins_with_the_first_pause_again(
     assert program.due_s - now_s == pytest.approx(supervise.FIRST_PAUSE_S)
 
 
-def test_a_child_that_will_not_stop_is_killed_at_the_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervise, "STOP_WITHIN_S", 0.5)
+def test_a_child_that_will_not_stop_is_killed_at_the_deadline(tmp_path: Path) -> None:
     deaf = child(tmp_path, DEAF)
-    with supervised(deaf):
+    with supervised(deaf, stop_within_s=0.5):
         until(lambda: said(deaf) == 1)
         assert deaf.process is not None
         pid = deaf.process.pid

@@ -10,8 +10,8 @@ from streaming.tap.encode import Deployment, messages
 from streaming.tap.topic_ids import Topic
 from tests.tap.lines import SAMPLE, SHRINK, T0_MS, TOPIC_ID, UTC_ZONE, opening, stamped
 from twin import frames
-from twin.table import UNKNOWN
 from twin.frames import Frame
+from twin.table import UNKNOWN
 
 DEPLOYMENT = Deployment("c", 4)
 TOPICS = {
@@ -34,7 +34,11 @@ def decoded(
 ) -> dict[tuple[int, str], Frame]:
     """Frames by shard and kind."""
     encoded = messages(DEPLOYMENT, parser, TOPICS.get, Counter() if dropped is None else dropped)
-    return {(shard, f.header.kind): f for shard, message in encoded for f in frames.decode(message)}
+    return {
+        (shard, f.header.kind): f
+        for shard, message in encoded
+        for f in frames.decode(message).frames
+    }
 
 
 def test_each_topics_rows_go_to_its_shard_under_its_name():
@@ -72,6 +76,11 @@ def test_the_log_of_a_real_broker_gives_the_same_messages_again():
     )
     assert one == other
     assert one
-    rows = [f.rows.num_rows for _, m in one for f in frames.decode(m) if f.header.kind == "fetches"]
+    rows = [
+        f.rows.num_rows
+        for _, m in one
+        for f in frames.decode(m).frames
+        if f.header.kind == "fetches"
+    ]
     assert sum(rows) == len(parsed(*lines).fetches)
     assert UNKNOWN not in rows

@@ -1,4 +1,4 @@
-"""The archive against a simulated tier, and what must hold for any events."""
+"""The archive of remote segments: a simulated tier, and what must hold for any events."""
 
 from dataclasses import replace
 
@@ -11,118 +11,125 @@ from tests.builders import (
     NOW_MS,
     Log,
     Partition,
-    Told,
-    a_fleet,
+    SegmentEvent,
+    a_state,
+    empty,
     epochs_frame,
     segments_frame,
 )
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import archive as archives
-from twin import fleet as fleets
-from twin import frames
-from twin.archive import CLOCKS_MS, Archive
-from twin.fleet import Fleet
-from twin.frames import Frame, FrameRefused
-from twin.rules.lineage import without_empty_epochs
+from twin import codec, frames
+from twin.frames import Frame, InvalidFrame
+from twin.remote_log import archive as archives
+from twin.remote_log.archive import TOPIC_AGE_SKEW_MS, Archive
+from twin.remote_log.epochs import without_empty_epochs
+from twin.rules.leaders import Leaders
+from twin.rules.lineage import Lineage
+from twin.state import ShardState
 from twin.step import step, step_archive
-from twin.tables import UNKNOWN, SegmentState
+from twin.table import UNKNOWN
+from twin.tables.enums import SegmentState
+from twin.tables.state import Partitions
 
 STARTED, FINISHED, DELETING, DELETED = SegmentState
 PART = Partition("t", log=Log(end=500, local_start=450))
 
 
-def after(*told: Frame, fleet: Fleet | None = None, archive: Archive | None = None):
-    """The fleet and the archive after these frames."""
-    known = a_fleet(PART) if fleet is None else fleet
-    return step_archive(known, {} if archive is None else archive, told)[:2]
+def after(
+    *events: Frame, state: ShardState | None = None, archive: Archive | None = None
+) -> tuple[ShardState, Archive]:
+    """The state and the archive after these frames."""
+    before = a_state(PART) if state is None else state
+    return step_archive(before, {} if archive is None else archive, events)[:2]
 
 
-def life(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[Told]:
-    began = Told(STARTED, name, start, end, epochs or ((0, start),))
+def life(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[SegmentEvent]:
+    began = SegmentEvent(STARTED, name, start, end, epochs or ((0, start),))
     return [began, replace(began, state=FINISHED)]
 
 
-def simulated(cycles: int, seed: int) -> tuple[Fleet, Archive]:
+def simulated(cycles: int, seed: int) -> tuple[ShardState, Archive]:
     shard = SimulatedShard(Shape(topics=2, partitions=4, tier=True), seed=seed)
-    fleet, archive = fleets.empty("sim", 0, 1), {}
-    for told in shard.run(cycles, NOW_MS):
-        events = [frame for frame in told if frame.stamp.kind in archives.KINDS]
-        assert [frame.stamp.kind for frame in events] == ["segments", "epochs"]
-        others = [frame for frame in told if frame.stamp.kind not in archives.KINDS]
-        fleet, _ = step(fleet, others, others[0].stamp.observed_at_ms)
-        fleet, archive, _ = step_archive(fleet, archive, events)
-    return fleet, archive
+    state, archive = empty("sim"), {}
+    for observation in shard.run(cycles, NOW_MS):
+        events = [frame for frame in observation if frame.header.kind in archives.KINDS]
+        assert [frame.header.kind for frame in events] == ["segments", "epochs"]
+        others = [frame for frame in observation if frame.header.kind not in archives.KINDS]
+        state, _ = step(state, others, others[0].header.observed_at_ms)
+        state, archive, _ = step_archive(state, archive, events)
+    return state, archive
 
 
 @pytest.mark.parametrize("seed", [2, 3])
 def test_the_tier_of_a_simulated_shard_reaches_as_far_as_its_leaders_copied(seed):
-    fleet, _ = simulated(60, seed)
-    of = fleet.lineage
-    assert of.row.tolist() == list(range(8))
-    end = fleet.of_leader(fleet.log_end_offset)
-    led = fleet.leader >= 0
-    assert (of.highest_remote_offset[led] < end[led]).all()
-    assert (end[led] - of.highest_remote_offset[led] <= 1_501).all()
-    assert (of.refused_transitions == 0).all()
-    assert (of.gap_start_offset == UNKNOWN).all()
-    assert (of.remote_log_start_offset == 0).all()
-    assert (of.lineage_bytes <= of.remote_bytes).all()
-    assert of.orphan_segments.sum() > 0
-    assert of.dangling_segments.sum() > 0
+    state, _ = simulated(60, seed)
+    lineage = state[Lineage]
+    assert lineage.row.tolist() == list(range(8))
+    end = state[Leaders].log_end_offset
+    led = state[Partitions].leader >= 0
+    assert (lineage.highest_remote_offset[led] < end[led]).all()
+    assert (end[led] - lineage.highest_remote_offset[led] <= 1_501).all()
+    assert (lineage.refused_transitions == 0).all()
+    assert (lineage.gap_start_offset == UNKNOWN).all()
+    assert (lineage.remote_log_start_offset == 0).all()
+    assert (lineage.lineage_bytes <= lineage.remote_bytes).all()
+    assert lineage.orphan_segments.sum() > 0
+    assert lineage.dangling_segments.sum() > 0
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_findings_are_those_of_the_events_however_they_are_spread_over_messages(seed):
-    fleet, archive = simulated(20, seed)
-    again, same, _ = step_archive(fleet, archives.decode(archives.encode(archive)), [])
-    assert again is fleet
-    forgotten = replace(fleet, lineage=type(fleet.lineage).none())
+    state, archive = simulated(20, seed)
+    again, same, _ = step_archive(state, archives.decode(archives.encode(archive)), [])
+    assert again is state
+    forgotten = state.with_tables(Lineage.empty())
     anew, _, _ = step_archive(forgotten, same, [])
     for name in ("orphan_segments", "lineage_bytes", "highest_remote_offset", "overlaps"):
-        assert getattr(anew.lineage, name).tolist() == getattr(fleet.lineage, name).tolist()
+        assert getattr(anew[Lineage], name).tolist() == getattr(state[Lineage], name).tolist()
 
 
 names = st.sampled_from("abcd")
 
 
 @st.composite
-def events(draw: st.DrawFn) -> list[Told]:
-    told = []
+def events(draw: st.DrawFn) -> list[SegmentEvent]:
+    made = []
     for _ in range(draw(st.integers(1, 15))):
         state = draw(st.sampled_from(list(SegmentState)))
         if state is STARTED:
             start = draw(st.integers(0, 200))
             end = start + draw(st.integers(0, 100))
-            told.append(Told(state, draw(names), start, end, ((draw(st.integers(0, 2)), start),)))
+            epochs = ((draw(st.integers(0, 2)), start),)
+            made.append(SegmentEvent(state, draw(names), start, end, epochs))
         else:
-            told.append(Told(state, draw(names)))
-    return told
+            made.append(SegmentEvent(state, draw(names)))
+    return made
 
 
-@given(told=events(), cut=st.integers(0, 15))
-def test_a_log_of_events_that_is_read_again_from_any_place_changes_nothing(told, cut):
-    frame = segments_frame(PART, told)
+@given(made=events(), cut=st.integers(0, 15))
+def test_a_log_of_events_that_is_read_again_from_any_place_changes_nothing(made, cut):
+    frame = segments_frame(PART, made)
     once = after(frame)
-    repeated = segments_frame(PART, told[cut:], first_offset=cut)
-    fleet, archive = after(repeated, frame, fleet=once[0], archive=once[1])
-    assert fleet is once[0]
+    repeated = segments_frame(PART, made[cut:], first_offset=cut)
+    state, archive = after(repeated, frame, state=once[0], archive=once[1])
+    assert state is once[0]
     assert archive is once[1]
 
 
-@given(told=events(), cut=st.integers(0, 15))
-def test_events_in_one_frame_or_in_two_come_to_the_same(told, cut):
-    whole = after(segments_frame(PART, told))[1]
-    first = segments_frame(PART, told[:cut])
-    parts = after(first, segments_frame(PART, told[cut:], first_offset=cut))[1]
+@given(made=events(), cut=st.integers(0, 15))
+def test_events_in_one_frame_or_in_two_come_to_the_same(made, cut):
+    whole = after(segments_frame(PART, made))[1]
+    first = segments_frame(PART, made[:cut])
+    parts = after(first, segments_frame(PART, made[cut:], first_offset=cut))[1]
     assert archives.encode(whole) == archives.encode(parts)
 
 
 @given(
-    told=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), min_size=1, max_size=8),
+    entries=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), min_size=1, max_size=8),
     order=st.randoms(),
 )
-def test_a_history_ascends_in_whatever_order_its_rows_stand(told, order):
-    shuffled = list(dict(told).items())
+def test_a_history_ascends_in_whatever_order_its_rows_stand(entries, order):
+    shuffled = list(dict(entries).items())
     order.shuffle(shuffled)
     archive = after(epochs_frame(PART, shuffled))[1]
     epochs = archive[PART.id, 0].epochs
@@ -131,54 +138,56 @@ def test_a_history_ascends_in_whatever_order_its_rows_stand(told, order):
 
 
 @given(histories=st.permutations([((0, 0),), ((0, 0), (2, 50)), ((0, 0), (3, 40))]))
-def test_of_histories_told_at_the_same_time_the_same_one_holds(histories):
+def test_of_histories_observed_at_one_time_the_same_one_holds(histories):
     archive = after(*(epochs_frame(PART, epochs) for epochs in histories))[1]
     assert archive[PART.id, 0].epochs == ((0, 0), (3, 40))
 
 
 def test_a_deleted_segment_does_not_come_back_with_an_old_event():
-    gone = [*life("a", 0, 99), Told(DELETING, "a"), Told(DELETED, "a")]
-    fleet, archive = after(segments_frame(PART, gone))
-    assert archive[PART.id, 0].references.segments == {}
-    assert after(segments_frame(PART, gone[:2]), fleet=fleet, archive=archive)[1] is archive
+    gone = [*life("a", 0, 99), SegmentEvent(DELETING, "a"), SegmentEvent(DELETED, "a")]
+    state, archive = after(segments_frame(PART, gone))
+    assert archive[PART.id, 0].cache.segments == {}
+    assert after(segments_frame(PART, gone[:2]), state=state, archive=archive)[1] is archive
 
 
-def test_a_topic_that_is_gone_is_dropped_once_a_whole_listing_tells():
+def test_a_topic_that_is_gone_is_dropped_once_a_whole_listing_lacks_it():
     _, archive = after(segments_frame(PART, life("a", 0, 99)))
     other = Partition("other")
     # A listing may lack a topic that is younger, and clocks differ.
-    told_before = a_fleet(other, at_ms=NOW_MS + CLOCKS_MS)
-    assert after(fleet=told_before, archive=archive)[1] is archive
-    assert after(fleet=a_fleet(other, at_ms=NOW_MS + CLOCKS_MS + 1), archive=archive)[1] == {}
+    state = a_state(other, at_ms=NOW_MS + TOPIC_AGE_SKEW_MS)
+    assert after(state=state, archive=archive)[1] is archive
+    state = a_state(other, at_ms=NOW_MS + TOPIC_AGE_SKEW_MS + 1)
+    assert after(state=state, archive=archive)[1] == {}
 
 
 def test_a_copy_beyond_the_sampled_log_end_is_no_orphan():
-    fleet, _ = after(
+    state, _ = after(
         epochs_frame(PART, ((0, 0),)),
         segments_frame(PART, [*life("a", 0, 99), *life("b", 100, 549)]),
     )
-    assert (fleet.lineage.orphan_segments[0], fleet.lineage.highest_remote_offset[0]) == (0, 549)
+    assert (state[Lineage].orphan_segments[0], state[Lineage].highest_remote_offset[0]) == (0, 549)
 
 
 def test_a_copy_below_the_log_start_waits_for_its_deletion_and_is_no_orphan():
-    """A leader cuts its history at the log start; the twin was told of it before that moved."""
+    """A leader cuts its history at the log start; the twin observed it before that moved."""
     part = replace(PART, log=Log(end=500, start=100, local_start=450))
-    fleet, _ = after(
+    state, _ = after(
         epochs_frame(part, ((0, 0), (1, 100))),
         segments_frame(part, [*life("a", 0, 99), *life("b", 100, 449, (1, 100))]),
-        fleet=a_fleet(part),
+        state=a_state(part),
     )
-    of = fleet.lineage
-    assert (of.orphan_segments[0], of.remote_bytes[0], of.lineage_bytes[0]) == (0, 450, 350)
+    lineage = state[Lineage]
+    assert lineage.orphan_segments[0] == 0
+    assert (lineage.remote_bytes[0], lineage.lineage_bytes[0]) == (450, 350)
 
 
 def test_a_copy_of_a_later_epoch_than_the_history_has_is_no_orphan_yet():
     late = segments_frame(PART, [*life("a", 0, 99), *life("b", 100, 199, (5, 100))])
-    fleet, archive = after(epochs_frame(PART, ((0, 0),)), late)
-    assert fleet.lineage.orphan_segments[0] == 0
+    state, archive = after(epochs_frame(PART, ((0, 0),)), late)
+    assert state[Lineage].orphan_segments[0] == 0
     cut_off = epochs_frame(PART, ((0, 0), (6, 100)), at_ms=NOW_MS + 1)
-    fleet, _ = after(cut_off, fleet=fleet, archive=archive)
-    assert fleet.lineage.orphan_segments[0] == 1
+    state, _ = after(cut_off, state=state, archive=archive)
+    assert state[Lineage].orphan_segments[0] == 1
 
 
 def test_what_a_deposed_leader_copied_of_shared_epochs_leaves_no_gap():
@@ -187,9 +196,9 @@ def test_what_a_deposed_leader_copied_of_shared_epochs_leaves_no_gap():
         *life("b", 50, 149, (1, 50), (2, 100)),  # its second half was cut off
         *life("c", 100, 449, (3, 100)),
     ]
-    fleet, _ = after(epochs_frame(PART, ((1, 0), (3, 100))), segments_frame(PART, events))
-    of = fleet.lineage
-    assert (of.gap_start_offset[0], of.orphan_segments[0]) == (UNKNOWN, 1)
+    state, _ = after(epochs_frame(PART, ((1, 0), (3, 100))), segments_frame(PART, events))
+    lineage = state[Lineage]
+    assert (lineage.gap_start_offset[0], lineage.orphan_segments[0]) == (UNKNOWN, 1)
 
 
 @pytest.mark.parametrize(
@@ -197,30 +206,32 @@ def test_what_a_deposed_leader_copied_of_shared_epochs_leaves_no_gap():
     [(((2, 0), (1, 50)), "epochs"), (((1, 50), (2, 20)), "epochs"), (((1, 300),), "epochs")],
 )
 def test_epochs_of_a_segment_that_do_not_ascend_within_it_are_refused(epochs, match):
-    with pytest.raises(FrameRefused, match=match):
-        archives.told({}, segments_frame(PART, [Told(STARTED, "a", 0, 99, epochs)]))
+    with pytest.raises(InvalidFrame, match=match):
+        archives.apply({}, segments_frame(PART, [SegmentEvent(STARTED, "a", 0, 99, epochs)]))
 
 
 def test_an_event_without_a_place_in_its_log_is_refused():
-    with pytest.raises(FrameRefused, match="metadata offset"):
-        archives.told({}, segments_frame(PART, life("a", 0, 9), first_offset=UNKNOWN))
+    with pytest.raises(InvalidFrame, match="metadata offset"):
+        archives.apply({}, segments_frame(PART, life("a", 0, 9), first_offset=UNKNOWN))
 
 
 def test_an_archive_that_contradicts_itself_is_refused():
     _, archive = after(segments_frame(PART, life("a", 0, 99)))
-    partitions, segments = frames.decode(archives.encode(archive))
-    without = Frame(partitions.stamp, partitions.rows.slice(0, 0))
+    message = archives.encode(archive)
+    partitions, segments = frames.decode(message, archives.TABLES).frames
+    without = Frame(partitions.header, partitions.rows.slice(0, 0))
     state = segments.rows.schema.get_field_index("state")
     unknown = segments.rows.set_column(
         state, segments.rows.schema.field(state), pa.array([9], pa.int8())
     )
-    for told in ((without, segments), (partitions, Frame(segments.stamp, unknown))):
-        with pytest.raises(FrameRefused, match="rows"):
-            archives.decode(frames.join(map(frames.encode, told)))
+    for pair in ((without, segments), (partitions, Frame(segments.header, unknown))):
+        encoded = [frames.encode(frame, archives.TABLES) for frame in pair]
+        with pytest.raises(InvalidFrame, match="rows"):
+            archives.decode(frames.join(encoded))
 
 
 def test_a_message_that_is_no_archive_is_refused():
     whole = archives.encode({})
-    for message in (b"", b"garbage", whole[: len(whole) // 2], fleets.encode(a_fleet(PART))):
-        with pytest.raises(FrameRefused):
+    for message in (b"", b"garbage", whole[: len(whole) // 2], codec.encode(a_state(PART))):
+        with pytest.raises(InvalidFrame):
             archives.decode(message)

@@ -2,86 +2,90 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from tests.builders import NOW_MS, Log, Partition, a_fleet, replicas_frame
-from twin.fleet import Fleet
-from twin.rules.balance import (
-    NEVER,
-    balanced,
-    out_of_rack,
-    report_traffic,
-    seconds_to_eligible,
-    unreachable,
-)
-from twin.rules.coverage import timestamp_suspect
-from twin.rules.growth import appended_per_s, bytes_per_record
+from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
+from tests.reading import computed
+from twin.proposals.kip1303 import Kip1303Leadership, LeadershipFlags
+from twin.proposals.kip1303_balance import BalancedLeadersKip1303
+from twin.rules.balance import BalancedLeaders
+from twin.rules.coverage import SuspectTimestamps
+from twin.rules.growth import Growth, RecordSizes
+from twin.rules.racks import is_out_of_rack
+from twin.rules.topic_configs import TopicConfigs
+from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
+from twin.state import ShardState
 from twin.step import step
-from twin.tables import UNKNOWN, Election
+from twin.table import UNKNOWN
+from twin.tables.state import Assignment, Brokers, Partitions
 
 MIB = 1 << 20
 LATER_MS = NOW_MS + 5_000
-THIN, WARM = Log(size_bytes=1), Log(size_bytes=2 * MIB)
+COLD, WARM = Log(size_bytes=1), Log(size_bytes=2 * MIB)
 BY_BYTES = {"eligible_local_log_bytes": MIB}
 
 
-def with_thin(*brokers: int, **more) -> Partition:
-    return Partition(logs=dict.fromkeys(brokers, THIN), log=WARM, **more)
+def with_cold(*brokers: int, **more) -> Partition:
+    return Partition(logs=dict.fromkeys(brokers, COLD), log=WARM, **more)
 
 
-def bits(part: Partition, **more) -> int:
-    return int(a_fleet(part, **BY_BYTES, **more).election[0])
+def flags(part: Partition, **more) -> int:
+    return int(a_state(part, **BY_BYTES, **more)[Kip1303Leadership].flags[0])
 
 
-class TestElection:
-    def test_nobody_thin_nothing_to_say(self):
-        assert bits(with_thin()) == 0
+class TestLeadership:
+    def test_without_a_cold_replica_there_is_no_flag(self):
+        assert flags(with_cold()) == 0
 
-    def test_a_thin_replica_0_makes_the_balancer_a_noop(self):
-        assert bits(with_thin(1, leader=2)) == Election.BALANCER_NOOP
+    def test_a_cold_replica_0_makes_the_balancer_a_noop(self):
+        assert flags(with_cold(1, leader=2)) == LeadershipFlags.BALANCER_NOOP
 
-    def test_a_thin_leader_is_moved_away_when_a_warm_one_can_lead(self):
-        assert bits(with_thin(1)) == 0
+    def test_a_cold_leader_is_moved_away_when_a_warm_one_can_lead(self):
+        assert flags(with_cold(1)) == 0
 
-    def test_a_thin_leader_stays_when_the_first_in_the_order_cannot_lead(self):
+    def test_a_cold_leader_stays_when_the_first_in_the_order_cannot_lead(self):
         """Sorted order is 2, 3, 1: 2 is out of the ISR, and a valid leader is kept before 3."""
-        assert bits(with_thin(1, isr=(1, 3))) == Election.THIN_LEADER_KEPT
+        assert flags(with_cold(1, isr=(1, 3))) == LeadershipFlags.COLD_LEADER_KEPT
 
-    def test_a_thin_leader_that_is_first_in_the_order_is_not_kept_by_it(self):
-        assert bits(with_thin(1, 2, 3)) == 0
+    def test_a_cold_leader_that_is_first_in_the_order_is_not_kept_by_it(self):
+        assert flags(with_cold(1, 2, 3)) == 0
 
     def test_a_balancer_that_moves_nothing_anyway_is_not_counted(self):
-        assert bits(with_thin(1, leader=2, isr=(2, 3))) == 0
+        assert flags(with_cold(1, leader=2, isr=(2, 3))) == 0
 
     def test_a_partition_without_a_leader_has_none(self):
-        assert bits(with_thin(1, leader=-1)) == 0
+        assert flags(with_cold(1, leader=-1)) == 0
 
     def test_it_is_worked_out_for_many_at_once(self):
-        parts = [with_thin(1, number=0, leader=2), with_thin(number=1),
-                 with_thin(1, number=2, isr=(1, 3))]  # fmt: skip
-        assert a_fleet(*parts, **BY_BYTES).election.tolist() == [2, 0, 1]
+        parts = [with_cold(1, number=0, leader=2), with_cold(number=1),
+                 with_cold(1, number=2, isr=(1, 3))]  # fmt: skip
+        assert a_state(*parts, **BY_BYTES)[Kip1303Leadership].flags.tolist() == [2, 0, 1]
 
 
-def test_balanced_leaders_differ_only_where_replica_0_is_thin():
-    fleet = a_fleet(with_thin(1, leader=2), with_thin(number=1), **BY_BYTES)
-    leaders = balanced(fleet)
-    assert (leaders.kafka.tolist(), leaders.kip1303.tolist()) == ([1, 1], [2, 1])
+def test_balanced_leaders_differ_only_where_replica_0_is_cold():
+    state = a_state(with_cold(1, leader=2), with_cold(number=1), **BY_BYTES)
+    assert state[BalancedLeaders].leader.tolist() == [1, 1]
+    assert state[BalancedLeadersKip1303].leader.tolist() == [2, 1]
 
 
 def test_out_of_rack_is_judged_by_the_racks_of_leader_and_replica_0():
+    def out_of_rack(state: ShardState) -> list[bool]:
+        return is_out_of_rack(state[Partitions], state[Assignment], state[Brokers]).tolist()
+
     near, far = Partition(replicas=(1, 4), leader=4), Partition(number=1, leader=2)
-    assert out_of_rack(a_fleet(near, far)).tolist() == [False, True]
-    assert out_of_rack(a_fleet(far, brokers=())).tolist() == [False]
+    assert out_of_rack(a_state(near, far)) == [False, True]
+    assert out_of_rack(a_state(far, brokers=())) == [False]
 
 
-class TestSecondsToEligible:
+class TestSecondsUntilWarm:
     def seconds(self, log: Log, later: Log | None = None, **config: int) -> float:
         topics = {"t": {"remote_storage": 1} | config}
-        fleet = a_fleet(Partition(replicas=(1,), log=log), topics=topics)
+        state = a_state(Partition(replicas=(1,), log=log), topics=topics)
         if later is not None:
             frame = replicas_frame([Partition(replicas=(1,), log=later)], LATER_MS)
-            fleet, _ = step(fleet, [frame], LATER_MS)
-        return float(seconds_to_eligible(fleet, fleet.observed_at_ms)[0, 0])
+            state, _ = step(state, [frame], LATER_MS)
+        return float(state[WarmUp].warm_in_s[0, 0])
 
     def test_a_warm_replica_is_there(self):
         assert self.seconds(Log(started_ms=NOW_MS - 9_000), eligible_local_log_ms=9_000) == 0
@@ -136,15 +140,15 @@ class TestSecondsToEligible:
     ],
 )  # fmt: skip
 def test_a_threshold_is_unreachable_when_no_condition_can_be_met(config, expected):
-    fleet = a_fleet(topics={"t": {"remote_storage": 1} | config})
-    assert unreachable(fleet).tolist() == [expected]
+    state = a_state(topics={"t": {"remote_storage": 1} | config})
+    assert is_unreachable(state[TopicConfigs]).tolist() == [expected]
 
 
 def test_a_span_longer_than_the_log_can_have_existed_is_suspect():
     """At 100 the twin looked first, so what begins at 150 was written since; it says an hour."""
 
-    def after(log: Log) -> Fleet:
-        first = a_fleet(Partition(replicas=(1,), log=Log(end=100)))
+    def after(log: Log) -> ShardState:
+        first = a_state(Partition(replicas=(1,), log=Log(end=100)))
         frame = replicas_frame([Partition(replicas=(1,), log=log)], LATER_MS)
         return step(first, [frame], LATER_MS)[0]
 
@@ -156,44 +160,50 @@ def test_a_span_longer_than_the_log_can_have_existed_is_suspect():
         (Log(end=200, local_start=200, started_ms=UNKNOWN), False),
         (Log(end=200, local_start=150, started_ms=UNKNOWN), False),
     ):
-        assert timestamp_suspect(after(log), LATER_MS)[0, 0] == expected
+        assert after(log)[SuspectTimestamps].timestamp_suspect[0, 0] == expected
 
 
 class TestGrowth:
-    def grown(self, *ends: int) -> Fleet:
-        fleet = a_fleet(Partition(log=Log(end=ends[0], size_bytes=ends[0] * 10)))
+    def grown(self, *ends: int) -> ShardState:
+        state = a_state(Partition(log=Log(end=ends[0], size_bytes=ends[0] * 10)))
         for end in ends[1:]:
-            at_ms = fleet.observed_at_ms + 5_000
+            at_ms = state.observed_at_ms + 5_000
             log = Log(end=end, size_bytes=end * 10)
-            fleet, _ = step(fleet, [replicas_frame([Partition(log=log)], at_ms)], at_ms)
-        return fleet
+            state, _ = step(state, [replicas_frame([Partition(log=log)], at_ms)], at_ms)
+        return state
+
+    def rate(self, *ends: int) -> list[float]:
+        return self.grown(*ends)[Growth].appended_records_per_s.tolist()
 
     def test_one_sample_is_no_rate(self):
-        assert appended_per_s(self.grown(100)).tolist() == [UNKNOWN]
+        assert self.rate(100) == [UNKNOWN]
 
     def test_two_samples_are(self):
-        assert appended_per_s(self.grown(100, 200)).tolist() == [20]
+        assert self.rate(100, 200) == [20]
 
     def test_a_burst_is_evened_out(self):
-        assert appended_per_s(self.grown(100, 200, 800)).tolist() == pytest.approx([20 + 0.3 * 100])
+        assert self.rate(100, 200, 800) == pytest.approx([20 + 0.3 * 100])
 
     def test_an_idle_partition_has_a_rate_of_zero(self):
-        assert appended_per_s(self.grown(100, 100)).tolist() == [0]
+        assert self.rate(100, 100) == [0]
 
     def test_a_leader_that_is_truncated_keeps_the_average(self):
-        assert appended_per_s(self.grown(100, 200, 150)).tolist() == [20]
+        assert self.rate(100, 200, 150) == [20]
 
     def test_a_record_has_the_size_of_the_local_log_over_its_records(self):
-        assert bytes_per_record(self.grown(100)).tolist() == [10]
-        assert math.isnan(bytes_per_record(a_fleet(Partition(log=Log(size_bytes=UNKNOWN))))[0])
+        assert self.grown(100)[RecordSizes].bytes_per_record.tolist() == [10]
+        unknown = a_state(Partition(log=Log(size_bytes=UNKNOWN)))
+        assert math.isnan(unknown[RecordSizes].bytes_per_record[0])
 
 
 def test_the_reports_kip1303_would_add_have_bounds():
     """100 records in 5 s: one report in 5 s at the least, 20 a second at the most."""
-    first = a_fleet(with_thin(2), Partition(number=1, log=WARM), **BY_BYTES)
-    grown = [with_thin(2), Partition(number=1, log=Log(end=200, size_bytes=2 * MIB))]
-    fleet, _ = step(first, [replicas_frame(grown, LATER_MS)], LATER_MS)
-    traffic = report_traffic(fleet, LATER_MS)
-    assert traffic.every_change_min.tolist() == [0, 3_600 // 5]
-    assert traffic.every_change_max.tolist() == [0, 3_600 * 20]
-    assert traffic.crossings.tolist() == [0, 0]  # the thin replica's partition is idle
+    first = a_state(with_cold(2), Partition(number=1, log=WARM), **BY_BYTES)
+    grown = [with_cold(2), Partition(number=1, log=Log(end=200, size_bytes=2 * MIB))]
+    state, _ = step(first, [replicas_frame(grown, LATER_MS)], LATER_MS)
+    parts = [state.take(np.array([row])) for row in (0, 1)]
+    reports = [computed(part, "kafka_twin_kip1303_reports_per_second") for part in parts]
+    assert [each[("every_change_min",)] for each in reports] == [0, 3_600 // 5]
+    assert [each[("every_change_max",)] for each in reports] == [0, 3_600 * 20]
+    # The partition of the cold replica is idle.
+    assert [each[("crossings",)] for each in reports] == [0, 0]

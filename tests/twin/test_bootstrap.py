@@ -14,19 +14,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import Log, Partition, a_fleet
-from twin.fleet import Fleet
+from tests.builders import Log, Partition, a_state
 from twin.rules.bootstrap import (
-    bootstrap,
+    Bootstrap,
+    BootstrapOff,
+    BootstrapOn,
+    BootstrapPath,
+    copy_seconds,
     follower_start_offset,
-    join_seconds,
     saved_share,
 )
-from twin.tables import UNKNOWN, JoinPath, PendingUpload
+from twin.state import ShardState
+from twin.table import UNKNOWN
+from twin.tables.enums import PendingUpload
 
-ZERO, LOCAL, PENDING = JoinPath.FROM_ZERO, JoinPath.FROM_LOCAL_START, JoinPath.FROM_PENDING_UPLOAD
-NOTHING, LEARNING = JoinPath.NOTHING_TIERED_YET, JoinPath.LEADER_LEARNING
-IDLE, BELOW = JoinPath.STUCK_IDLE, JoinPath.BELOW_LOG_START
+ZERO, LOCAL = BootstrapPath.FROM_ZERO, BootstrapPath.FROM_LOCAL_START
+PENDING = BootstrapPath.FROM_PENDING_UPLOAD
+NOTHING, LEARNING = BootstrapPath.NOTHING_TIERED_YET, BootstrapPath.LEADER_LEARNING
+IDLE, BELOW = BootstrapPath.STUCK_IDLE, BootstrapPath.BELOW_LOG_START
 NO = UNKNOWN
 RETRY = UNKNOWN
 
@@ -55,7 +60,7 @@ SCENARIOS = [
     ("NonZeroLSOStaleUploadOffset", 1, 1, 10, 10, 5, 200, 10, BELOW, NO),
     ("SlowUploadNoLocalDeletion", 1, 1, 10, 10, 10, 200, 10, BELOW, NO),
     ("FastUploadNoLocalDeletion", 1, 1, 10, 10, 150, 200, 150, PENDING, 150),
-    # All is tiered and all is local: where the remote segments end decides, and nobody tells.
+    # All is tiered and all is local: where the remote segments end decides, and no answer says.
     ("FullUploadNoLocalDeletion", 1, 1, 10, 10, 200, 200, 200, UNKNOWN, NO),
     ("PartialUploadOnNewLeaderNonZeroLSO", 1, 1, 10, 100, NO, 200, RETRY, LEARNING, NO),
     ("PartialUploadAndStaleUploadOffset", 1, 1, 10, 100, 5, 200, 100, BELOW, NO),
@@ -65,7 +70,7 @@ SCENARIOS = [
     ("InactiveLeaderFullUploadNonZeroLSOOnNewLeader", 1, 1, 10, 200, NO, 200, RETRY, LEARNING, NO),
     ("InactiveLeaderStaleUploadNonZeroLSO", 1, 1, 10, 200, 5, 200, 200, BELOW, NO),
     ("InactiveLeaderFullUploadNonZeroLSO", 1, 1, 10, 200, 200, 200, 200, IDLE, NO),
-    # A local start below the log start: no broker tells one, so there is nothing to predict.
+    # A local start below the log start: no broker answers so, and there is nothing to predict.
     ("StaleLocalLogOffsetNewLeader", 1, 1, 10, 5, NO, 200, RETRY, None, None),
     ("StaleLocalLogOffsetSlowUpload", 1, 1, 10, 5, 10, 200, 10, None, None),
     ("StaleLocalLogOffsetFastUpload", 1, 1, 10, 5, 150, 200, 150, None, None),
@@ -75,7 +80,9 @@ SCENARIOS = [
 ]
 
 
-def a_leader(start: int, local: int, pending: int, end: int, tiered: int = 1, **more: int) -> Fleet:
+def a_leader(
+    start: int, local: int, pending: int, end: int, tiered: int = 1, **more: int
+) -> ShardState:
     """A partition whose leader answers as a broker does."""
     answered = max(pending, start)  # UnifiedLog does not answer below its log start
     known = pending != UNKNOWN
@@ -91,7 +98,11 @@ def a_leader(start: int, local: int, pending: int, end: int, tiered: int = 1, **
     last_tiered = pending - 1 if known else UNKNOWN
     log = Log(end, local, start, 10 * (end - local), last_tiered=last_tiered, pending_upload=answer,
               reason=reason)  # fmt: skip
-    return a_fleet(Partition(log=log), topics={"t": {"remote_storage": tiered} | more})
+    return a_state(Partition(log=log), topics={"t": {"remote_storage": tiered} | more})
+
+
+def bootstrap(state: ShardState, on: bool) -> Bootstrap:
+    return state[BootstrapOn] if on else state[BootstrapOff]
 
 
 @pytest.mark.parametrize(
@@ -104,8 +115,8 @@ class TestScenarios:
     ):
         if not (tiered and feature and end) or local == 0:
             # Without the feature it goes to the local start.
-            fleet = a_leader(start, local, pending, end, tiered)
-            assert bootstrap(fleet, bool(feature)).start_offset.tolist() == [kafka]
+            state = a_leader(start, local, pending, end, tiered)
+            assert bootstrap(state, bool(feature)).start_offset.tolist() == [kafka]
             return
         # Their leader answers no lower than its local start.
         answer = UNKNOWN if pending == UNKNOWN else max(pending, start, local)
@@ -127,29 +138,29 @@ def test_there_are_as_many_scenarios_as_in_kafkas_test():
 
 
 def test_a_compacted_topic_and_one_that_is_not_tiered_never_use_the_feature():
-    for fleet in (a_leader(0, 10, 150, 200, compacted=1), a_leader(0, 10, 150, 200, tiered=0)):
-        assert bootstrap(fleet, True).path.tolist() == [LOCAL]
+    for state in (a_leader(0, 10, 150, 200, compacted=1), a_leader(0, 10, 150, 200, tiered=0)):
+        assert bootstrap(state, True).path.tolist() == [LOCAL]
 
 
 def test_what_it_costs_and_what_the_feature_spares():
-    fleet = a_leader(0, 100, 180, 200)
-    on, off = bootstrap(fleet, True), bootstrap(fleet, False)
+    state = a_leader(0, 100, 180, 200)
+    on, off = bootstrap(state, True), bootstrap(state, False)
     assert (on.records[0], off.records[0]) == (20, 100)
-    assert (on.bytes[0], off.bytes[0]) == (200, 1_000)
+    assert (on.bytes_estimate[0], off.bytes_estimate[0]) == (200, 1_000)
     assert saved_share(on, off)[0] == 0.8
-    assert join_seconds(on, 50).tolist() == [4]
+    assert copy_seconds(on, 50).tolist() == [4]
     with pytest.raises(ValueError, match="bytes_per_second is 0"):
-        join_seconds(on, 0)
+        copy_seconds(on, 0)
 
 
-def test_what_nobody_told_stays_unknown():
-    silent = a_fleet(Partition(silent=(1,)))
+def test_what_was_not_observed_stays_unknown():
+    silent = a_state(Partition(silent=(1,)))
     found = bootstrap(silent, True)
     assert [found.path[0], found.start_offset[0], found.records[0]] == [UNKNOWN] * 3
-    assert math.isnan(found.bytes[0])
+    assert math.isnan(found.bytes_estimate[0])
     old_broker = Partition(log=Log(end=200, local_start=10, reason=PendingUpload.ABSENT))
-    fleet = a_fleet(old_broker, topics={"t": {"remote_storage": 1}})
-    assert bootstrap(fleet, True).path.tolist() == [UNKNOWN]
+    state = a_state(old_broker, topics={"t": {"remote_storage": 1}})
+    assert bootstrap(state, True).path.tolist() == [UNKNOWN]
 
 
 @given(
@@ -160,8 +171,8 @@ def test_it_starts_within_the_log_and_the_feature_never_copies_more(start, local
     local = max(start, local)
     end = max(end, local)
     pending = UNKNOWN if tiered < 0 else min(tiered, end)
-    fleet = a_leader(start, local, pending, end)
-    found, off = bootstrap(fleet, on), bootstrap(fleet, False)
+    state = a_leader(start, local, pending, end)
+    found, off = bootstrap(state, on), bootstrap(state, False)
     if found.start_offset[0] != UNKNOWN:
         assert start <= found.start_offset[0] <= end
         # A tier that ends below the local start is a gap that no log has.

@@ -1,21 +1,20 @@
 """Who holds enough local log to lead (KIP-1303)."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import NOW_MS, Log, Partition, a_fleet
-from twin.rules.coverage import held_bytes, span_ms
-from twin.tables import UNKNOWN, Coverage
+from tests.builders import NOW_MS, Log, Partition, a_state
+from twin.rules.coverage import Coverage, LocalLog, ReplicaCoverage
+from twin.table import UNKNOWN
 
 TEN_MINUTES_MS = 600_000
 MIB = 1 << 20
 
 
 def covered(log: Log, *, topics=None, **thresholds) -> Coverage:
-    fleet = a_fleet(Partition(replicas=(1,), log=log), topics=topics, **thresholds)
-    return Coverage(fleet.coverage[0, 0])
+    state = a_state(Partition(replicas=(1,), log=log), topics=topics, **thresholds)
+    return Coverage(state[ReplicaCoverage].coverage[0, 0])
 
 
 def spanning(ms: int, **more) -> Log:
@@ -34,7 +33,7 @@ def test_zero_and_minus_one_switch_a_condition_off(off):
 @pytest.mark.parametrize(
     ("held_ms", "expected"),
     [
-        (TEN_MINUTES_MS - 1, Coverage.THIN),
+        (TEN_MINUTES_MS - 1, Coverage.COLD),
         (TEN_MINUTES_MS, Coverage.WARM),
         (TEN_MINUTES_MS + 1, Coverage.WARM),
     ],
@@ -43,7 +42,7 @@ def test_a_span_exactly_at_the_threshold_is_enough(held_ms, expected):
     assert covered(spanning(held_ms), eligible_local_log_ms=TEN_MINUTES_MS) is expected
 
 
-@pytest.mark.parametrize(("held", "expected"), [(MIB - 1, Coverage.THIN), (MIB, Coverage.WARM)])
+@pytest.mark.parametrize(("held", "expected"), [(MIB - 1, Coverage.COLD), (MIB, Coverage.WARM)])
 def test_bytes_exactly_at_the_threshold_are_enough(held, expected):
     assert covered(Log(size_bytes=held), eligible_local_log_bytes=MIB) is expected
 
@@ -52,7 +51,7 @@ def test_either_condition_is_enough():
     both = {"eligible_local_log_ms": TEN_MINUTES_MS, "eligible_local_log_bytes": MIB}
     assert covered(spanning(1, size_bytes=2 * MIB), **both) is Coverage.WARM
     assert covered(spanning(TEN_MINUTES_MS, size_bytes=1), **both) is Coverage.WARM
-    assert covered(spanning(1, size_bytes=1), **both) is Coverage.THIN
+    assert covered(spanning(1, size_bytes=1), **both) is Coverage.COLD
 
 
 def test_an_unknown_number_makes_a_replica_assumed_eligible():
@@ -69,26 +68,27 @@ def test_one_known_failure_does_not_settle_it_while_the_other_is_unknown():
 
 def test_an_empty_local_log_is_known_to_hold_nothing():
     empty = Log(end=50, local_start=50, started_ms=UNKNOWN, size_bytes=UNKNOWN)
-    fleet = a_fleet(Partition(replicas=(1,), log=empty))
-    assert span_ms(fleet, NOW_MS)[0, 0] == held_bytes(fleet)[0, 0] == 0
-    assert covered(empty, eligible_local_log_ms=TEN_MINUTES_MS) is Coverage.THIN
+    state = a_state(Partition(replicas=(1,), log=empty))
+    local = state[LocalLog]
+    assert local.local_log_span_ms[0, 0] == local.held_bytes[0, 0] == 0
+    assert covered(empty, eligible_local_log_ms=TEN_MINUTES_MS) is Coverage.COLD
 
 
 def test_a_timestamp_in_the_future_spans_nothing():
-    assert covered(spanning(-60_000), eligible_local_log_ms=TEN_MINUTES_MS) is Coverage.THIN
+    assert covered(spanning(-60_000), eligible_local_log_ms=TEN_MINUTES_MS) is Coverage.COLD
 
 
 def test_a_topics_own_threshold_wins_and_can_switch_the_feature_off():
-    thin = spanning(1_000)
-    for own, expected in ((500, Coverage.WARM), (5_000, Coverage.THIN), (-1, Coverage.WARM)):
+    cold = spanning(1_000)
+    for own, expected in ((500, Coverage.WARM), (5_000, Coverage.COLD), (-1, Coverage.WARM)):
         topics = {"t": {"eligible_local_log_ms": own}}
-        assert covered(thin, topics=topics, eligible_local_log_ms=TEN_MINUTES_MS) is expected
+        assert covered(cold, topics=topics, eligible_local_log_ms=TEN_MINUTES_MS) is expected
 
 
 def test_a_topic_that_overrides_nothing_inherits():
     assert (
         covered(spanning(1_000), topics={"t": {}}, eligible_local_log_ms=TEN_MINUTES_MS)
-        is Coverage.THIN
+        is Coverage.COLD
     )
 
 
@@ -96,21 +96,19 @@ def test_a_topic_that_overrides_nothing_inherits():
     held=st.integers(0, 100), held_bytes=st.integers(-1, 100),
     low=st.integers(1, 50), more=st.integers(0, 50),
 )  # fmt: skip
-def test_a_higher_threshold_never_makes_a_thin_replica_warm(held, held_bytes, low, more):
+def test_a_higher_threshold_never_makes_a_cold_replica_warm(held, held_bytes, low, more):
     log = spanning(held, size_bytes=held_bytes)
     at_low, at_high = (
         covered(log, eligible_local_log_ms=t, eligible_local_log_bytes=t) for t in (low, low + more)
     )
-    assert not (at_low is Coverage.THIN and at_high is not Coverage.THIN)
+    assert not (at_low is Coverage.COLD and at_high is not Coverage.COLD)
 
 
-def test_eligibility_moves_with_the_clock_alone():
+def test_coverage_moves_with_the_clock_alone():
     young = Partition(replicas=(1,), log=spanning(1_000))
-    first = a_fleet(young, eligible_local_log_ms=TEN_MINUTES_MS)
-    later = a_fleet(
+    first = a_state(young, eligible_local_log_ms=TEN_MINUTES_MS)
+    later = a_state(
         young, at_ms=NOW_MS + TEN_MINUTES_MS, since=first, eligible_local_log_ms=TEN_MINUTES_MS
     )
-    assert np.concatenate([first.coverage[0], later.coverage[0]]).tolist() == [
-        Coverage.THIN,
-        Coverage.WARM,
-    ]
+    found = [state[ReplicaCoverage].coverage[0, 0] for state in (first, later)]
+    assert found == [Coverage.COLD, Coverage.WARM]

@@ -3,26 +3,21 @@
 import numpy as np
 import pytest
 
-from tests.builders import Log, Partition, a_fleet
-from twin.rules.election import (
-    NO_BROKER,
-    Ballot,
-    Kind,
-    LossOutcome,
-    Outcome,
-    effective_min_isr,
-    elect,
-    warm_first,
-)
+from tests.builders import Log, Partition, a_state
+from twin.proposals.kip1303 import NextLeadersKip1303, warm_first
+from twin.rules.election import ElectionState, Kind, Outcome, elect
+from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.rules.topic_configs import MinIsr
+from twin.table import NO_BROKER
 
 MIB = 1 << 20
 
 
-def a_ballot(
+def election(
     *, replicas=(2, 1, 3), isr=(2, 1, 3), elr=(), dead=(), leader=2, last_known=NO_BROKER
-) -> Ballot:
+) -> ElectionState:
     slots = np.array([replicas], np.int32)
-    return Ballot(
+    return ElectionState(
         broker=slots,
         acceptable=~np.isin(slots, list(dead)),
         in_isr=np.isin(slots, list(isr)),
@@ -33,50 +28,50 @@ def a_ballot(
 
 
 def test_a_lost_leader_is_replaced_by_the_next_in_sync_replica_in_assignment_order():
-    leader, outcome = elect(a_ballot(dead={2}), Kind.ONLINE)
+    leader, outcome = elect(election(dead={2}), Kind.ONLINE)
     assert (leader[0], outcome[0]) == (1, Outcome.CLEAN)
 
 
-def test_a_thin_replica_is_passed_over_for_a_warm_one():
-    leader, _ = elect(a_ballot(dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]])))
+def test_a_cold_replica_is_passed_over_for_a_warm_one():
+    leader, _ = elect(election(dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]])))
     assert leader[0] == 3
 
 
-def test_a_thin_replica_still_leads_when_nobody_warm_is_left():
+def test_a_cold_replica_still_leads_when_nobody_warm_is_left():
     leader, outcome = elect(
-        a_ballot(isr={1}, dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]]))
+        election(isr={1}, dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]]))
     )
     assert (leader[0], outcome[0]) == (1, Outcome.CLEAN)
 
 
-def test_a_thin_leader_is_not_evicted_by_an_online_election():
-    leader, _ = elect(a_ballot(leader=2), Kind.ONLINE, warm_first(np.array([[False, True, True]])))
+def test_a_cold_leader_is_not_evicted_by_an_online_election():
+    leader, _ = elect(election(leader=2), Kind.ONLINE, warm_first(np.array([[False, True, True]])))
     assert leader[0] == 2
 
 
 def test_the_preferred_election_takes_the_first_replica_from_a_valid_leader():
-    assert elect(a_ballot(leader=1), Kind.PREFERRED)[0][0] == 2
-    assert elect(a_ballot(leader=1), Kind.ONLINE)[0][0] == 1
+    assert elect(election(leader=1), Kind.PREFERRED)[0][0] == 2
+    assert elect(election(leader=1), Kind.ONLINE)[0][0] == 1
 
 
 def test_an_eligible_leader_replica_leads_once_the_isr_is_empty():
-    leader, outcome = elect(a_ballot(isr=(), elr={3}, dead={2}, leader=NO_BROKER), Kind.ONLINE)
+    leader, outcome = elect(election(isr=(), elr={3}, dead={2}, leader=NO_BROKER), Kind.ONLINE)
     assert (leader[0], outcome[0]) == (3, Outcome.ELR)
 
 
-def test_the_last_known_leader_is_asked_only_when_nobody_is_in_either_set():
+def test_the_last_known_leader_is_tried_only_when_nobody_is_in_either_set():
     lost = {"isr": (), "leader": NO_BROKER, "last_known": 3}
-    assert elect(a_ballot(**lost), Kind.ONLINE)[1][0] == Outcome.LAST_KNOWN
-    assert elect(a_ballot(**lost, elr={1}, dead={1}), Kind.ONLINE)[1][0] == Outcome.NONE
+    assert elect(election(**lost), Kind.ONLINE)[1][0] == Outcome.LAST_KNOWN
+    assert elect(election(**lost, elr={1}, dead={1}), Kind.ONLINE)[1][0] == Outcome.NONE
 
 
 def test_without_anyone_in_sync_the_partition_stays_offline():
-    leader, outcome = elect(a_ballot(isr={2}, dead={2}), Kind.ONLINE)
+    leader, outcome = elect(election(isr={2}, dead={2}), Kind.ONLINE)
     assert (leader[0], outcome[0]) == (NO_BROKER, Outcome.NONE)
 
 
 def test_an_unclean_election_takes_the_first_live_replica():
-    leader, outcome = elect(a_ballot(isr={2}, dead={2}), Kind.UNCLEAN)
+    leader, outcome = elect(election(isr={2}, dead={2}), Kind.UNCLEAN)
     assert (leader[0], outcome[0]) == (1, Outcome.UNCLEAN)
 
 
@@ -90,20 +85,21 @@ def test_an_unclean_election_takes_the_first_live_replica():
         (Kind.UNCLEAN, (3,), 2),
     ],
 )
-def test_kafkas_own_example_of_an_election(kind, isr, expected):
+def test_kafkas_own_example_of_election(kind, isr, expected):
     """PartitionChangeBuilderTest.testElectLeader: replica 3 is not acceptable, 1 leads."""
-    assert elect(a_ballot(isr=isr, dead={3}, leader=1), kind)[0][0] == expected
+    assert elect(election(isr=isr, dead={3}, leader=1), kind)[0][0] == expected
 
 
 # ---------------------------------------------------------------- the loss of a leader
 
 
-def lost(*, thresholds=None, **of_partition):
+def lost(*, thresholds=None, **partition):
     """Next leader and outcome under both rules for one partition whose leader goes."""
-    fleet = a_fleet(Partition(**of_partition), **(thresholds or {}))
+    state = a_state(Partition(**partition), **(thresholds or {}))
+    kafka, kip1303 = state[NextLeaders], state[NextLeadersKip1303]
     return (
-        (fleet.next_leader_kafka[0], LossOutcome(fleet.next_outcome_kafka[0])),
-        (fleet.next_leader_kip1303[0], LossOutcome(fleet.next_outcome_kip1303[0])),
+        (kafka.leader[0], LossOutcome(kafka.outcome[0])),
+        (kip1303.leader[0], LossOutcome(kip1303.outcome[0])),
     )
 
 
@@ -111,14 +107,14 @@ def test_both_rules_agree_where_every_replica_holds_enough():
     assert lost(replicas=(4, 5, 2)) == ((5, LossOutcome.CLEAN_WARM),) * 2
 
 
-def test_kafka_elects_the_thin_replica_and_kip_1303_the_full_one():
+def test_kafka_elects_the_cold_replica_and_kip_1303_the_full_one():
     """Measured: 4 leads, 5 joined from the tiered offset and holds 48 kB, 2 holds 2 MB."""
     kafka, kip1303 = lost(
         replicas=(4, 5, 2),
         logs={5: Log(size_bytes=48_615), 2: Log(size_bytes=2_090_446)},
         thresholds={"eligible_local_log_bytes": MIB},
     )
-    assert kafka == (5, LossOutcome.CLEAN_THIN)
+    assert kafka == (5, LossOutcome.CLEAN_COLD)
     assert kip1303 == (2, LossOutcome.CLEAN_WARM)
 
 
@@ -145,31 +141,31 @@ def test_without_the_feature_elr_members_count_for_nothing():
 
 
 def test_a_fenced_broker_is_passed_over():
-    fleet = a_fleet(Partition(replicas=(4, 5, 2)), fenced=[5])
-    assert fleet.next_leader_kafka[0] == 2
+    state = a_state(Partition(replicas=(4, 5, 2)), fenced=[5])
+    assert state[NextLeaders].leader[0] == 2
 
 
 def test_a_broker_that_is_not_registered_is_passed_over():
-    fleet = a_fleet(Partition(replicas=(4, 9, 2)))
-    assert fleet.next_leader_kafka[0] == 2
+    state = a_state(Partition(replicas=(4, 9, 2)))
+    assert state[NextLeaders].leader[0] == 2
 
 
 def test_a_replica_on_a_failed_disk_is_passed_over():
-    fleet = a_fleet(Partition(replicas=(4, 5, 2), offline=(5,)))
-    assert fleet.next_leader_kafka[0] == 2
+    state = a_state(Partition(replicas=(4, 5, 2), offline=(5,)))
+    assert state[NextLeaders].leader[0] == 2
 
 
 def test_min_isr_is_never_above_the_replication_of_the_first_partition():
-    fleet = a_fleet(
+    state = a_state(
         Partition(number=0, replicas=(1, 2)),
         Partition(number=1, replicas=(1, 2, 3)),
         min_insync_replicas=3,
     )
-    assert effective_min_isr(fleet).tolist() == [2, 2]
+    assert state[MinIsr].min_isr.tolist() == [2, 2]
 
 
 def test_an_unknown_min_isr_counts_as_kafkas_default():
-    assert effective_min_isr(a_fleet()).tolist() == [1]
+    assert a_state()[MinIsr].min_isr.tolist() == [1]
 
 
 def test_warm_first_is_a_permutation_that_keeps_the_order_within_each_group():

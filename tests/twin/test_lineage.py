@@ -1,4 +1,4 @@
-"""The example of the tiered lineage document, told step by step, and what a partition comes to."""
+"""The example of the tiered lineage document step by step, and what a partition comes to."""
 
 from dataclasses import replace
 
@@ -10,29 +10,24 @@ from tests.builders import (
     NOW_MS,
     Log,
     Partition,
-    Told,
-    a_fleet,
+    SegmentEvent,
+    a_state,
     epochs_frame,
     segments_frame,
 )
-from twin import archive as archives
-from twin.archive import Archive
-from twin.fleet import Fleet
-from twin.frames import FrameRefused
-from twin.rules.lineage import (
-    References,
-    Segment,
-    assigned,
-    highest_remote_offset,
-    next_uploads,
-    truncated_from_end,
-    truncated_from_start,
-    within_lineage,
-)
-from twin.rules.risks import Risk
-from twin.rules.tiering import DANGLING_MS, finding
+from tests.reading import conditions, open_risks
+from twin.frames import InvalidFrame
+from twin.remote_log import archive as archives
+from twin.remote_log.archive import Archive
+from twin.remote_log.cache import RemoteLogMetadataCache, Segment
+from twin.remote_log.epochs import assigned, truncated_from_end, truncated_from_start
+from twin.remote_log.findings import judge
+from twin.remote_log.lineage import highest_remote_offset, next_uploads, within_lineage
+from twin.rules.lineage import DANGLING_MS, Lineage
+from twin.state import ShardState
 from twin.step import step_archive
-from twin.tables import UNKNOWN, SegmentState
+from twin.table import UNKNOWN
+from twin.tables.enums import SegmentState
 
 FINISHED = SegmentState.COPY_FINISHED
 # θ1..θ6 of the document: θ6 is written last, on another branch, and lies below θ5.
@@ -40,24 +35,24 @@ T1, T2, T3, T4, T5, T6 = 0, 99, 249, 199, 399, 349
 
 
 def copied(
-    references: References, name: str, start: int, end: int, *epochs: tuple[int, int]
+    cache: RemoteLogMetadataCache, name: str, start: int, end: int, *epochs: tuple[int, int]
 ) -> Segment:
     segment = Segment(name.encode().ljust(16), start, end, epochs, log_bytes=end - start + 1)
-    references.add(segment)
-    references.update(segment.id, FINISHED, NOW_MS)
-    return references.segments[segment.id]
+    cache.add(segment)
+    cache.update(segment.id, FINISHED, NOW_MS)
+    return cache.segments[segment.id]
 
 
 def test_the_documents_example_of_an_orphan():
-    tier = References()
+    cache = RemoteLogMetadataCache()
     # g1: all three replicas share θ1..θ2. g2: replica 1 goes on alone and offloads θ1..θ3.
-    alone = copied(tier, "g2", T1, T3, (1, T1), (2, T2 + 1))
+    alone = copied(cache, "g2", T1, T3, (1, T1), (2, T2 + 1))
     # g3: replica 1 is gone; replica 3 leads 2 and 3 from θ2 on, and offloads θ1..θ4.
-    prefix = copied(tier, "g3", T1, T4, (1, T1), (3, T2 + 1))
+    prefix = copied(cache, "g3", T1, T4, (1, T1), (3, T2 + 1))
     # g4: replica 2 falls out of the ISR; replica 3 offloads θ4+1..θ5.
-    orphan = copied(tier, "g4", T4 + 1, T5, (4, T4 + 1))
+    orphan = copied(cache, "g4", T4 + 1, T5, (4, T4 + 1))
     of_replica_3 = ((1, T1), (3, T2 + 1), (4, T4 + 1))
-    assert highest_remote_offset(tier, of_replica_3, T5 + 3) == (T5, 4)
+    assert highest_remote_offset(cache, of_replica_3, T5 + 3) == (T5, 4)
 
     # g5: replica 2 leads, whose log ends at θ4. g6: replica 3 is back and truncates.
     epochs = assigned(truncated_from_end(of_replica_3, T4 + 1), 5, T4 + 1)
@@ -65,14 +60,14 @@ def test_the_documents_example_of_an_orphan():
     assert not within_lineage(orphan, T6 + 50, epochs)
     assert not within_lineage(alone, T6 + 50, epochs)
     assert within_lineage(prefix, T6 + 50, epochs)
-    assert highest_remote_offset(tier, epochs, T6 + 50) == (T4, 3)
+    assert highest_remote_offset(cache, epochs, T6 + 50) == (T4, 3)
 
     # g6: replica 2 offloads θ2+1..θ6.
-    latest = copied(tier, "g6", T2 + 1, T6, (3, T2 + 1), (5, T4 + 1))
+    latest = copied(cache, "g6", T2 + 1, T6, (3, T2 + 1), (5, T4 + 1))
     assert within_lineage(latest, T6 + 50, epochs)
     # θ6 and not θ5, which is larger: this is what a follower must not replicate.
-    assert highest_remote_offset(tier, epochs, T6 + 50) == (T6, 5)
-    found = finding(tier, epochs, T6 + 50, T6 + 1)
+    assert highest_remote_offset(cache, epochs, T6 + 50) == (T6, 5)
+    found = judge(cache, epochs, T6 + 50, T6 + 1)
     assert (found.orphan_segments, found.orphan_bytes) == (2, 250 + 200)
     assert found.lineage_bytes == 200 + 250
     assert found.remote_bytes == 250 + 200 + 200 + 250
@@ -109,108 +104,109 @@ def test_a_history_always_ascends(steps):
 
 
 PART = Partition("t", log=Log(end=500, local_start=450))
-START = Told(SegmentState.COPY_STARTED, "a", 0, 99, ((0, 0),))
+START = SegmentEvent(SegmentState.COPY_STARTED, "a", 0, 99, ((0, 0),))
 
 
-def life(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[Told]:
-    began = Told(SegmentState.COPY_STARTED, name, start, end, epochs or ((0, start),))
+def life(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[SegmentEvent]:
+    began = SegmentEvent(SegmentState.COPY_STARTED, name, start, end, epochs or ((0, start),))
     return [began, replace(began, state=FINISHED)]
 
 
-def told(*events: Told, fleet: Fleet | None = None, archive: Archive | None = None,
-         epochs: tuple[tuple[int, int], ...] = ((0, 0),), first_offset: int = 0,
-) -> tuple[Fleet, Archive]:  # fmt: skip
-    known = a_fleet(PART) if fleet is None else fleet
+def after(
+    *events: SegmentEvent, state: ShardState | None = None, archive: Archive | None = None,
+    epochs: tuple[tuple[int, int], ...] = ((0, 0),), first_offset: int = 0,
+) -> tuple[ShardState, Archive]:  # fmt: skip
+    before = a_state(PART) if state is None else state
     frames = [epochs_frame(PART, epochs), segments_frame(PART, events, first_offset=first_offset)]
-    after, archive, _ = step_archive(known, {} if archive is None else archive, frames)
-    return after, archive
+    return step_archive(before, {} if archive is None else archive, frames)[:2]
 
 
-def test_what_segments_come_to_is_a_row_of_the_fleet():
-    fleet, _ = told(*life("a", 0, 99), *life("b", 100, 449))
-    of = fleet.lineage
-    assert (of.row.tolist(), of.remote_bytes.tolist()) == ([0], [450])
-    assert of.highest_remote_offset.tolist() == [449]
-    assert not fleet.risks_seen[0] & (Risk.TIER_GAP | Risk.ORPHAN_SEGMENTS | Risk.DANGLING_UPLOAD)
+def test_what_segments_come_to_is_a_row_of_the_state():
+    state, _ = after(*life("a", 0, 99), *life("b", 100, 449))
+    lineage = state[Lineage]
+    assert (lineage.row.tolist(), lineage.remote_bytes.tolist()) == ([0], [450])
+    assert lineage.highest_remote_offset.tolist() == [449]
+    for risk in ("tier_gap", "orphan_segments", "dangling_upload"):
+        assert risk not in conditions(state)
 
 
 def test_a_gap_is_a_risk_unless_a_live_replica_holds_it():
     events = [*life("a", 0, 99), *life("b", 200, 449)]
-    fleet, _ = told(*events)
-    assert (fleet.lineage.gap_start_offset[0], fleet.lineage.gap_end_offset[0]) == (100, 200)
-    assert fleet.risks_seen[0] & Risk.TIER_GAP
+    state, _ = after(*events)
+    assert (state[Lineage].gap_start_offset[0], state[Lineage].gap_end_offset[0]) == (100, 200)
+    assert "tier_gap" in conditions(state)
     has_it = replace(PART, logs={2: Log(end=500, local_start=90)})
-    fleet, _ = told(*events, fleet=a_fleet(has_it))
-    assert not fleet.risks_seen[0] & Risk.TIER_GAP
+    state, _ = after(*events, state=a_state(has_it))
+    assert "tier_gap" not in conditions(state)
     gone = replace(has_it, offline=(2,))
-    fleet, _ = told(*events, fleet=a_fleet(gone))
-    assert fleet.risks_seen[0] & Risk.TIER_GAP
+    state, _ = after(*events, state=a_state(gone))
+    assert "tier_gap" in conditions(state)
     cut = Partition("t", log=Log(end=500, start=200, local_start=450))
-    fleet, _ = told(*events, fleet=a_fleet(cut))
-    assert not fleet.risks_seen[0] & Risk.TIER_GAP
+    state, _ = after(*events, state=a_state(cut))
+    assert "tier_gap" not in conditions(state)
 
 
 def test_a_live_replica_that_never_answered_may_hold_the_gap():
     events = [*life("a", 0, 99), *life("b", 200, 449)]
-    fleet, _ = told(*events, fleet=a_fleet(replace(PART, silent=(3,))))
-    assert not fleet.risks_seen[0] & Risk.TIER_GAP
-    fleet, _ = told(*events, fleet=a_fleet(replace(PART, silent=(3,), offline=(3,))))
-    assert fleet.risks_seen[0] & Risk.TIER_GAP
+    state, _ = after(*events, state=a_state(replace(PART, silent=(3,))))
+    assert "tier_gap" not in conditions(state)
+    state, _ = after(*events, state=a_state(replace(PART, silent=(3,), offline=(3,))))
+    assert "tier_gap" in conditions(state)
 
 
 def test_a_copy_that_was_never_finished_is_dangling_after_a_while():
     begun = replace(START, at_ms=NOW_MS - DANGLING_MS)
-    assert not told(begun)[0].risks_seen[0] & Risk.DANGLING_UPLOAD
+    assert "dangling_upload" not in conditions(after(begun)[0])
     older = replace(begun, at_ms=begun.at_ms - 1)
-    assert told(older)[0].risks_seen[0] & Risk.DANGLING_UPLOAD
+    assert "dangling_upload" in conditions(after(older)[0])
 
 
 def test_orphans_are_a_risk_after_a_minute():
     off = life("b", 100, 199, (7, 100))
-    fleet, _ = told(*life("a", 0, 99), *off, epochs=((0, 0), (8, 100)))
-    assert fleet.risks_seen[0] & Risk.ORPHAN_SEGMENTS
-    assert not fleet.risks[0] & Risk.ORPHAN_SEGMENTS
+    state, _ = after(*life("a", 0, 99), *off, epochs=((0, 0), (8, 100)))
+    assert "orphan_segments" in conditions(state)
+    assert "orphan_segments" not in open_risks(state)
 
 
-def test_events_told_again_change_nothing():
+def test_repeated_events_change_nothing():
     events = [*life("a", 0, 99), *life("b", 100, 199)]
-    fleet, archive = told(*events)
+    state, archive = after(*events)
     again, same, changes = step_archive(
-        fleet, archive, [epochs_frame(PART, ((0, 0),)), segments_frame(PART, events)]
+        state, archive, [epochs_frame(PART, ((0, 0),)), segments_frame(PART, events)]
     )
-    assert again is fleet
+    assert again is state
     assert same is archive
     assert changes == []
 
 
 def test_forbidden_transitions_are_dropped_and_counted():
-    deleted = Told(SegmentState.DELETE_FINISHED, "a")
-    fleet, archive = told(START, deleted, Told(FINISHED, "stranger"))
-    assert fleet.lineage.refused_transitions.tolist() == [2]
-    assert [int(s.state) for s in archive[PART.id, 0].references.segments.values()] == [0]
+    deleted = SegmentEvent(SegmentState.DELETE_FINISHED, "a")
+    state, archive = after(START, deleted, SegmentEvent(FINISHED, "unknown"))
+    assert state[Lineage].refused_transitions.tolist() == [2]
+    assert [int(s.state) for s in archive[PART.id, 0].cache.segments.values()] == [0]
 
 
 def test_segments_of_a_partition_that_is_listed_later_are_found_then():
-    _, archive = told(*life("a", 0, 99), fleet=a_fleet(Partition("other")))
-    fleet, _, _ = step_archive(a_fleet(PART), archive, [])
-    assert fleet.lineage.remote_bytes.tolist() == [100]
+    _, archive = after(*life("a", 0, 99), state=a_state(Partition("other")))
+    state, _, _ = step_archive(a_state(PART), archive, [])
+    assert state[Lineage].remote_bytes.tolist() == [100]
 
 
 def test_an_older_history_does_not_replace_a_newer_one():
-    _, archive = told(epochs=((0, 0), (3, 50)))
+    _, archive = after(epochs=((0, 0), (3, 50)))
     late = epochs_frame(PART, ((0, 0),), at_ms=NOW_MS - 1)
-    assert archives.told(archive, late) == (archive, frozenset())
+    assert archives.apply(archive, late) == (archive, frozenset())
 
 
 def test_the_archive_is_what_it_was_after_a_round_trip():
+    begun = replace(START, name="c", start=200, end=300, epochs=((2, 200),))
     events = [*life("a", 0, 99), *life("b", 100, 199, (0, 100), (2, 150)),
-              Told(SegmentState.DELETE_STARTED, "a"), replace(START, name="c", start=200, end=300,
-                                                               epochs=((2, 200),))]  # fmt: skip
-    _, archive = told(*events)
+              SegmentEvent(SegmentState.DELETE_STARTED, "a"), begun]  # fmt: skip
+    _, archive = after(*events)
     again = archives.decode(archives.encode(archive))
     assert archives.encode(again) == archives.encode(archive)
-    _, one = told(Told(FINISHED, "c"), archive=archive, first_offset=10)
-    _, other = told(Told(FINISHED, "c"), archive=again, first_offset=10)
+    _, one = after(SegmentEvent(FINISHED, "c"), archive=archive, first_offset=10)
+    _, other = after(SegmentEvent(FINISHED, "c"), archive=again, first_offset=10)
     assert archives.encode(one) == archives.encode(other)
 
 
@@ -219,5 +215,5 @@ def test_the_archive_is_what_it_was_after_a_round_trip():
     [replace(START, epochs=()), replace(START, start=5, end=4), replace(START, state=9)],
 )
 def test_an_event_that_cannot_be_is_refused(event):
-    with pytest.raises(FrameRefused, match="segment"):
-        archives.told({}, segments_frame(PART, [event]))
+    with pytest.raises(InvalidFrame, match="segment"):
+        archives.apply({}, segments_frame(PART, [event]))

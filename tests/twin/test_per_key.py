@@ -1,41 +1,69 @@
 """The comparison of the bench is of like with like: both ways give the same answers."""
 
 import json
+from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.builders import NOW_MS
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import fleet as fleets
+from twin.builtin import CATALOG
+from twin.proposals.kip1303 import NextLeadersKip1303
+from twin.risks import RiskConditions
+from twin.rules.coverage import ReplicaCoverage
+from twin.rules.next_leader import NextLeaders
+from twin.rules.replication import CaughtUp, InSync
+from twin.state import ShardState
 from twin.step import step
+from twin.table import UNKNOWN
 
 per_key = pytest.importorskip("tests.bench.per_key", reason="pyspark is not installed")
 
+CYCLES = 25
+SHAPE = Shape(topics=3, partitions=20, cold_share=0.3)
+CALM, LOSES_BROKERS = 5, 2
 
-def test_one_partition_at_a_time_in_plain_python_finds_what_the_vectorised_rules_find():
-    shard = SimulatedShard(Shape(topics=3, partitions=20, thin_share=0.3), seed=5)
-    fleet = fleets.empty("sim", 0, 1)
-    states: dict[bytes, list[int]] = {}
-    compared = 0
-    for frames in shard.run(25, NOW_MS):
-        # A silent replica keeps its last sample in the twin; the plain rules see each row alone.
-        shard.answers[:] = True
-        fleet, _ = step(fleet, frames, frames[0].stamp.observed_at_ms)
-        if any(frame.rows.num_rows < 180 for frame in frames if frame.stamp.kind == "replicas"):
-            states.clear()
-            break
+
+def rows(seed: int) -> Iterator[tuple[SimpleNamespace, Any, Any]]:
+    """Of each cycle and partition: what was sampled, the plain answer, the vectorised one."""
+    state = ShardState.empty(CATALOG, "sim", 0, 1)
+    kept: dict[bytes, list[int]] = {}
+    for frames in SimulatedShard(SHAPE, seed).run(CYCLES, NOW_MS):
+        state, _ = step(state, frames, frames[0].header.observed_at_ms)
         for row, (key, message) in enumerate(per_key.as_rows(frames)):
-            told = SimpleNamespace(**json.loads(message))
-            answer, states[key] = per_key.judge(told, states.get(key), per_key.Settings())
-            assert answer.coverage == fleet.coverage[row].tolist()
-            assert answer.caught_up == fleet.caught_up_at_ms[row].tolist()
-            assert answer.in_sync == fleet.in_sync[row].tolist()
-            assert answer.kafka == (fleet.next_leader_kafka[row], fleet.next_outcome_kafka[row])
-            assert answer.kip1303 == (
-                fleet.next_leader_kip1303[row],
-                fleet.next_outcome_kip1303[row],
-            )
-            assert answer.risks == fleet.risks_seen[row] & per_key.RISKS
-            compared += 1
-    assert compared >= 60
+            sampled = SimpleNamespace(**json.loads(message))
+            answer, kept[key] = per_key.judge(sampled, kept.get(key), per_key.Settings())
+            yield sampled, answer, vectorised(state, row)
+
+
+def vectorised(state: ShardState, row: int) -> Any:
+    """What the twin finds for the partition of that row."""
+    kafka, kip1303 = state[NextLeaders], state[NextLeadersKip1303]
+    return per_key.Answer(
+        caught_up=state[CaughtUp].caught_up_at_ms[row].tolist(),
+        in_sync=state[InSync].in_sync[row].tolist(),
+        coverage=state[ReplicaCoverage].coverage[row].tolist(),
+        kafka=(kafka.leader[row], kafka.outcome[row]),
+        kip1303=(kip1303.leader[row], kip1303.outcome[row]),
+        risks=state[RiskConditions].bits[row] & per_key.RISKS,
+    )
+
+
+@pytest.mark.parametrize("seed", [CALM, LOSES_BROKERS])
+def test_one_partition_at_a_time_in_plain_python_finds_what_the_vectorised_rules_find(seed):
+    compared = 0
+    for _, plain, vector in rows(seed):
+        assert plain == vector
+        compared += 1
+    assert compared == 1_500
+
+
+def test_the_compared_rows_reach_every_risk_and_replicas_that_do_not_answer():
+    reached, silent = 0, 0
+    for sampled, plain, _ in rows(LOSES_BROKERS):
+        reached |= plain.risks
+        silent += UNKNOWN in sampled.log_end
+    assert reached == per_key.RISKS
+    assert 0 < silent < 1_500

@@ -5,26 +5,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import NOW_MS, Log, Partition, a_fleet
-from twin.fleet import Fleet
-from twin.rules.risks import Risk
+from tests.builders import Log, Partition, a_state
+from tests.reading import computed, conditions
+from twin.rules.leaders import Leaders, Roles
+from twin.rules.out_of_range import OutOfRange, OutOfRangeWindows, windows
+from twin.rules.racks import rack_names
 from twin.rules.selection import (
-    cold_reads,
-    high_watermark,
-    out_of_range,
-    preferred_read_replica,
-    windows,
+    ColdReads,
+    HighWatermarks,
+    SelectorViews,
+    candidates_at,
+    is_warm_at,
+    replica_views,
+    select,
+    select_warm,
 )
-from twin.tables import NO_BROKER, UNKNOWN, OutOfRange
+from twin.state import ShardState
+from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.state import Assignment, Brokers, Replicas
 
 TIERED = {"t": {"remote_storage": 1}}
 WARM, COLD = Log(end=1_000, local_start=100), Log(end=1_000, local_start=900)
 
 
 def read(part: Partition, rack: str, offset: int, *, tier_aware: bool = False) -> int:
-    fleet = a_fleet(part, topics=TIERED)
-    asked = np.array([offset])
-    return int(preferred_read_replica(fleet, rack, asked, NOW_MS, tier_aware=tier_aware)[0])
+    return sent_to(a_state(part, topics=TIERED), rack, offset, tier_aware=tier_aware)
+
+
+def sent_to(state: ShardState, rack: str, offset: int, *, tier_aware: bool) -> int:
+    """The broker to which a consumer of that rack is sent for that offset."""
+    names, offsets = rack_names(state[Brokers]), np.array([offset])
+    place = names.index(rack) if rack in names else UNKNOWN
+    replicas, roles = state[Replicas], state[Roles]
+    views = replica_views(state[Assignment], replicas, roles, state[SelectorViews])
+    candidates = candidates_at(offsets, replicas, roles)
+    if tier_aware:
+        return int(select_warm(views, candidates, is_warm_at(offsets, replicas), place)[0])
+    return int(select(views, candidates, place)[0])
 
 
 class TestPreferredReadReplica:
@@ -46,10 +63,10 @@ class TestPreferredReadReplica:
             ((1, 3), Log(), 50),  # out of the ISR
             ((1, 2), Log(end=40), 50),  # does not have it yet
             ((1, 2), Log(start=60), 50),  # does not have it any more
-            ((1, 2), Log(end=UNKNOWN), 50),  # nobody knows
+            ((1, 2), Log(end=UNKNOWN), 50),  # its log end is unknown
         ],
     )
-    def test_who_cannot_have_the_offset_is_no_candidate(self, isr, log, offset):
+    def test_a_replica_that_cannot_have_the_offset_is_no_candidate(self, isr, log, offset):
         assert read(Partition(isr=isr, logs={2: log}), "az-b", offset) == 1
 
     def test_without_a_leader_nobody_serves(self):
@@ -69,23 +86,24 @@ class TestPreferredReadReplica:
         assert read(Partition(log=COLD), "az-b", 500, tier_aware=True) == 2
 
 
-def cold(part: Partition, **config) -> tuple[int, int, int]:
-    fleet = a_fleet(part, topics=config.get("topics", TIERED))
-    found = cold_reads(fleet, NOW_MS)
-    return int(found.start_offset[0]), int(found.end_offset[0]), int(found.broker[0])
+def cold(part: Partition, **config) -> list[tuple[int, int, int]]:
+    """Start, end and broker of each window: at most one a partition."""
+    reads = a_state(part, topics=config.get("topics", TIERED))[ColdReads]
+    columns = reads.start_offset, reads.end_offset, reads.broker
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 class TestColdReads:
     def test_the_window_ends_where_the_chosen_replica_has_it_on_disk(self):
-        assert cold(Partition(logs={2: COLD}, log=WARM)) == (100, 900, 2)
+        assert cold(Partition(logs={2: COLD}, log=WARM)) == [(100, 900, 2)]
 
-    def test_the_widest_window_over_the_racks_is_told(self):
+    def test_it_is_the_widest_window_over_the_racks(self):
         colder = Log(end=1_000, local_start=950)
-        assert cold(Partition(logs={2: COLD, 3: colder}, log=WARM)) == (100, 950, 3)
+        assert cold(Partition(logs={2: COLD, 3: colder}, log=WARM)) == [(100, 950, 3)]
 
     def test_what_is_below_a_log_start_is_no_part_of_it(self):
         late_start = Log(end=1_000, start=200, local_start=900)
-        assert cold(Partition(logs={2: late_start}, log=WARM)) == (200, 900, 2)
+        assert cold(Partition(logs={2: late_start}, log=WARM)) == [(200, 900, 2)]
 
     @pytest.mark.parametrize(
         "part",
@@ -96,20 +114,21 @@ class TestColdReads:
         ],
     )
     def test_there_is_none(self, part):
-        assert cold(part) == (UNKNOWN, UNKNOWN, NO_BROKER)
+        assert cold(part) == []
 
     def test_a_cold_leader_that_consumers_stay_with_counts_as_well(self):
         part = Partition(replicas=(1, 4), logs={1: COLD}, log=WARM)
-        assert cold(part) == (100, 900, 1)
+        assert cold(part) == [(100, 900, 1)]
 
     def test_only_tiered_topics_read_from_remote_storage(self):
         part = Partition(logs={2: COLD}, log=WARM)
-        assert cold(part, topics={"t": {"remote_storage": 0}}) == (UNKNOWN, UNKNOWN, NO_BROKER)
+        assert cold(part, topics={"t": {"remote_storage": 0}}) == []
 
-    def test_it_is_a_column_of_the_fleet(self):
-        fleet = a_fleet(Partition(logs={2: COLD}, log=WARM), topics=TIERED)
-        assert fleet.cold_read_records.tolist() == [800]
-        assert fleet.risks_seen[0] & Risk.COLD_READ_REPLICA
+    def test_its_records_are_counted_and_are_a_risk(self):
+        state = a_state(Partition(logs={2: COLD}, log=WARM), topics=TIERED)
+        counted = computed(state, "kafka_twin_partition_cold_read_records")
+        assert (counted.row.tolist(), counted.values.tolist()) == ([0], [800])
+        assert "cold_read_replica" in conditions(state)
 
     @given(
         local=st.lists(st.integers(0, 100), min_size=3, max_size=3),
@@ -123,43 +142,41 @@ class TestColdReads:
             b: Log(end=end[b - 1], start=start[b - 1], local_start=max(local[b - 1], start[b - 1]))
             for b in (1, 2, 3)
         }
-        fleet = a_fleet(Partition(logs=logs), topics=TIERED)
-        found = cold_reads(fleet, NOW_MS)
-        for offset in range(int(found.start_offset[0]), int(found.end_offset[0])):
-            sent = sent_cold(fleet, offset)
-            assert int(found.broker[0]) in sent
-        if found.broker[0] == NO_BROKER:
+        state = a_state(Partition(logs=logs), topics=TIERED)
+        reads = state[ColdReads]
+        if not len(reads):
             common = range(max(start), min(end))
-            assert not any(sent_cold(fleet, offset) for offset in common)
+            assert not any(sent_cold(state, offset) for offset in common)
+            return
+        for offset in range(int(reads.start_offset[0]), int(reads.end_offset[0])):
+            assert int(reads.broker[0]) in sent_cold(state, offset)
 
 
-def sent_cold(fleet: Fleet, offset: int) -> list[int]:
+def sent_cold(state: ShardState, offset: int) -> list[int]:
     """Cold brokers that consumers of some rack are sent to though a warm one could serve."""
-    asked = np.array([offset])
-    found = []
+    brokers = state[Assignment].broker[0].tolist()
+    local = dict(zip(brokers, state[Replicas].local_log_start_offset[0].tolist(), strict=True))
+    cold_brokers = []
     for rack in ("az-a", "az-b", "az-c"):
-        stock, aware = (
-            int(preferred_read_replica(fleet, rack, asked, NOW_MS, tier_aware=tiers)[0])
-            for tiers in (False, True)
-        )
-        local = dict(zip(fleet.broker[0].tolist(), fleet.local_log_start_offset[0].tolist(),
-                         strict=True))  # fmt: skip
+        stock, aware = (sent_to(state, rack, offset, tier_aware=tiers) for tiers in (False, True))
         if local[stock] > offset >= local[aware]:
-            found.append(stock)
-    return found
+            cold_brokers.append(stock)
+    return cold_brokers
 
 
 class TestWindows:
     def window(self, part: Partition, case: OutOfRange, broker: int = 2) -> tuple[int, int]:
-        fleet = a_fleet(part)
-        lower, upper = windows(fleet)[case]
-        slot = fleet.broker[0].tolist().index(broker)
-        assert bool(out_of_range(fleet)[0, slot] & case) == (upper[0, slot] > lower[0, slot])
+        state = a_state(part)
+        tables = state[Replicas], state[Roles], state[Leaders], state[HighWatermarks]
+        lower, upper = windows(*tables)[case]
+        slot = state[Assignment].broker[0].tolist().index(broker)
+        cases = state[OutOfRangeWindows].out_of_range[0, slot]
+        assert bool(cases & case) == (upper[0, slot] > lower[0, slot])
         return int(lower[0, slot]), int(upper[0, slot])
 
     def test_the_high_watermark_is_estimated_by_the_lowest_log_end_of_the_isr(self):
         part = Partition(logs={2: Log(end=90), 3: Log(end=80)}, isr=(1, 2))
-        assert high_watermark(a_fleet(part)).tolist() == [90]
+        assert a_state(part)[HighWatermarks].high_watermark_estimate.tolist() == [90]
 
     def test_records_that_are_not_committed_yet(self):
         part = Partition(logs={2: Log(end=100), 3: Log(end=90)})
@@ -184,7 +201,7 @@ class TestWindows:
         assert self.window(unknown, OutOfRange.UNAVAILABLE) == (0, 0)
 
     def test_only_windows_of_committed_records_are_a_risk(self):
-        in_flight = a_fleet(Partition(logs={2: Log(end=101)}, log=Log(end=100)))
-        assert not in_flight.risks_seen[0] & Risk.OUT_OF_RANGE_WINDOW
-        lagging = a_fleet(Partition(logs={2: Log(end=60)}, isr=(1, 3)))
-        assert lagging.risks_seen[0] & Risk.OUT_OF_RANGE_WINDOW
+        in_flight = a_state(Partition(logs={2: Log(end=101)}, log=Log(end=100)))
+        assert "out_of_range_window" not in conditions(in_flight)
+        lagging = a_state(Partition(logs={2: Log(end=60)}, isr=(1, 3)))
+        assert "out_of_range_window" in conditions(lagging)

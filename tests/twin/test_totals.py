@@ -1,7 +1,8 @@
-"""Counts over a fleet: the same as counting by hand, and the sum of its shards' counts."""
+"""Counts over a shard: the same as counting by hand, and the sum of what its parts count."""
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import replace
 
@@ -10,182 +11,196 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders import Log, Partition, a_fleet
+from tests.builders import Log, Partition, a_state, empty
 from tests.simulator.shard import Shape, SimulatedShard
-from twin.fleet import Fleet, rearranged
-from twin.rules.election import LossOutcome, effective_min_isr
+from twin.builtin import CATALOG
+from twin.rows import without
+from twin.rules.coverage import Coverage, ReplicaCoverage
+from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.rules.topic_configs import MinIsr
+from twin.state import ShardState
 from twin.step import step
-from twin.tables import NO_BROKER, UNKNOWN, Coverage, Slot
-from twin.totals import Totals, totals
+from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import Assignment, Brokers, PartitionIndex, Partitions, Replicas
+from twin.totals import Totals, cluster_totals, shard_totals
 
 NOW_MS = 1_800_000_000_000
+LOSS = "kafka_twin_broker_loss_partitions"
+LEADERS = "kafka_twin_broker_leaders"
 
 
-def a_lively_fleet(seed: int) -> Fleet:
+def a_lively_state(seed: int) -> ShardState:
     """Two cycles of a small simulated shard that lost a broker in between."""
-    from twin import fleet as fleets
-
-    shard = SimulatedShard(Shape(topics=4, partitions=5, brokers=5, thin_share=0.3), seed)
-    fleet, _ = step(fleets.empty("sim", 0, 1), shard.observe(NOW_MS), NOW_MS)
+    shard = SimulatedShard(Shape(topics=4, partitions=5, brokers=5, cold_share=0.3), seed)
+    state, _ = step(empty("sim"), shard.observe(NOW_MS), NOW_MS)
     shard.lose(1 + seed % 5)
     shard.traffic(5_000)
-    return step(fleet, shard.observe(NOW_MS + 5_000), NOW_MS + 5_000)[0]
+    return step(state, shard.observe(NOW_MS + 5_000), NOW_MS + 5_000)[0]
 
 
-def by_hand(fleet: Fleet) -> dict[str, int]:
+def by_hand(state: ShardState) -> dict[str, int]:
     """The cluster's counts, one partition after the other."""
     counts: Counter[str] = Counter()
-    least = effective_min_isr(fleet)
-    for p in range(len(fleet)):
-        replicas = range(int(fleet.assigned[p]))
-        marks = [int(fleet.slot[p, r]) for r in replicas]
-        isr = sum(bool(mark & Slot.IN_ISR) for mark in marks)
-        leader = int(fleet.leader[p])
-        led_by = [r for r in replicas if fleet.broker[p, r] == leader]
+    least, partitions = state[MinIsr].min_isr, state[Partitions]
+    broker, coverage = state[Assignment].broker, state[ReplicaCoverage].coverage
+    for p in range(state.partitions):
+        replicas = range(int(partitions.assigned[p]))
+        flags = [int(state[Replicas].replica_flags[p, r]) for r in replicas]
+        isr = sum(bool(each & ReplicaFlags.IN_ISR) for each in flags)
+        leader = int(partitions.leader[p])
+        led_by = [r for r in replicas if broker[p, r] == leader]
         counts["partitions"] += 1
         counts["replicas"] += len(replicas)
         counts["partitions_offline"] += leader == NO_BROKER
         counts["partitions_under_replicated"] += isr < len(replicas)
         counts["partitions_under_min_isr"] += isr < least[p]
         counts["partitions_at_min_isr"] += isr == least[p]
-        counts["partitions_leader_not_preferred"] += leader not in (NO_BROKER, fleet.broker[p, 0])
-        counts["partitions_leader_thin"] += any(
-            fleet.coverage[p, r] == Coverage.THIN for r in led_by
-        )
+        counts["partitions_leader_not_preferred"] += leader not in (NO_BROKER, broker[p, 0])
+        counts["partitions_leader_cold"] += any(coverage[p, r] == Coverage.COLD for r in led_by)
         for r in replicas:
-            counts["replicas_coverage_assumed"] += int(fleet.coverage[p, r] == Coverage.ASSUMED)
+            counts["replicas_coverage_assumed"] += int(coverage[p, r] == Coverage.ASSUMED)
     return dict(counts)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_clusters_counts_are_what_counting_by_hand_gives(seed):
-    fleet = a_lively_fleet(seed)
-    told = totals(fleet).cluster
-    assert {name: told[name] for name in by_hand(fleet)} == by_hand(fleet)
+    state = a_lively_state(seed)
+    totals, expected = shard_totals(state), by_hand(state)
+    assert {name: totals.value(f"kafka_twin_{name}") for name in expected} == expected
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_brokers_counts_are_what_counting_by_hand_gives(seed):
-    fleet = a_lively_fleet(seed)
-    least = effective_min_isr(fleet)
-    hand: Counter[tuple[str, int]] = Counter()
-    for p in range(len(fleet)):
-        hand["leaders", int(fleet.leader[p])] += 1
+    state = a_lively_state(seed)
+    least, partitions = state[MinIsr].min_isr, state[Partitions]
+    replicas, coverage = state[Replicas], state[ReplicaCoverage].coverage
+    hand: Counter[tuple[str, str]] = Counter()
+    for p in range(state.partitions):
+        hand["leaders", str(partitions.leader[p])] += 1
+        brokers = [str(b) for b in state[Assignment].broker[p, : int(partitions.assigned[p])]]
         isr = [
-            int(fleet.broker[p, r])
-            for r in range(int(fleet.assigned[p]))
-            if fleet.slot[p, r] & Slot.IN_ISR
+            broker
+            for r, broker in enumerate(brokers)
+            if replicas.replica_flags[p, r] & ReplicaFlags.IN_ISR
         ]
-        for r in range(int(fleet.assigned[p])):
-            broker = int(fleet.broker[p, r])
+        for r, broker in enumerate(brokers):
             hand["replicas", broker] += 1
-            hand["thin_replicas", broker] += int(fleet.coverage[p, r] == Coverage.THIN)
-            if fleet.local_log_bytes[p, r] != UNKNOWN:
-                hand["local_log_bytes", broker] += int(fleet.local_log_bytes[p, r])
+            hand["cold_replicas", broker] += int(coverage[p, r] == Coverage.COLD)
+            if replicas.local_log_bytes[p, r] != UNKNOWN:
+                hand["local_log_bytes", broker] += int(replicas.local_log_bytes[p, r])
         for broker in isr:
             hand["loss_under_min_isr_partitions", broker] += len(isr) - 1 < least[p]
-    told = totals(fleet).broker
-    del hand["leaders", NO_BROKER]
-    counted = {name for name, _ in hand}
-    assert +Counter({k: n for k, n in told.items() if k[0] in counted}) == +hand
+    del hand["leaders", str(NO_BROKER)]
+    totals = shard_totals(state)
+    found = {
+        (name, broker): value
+        for name in {name for name, _ in hand}
+        for (broker,), value in totals[f"kafka_twin_broker_{name}"].items()
+    }
+    assert +Counter(found) == +hand
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_losing_a_broker_does_covers_every_partition_it_leads_once(seed):
-    fleet = a_lively_fleet(seed)
-    told = totals(fleet)
-    for broker in fleet.brokers.broker.tolist():
+    state = a_lively_state(seed)
+    totals = shard_totals(state)
+    for broker in map(str, state[Brokers].broker):
         for rule in ("kafka", "kip1303"):
-            outcomes = [told.loss[broker, rule, outcome.name.lower()] for outcome in LossOutcome]
-            assert sum(outcomes) == told.broker["leaders", broker]
+            outcomes = [totals[LOSS][broker, rule, each.name.lower()] for each in LossOutcome]
+            assert sum(outcomes) == totals[LEADERS][broker,]
+    assert any(totals[LEADERS].values())
 
 
 @given(cut=st.lists(st.booleans(), min_size=20, max_size=20), seed=st.integers(0, 20))
 @settings(max_examples=40)
 def test_counts_of_shards_add_up_to_the_counts_of_all(cut, seed):
-    fleet = a_lively_fleet(seed)
+    state = a_lively_state(seed)
     # Whole topics, as a shard has them: min ISR follows a topic's first partition.
-    here = np.array(cut)[fleet.topic_index]
-    one, other = (
-        totals(replace(fleet, **rearranged(fleet, np.flatnonzero(rows)))) for rows in (here, ~here)
-    )
-    assert one + other == other + one == totals(fleet)
-    assert totals(fleet) + Totals() == totals(fleet)
+    here = np.array(cut)[state[PartitionIndex].topic_index]
+    one, other = (shard_totals(without(state, rows)) for rows in (here, ~here))
+    whole = cluster_totals(CATALOG, [shard_totals(state)])
+    assert cluster_totals(CATALOG, [one, other]) == cluster_totals(CATALOG, [other, one]) == whole
 
 
 def test_adding_changes_neither_side():
-    one, other = totals(a_fleet()), totals(a_fleet(Partition("u")))
-    before = replace(one, cluster=Counter(one.cluster))
-    assert (one + other).cluster["partitions"] == 2
+    one, other = shard_totals(a_state()), shard_totals(a_state(Partition("u")))
+    before = copy.deepcopy(one)
+    assert cluster_totals(CATALOG, [one, other]).value("kafka_twin_partitions") == 2
     assert one == before
 
 
-def test_a_size_nobody_told_is_left_out_and_counted():
-    fleet = a_fleet(Partition(log=Log(size_bytes=100), logs={2: Log(size_bytes=UNKNOWN)}))
-    told = totals(fleet)
-    assert [told.broker["local_log_bytes", b] for b in (1, 2, 3)] == [100, 0, 100]
-    assert told.cluster["replicas_local_log_unknown"] == 1
-    assert told.topic["local_log_bytes", "t"] == 200
+def test_a_size_that_no_broker_reported_is_left_out_and_counted():
+    part = Partition(log=Log(size_bytes=100), logs={2: Log(size_bytes=UNKNOWN)})
+    totals = shard_totals(a_state(part))
+    sizes = totals["kafka_twin_broker_local_log_bytes"]
+    assert [sizes[broker,] for broker in "123"] == [100, 0, 100]
+    assert totals.value("kafka_twin_replicas_local_log_unknown") == 1
+    assert totals.value("kafka_twin_topic_local_log_bytes", "t") == 200
 
 
 def test_large_sizes_add_up_exactly():
     size = (1 << 53) + 1  # no float holds it
-    fleet = a_fleet(*(Partition("t", n, log=Log(size_bytes=size)) for n in range(3)))
-    assert totals(fleet).broker["local_log_bytes", 1] == 3 * size
+    state = a_state(*(Partition("t", n, log=Log(size_bytes=size)) for n in range(3)))
+    assert shard_totals(state).value("kafka_twin_broker_local_log_bytes", "1") == 3 * size
 
 
-def test_an_outcome_nobody_worked_out_is_charged_to_no_broker():
-    fleet = a_fleet(Partition("a"), Partition("b", replicas=(2, 3, 1)))
-    fleet = replace(fleet, next_outcome_kafka=np.array([UNKNOWN, 0], np.int8))
-    loss = {key: n for key, n in totals(fleet).loss.items() if n and key[1] == "kafka"}
-    assert loss == {(2, "kafka", "clean_warm"): 1}
+def test_an_unknown_outcome_is_charged_to_no_broker():
+    state = a_state(Partition("a"), Partition("b", replicas=(2, 3, 1)))
+    outcome = np.array([UNKNOWN, LossOutcome.CLEAN_WARM], np.int8)
+    state = state.with_tables(replace(state[NextLeaders], outcome=outcome))
+    loss = {key: n for key, n in shard_totals(state)[LOSS].items() if n and key[1] == "kafka"}
+    assert loss == {("2", "kafka", "clean_warm"): 1}
 
 
 def test_a_replica_that_is_being_added_makes_no_partition_under_replicated():
-    fleet = a_fleet(Partition(replicas=(1, 2, 3), isr=(1, 2)))
-    assert totals(fleet).cluster["partitions_under_replicated"] == 1
-    slot = fleet.slot.copy()
-    slot[0, 2] |= Slot.ADDING
-    assert totals(replace(fleet, slot=slot)).cluster["partitions_under_replicated"] == 0
+    state = a_state(Partition(replicas=(1, 2, 3), isr=(1, 2)))
+    assert shard_totals(state).value("kafka_twin_partitions_under_replicated") == 1
+    flags = state[Replicas].replica_flags.copy()
+    flags[0, 2] |= ReplicaFlags.ADDING
+    state = state.with_tables(replace(state[Replicas], replica_flags=flags))
+    assert shard_totals(state).value("kafka_twin_partitions_under_replicated") == 0
 
 
 def test_every_listed_broker_has_its_zeros():
-    told = totals(a_fleet(brokers=(1, 2, 3, 4)))
-    for name in ("leaders", "replicas", "thin_replicas", "loss_under_min_isr_partitions"):
-        assert (name, 4) in told.broker
-    assert (4, "kafka", "none") in told.loss
+    totals = shard_totals(a_state(brokers=(1, 2, 3, 4)))
+    for name in ("leaders", "replicas", "cold_replicas", "loss_under_min_isr_partitions"):
+        assert totals[f"kafka_twin_broker_{name}"]["4",] == 0
+    assert totals[LOSS]["4", "kafka", "none"] == 0
 
 
-def test_an_empty_fleet_counts_nothing():
-    from twin import fleet as fleets
-
-    told = totals(fleets.empty("c", 0, 1))
-    assert set(told.cluster.values()) == {0}
-    assert not told.broker
+def test_an_empty_state_counts_nothing():
+    totals = shard_totals(empty())
+    for name, samples in totals.samples.items():
+        assert set(samples.values()) <= {0}, name
+        if CATALOG.metric(name).level == "broker":
+            assert not samples, name
+    assert totals.samples["kafka_twin_partitions"] == {(): 0}
+    assert cluster_totals(CATALOG, []) == Totals()
 
 
 def test_leaders_are_counted_by_rack_now_and_after_balancing_under_both_rules():
-    """Replica 0 of both is broker 1 in az-a; it is thin in the first, which 2 in az-b leads."""
+    """Replica 0 of both is broker 1 in az-a; it is cold in the first, which 2 in az-b leads."""
     mib = 1 << 20
     warm = Log(size_bytes=2 * mib)
-    thin_first = Partition("a", leader=2, logs={1: Log(size_bytes=1)}, log=warm)
-    fleet = a_fleet(thin_first, Partition("b", log=warm), eligible_local_log_bytes=mib)
-    told = totals(fleet)
-    by_rack = {
-        name: [told.rack[name, rack] for rack in ("az-a", "az-b", "az-c")]
-        for name in ("leaders_now", "leaders_kafka", "leaders_kip1303", "preferred_thin")
+    cold_first = Partition("a", leader=2, logs={1: Log(size_bytes=1)}, log=warm)
+    state = a_state(cold_first, Partition("b", log=warm), eligible_local_log_bytes=mib)
+    totals = shard_totals(state)
+    leaders = totals["kafka_twin_rack_leaders"]
+    racks = ("az-a", "az-b", "az-c")
+    assert {rule: [leaders[rack, rule] for rack in racks] for _, rule in leaders} == {
+        "now": [1, 1, 0],
+        "kafka": [2, 0, 0],
+        "kip1303": [1, 1, 0],
     }
-    assert by_rack == {
-        "leaders_now": [1, 1, 0],
-        "leaders_kafka": [2, 0, 0],
-        "leaders_kip1303": [1, 1, 0],
-        "preferred_thin": [1, 0, 0],
-    }
-    assert told.rack["preferred_eligible_unknown", "az-a"] == 1  # no rate is known yet
-    assert told.cluster["partitions_balancer_noop"] == 1
+    cold = totals["kafka_twin_rack_preferred_cold"]
+    assert [cold[rack,] for rack in racks] == [1, 0, 0]
+    # No rate is known yet.
+    assert totals.value("kafka_twin_rack_preferred_eta_unknown", "az-a") == 1
+    assert totals.value("kafka_twin_partitions_balancer_noop") == 1
 
 
-def test_a_rack_is_balanced_when_its_last_thin_preferred_replica_is_eligible():
+def test_a_rack_is_balanced_when_its_last_cold_preferred_replica_is_warm():
     def young(age_ms: int) -> Log:
         return Log(started_ms=NOW_MS - age_ms)
 
@@ -194,6 +209,9 @@ def test_a_rack_is_balanced_when_its_last_thin_preferred_replica_is_eligible():
         Partition("b", logs={1: young(10_000)}),
         Partition("c", replicas=(2, 1), logs={2: young(45_000)}),
     ]
-    one = totals(a_fleet(*parts[:2], eligible_local_log_ms=60_000))
-    other = totals(a_fleet(*parts[1:], eligible_local_log_ms=60_000))
-    assert (one + other).seconds_to_balance == {"az-a": 50.0, "az-b": 15.0, "az-c": 0.0}
+    shards = [
+        shard_totals(a_state(*chosen, eligible_local_log_ms=60_000))
+        for chosen in (parts[:2], parts[1:])
+    ]
+    seconds = cluster_totals(CATALOG, shards)["kafka_twin_rack_time_to_balance_seconds"]
+    assert seconds == {("az-a",): 50.0, ("az-b",): 15.0, ("az-c",): 0.0}

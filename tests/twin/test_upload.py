@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.builders import NOW_MS, Log, Partition, a_fleet, replicas_frame
-from twin.rules.upload import lag_bytes, lag_records, lags_retention
+from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
+from twin.rules.growth import Growth
+from twin.rules.topic_configs import TopicConfigs
+from twin.rules.upload import UploadLag, lags_retention
 from twin.step import step
-from twin.tables import UNKNOWN
+from twin.table import UNKNOWN
 
 
 def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
@@ -15,10 +17,10 @@ def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
         Partition(number=1, log=Log(end=100, last_tiered=99)),
         Partition(number=2, log=Log(end=100, last_tiered=UNKNOWN)),
     ]
-    fleet = a_fleet(*parts)
-    assert lag_records(fleet).tolist() == [10, 0, UNKNOWN]
-    assert lag_bytes(fleet)[0] == 100
-    assert np.isnan(lag_bytes(fleet)[2])
+    lag = a_state(*parts)[UploadLag]
+    assert lag.upload_lag_records.tolist() == [10, 0, UNKNOWN]
+    assert lag.upload_lag_bytes[0] == 100
+    assert np.isnan(lag.upload_lag_bytes[2])
 
 
 @pytest.mark.parametrize(
@@ -37,9 +39,10 @@ def test_what_waits_for_upload_is_held_against_local_retention(config, expected)
         return Partition(log=Log(end=end, last_tiered=109, size_bytes=end * 10))
 
     topics = {"t": {"remote_storage": 1} | config}
-    fleet, _ = step(
-        a_fleet(log(100), topics=topics),
+    state, _ = step(
+        a_state(log(100), topics=topics),
         [replicas_frame([log(200)], NOW_MS + 5_000)],
         NOW_MS + 5_000,
     )
-    assert lags_retention(fleet).tolist() == [expected]
+    lags = lags_retention(state[UploadLag], state[Growth], state[TopicConfigs])
+    assert lags.tolist() == [expected]

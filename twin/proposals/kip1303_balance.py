@@ -112,12 +112,12 @@ def rack_preferred_eta_unknown(
 
 
 @gauge(
-    "seconds_to_balance",
+    "time_to_balance_seconds",
     "Seconds until every cold preferred leader in the rack that can become warm is warm.",
     level="rack",
     combine="max",
 )
-def rack_seconds_to_balance(
+def rack_time_to_balance(
     coverage: ReplicaCoverage,
     roles: Roles,
     assignment: Assignment,

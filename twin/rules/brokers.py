@@ -116,8 +116,8 @@ def metrics_age_seconds(metrics: BrokerMetrics, cycle: Cycle) -> ByBroker:
 
 @ratio(
     "broker_metric_difference",
-    "The twin's value less the broker's own. The broker leaves open segments out of its "
-    "upload_lag_bytes.",
+    "Value that the twin computes of a metric minus the broker's own. Of upload_lag_bytes the "
+    "broker leaves out open segments.",
     labels=("broker", "metric"),
     source=("kafka_twin_broker_upload_lag_bytes", "kafka_twin_broker_remote_copy_lag_bytes"),
 )

@@ -397,7 +397,7 @@ def replicas_stuck(rows: CatchingUp) -> Mapping[tuple[str], int]:
 
 @gauge(
     "catch_up_progress_ratio",
-    "Share of what a replica that catches up has to copy that it has.",
+    "Share of the records to copy that a replica that catches up has copied.",
     level="replica",
 )
 def catch_up_progress_ratio(estimates: CatchUpEstimates) -> OfReplicas:
@@ -406,21 +406,21 @@ def catch_up_progress_ratio(estimates: CatchUpEstimates) -> OfReplicas:
 
 
 @gauge(
-    "catch_up_seconds_left",
+    "catch_up_time_left_seconds",
     "Seconds until the replica has caught up; +Inf if it falls behind.",
     level="replica",
 )
-def catch_up_seconds_left(estimates: CatchUpEstimates) -> OfReplicas:
+def catch_up_time_left(estimates: CatchUpEstimates) -> OfReplicas:
     """NaN before it has a rate."""
     return OfReplicas(estimates.row, estimates.slot, estimates.seconds_left)
 
 
 @gauge(
-    "catch_up_seconds_to_lead",
+    "catch_up_time_to_lead_seconds",
     "Seconds until the replica is in sync and holds enough local log to lead; +Inf for never.",
     level="replica",
 )
-def catch_up_seconds_to_lead(estimates: CatchUpEstimates, lead: LeadEstimates) -> OfReplicas:
+def catch_up_time_to_lead(estimates: CatchUpEstimates, lead: LeadEstimates) -> OfReplicas:
     """NaN where it is unknown."""
     return OfReplicas(estimates.row, estimates.slot, lead.seconds_to_lead)
 

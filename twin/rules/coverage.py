@@ -284,7 +284,7 @@ def cold_replicas(coverage: ReplicaCoverage, roles: Roles, assignment: Assignmen
 
 
 @gauge(
-    "local_log_bytes", "Local log of the broker's replicas, of those whose size is known.",
+    "local_log_bytes", "Size of the local log of the broker's replicas, where it is known.",
     level="broker",
 )  # fmt: skip
 def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment) -> ByBroker:
@@ -294,7 +294,7 @@ def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment
 
 
 @gauge(
-    "local_log_bytes", "Local log of the topic's replicas, of those whose size is known.",
+    "local_log_bytes", "Size of the local log of the topic's replicas, where it is known.",
     level="topic",
 )  # fmt: skip
 def topic_local_log_bytes(local: LocalLog, roles: Roles) -> Array:

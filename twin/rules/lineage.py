@@ -47,7 +47,8 @@ class Lineage(SparseTable, kind="lineage"):
     "tier_gap",
     rank=20,
     severity="page",
-    sentence="offsets below its tiered end are neither in remote storage nor on a live replica",
+    sentence="offsets below the end of the remote log are neither in remote storage nor on a live "
+    "replica",
     source="tiered lineage",
     alert=Alert(
         summary="have records that nobody can read",
@@ -102,7 +103,7 @@ def has_dangling_upload(lineage: Lineage, partitions: Partitions, now_ms: NowMs)
     rank=180,
     severity="info",
     open_after_ms=60_000,
-    sentence="remote segments no longer belong to its log and are not deleted",
+    sentence="remote segments no longer belong to the log and are not deleted",
     source="RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, Kafka 4.3",
     alert=Alert(
         summary="have remote segments that belong to no log",
@@ -133,7 +134,7 @@ def partitions_with_known_segments(lineage: Lineage) -> int:
     return len(lineage)
 
 
-@gauge("tier_gaps", "Partitions with offsets in no copy and on no live replica.")
+@gauge("tier_gaps", "Partitions with offsets that are in no remote copy and on no live replica.")
 def tier_gaps(
     lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas
 ) -> int:
@@ -160,15 +161,15 @@ def _per_partition(column_name: str, name: str, help_text: str) -> Metric:
 METRICS: Final = (
     _summed(
         "remote_bytes", "remote_log_bytes",
-        "Finished copies in remote storage, of the partitions whose segments are known.",
+        "Size of finished copies in remote storage, of partitions whose segments are known.",
     ),
     _summed(
         "lineage_bytes", "remote_lineage_bytes",
-        "Finished copies in remote storage that belong to their logs.",
+        "Size of finished copies in remote storage that belong to their logs.",
     ),
     _summed(
         "orphan_segments", "orphan_segments",
-        "Finished copies in remote storage that belong to no log any more.",
+        "Finished copies in remote storage that no longer belong to a log.",
     ),
     _summed("orphan_bytes", "orphan_bytes", "Bytes of remote segments that belong to no log."),
     _summed(
@@ -180,11 +181,12 @@ METRICS: Final = (
         "Events of remote segments that no segment can go through.",
     ),
     _per_partition(
-        "remote_bytes", "remote_log_bytes", "Finished copies of the partition in remote storage.",
+        "remote_bytes", "remote_log_bytes",
+        "Size of the partition's finished copies in remote storage.",
     ),
     _per_partition(
         "orphan_bytes", "orphan_bytes",
-        "Finished copies of the partition in remote storage that do not belong to its log.",
+        "Size of the partition's finished copies in remote storage that do not belong to its log.",
     ),
     _per_partition(
         "highest_remote_offset", "highest_remote_offset",

@@ -36,7 +36,8 @@ def racks_of(brokers: Brokers, broker: Array) -> Int64:
     alert=Alert(
         summary="are led from another rack than preferred",
         description="{n} partitions of {cluster} are led from another rack than that of their "
-        "preferred replica; kafka_twin_rack_seconds_to_balance says for how long.",
+        "preferred replica; kafka_twin_rack_time_to_balance_seconds is the time until their "
+        "leaders can be balanced.",
         wait="10m",
         keep_firing_for="10m",
     ),

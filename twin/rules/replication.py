@@ -220,7 +220,28 @@ def caught_up_uncertainty_seconds(
     partitions: Partitions,
     cycle: Cycle,
 ) -> list[float | None]:
-    """The time since the leader's sample before this cycle, or since the replica's own if older."""
+    """Of the replica whose time is known least exactly; null where none is known."""
+    uncertainty_ms = caught_up_uncertainty_ms(
+        replicas, previous_end, followers, assignment, roles, partitions, cycle
+    )
+    largest = uncertainty_ms.max(axis=1, initial=UNKNOWN)
+    return [None if value == UNKNOWN else value / 1000 for value in largest.tolist()]
+
+
+def caught_up_uncertainty_ms(
+    replicas: Replicas,
+    previous_end: Before[LeaderEnds],
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    cycle: Cycle,
+) -> Int64:
+    """[P, R] by how much ``caught_up_at_ms`` may be too early; 0 where it is the leader's own.
+
+    Otherwise the time since the leader's sample before this cycle, or since the replica's own
+    sample if that is older still; UNKNOWN while either has none.
+    """
     leader_at_ms = previous_end.sampled_at_ms[:, None]
     known = (leader_at_ms != UNKNOWN) & (replicas.sampled_at_ms != UNKNOWN)
     gap_ms = cycle.observed_at_ms - np.minimum(leader_at_ms, replicas.sampled_at_ms)
@@ -228,5 +249,4 @@ def caught_up_uncertainty_seconds(
     row, slot, states = current(followers, assignment, roles, partitions, cycle)
     exact = is_exact(states)
     uncertainty[row[exact], slot[exact]] = 0
-    largest = uncertainty.max(axis=1, initial=UNKNOWN)
-    return [None if value == UNKNOWN else value / 1000 for value in largest.tolist()]
+    return uncertainty

@@ -243,7 +243,7 @@ def _leader(views: ReplicaViews) -> Int32:
     "disk",
     source="KIP-392, KIP-1023",
     alert=Alert(
-        summary="send consumers to a replica that reads from remote storage for no need",
+        summary="send consumers to a replica that reads from remote storage without need",
         description="Consumers of {n} partitions of {cluster} are sent to a replica that reads "
         "from remote storage what another has on disk (KIP-392).",
         wait="5m",
@@ -286,8 +286,8 @@ def topic_cold_read_records(reads: ColdReads, index: PartitionIndex) -> Array:
 
 @gauge(
     "cold_read_partitions",
-    "Partitions for which consumers are sent to the broker to read from remote storage for no "
-    "need.",
+    "Partitions whose consumers are sent to the broker to read from remote storage what another "
+    "replica has on disk.",
     level="broker",
 )
 def cold_read_partitions(reads: ColdReads) -> ByBroker:

@@ -18,7 +18,7 @@ STALE_MS: Final = 60_000
     "state_stale",
     rank=190,
     severity="info",
-    sentence="what is known of the leader is older than a minute",
+    sentence="the newest observation of the leader is older than a minute",
     source="the age of observations",
     alert=Alert(
         summary="have not been observed for a minute",

@@ -72,7 +72,7 @@ def is_unreachable(configs: TopicConfigs) -> Bool:
     rank=150,
     severity="warn",
     open_after_ms=30_000,
-    sentence="its cold replicas never become eligible: the threshold is above local retention",
+    sentence="cold replicas never become warm: the threshold is above local retention",
     source="KIP-1303",
     alert=Alert(
         summary="have cold replicas that stay cold",

@@ -26,7 +26,7 @@ import java.util.Set;
  * {@code election} (PREFERRED, ONLINE or UNCLEAN).
  *
  * <p>Answer: {@code elect}, an election on the sets as they were given; {@code electInBuild}, one on the sets the
- * controller arrives at first (finished reassignment, new ELR), which is the one that counts; {@code ballot}, those
+ * controller arrives at first (finished reassignment, new ELR), which is the one that counts; {@code electsFrom}, those
  * sets; {@code after}, the partition once the change is made.
  *
  * <p>Which brokers are acceptable is the caller's matter in Kafka too (ReplicationControlManager).
@@ -67,10 +67,10 @@ final class Elections {
         PartitionChangeBuilder halfway = builder(question, before);
         finishReassignment.invoke(halfway);
         populateElr.invoke(halfway);
-        ObjectNode ballot = answer.putObject("ballot");
-        ballot.set("replicas", Json.array(numbers(targetReplicas.get(halfway))));
-        ballot.set("isr", Json.array(halfway.targetIsr()));
-        ballot.set("elr", Json.array(numbers(targetElr.get(halfway))));
+        ObjectNode electsFrom = answer.putObject("electsFrom");
+        electsFrom.set("replicas", Json.array(numbers(targetReplicas.get(halfway))));
+        electsFrom.set("isr", Json.array(halfway.targetIsr()));
+        electsFrom.set("elr", Json.array(numbers(targetElr.get(halfway))));
         answer.set("electInBuild", elect(halfway));
 
         PartitionRegistration after = builder(question, before).build()

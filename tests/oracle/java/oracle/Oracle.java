@@ -29,7 +29,7 @@ public final class Oracle {
             "election", elections::kafka,
             "election_kip1303", elections::kip1303,
             "selector", Selectors::rackAware,
-            "books", Replicas::books,
+            "follower_state", Replicas::followerState,
             "offsets", offsets::offsets,
             "epochs", lineages::epochs,
             "epochs_filtered", lineages::filtered,

@@ -30,7 +30,7 @@ final class Replicas {
 
     private Replicas() { }
 
-    static void books(JsonNode question, ObjectNode answer) {
+    static void followerState(JsonNode question, ObjectNode answer) {
         Replica replica = new Replica(1, PARTITION, METADATA);
         ArrayNode steps = answer.putArray("steps");
         for (JsonNode step : question.get("steps")) {
@@ -49,7 +49,7 @@ final class Replicas {
                 .put("start", state.logStartOffset())
                 .put("end", state.logEndOffset())
                 .put("leaderEnd", state.lastFetchLeaderLogEndOffset())
-                .put("fetchedAtMs", state.lastFetchTimeMs())
+                .put("lastFetchAtMs", state.lastFetchTimeMs())
                 .put("caughtUpAtMs", state.lastCaughtUpTimeMs())
                 .put("caughtUp", state.isCaughtUp(check.get("leaderEnd").longValue(),
                     check.get("nowMs").longValue(), check.get("lagMaxMs").longValue()));

@@ -1,4 +1,4 @@
-"""The twin keeps the books that Kafka's own leader keeps on a follower."""
+"""The twin keeps the state that Kafka's own leader keeps of a follower."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from tests.oracle.oracle import Case, Oracle
-from twin.rules.books import Books, elected, fetched, is_caught_up
+from twin.rules.follower_state import (
+    ReplicaState,
+    is_caught_up,
+    reset_replica_state,
+    update_fetch_state,
+)
+from twin.table import Int64
 
 COUNT = 3_000
 STEPS = 12
@@ -39,7 +45,7 @@ def a_history(number: int) -> Case:
             "lagMaxMs": lag_max_ms,
         }
         steps.append(step)
-    return {"id": number, "kind": "books", "steps": steps}
+    return {"id": number, "kind": "follower_state", "steps": steps}
 
 
 @pytest.fixture(scope="module")
@@ -48,40 +54,43 @@ def asked(oracle: Oracle) -> tuple[list[Case], list[Case]]:
     return questions, oracle.ask(questions)
 
 
-def test_every_step_leaves_the_books_that_kafka_keeps(
+def test_every_step_leaves_the_state_that_kafka_keeps(
     asked: tuple[list[Case], list[Case]],
 ) -> None:
     questions, answers = asked
     assert [a["error"] for a in answers if "error" in a] == []
-    books = Books.blank(COUNT)
+    state = ReplicaState.blank(COUNT)
     caught_up = 0
     for number in range(STEPS):
         steps = [question["steps"][number] for question in questions]
-        books = after(books, steps)
-        told = [answer["steps"][number] for answer in answers]
+        state = after(state, steps)
+        expected = [answer["steps"][number] for answer in answers]
         for name, column in (
-            ("start", books.log_start_offset), ("end", books.log_end_offset),
-            ("leaderEnd", books.leader_end_offset), ("fetchedAtMs", books.fetched_at_ms),
-            ("caughtUpAtMs", books.caught_up_at_ms),
+            ("start", state.log_start_offset), ("end", state.log_end_offset),
+            ("leaderEnd", state.last_fetch_leader_end_offset),
+            ("lastFetchAtMs", state.last_fetch_at_ms), ("caughtUpAtMs", state.caught_up_at_ms),
         ):  # fmt: skip
-            assert column.tolist() == [t[name] for t in told], (number, name)
+            assert column.tolist() == [one[name] for one in expected], (number, name)
         checks = [step["check"] for step in steps]
         verdict = is_caught_up(
-            books, *(of(checks, name) for name in ("leaderEnd", "nowMs", "lagMaxMs"))
+            state, *(numbers(checks, name) for name in ("leaderEnd", "nowMs", "lagMaxMs"))
         )
-        assert verdict.tolist() == [t["caughtUp"] for t in told]
+        assert verdict.tolist() == [one["caughtUp"] for one in expected]
         caught_up += int(verdict.sum())
     assert COUNT * STEPS / 10 < caught_up < COUNT * STEPS * 9 / 10
 
 
-def after(books: Books, steps: list[Case]) -> Books:
-    """All histories one step on: some fetch, some are elected."""
+def after(state: ReplicaState, steps: list[Case]) -> ReplicaState:
+    """All histories one step on: some fetch, some elect a leader."""
     is_election = np.array(["newLeader" in step for step in steps])
-    at_ms, leader_end = of(steps, "atMs"), of(steps, "leaderEnd")
-    of_fetch = fetched(books, of(steps, "offset"), of(steps, "start"), at_ms, leader_end)
-    new, in_isr = (of(steps, name).astype(bool) for name in ("newLeader", "inIsr"))
-    return elected(books, at_ms, leader_end, new, in_isr).where(is_election, of_fetch)
+    at_ms, leader_end = numbers(steps, "atMs"), numbers(steps, "leaderEnd")
+    fetched = update_fetch_state(
+        state, numbers(steps, "offset"), numbers(steps, "start"), at_ms, leader_end
+    )
+    is_new, in_isr = (numbers(steps, name).astype(bool) for name in ("newLeader", "inIsr"))
+    elected = reset_replica_state(state, at_ms, leader_end, is_new, in_isr)
+    return elected.where(is_election, fetched)
 
 
-def of(rows: list[Case], name: str) -> np.ndarray:
+def numbers(rows: list[Case], name: str) -> Int64:
     return np.array([int(row.get(name, 0)) for row in rows], np.int64)

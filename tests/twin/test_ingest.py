@@ -1,4 +1,4 @@
-"""What an observation does to what is known, told as the rules of ``twin.merge``."""
+"""What an observation does to a state: the laws of ``twin.ingest``, one by one."""
 
 from __future__ import annotations
 
@@ -14,163 +14,180 @@ from tests.builders import (
     NOW_MS,
     Log,
     Partition,
-    a_fleet,
+    a_state,
     brokers_frame,
     configs_frame,
+    empty,
     partitions_frame,
     replicas_frame,
 )
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import fleet as fleets
-from twin.fleet import Fleet
-from twin.frames import Frame, FrameRefused, decode, encode_parts
+from twin import codec
+from twin.builtin import CATALOG
+from twin.frames import Frame, FrameHeader, InvalidFrame, decode, encode_parts
 from twin.merge import merge
+from twin.rules.leaders import Roles
+from twin.state import ShardState
 from twin.step import step
-from twin.tables import NO_BROKER, UNKNOWN
+from twin.table import NO_BROKER, UNKNOWN, PartitionTable, ReplicaTable
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    Configs,
+    PartitionIndex,
+    Partitions,
+    Replicas,
+    Topics,
+)
 
 LATER_MS = NOW_MS + 5_000
 
 
-def after(fleet: Fleet, *frames: Frame) -> Fleet:
-    return step(fleet, frames, max(f.stamp.observed_at_ms for f in frames))[0]
+def after(state: ShardState, *frames: Frame) -> ShardState:
+    return step(state, frames, max(f.header.observed_at_ms for f in frames))[0]
 
 
-def names(fleet: Fleet) -> list[str]:
-    return [f"{t}-{p}" for t, p in zip(fleet.topic_names(), fleet.partition, strict=True)]
+def names(state: ShardState) -> list[str]:
+    numbers = state[PartitionIndex].partition
+    return [f"{t}-{p}" for t, p in zip(state.topic_names(), numbers, strict=True)]
 
 
-def same(one: Fleet, other: Fleet) -> bool:
-    return fleets.encode(one) == fleets.encode(other)
+def decoded(message: bytes) -> ShardState:
+    return codec.decode(message, CATALOG).state
+
+
+def same(one: ShardState, other: ShardState) -> bool:
+    return codec.encode(one) == codec.encode(other)
 
 
 # ---------------------------------------------------------------- one behaviour at a time
 
 
-def test_a_frame_seen_again_changes_nothing():
-    fleet = a_fleet()
+def test_a_repeated_frame_changes_nothing():
+    state = a_state()
     for frame in (partitions_frame([Partition()]), replicas_frame([Partition()]), brokers_frame()):
-        again, heard = step(fleet, [frame], NOW_MS)
-        assert same(again, fleet)
-        assert heard == []
+        again, changes = step(state, [frame], NOW_MS)
+        assert same(again, state)
+        assert changes == []
 
 
 def test_a_late_frame_changes_nothing():
-    fleet = a_fleet(Partition(epoch=3), at_ms=LATER_MS)
+    state = a_state(Partition(epoch=3), at_ms=LATER_MS)
     late = Partition(epoch=9, leader=2, log=Log(end=9_999))
     for frame in (partitions_frame([late]), replicas_frame([late]), brokers_frame([7])):
-        assert step(fleet, [frame], LATER_MS) == (fleet, [])
+        assert step(state, [frame], LATER_MS) == (state, [])
 
 
 def test_a_stale_leader_epoch_does_not_move_the_leader_back():
     """A resumed leader answers from its stale state for up to 100 ms (measured)."""
-    fleet = a_fleet(Partition(leader=2, epoch=8))
-    fleet = after(fleet, partitions_frame([Partition(leader=1, epoch=7)], LATER_MS))
-    assert (fleet.leader[0], fleet.leader_epoch[0]) == (2, 8)
+    state = a_state(Partition(leader=2, epoch=8))
+    state = after(state, partitions_frame([Partition(leader=1, epoch=7)], LATER_MS))
+    assert (state[Partitions].leader[0], state[Partitions].leader_epoch[0]) == (2, 8)
 
 
 def test_a_partition_that_was_listed_with_a_stale_epoch_is_still_listed():
-    fleet = a_fleet(Partition(epoch=8))
-    fleet = after(fleet, partitions_frame([Partition(epoch=7)], LATER_MS))
-    assert names(fleet) == ["t-0"]
+    state = a_state(Partition(epoch=8))
+    state = after(state, partitions_frame([Partition(epoch=7)], LATER_MS))
+    assert names(state) == ["t-0"]
 
 
 def test_of_two_answers_in_one_cycle_the_higher_leader_epoch_wins():
     old, new = Partition(leader=1, epoch=7), Partition(leader=2, epoch=8)
     for order in ((old, new), (new, old)):
-        fleet = fleets.empty("c", 0, 1)
+        state = empty()
         for part in order:
-            fleet = after(fleet, partitions_frame([part]))
-        assert fleet.leader[0] == 2
+            state = after(state, partitions_frame([part]))
+        assert state[Partitions].leader[0] == 2
 
 
 def test_a_recreated_topic_starts_anew():
-    fleet = a_fleet(Partition(log=Log(end=500)))
+    state = a_state(Partition(log=Log(end=500)))
     reborn = Partition(topic_id=b"another", epoch=0, leader=2)
-    fleet = after(fleet, partitions_frame([reborn], LATER_MS))
-    assert names(fleet) == ["t-0"]
-    assert (fleet.leader[0], fleet.leader_epoch[0]) == (2, 0)
-    assert (fleet.log_end_offset == UNKNOWN).all()
+    state = after(state, partitions_frame([reborn], LATER_MS))
+    assert names(state) == ["t-0"]
+    assert (state[Partitions].leader[0], state[Partitions].leader_epoch[0]) == (2, 0)
+    assert (state[Replicas].log_end_offset == UNKNOWN).all()
 
 
 def test_a_partition_disappears_when_a_whole_listing_no_longer_has_it():
-    fleet = a_fleet(Partition("a"), Partition("b"))
-    assert names(after(fleet, partitions_frame([Partition("b")], LATER_MS))) == ["b-0"]
+    state = a_state(Partition("a"), Partition("b"))
+    assert names(after(state, partitions_frame([Partition("b")], LATER_MS))) == ["b-0"]
 
 
 def test_a_partition_stays_when_the_listing_was_not_complete():
-    fleet = a_fleet(Partition("a"), Partition("b"))
+    state = a_state(Partition("a"), Partition("b"))
     partial = partitions_frame([Partition("b")], LATER_MS, complete=False)
-    assert names(after(fleet, partial)) == ["a-0", "b-0"]
+    assert names(after(state, partial)) == ["a-0", "b-0"]
 
 
 def test_a_partition_stays_until_every_part_of_the_listing_is_there():
-    fleet = a_fleet(Partition("a"), Partition("b"))
+    state = a_state(Partition("a"), Partition("b"))
     first = partitions_frame([Partition("b")], LATER_MS, part=0, parts=2)
     second = partitions_frame([Partition("c")], LATER_MS, part=1, parts=2)
-    assert names(halfway := after(fleet, first)) == ["a-0", "b-0"]
+    assert names(halfway := after(state, first)) == ["a-0", "b-0"]
     assert names(after(halfway, first)) == ["a-0", "b-0"]
     assert names(after(halfway, second)) == ["b-0", "c-0"]
 
 
-def test_zero_topics_leave_an_empty_fleet():
-    fleet = after(a_fleet(), partitions_frame([], LATER_MS))
-    assert (len(fleet), len(fleet.topics.topic)) == (0, 0)
-    assert same(fleets.decode(fleets.encode(fleet)), fleet)
+def test_zero_topics_leave_an_empty_state():
+    state = after(a_state(), partitions_frame([], LATER_MS))
+    assert (state.partitions, len(state[Topics].topic)) == (0, 0)
+    assert same(decoded(codec.encode(state)), state)
 
 
 def test_a_silent_broker_leaves_its_rows_ageing_not_zero():
-    fleet = a_fleet(Partition(replicas=(1, 2), log=Log(end=70)))
+    state = a_state(Partition(replicas=(1, 2), log=Log(end=70)))
     silent = Partition(replicas=(1, 2), log=Log(end=90), silent=(2,))
-    fleet = after(
-        fleet, partitions_frame([silent], LATER_MS), replicas_frame([silent], LATER_MS),
+    state = after(
+        state, partitions_frame([silent], LATER_MS), replicas_frame([silent], LATER_MS),
         brokers_frame([1, 2], LATER_MS, silent=[2]),
     )  # fmt: skip
-    assert fleet.log_end_offset[0].tolist() == [90, 70]
-    assert fleet.sampled_at_ms[0].tolist() == [LATER_MS, NOW_MS]
-    assert fleet.brokers.answered.tolist() == [True, False]
-    assert fleet.brokers.answered_at_ms.tolist() == [LATER_MS, NOW_MS]
+    assert state[Replicas].log_end_offset[0].tolist() == [90, 70]
+    assert state[Replicas].sampled_at_ms[0].tolist() == [LATER_MS, NOW_MS]
+    assert state[Brokers].answered.tolist() == [True, False]
+    assert state[Brokers].answered_at_ms.tolist() == [LATER_MS, NOW_MS]
 
 
 def test_an_error_of_a_replica_is_noted_and_its_last_answer_ages():
-    fleet = a_fleet(Partition(replicas=(1,), log=Log(end=70)))
+    state = a_state(Partition(replicas=(1,), log=Log(end=70)))
     failed = Partition(replicas=(1,), log=Log(end=UNKNOWN, local_start=UNKNOWN, error=56))
-    fleet = after(fleet, replicas_frame([failed], LATER_MS))
-    assert (fleet.log_end_offset[0, 0], fleet.error_code[0, 0]) == (70, 56)
-    assert fleet.sampled_at_ms[0, 0] == NOW_MS
+    state = after(state, replicas_frame([failed], LATER_MS))
+    assert (state[Replicas].log_end_offset[0, 0], state[Replicas].error_code[0, 0]) == (70, 56)
+    assert state[Replicas].sampled_at_ms[0, 0] == NOW_MS
 
 
-def test_a_size_that_was_not_told_stays_while_the_local_start_does():
-    fleet = a_fleet(Partition(replicas=(1,), log=Log(size_bytes=700)))
+def test_a_size_that_was_not_reported_stays_while_the_local_start_does():
+    state = a_state(Partition(replicas=(1,), log=Log(size_bytes=700)))
     for start, expected in ((0, 700), (10, UNKNOWN)):
         log = Log(size_bytes=UNKNOWN, local_start=start)
-        told = after(fleet, replicas_frame([Partition(replicas=(1,), log=log)], LATER_MS))
-        assert told.local_log_bytes[0, 0] == expected
+        later = after(state, replicas_frame([Partition(replicas=(1,), log=log)], LATER_MS))
+        assert later[Replicas].local_log_bytes[0, 0] == expected
 
 
 def test_a_reassigned_partition_keeps_what_is_known_of_each_replica():
     logs = {1: Log(end=11), 2: Log(end=22)}
-    fleet = a_fleet(Partition(replicas=(1, 2), logs=logs))
-    fleet = after(fleet, partitions_frame([Partition(replicas=(3, 2, 1), epoch=2)], LATER_MS))
-    assert fleet.broker[0].tolist() == [3, 2, 1]
-    assert fleet.log_end_offset[0].tolist() == [UNKNOWN, 22, 11]
+    state = a_state(Partition(replicas=(1, 2), logs=logs))
+    state = after(state, partitions_frame([Partition(replicas=(3, 2, 1), epoch=2)], LATER_MS))
+    assert state[Assignment].broker[0].tolist() == [3, 2, 1]
+    assert state[Replicas].log_end_offset[0].tolist() == [UNKNOWN, 22, 11]
 
 
-def test_a_replica_that_answers_before_its_listing_is_seated_when_the_listing_comes():
-    fleet = a_fleet(Partition(replicas=(1, 2)))
+def test_a_replica_that_answers_before_its_listing_has_its_slot_when_the_listing_comes():
+    state = a_state(Partition(replicas=(1, 2)))
     grown = Partition(replicas=(3, 1, 2), logs={3: Log(end=33)}, epoch=2)
-    early = after(fleet, replicas_frame([grown], LATER_MS))
-    assert not early.present[0, early.broker[0] == 3].any()
-    seated = after(early, partitions_frame([grown], LATER_MS))
-    assert seated.broker[0, :3].tolist() == [3, 1, 2]
-    assert seated.log_end_offset[0, 0] == 33
+    early = after(state, replicas_frame([grown], LATER_MS))
+    assert not early[Roles].is_assigned[0, early[Assignment].broker[0] == 3].any()
+    listed = after(early, partitions_frame([grown], LATER_MS))
+    assert listed[Assignment].broker[0, :3].tolist() == [3, 1, 2]
+    assert listed[Replicas].log_end_offset[0, 0] == 33
 
 
 def test_configs_of_topics_that_are_gone_go_in_the_next_cycle_but_one():
-    fleet = a_fleet(Partition("a"), Partition("b"), topics={"a": {}, "b": {}})
+    state = a_state(Partition("a"), Partition("b"), topics={"a": {}, "b": {}})
     for cycle in (1, 2):
         at_ms = NOW_MS + cycle * 5_000
-        fleet = after(fleet, partitions_frame([Partition("b")], at_ms))
-    assert fleet.configs.topic.tolist() == ["", "b"]
+        state = after(state, partitions_frame([Partition("b")], at_ms))
+    assert state[Configs].topic.tolist() == ["", "b"]
 
 
 @pytest.mark.parametrize(
@@ -189,15 +206,18 @@ def test_configs_of_topics_that_are_gone_go_in_the_next_cycle_but_one():
     ],
 )
 def test_a_frame_that_contradicts_itself_or_belongs_elsewhere_is_refused(frame, reason):
-    with pytest.raises(FrameRefused) as refusal:
-        merge(fleets.empty("c", 0, 1), frame)
+    with pytest.raises(InvalidFrame) as refusal:
+        merge(empty(), frame)
     assert refusal.value.reason == reason
 
 
-def test_a_fleet_is_no_observation():
-    frames = decode(fleets.encode(a_fleet()))
-    with pytest.raises(FrameRefused, match="not an observation"):
-        merge(fleets.empty("c", 0, 1), frames[0])
+def test_a_state_is_no_observation():
+    of_a_state = decode(codec.encode(a_state()))
+    assert of_a_state.frames == of_a_state.invalid == ()
+    assert "state.per_partition" in of_a_state.unknown_kinds
+    header = FrameHeader("state.listing", "c", 0, 1, NOW_MS, 0)
+    with pytest.raises(InvalidFrame, match=r"nothing takes in frames of kind state\.listing"):
+        merge(empty(), Frame(header, partitions_frame([]).rows))
 
 
 # ---------------------------------------------------------------- for all inputs
@@ -237,7 +257,7 @@ def a_cycle(rng: random.Random, at_ms: int, epochs: dict[tuple[str, int], int]) 
 def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(seed, cycles):
     rng = random.Random(seed)
     epochs: dict[tuple[str, int], int] = {}
-    whole = one_by_one = fleets.empty("c", 0, 1)
+    whole = one_by_one = empty()
     past: list[Frame] = []
     for cycle in range(cycles):
         frames = a_cycle(rng, NOW_MS + cycle * 5_000, epochs)
@@ -245,7 +265,7 @@ def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(se
         shuffled = [*frames, *rng.sample(frames, 2), *rng.sample(past, min(len(past), 3))]
         rng.shuffle(shuffled)
         for frame in shuffled:
-            at_ms = max(frame.stamp.observed_at_ms, one_by_one.observed_at_ms)
+            at_ms = max(frame.header.observed_at_ms, one_by_one.observed_at_ms)
             one_by_one, _ = step(one_by_one, [frame], at_ms)
         past += frames
         assert same(whole, one_by_one)
@@ -253,45 +273,48 @@ def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(se
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), limit=st.integers(8_000, 20_000))
-def test_a_listing_sent_in_parts_says_the_same_as_one_sent_whole(seed, limit):
+def test_a_listing_sent_in_parts_gives_the_same_as_one_sent_whole(seed, limit):
     shard = SimulatedShard(Shape(topics=3, partitions=40), seed)
-    whole = parts = fleets.empty("sim", 0, 1)
+    whole = parts = empty("sim")
     for frames in shard.run(3, NOW_MS):
-        at_ms = frames[0].stamp.observed_at_ms
+        at_ms = frames[0].header.observed_at_ms
         whole = step(whole, frames, at_ms)[0]
-        sent = [decode(m)[0] for f in frames for m in encode_parts(f, limit)]
+        sent = [decode(m).frames[0] for f in frames for m in encode_parts(f, limit)]
         parts = step(parts, sent, at_ms)[0]
         assert same(whole, parts)
 
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10**6))
-def test_a_fleet_survives_being_encoded_at_every_cycle(seed):
+def test_a_state_survives_being_encoded_at_every_cycle(seed):
     shard = SimulatedShard(Shape(topics=2, partitions=5), seed)
-    held = stored = fleets.empty("sim", 0, 1)
+    held = stored = empty("sim")
     for frames in shard.run(6, NOW_MS):
-        at_ms = frames[0].stamp.observed_at_ms
-        held, heard = step(held, frames, at_ms)
-        again, heard_again = step(fleets.decode(fleets.encode(stored)), frames, at_ms)
+        at_ms = frames[0].header.observed_at_ms
+        held, changes = step(held, frames, at_ms)
+        again, changes_again = step(decoded(codec.encode(stored)), frames, at_ms)
         assert same(held, again)
-        assert heard == heard_again
+        assert changes == changes_again
         stored = again
 
 
-def test_a_large_fleet_is_sent_in_parts_that_together_hold_every_row():
+def test_a_large_state_is_sent_in_parts_that_together_hold_every_row():
     shard = SimulatedShard(Shape(topics=5, partitions=50))
-    fleet = after(fleets.empty("sim", 0, 1), *shard.observe(NOW_MS))
-    parts = [fleets.decode(m) for m in fleets.encode_parts(fleet, 20_000)]
-    assert len(parts) > 1
-    assert max(map(len, fleets.encode_parts(fleet, 20_000))) <= 20_000
-    for name in (*fleets.PARTITION_COLUMNS, *fleets.REPLICA_COLUMNS):
-        joined = np.concatenate([getattr(part, name) for part in parts])
-        assert np.array_equal(joined, getattr(fleet, name)), name
+    state = after(empty("sim"), *shard.observe(NOW_MS))
+    messages = codec.encode_parts(state, 25_000)
+    assert len(messages) > 1
+    assert max(map(len, messages)) <= 25_000
+    parts = [decoded(message) for message in messages]
+    for table in CATALOG.stored:
+        if issubclass(table, PartitionTable | ReplicaTable):
+            for column in table.columns:
+                joined = np.concatenate([getattr(part[table], column.name) for part in parts])
+                assert np.array_equal(joined, getattr(state[table], column.name)), column.name
 
 
 def test_the_same_seed_gives_the_same_frames():
     one, other = (SimulatedShard(Shape(), 7) for _ in range(2))
     for left, right in zip(one.run(5, NOW_MS), other.run(5, NOW_MS), strict=True):
         assert [f.rows for f in left] == [f.rows for f in right]
-        assert [f.stamp for f in left] == [f.stamp for f in right]
-    assert replace(left[0].stamp) == right[0].stamp
+        assert [f.header for f in left] == [f.header for f in right]
+    assert replace(left[0].header) == right[0].header

@@ -1,0 +1,30 @@
+"""Reads the findings of a state by their names, as labels and the JSON API have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.declare import Addition, Metric
+from twin.risks import OpenRisks, RiskConditions
+from twin.state import ShardState
+
+
+def open_risks(state: ShardState, row: int = 0) -> set[str]:
+    """The risks that are open for the partition of that row."""
+    return _named(state, int(state[OpenRisks].bits[row]))
+
+
+def conditions(state: ShardState, row: int = 0) -> set[str]:
+    """The risks whose condition holds now for the partition of that row."""
+    return _named(state, int(state[RiskConditions].bits[row]))
+
+
+def computed(state: ShardState, source: str | Metric | Addition) -> Any:
+    """What the function of a metric returns: of the one of that name, or of a declaration."""
+    declared = state.catalog.metric(source) if isinstance(source, str) else source
+    assert declared.compute is not None, f"{declared.series_name} is filled in by a program"
+    return state.call(declared.compute, declared.reads)
+
+
+def _named(state: ShardState, bits: int) -> set[str]:
+    return {name for number, name in enumerate(state.catalog.risk_names) if bits >> number & 1}

@@ -1,0 +1,108 @@
+"""Which changes are reported as events, and which are not."""
+
+from tests.builders import (
+    NOW_MS,
+    Log,
+    Partition,
+    a_state,
+    brokers_frame,
+    empty,
+    partitions_frame,
+    replicas_frame,
+)
+from twin.builtin import CATALOG
+from twin.step import step
+
+LATER_MS = NOW_MS + 5_000
+MIB = 1 << 20
+
+
+def events(before, *frames):
+    return {c.kind: c for c in step(before, frames, LATER_MS)[1]}
+
+
+def kinds(before, *frames):
+    return [c.kind for c in step(before, frames, LATER_MS)[1]]
+
+
+def test_a_twin_that_starts_reports_nothing():
+    first = empty()
+    frames = (brokers_frame(), partitions_frame([Partition()]), replicas_frame([Partition()]))
+    assert step(first, frames, NOW_MS)[1] == []
+
+
+def test_the_same_again_is_no_event():
+    same = (partitions_frame([Partition()], LATER_MS), replicas_frame([Partition()], LATER_MS))
+    assert kinds(a_state(brokers=(1, 2, 3)), *same) == []
+
+
+def test_a_leader_that_moves_is_reported_with_both_brokers():
+    moved = events(a_state(), partitions_frame([Partition(leader=2, epoch=2)], LATER_MS))
+    assert moved["leader_moved"].text == "t-0 is led by 2, was 1"
+    assert (moved["leader_moved"].before, moved["leader_moved"].after) == ((1,), (2,))
+
+
+def test_a_partition_that_goes_offline_opens_a_risk():
+    found = events(a_state(), partitions_frame([Partition(leader=-1, epoch=2)], LATER_MS))
+    assert found["leader_moved"].text == "t-0 lost its leader 1: it is offline"
+    assert found["risk_opened"].detail == "partition_offline"
+
+
+def test_isr_changes_name_who_left_and_who_joined():
+    small = a_state(Partition(isr=(1, 2)))
+    found = events(small, partitions_frame([Partition(isr=(1, 3))], LATER_MS))
+    assert found["isr_shrank"].text == "t-0: replica 2 left the ISR, [1, 3] stay"
+    assert found["isr_expanded"].text == "t-0: replica 3 joined the ISR [1, 3]"
+
+
+def test_a_reassignment_is_not_mistaken_for_an_isr_change():
+    state = a_state(Partition(replicas=(1, 2)))
+    reordered = partitions_frame([Partition(replicas=(2, 1), leader=1)], LATER_MS)
+    assert kinds(state, reordered) == ["reassigned"]
+
+
+def test_a_replica_that_grows_past_the_threshold_becomes_warm():
+    cold = a_state(
+        Partition(logs={2: Log(size_bytes=1)}, log=Log(size_bytes=2 * MIB)),
+        eligible_local_log_bytes=MIB,
+    )
+    grown = replicas_frame([Partition(log=Log(size_bytes=2 * MIB))], LATER_MS)
+    assert events(cold, grown)["replica_warm"].broker == 2
+
+
+def test_created_and_deleted_partitions_are_reported_once():
+    found = kinds(a_state(Partition("a")), partitions_frame([Partition("b")], LATER_MS))
+    assert sorted(found) == ["partition_created", "partition_deleted"]
+
+
+def test_a_recreated_topic_is_one_deletion_and_one_creation():
+    found = kinds(a_state(), partitions_frame([Partition(topic_id=b"new")], LATER_MS))
+    assert sorted(found) == ["partition_created", "partition_deleted"]
+
+
+def test_brokers_that_stop_answering_or_are_fenced_are_reported():
+    state = a_state(brokers=(1, 2, 3))
+    found = kinds(state, brokers_frame([1, 2, 4], LATER_MS, fenced=[1], silent=[2]))
+    assert found == ["broker_registered", "broker_unregistered", "broker_fenced", "broker_silent"]
+
+
+def test_only_one_shard_reports_brokers():
+    frame = brokers_frame([1], shard=1, shards=2)
+    state, _ = step(empty("c", 1, 2), [frame], NOW_MS)
+    silent = brokers_frame([1], LATER_MS, silent=[1], shard=1, shards=2)
+    assert kinds(state, silent) == []
+
+
+def test_a_repeated_event_has_one_id_and_two_events_have_two():
+    state = a_state()
+    frame = partitions_frame([Partition(leader=-1, isr=(), epoch=2)], LATER_MS)
+    ids = [[c.id for c in step(state, [frame], LATER_MS)[1]] for _ in range(2)]
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == len(ids[0]) > 2
+
+
+def test_every_risk_is_reported_with_a_sentence_of_its_own():
+    assert len({risk.sentence for risk in CATALOG.risks}) == len(CATALOG.risks)
+    found = events(a_state(), partitions_frame([Partition(leader=-1, epoch=2)], LATER_MS))
+    sentence = {risk.name: risk.sentence for risk in CATALOG.risks}["partition_offline"]
+    assert found["risk_opened"].text == f"t-0: {sentence}"

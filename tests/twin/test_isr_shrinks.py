@@ -1,0 +1,262 @@
+"""Why replicas leave the ISR."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.builders import (
+    NOW_MS,
+    Fetch,
+    Log,
+    Partition,
+    a_state,
+    brokers_frame,
+    fetches_frame,
+    partitions_frame,
+    replicas_frame,
+)
+from tests.reading import open_risks
+from twin.proposals.kip501 import Kip501Handovers
+from twin.rules.isr_shrinks import (
+    SENTENCE,
+    WINDOW_MS,
+    Evidence,
+    IsrShrinks,
+    Verdict,
+    attributed_broker,
+    period_ms,
+)
+from twin.state import ShardState
+from twin.step import step
+from twin.table import NO_BROKER, UNKNOWN
+
+INTERVAL_MS = 5_000
+MIB = 1 << 20
+
+
+def cycle(state: ShardState, *parts: Partition, **brokers) -> ShardState:
+    at_ms = state.observed_at_ms + INTERVAL_MS
+    frames = [brokers_frame(range(1, 6), at_ms, **brokers), partitions_frame(parts, at_ms),
+              replicas_frame(parts, at_ms)]  # fmt: skip
+    return step(state, frames, at_ms)[0]
+
+
+def left(after: Partition, before: Partition = Partition(), **brokers) -> ShardState:
+    return cycle(a_state(before), after, **brokers)
+
+
+def verdicts(state: ShardState) -> list[Verdict]:
+    return [Verdict(v) for v in state[IsrShrinks].verdict.tolist()]
+
+
+def pending(state: ShardState) -> list[int]:
+    return state[IsrShrinks].fetch_was_pending.tolist()
+
+
+def test_an_isr_that_stays_or_grows_has_no_shrink():
+    assert len(left(Partition())[IsrShrinks]) == 0
+    assert len(left(Partition(), Partition(isr=(1, 2)))[IsrShrinks]) == 0
+
+
+def test_a_replica_that_leaves_the_assignment_did_not_leave_the_isr():
+    assert len(left(Partition(replicas=(1, 2)))[IsrShrinks]) == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "brokers", "expected"),
+    [
+        (Partition(isr=(1, 3), offline=(2,)), {}, Verdict.DEAD_FOLLOWER),
+        (Partition(isr=(1, 3)), {"silent": (2,)}, Verdict.SLOW_FOLLOWER),
+        (Partition(isr=(1, 3)), {"silent": (1, 2)}, Verdict.FROZEN_LEADER),
+        (Partition(isr=(1, 3), logs={2: Log(end=60)}), {}, Verdict.SLOW_FOLLOWER),
+        (Partition(isr=(1,)), {}, Verdict.SLOW_LEADER),
+        (Partition(isr=(1, 3), logs={2: Log(end=60)}), {"slow": (1,)}, Verdict.SLOW_LEADER),
+        (Partition(isr=(1, 3)), {"silent": (1,)}, Verdict.FROZEN_LEADER),
+        (Partition(isr=(1, 3)), {}, Verdict.UNEXPLAINED),
+    ],
+)
+def test_the_verdict_follows_from_who_left_and_who_answers(part, brokers, expected):
+    state = left(part, **brokers)
+    assert set(verdicts(state)) == {expected}
+    assert set(state[IsrShrinks].leader.tolist()) == {1}
+
+
+def test_followers_of_one_leader_that_leave_together_speak_against_it_across_partitions():
+    before = (Partition("a"), Partition("b"))
+    after = (Partition("a", isr=(1, 3)), Partition("b", isr=(1, 2)))
+    assert verdicts(cycle(a_state(*before), *after)) == [Verdict.SLOW_LEADER] * 2
+
+
+def test_a_leader_that_was_silent_and_is_back_stood_still():
+    paused = cycle(a_state(Partition()), Partition(silent=(1,)), silent=(1,))
+    found = cycle(paused, Partition(isr=(1, 3)))
+    assert verdicts(found) == [Verdict.FROZEN_LEADER]
+    assert "slow_leader" in open_risks(found)
+
+
+def test_a_leader_that_hands_over_is_no_slow_follower():
+    found = left(Partition(leader=2, epoch=2, isr=(2, 3), logs={1: Log(end=90)}))
+    assert verdicts(found) == [Verdict.UNEXPLAINED]
+    assert found[IsrShrinks].evidence[0] & Evidence.WAS_LEADER
+
+
+class TestSolution1:
+    """The leader worked 20 s on a fetch of replica 2, which had asked for all there was.
+
+    The lag limit is 30 s: half of it is the least that can have cost the replica the ISR.
+    """
+
+    earlier = Fetch(NOW_MS - 15_500)
+    waiting = Fetch(NOW_MS - 15_000, 100, 100, took_ms=20_000)
+    removed = Partition(isr=(1, 3))
+
+    def test_a_fetch_that_was_pending_at_the_shrink_would_have_kept_the_replica(self):
+        known = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])],
+                     NOW_MS)[0]  # fmt: skip
+        found = cycle(known, self.removed)
+        assert pending(found) == [1]
+        assert verdicts(found) == [Verdict.SLOW_LEADER]
+        assert found[IsrShrinks].evidence[0] & Evidence.FETCH_WAS_PENDING
+
+    def test_the_fetch_may_become_known_after_the_shrink(self):
+        found = cycle(a_state(Partition()), self.removed)
+        assert pending(found) == [UNKNOWN]
+        frame = fetches_frame([self.earlier, self.waiting])
+        found = step(found, [frame], NOW_MS)[0]
+        assert pending(found) == [1]
+
+    def test_a_fetch_below_the_earlier_end_would_not_have(self):
+        frame = fetches_frame([self.earlier, replace(self.waiting, offset=99),
+                               Fetch(NOW_MS + 6_000, 99)])  # fmt: skip
+        found = step(left(self.removed), [frame], NOW_MS)[0]
+        assert pending(found) == [0]
+
+    def test_a_fetch_that_waited_just_less_than_half_the_limit_is_not_the_reason(self):
+        for took_ms, kept in ((14_999, 0), (15_000, 1)):
+            slow = Fetch(NOW_MS - 10_000, 100, 100, took_ms=took_ms)
+            frame = fetches_frame([self.earlier, slow, Fetch(NOW_MS + 6_000)])
+            found = step(left(self.removed), [frame], NOW_MS)[0]
+            assert pending(found) == [kept]
+
+    def test_fetches_that_all_arrived_after_the_shrink_say_nothing_about_it(self):
+        frame = fetches_frame([Fetch(NOW_MS + 6_000), Fetch(NOW_MS + 7_000)])
+        found = step(left(self.removed), [frame], NOW_MS)[0]
+        assert pending(found) == [UNKNOWN]
+
+    def test_what_was_found_stays_when_a_slower_fetch_follows_in_the_same_cycle(self):
+        slower = Fetch(NOW_MS + 6_000, took_ms=25_000)
+        found = left(self.removed)
+        for frame in (fetches_frame([self.earlier, self.waiting]), fetches_frame([slower])):
+            found = step(found, [frame], NOW_MS)[0]
+        assert pending(found) == [1]
+
+    def test_without_a_lag_limit_it_is_unknown(self):
+        found = cycle(a_state(Partition(), replica_lag_time_max_ms=UNKNOWN), self.removed)
+        found = step(found, [fetches_frame([self.earlier, self.waiting])], NOW_MS)[0]
+        assert pending(found) == [UNKNOWN]
+
+    def test_the_event_says_so(self):
+        known = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])],
+                     NOW_MS)[0]  # fmt: skip
+        at_ms = NOW_MS + INTERVAL_MS
+        _, changes = step(known, [partitions_frame([self.removed], at_ms)], at_ms)
+        shrank = next(change for change in changes if change.kind == "isr_shrank")
+        assert shrank.text == (
+            "t-0: replica 2 left the ISR, [1, 3] stay "
+            f"({SENTENCE[Verdict.SLOW_LEADER]}; KIP-501 would have kept it)"
+        )
+
+
+def test_solution_2_hands_over_to_the_next_live_member_and_says_if_it_is_cold():
+    part = Partition(logs={2: Log(size_bytes=1)}, log=Log(size_bytes=2 * MIB))
+    whole = a_state(part, eligible_local_log_bytes=MIB)
+    handovers = cycle(whole, replace(part, isr=(1,)))[Kip501Handovers]
+    assert handovers.next_leader.tolist() == [2, 2]
+    assert handovers.next_leader_cold.tolist() == [1, 1]
+    alone = left(Partition(isr=()), Partition(isr=(1,)))
+    assert alone[Kip501Handovers].next_leader.tolist() == [NO_BROKER]
+
+
+def test_who_would_have_led_by_solution_2_stays_as_judged_at_the_shrink():
+    state = left(Partition(isr=(1, 3)))
+    assert state[Kip501Handovers].next_leader.tolist() == [2]
+    for part in (Partition(isr=(1, 3), offline=(2,)), Partition(isr=(1,), offline=(2,))):
+        state = cycle(state, part)
+    assert state[IsrShrinks].broker.tolist() == [2, 3]
+    assert state[Kip501Handovers].next_leader.tolist() == [2, 3]
+
+
+def test_the_first_cycle_in_which_a_replica_is_back_stays():
+    state = left(Partition(isr=(1, 3)))
+    state = cycle(state, Partition())
+    rejoined_at_ms = state.observed_at_ms
+    state = cycle(state, Partition())
+    assert state[IsrShrinks].rejoined_at_ms.tolist() == [rejoined_at_ms]
+
+
+def test_three_shrinks_and_a_return_are_thrash_with_a_period_and_a_broker():
+    out, whole = Partition(isr=(1, 3), logs={2: Log(end=60)}), Partition()
+    state = a_state(whole)
+    for part in (out, whole, out, whole):
+        state = cycle(state, part)
+    assert "isr_thrash" not in open_risks(state)
+    state = cycle(state, out)
+    assert "isr_thrash" in open_risks(state)
+    assert period_ms(state[IsrShrinks]) == 2 * INTERVAL_MS
+    assert attributed_broker(state[IsrShrinks]) == 2
+    assert math.isnan(period_ms(IsrShrinks.empty()))
+    assert attributed_broker(IsrShrinks.empty()) == NO_BROKER
+
+
+def test_followers_that_leave_together_are_one_shrink_of_the_thrash():
+    whole = Partition(replicas=(1, 2, 3, 4))
+    alone = replace(whole, isr=(1,))
+    state = a_state(whole)
+    for part in (alone, whole, alone, whole):
+        state = cycle(state, part)
+    assert len(state[IsrShrinks]) == 6
+    assert period_ms(state[IsrShrinks]) == 2 * INTERVAL_MS
+    assert "isr_thrash" not in open_risks(state)
+
+
+def test_a_dead_follower_does_not_speak_against_the_leader_of_another_that_left():
+    found = left(Partition(isr=(1,), logs={2: Log(end=60)}), silent=(3,))
+    assert dict(zip(found[IsrShrinks].broker.tolist(), verdicts(found), strict=True)) == {
+        2: Verdict.SLOW_FOLLOWER,
+        3: Verdict.SLOW_FOLLOWER,
+    }
+
+
+def test_a_follower_that_left_by_lag_and_is_fenced_later_was_dead():
+    found = left(Partition(isr=(1, 3)), silent=(2,))
+    assert verdicts(found) == [Verdict.SLOW_FOLLOWER]
+    found = cycle(found, Partition(isr=(1, 3), offline=(2,)), silent=(2,))
+    assert verdicts(found) == [Verdict.DEAD_FOLLOWER]
+    back = cycle(found, Partition())
+    assert verdicts(cycle(back, Partition(offline=(2,)))) == [Verdict.DEAD_FOLLOWER]
+
+
+def test_an_event_without_a_verdict_may_still_say_what_kip_501_would_have_done():
+    known = step(
+        a_state(Partition()),
+        [fetches_frame([
+            Fetch(NOW_MS - 15_500, broker=1, leader=2, epoch=2),
+            Fetch(NOW_MS - 15_000, broker=1, leader=2, epoch=2, took_ms=20_000),
+        ])],
+        NOW_MS,
+    )[0]  # fmt: skip
+    at_ms = NOW_MS + INTERVAL_MS
+    part = Partition(leader=2, epoch=2, isr=(2, 3))
+    _, changes = step(known, [partitions_frame([part], at_ms)], at_ms)
+    shrank = next(change for change in changes if change.kind == "isr_shrank")
+    assert shrank.text == "t-0: replica 1 left the ISR, [2, 3] stay (KIP-501 would have kept it)"
+
+
+def test_a_shrink_is_forgotten_after_the_window():
+    state = left(Partition(isr=(1, 3)))
+    at_ms = state.observed_at_ms + WINDOW_MS
+    state, _ = step(state, [partitions_frame([Partition()], at_ms)], at_ms)
+    assert len(state[IsrShrinks]) == 1
+    state, _ = step(state, [partitions_frame([Partition()], at_ms + 1)], at_ms + 1)
+    assert len(state[IsrShrinks]) == 0

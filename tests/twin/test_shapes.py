@@ -1,0 +1,240 @@
+"""Whatever a state holds, all that is declared can be computed and has the shape it promises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import (
+    NOW_MS,
+    Moved,
+    Partition,
+    broker_metrics_frame,
+    empty,
+    isr_changes_frame,
+    lookups_frame,
+    partitions_frame,
+    replicas_frame,
+)
+from tests.reading import computed
+from tests.simulator.shard import Shape, SimulatedShard
+from twin import builtin
+from twin.builtin import CATALOG
+from twin.catalog import Catalog
+from twin.declare import ByBroker, ByRack, Known, Metric, OfReplicas, OfRows
+from twin.frames import Frame
+from twin.remote_log import archive
+from twin.rules.racks import rack_names
+from twin.state import ShardState
+from twin.step import step, step_archive
+from twin.table import UNKNOWN, KeyedTable, PartitionTable, ReplicaTable, SparseTable
+from twin.tables.columns import BROKER_METRICS
+from twin.tables.state import Brokers, PartitionIndex, Topics
+
+SHAPES = st.builds(
+    Shape,
+    topics=st.integers(1, 3),
+    partitions=st.integers(1, 4),
+    replication=st.integers(1, 4),
+    brokers=st.integers(4, 6),
+    eligible_ms=st.sampled_from([UNKNOWN, 600_000, 2_000_000]),
+    cold_share=st.sampled_from([0.0, 0.3, 1.0]),
+    fetches=st.booleans(),
+    tier=st.booleans(),
+)
+
+
+def check(state: ShardState) -> None:
+    """Compute everything that the catalog declares, and look at what comes back."""
+    catalog = state.catalog
+    for table in (*catalog.stored, *catalog.on_demand):
+        check_table(state, table)
+    for metric in catalog.metrics:
+        check_metric(state, metric)
+    for risk in catalog.risks:
+        holds = state.call(risk.holds, risk.reads)
+        assert (holds.shape, holds.dtype) == ((state.partitions,), np.bool_), risk.name
+    for field in catalog.api_fields:
+        values = state.call(field.values, field.reads)
+        assert isinstance(values, list), field.name
+        assert len(values) == state.partitions, field.name
+        json.dumps(values, allow_nan=False)  # raises for numpy's numbers, inf and NaN
+    for field in catalog.loss_fields:
+        values = state.call(field.values, field.reads)
+        assert values.shape == (state.partitions,), field.name
+        assert values.dtype.kind == "i", field.name
+
+
+def check_table(state: ShardState, table: Any) -> None:
+    made = state[table]
+    shapes = {value.shape for value in made.values()}
+    assert len(shapes) == 1, table.kind
+    (shape,) = shapes
+    if issubclass(table, PartitionTable):
+        assert shape == (state.partitions,), table.kind
+    elif issubclass(table, ReplicaTable):
+        assert shape == (state.partitions, state.slots), table.kind
+    elif issubclass(table, SparseTable):
+        assert_rows(made.row, state)
+        assert (np.diff(made.row) >= 0).all(), table.kind
+    else:
+        assert issubclass(table, KeyedTable)
+    for column, values in zip(made.columns, made.values(), strict=True):
+        assert values.dtype == column.dtype, f"{table.kind}.{column.name}"
+
+
+def check_metric(state: ShardState, metric: Metric) -> None:
+    labels: set[tuple[str, ...]] = set()
+    for source in state.catalog.sources(metric):
+        if source.compute is None:  # a ratio: it is computed from the samples of other metrics
+            continue
+        found = computed(state, source)
+        assert isinstance(found, Mapping) == bool(metric.labels), metric.series_name
+        if not metric.labels:
+            check_values(state, metric, found)
+            continue
+        assert not labels & found.keys(), f"{metric.series_name} is computed twice"
+        labels |= found.keys()
+        for values, part in found.items():
+            assert len(values) == len(metric.labels), metric.series_name
+            assert all(type(value) is str for value in values), metric.series_name
+            check_values(state, metric, part)
+
+
+def check_values(state: ShardState, metric: Metric, found: Any) -> None:
+    """What a metric returns for one set of labels, as ``Metric`` promises it by level."""
+    partitions, slots = state.partitions, state.slots
+    name = metric.series_name
+    match metric.level, found:
+        case "cluster", int() | float():
+            assert not isinstance(found, bool), name
+        case "rack", ByRack(rack, values):
+            racks = len(rack_names(state[Brokers]))
+            assert ((rack >= UNKNOWN) & (rack < racks)).all(), name
+            assert_numbers(values, rack.shape, name)
+        case "broker", ByBroker(broker, values):
+            assert broker.dtype.kind == "i", name
+            assert broker.ndim == 1, name
+            assert (broker >= 0).all(), name
+            assert_numbers(values, broker.shape, name)
+        case "topic", _:
+            assert_numbers(found, (partitions,), name)
+        case "partition", OfRows(row, values):
+            assert_rows(row, state)
+            assert len(np.unique(row)) == len(row), f"{name}: two samples of one partition"
+            assert_numbers(values, row.shape, name)
+        case "partition", Known(values, is_known):
+            assert_numbers(values, (partitions,), name)
+            assert (is_known.shape, is_known.dtype) == ((partitions,), np.bool_), name
+        case "partition", _:
+            assert_numbers(found, (partitions,), name)
+        case "replica", OfReplicas(row, slot, values):
+            assert_rows(row, state)
+            assert row.shape == slot.shape, name
+            assert ((slot >= 0) & (slot < slots)).all(), name
+            assert_numbers(values, row.shape, name)
+        case "replica", Known(values, is_known):
+            assert_numbers(values, (partitions, slots), name)
+            assert (is_known.shape, is_known.dtype) == ((partitions, slots), np.bool_), name
+        case "replica", _:
+            assert_numbers(found, (partitions, slots), name)
+        case _:
+            pytest.fail(f"{name} of level {metric.level} returns a {type(found).__name__}")
+
+
+def assert_rows(row: Any, state: ShardState) -> None:
+    assert ((row >= 0) & (row < state.partitions)).all()
+
+
+def assert_numbers(values: Any, shape: tuple[int, ...], name: str) -> None:
+    if values is not None:  # brokers and racks that count as 1 each have none
+        assert values.shape == shape, name
+        assert values.dtype.kind in "iufb", name
+
+
+# ---------------------------------------------------------------- states
+
+
+def simulated(
+    shape: Shape, seed: int, cycles: int, logs: bool = False, deletes: bool = False,
+    catalog: Catalog = CATALOG,
+) -> ShardState:  # fmt: skip
+    """A state after some cycles with mishaps.
+
+    Args:
+        shape: of the simulated shard.
+        seed: decides what happens.
+        cycles: how many.
+        logs: brokers log and measure.
+        deletes: the first topic is deleted after the first cycle.
+        catalog: the rules.
+    """
+    shard = SimulatedShard(shape, seed, cluster="c")
+    state = ShardState.empty(catalog, "c", 0, 1)
+    segments: archive.Archive = {}
+    for number, frames in enumerate(shard.run(cycles, NOW_MS)):
+        at_ms = frames[0].header.observed_at_ms
+        remote = [frame for frame in frames if frame.header.kind in archive.KINDS]
+        others = [frame for frame in frames if frame.header.kind not in archive.KINDS]
+        state, _ = step(state, others, at_ms)
+        if logs and state.partitions:
+            state, _ = step(state, logged(state, at_ms), at_ms)
+        if remote:
+            state, segments, _ = step_archive(state, segments, remote)
+        if deletes and number == 0:
+            shard.delete_topic(shard.topics[0][0])
+    return state
+
+
+def logged(state: ShardState, at_ms: int) -> list[Frame]:
+    """A replica that left an ISR, a follower that asks for pending uploads, and JMX metrics."""
+    topics, place = state[Topics], int(state[PartitionIndex].topic_index[0])
+    part = Partition(topics.topic[place], 0, topic_id=topics.topic_id[place])
+    return [
+        isr_changes_frame([Moved(at_ms - 100, caught_up_ms=at_ms - 40_000, part=part)], at_ms),
+        lookups_frame(part, [(2, at_ms, 5)]),
+        broker_metrics_frame({1: dict.fromkeys(BROKER_METRICS, 1.5), 2: {}}, at_ms),
+    ]
+
+
+@given(SHAPES, st.integers(0, 1_000), st.integers(1, 6), st.booleans(), st.booleans())
+@settings(max_examples=60)
+def test_all_that_is_declared_can_be_computed_for_any_state(shape, seed, cycles, logs, deletes):
+    check(simulated(shape, seed, cycles, logs, deletes))
+
+
+@pytest.mark.parametrize("proposals", [(), ("kip1303",), ("kip501",)])
+def test_without_proposals_as_well(proposals):
+    shape = Shape(topics=2, partitions=4, cold_share=0.5, fetches=True, tier=True)
+    check(simulated(shape, 3, 6, logs=True, catalog=builtin.catalog(proposals)))
+
+
+def test_for_a_state_before_anything_was_observed():
+    check(empty())
+
+
+def test_for_a_partition_of_which_no_replica_answered():
+    state, _ = step(empty(), [partitions_frame([Partition()])], NOW_MS)
+    assert state.partitions == 1
+    check(state)
+
+
+def test_for_replicas_of_a_partition_that_no_listing_described():
+    state, _ = step(empty(), [replicas_frame([Partition()])], NOW_MS)
+    assert state.partitions == 1
+    check(state)
+
+
+def test_simulated_states_reach_what_is_rare():
+    """Else the property would hold of empty tables alone."""
+    shape = Shape(topics=2, partitions=4, cold_share=0.5, fetches=True, tier=True)
+    states = [simulated(shape, seed, 6, logs=True) for seed in range(12)]
+    sparse = [t for t in (*CATALOG.stored, *CATALOG.on_demand) if issubclass(t, SparseTable)]
+    reached = {table.kind for table in sparse for state in states if len(state[table])}
+    assert reached == {table.kind for table in sparse}
