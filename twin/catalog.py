@@ -133,6 +133,7 @@ class Catalog:
         _refuse_twice(metrics, "metric")
         _refuse_twice(list(self.risk_names), "risk")
         _refuse_twice([field.name for field in self.api_fields], "API field")
+        _refuse_twice([field.name for field in self.loss_fields], "loss field")
         for series_name in self.additions:
             if series_name not in metrics:
                 raise DeclarationError(f"metric {series_name} is added to, and nobody declares it")

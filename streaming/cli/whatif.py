@@ -24,6 +24,7 @@ from streaming.runtime.errors import UserError
 from streaming.runtime.terminal import table, width_of
 from twin import plain
 from twin import whatif as questions
+from twin.proposals.kip1303_balance import BalancedLeadersKip1303
 from twin.rules.next_leader import LossOutcome
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN
@@ -255,7 +256,13 @@ def _cell(name: str, row: dict[str, Any]) -> str:
 
 
 def thresholds(states: Sequence[ShardState], ms: int, size: int, shares: Iterable[float]) -> Answer:
-    """The answer to ``threshold``: a row for each share of what is asked."""
+    """The answer to ``threshold``: a row for each share of what is asked.
+
+    Raises:
+        WhatIfError: KIP-1303 is switched off.
+    """
+    if any(BalancedLeadersKip1303 not in state.catalog.rules for state in states):
+        raise WhatIfError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
     judged = []
     for share in shares:
         span, held = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, size))

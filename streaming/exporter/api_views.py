@@ -188,41 +188,39 @@ _BROKER_TIMES: Final = frozenset({"listed_at_ms", "answered_at_ms"})
 
 def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> dict[str, Any]:
     """The cluster at a glance; counts are null before anything was observed."""
-    return {
-        "cluster": cluster,
-        "up": not view.why_not_up(now_ms),
-        "why_not_up": view.why_not_up(now_ms) or None,
-        "observations_refused": sum(view.refused.values()),
-        **observed(view.observed_at_ms, now_ms),
-        **(_counts(catalog, view) if view.shards else dict.fromkeys(_count_names(catalog))),
-    }
+    totals, is_known = view.totals, bool(view.shards)
 
+    def known(count: Any) -> Any:
+        return count if is_known else None
 
-def _counts(catalog: Catalog, view: ClusterView) -> dict[str, Any]:
-    """What is counted over all shards, by the names in ``_count_names``."""
-    totals = view.totals
-    counts: dict[str, Any] = {}
+    counts = {}
     for metric in summed_metrics(catalog, "cluster"):
         samples = totals[metric.series_name]
-        counts[metric.name] = nested(samples) if samples or metric.labels else None
+        counts[metric.name] = known(nested(samples) if samples or metric.labels else None)
     bits = [shard.state[OpenRisks].bits for shard in view.shards]
-    counts["at_risk"] = sum(int((each != 0).sum()) for each in bits)
-    counts["cold_replicas"] = sum(totals["kafka_twin_broker_cold_replicas"].values())
-    counts["racks"] = _by_first_label(catalog, totals, "rack")
-    counts["risks"] = {
+    cold = sum(totals["kafka_twin_broker_cold_replicas"].values())
+    risks = {
         risk.name: {
-            "partitions": totals.value("kafka_twin_partitions_at_risk", risk.name, risk.severity),
+            "partitions": known(
+                totals.value("kafka_twin_partitions_at_risk", risk.name, risk.severity)
+            ),
             "severity": risk.severity,
             "meaning": risk.sentence,
         }
         for risk in catalog.risks
     }
-    return counts
-
-
-def _count_names(catalog: Catalog) -> list[str]:
-    summed = [metric.name for metric in summed_metrics(catalog, "cluster")]
-    return [*summed, "at_risk", "cold_replicas", "racks", "risks"]
+    return {
+        "cluster": cluster,
+        "up": not view.why_not_up(now_ms),
+        "why_not_up": view.why_not_up(now_ms) or None,
+        "observations_refused": sum(view.refused.values()),
+        **counts,
+        "at_risk": known(sum(int((each != 0).sum()) for each in bits)),
+        "cold_replicas": known(cold),
+        "racks": _by_first_label(catalog, totals, "rack"),
+        "risks": risks,
+        **observed(view.observed_at_ms, now_ms),
+    }
 
 
 def observed(at_ms: int, now_ms: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -44,7 +44,7 @@ Samples = list[tuple[str, float]]  # label text and value
 class _Block:
     """The rendered series of one shard, and what they were rendered from."""
 
-    state: ShardState
+    plan: _Plan
     text: dict[str, bytes]
     labels: Labels
     series: int
@@ -91,7 +91,7 @@ class Renderer:
 
     def _series(self, view: ClusterView) -> list[_Block]:
         """A block a shard: partitions at risk first, the others as far as the cap allows."""
-        planned = [_Plan.of(shard, self._config.granularity) for shard in view.shards]
+        planned = [self._plan(shard) for shard in view.shards]
         left = max(self._config.max_series - sum(plan.at_risk_series for plan in planned), 0)
         wanted = sum(int(plan.others_series.sum()) for plan in planned)
         share = 1.0 if wanted <= left else left / wanted
@@ -103,6 +103,13 @@ class Renderer:
             kept[number] = _block(plan, rows, self._blocks.get(number))
         self._blocks = kept
         return list(kept.values())
+
+    def _plan(self, shard: ShardView) -> _Plan:
+        """The plan of a shard: that of its block, while the shard is the same."""
+        held = self._blocks.get(shard.state.shard)
+        if held is not None and held.plan.state is shard.state:
+            return held.plan
+        return _Plan.of(shard.state, self._config.granularity)
 
     # ------------------------------------------------------------ sums
 
@@ -156,7 +163,10 @@ class Renderer:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The series of a shard, and which of its rows may be left out."""
+    """The series of a shard, and which of its rows may be left out.
+
+    ``families`` is empty once they are rendered: they take more memory than the state.
+    """
 
     state: ShardState
     families: list[Family]
@@ -166,8 +176,8 @@ class _Plan:
     others_series: Array  # how many series each of them has
 
     @staticmethod
-    def of(shard: ShardView, granularity: str) -> _Plan:
-        state = shard.state
+    def of(state: ShardState, granularity: str) -> _Plan:
+        """The plan of a state."""
         found = families(state)
         count = series_by_row(found)
         is_open = state[OpenRisks].bits != 0
@@ -192,18 +202,19 @@ class _Plan:
 
 def _block(plan: _Plan, rows: Array, old: _Block | None) -> _Block:
     state = plan.state
-    if old is not None and np.array_equal(old.labels.rows, rows):
-        if old.state is state:
-            return old
-        labels = old.labels if same_labels(old.state, state) else labels_of(state, rows)
-    else:
+    if old is None or not np.array_equal(old.labels.rows, rows):
         labels = labels_of(state, rows)
+    elif old.plan is plan:
+        return old
+    else:
+        is_same = same_labels(old.plan.state, state)
+        labels = old.labels if is_same else labels_of(state, rows)
     text: defaultdict[str, list[str]] = defaultdict(list)
-    for family in plan.families:
+    for family in plan.families or families(state):
         text[family.series_name] += lines(family, labels)
     series = sum(map(len, text.values()))
     encoded = {name: "".join(listed).encode() for name, listed in text.items() if listed}
-    return _Block(state.without_computed(), encoded, labels, series)
+    return _Block(replace(plan, families=[]), encoded, labels, series)
 
 
 def _racks(view: ClusterView) -> dict[str, str]:

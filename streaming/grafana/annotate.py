@@ -46,9 +46,11 @@ class Annotator:
 
     def __init__(
         self, cluster: str, grafana: Annotates, since_ms: int,
-        wait: Callable[[float], bool] | None = None,
+        wait: Callable[[float], bool] | None = None, *, most_waiting: int = MOST_WAITING,
+        gather_s: float = GATHERED_S,
     ) -> None:  # fmt: skip
         """Events before ``since_ms`` are ignored: they were annotated when they happened."""
+        self._most_waiting, self._gather_s = most_waiting, gather_s
         self.counts: Counter[str] = Counter(posted=0, gathered=0, dropped=0, refused=0)
         self._cluster, self._grafana, self._since_ms = cluster, grafana, since_ms
         self._waiting: deque[Event] = deque()
@@ -71,7 +73,7 @@ class Annotator:
         """Queue a new event; never blocks."""
         if event.kind not in KINDS or event.at_ms < self._since_ms:
             return
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= self._most_waiting:
             self.counts["dropped"] += 1
             return
         self._waiting.append(event)
@@ -80,7 +82,7 @@ class Annotator:
     def _run(self) -> None:
         while not self._stop.is_set():
             self._news.wait()
-            if self._wait(GATHERED_S):
+            if self._wait(self._gather_s):
                 return
             self._news.clear()
             self.post_waiting()

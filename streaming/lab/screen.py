@@ -29,11 +29,12 @@ def draw(
         + ("unknown" if age is None else f"{age:.1f} s ago")
         + ("" if summary["up"] else f" · NOT UP: {summary['why_not_up']}"),
         "",
-        f"  partitions {summary['partitions']:>5}    at risk {summary['at_risk']:>4}    "
-        f"offline {summary['partitions_offline']:>3}    "
-        f"under min ISR {summary['partitions_under_min_isr']:>3}    "
-        f"cold replicas {summary['cold_replicas']:>3}    "
-        f"cold leaders {summary['partitions_leader_cold']:>3}",
+        f"  partitions {_count(summary, 'partitions'):>5}    "
+        f"at risk {_count(summary, 'at_risk'):>4}    "
+        f"offline {_count(summary, 'partitions_offline'):>3}    "
+        f"under min ISR {_count(summary, 'partitions_under_min_isr'):>3}    "
+        f"cold replicas {_count(summary, 'cold_replicas'):>3}    "
+        f"cold leaders {_count(summary, 'partitions_leader_cold'):>3}",
         "",
         "  If this broker is lost now, its partitions are led by a replica that is",
         "  (Kafka's rule; KIP-1303's in brackets where it differs. cold: less log on its own disk",
@@ -55,6 +56,11 @@ def draw(
         "          Ctrl-C stops everything.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _count(summary: Mapping[str, Any], name: str) -> str:
+    """A count, which is null before the first snapshot was read."""
+    return "-" if summary[name] is None else str(summary[name])
 
 
 def _table(

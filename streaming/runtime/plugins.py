@@ -63,9 +63,9 @@ def _loaded(point: EntryPoint) -> ModuleType:
     try:
         module = point.load()
     except Exception as error:  # anything may go wrong in somebody else's module
+        cause = f"{type(error).__name__}: {error}".splitlines()[0]
         raise PluginError(
-            f"entry point {GROUP}:{point.name} of package {package} cannot be loaded: "
-            f"{type(error).__name__}: {error}"
+            f"entry point {GROUP}:{point.name} of package {package} cannot be loaded: {cause}"
         ) from None
     if not isinstance(module, ModuleType):
         raise PluginError(

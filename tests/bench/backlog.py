@@ -15,7 +15,7 @@ from tests.bench.deployment import (
     brokers,
     configured,
     send,
-    until_told,
+    until_written,
 )
 
 REPLICAS = 300_000
@@ -49,7 +49,7 @@ def _caught_up(bootstrap: str, home: Path, max_offsets: int) -> None:
         began = time.monotonic()
         query = twin_query.start(spark, config)
         try:
-            used = until_told(reader, query, SHARDS, at_ms)
+            used = until_written(reader, query, SHARDS, at_ms)
             seconds = time.monotonic() - began
         finally:
             query.stop()

@@ -28,9 +28,9 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from streaming import bus
 from streaming.bus import Sender
+from streaming.bus.arrow import use_little_memory
 from streaming.collector import log_dirs, offsets
 from streaming.collector.brokers import BrokerConnections, EncodedRequest, Versions
-from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle import Collector, send
 from streaming.collector.listing import Placement
 from streaming.collector.observation import Observation, ObservationEncoder

@@ -14,7 +14,7 @@ from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config, Query
 from tests.simulator.shard import Shape, SimulatedShard
-from twin.frames import decode, encode_parts
+from twin.frames import encode_parts, headers
 
 START_MS = 1_800_000_000_000
 REPLICATION = 3
@@ -79,9 +79,9 @@ def send(config: Config, sender: bus.Sender, messages: Sequence[tuple[int, bytes
     sender.flush(60_000)
 
 
-def until_told(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage:
+def until_written(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage:
     """Until every shard's snapshot of that time was read; the most memory seen meanwhile."""
-    seen: dict[int, set[int]] = {}
+    read: dict[int, set[int]] = {}
     whole: set[int] = set()
     deadline = time.monotonic() + _DEADLINE_S
     most, looked_at = 0, 0.0
@@ -91,12 +91,12 @@ def until_told(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage
         if time.monotonic() - looked_at > 1:
             most, looked_at = max(most, usage().memory_bytes), time.monotonic()
         for record in reader.poll(100):
-            stamp = decode(record.value or b"")[0].header
-            if stamp.observed_at_ms == at_ms:
-                parts = seen.setdefault(stamp.shard, set())
-                parts.add(stamp.part)
-                if len(parts) == stamp.parts:
-                    whole.add(stamp.shard)
+            header, _ = headers(record.value or b"")[0]
+            if header.observed_at_ms == at_ms:
+                parts = read.setdefault(header.shard, set())
+                parts.add(header.part)
+                if len(parts) == header.parts:
+                    whole.add(header.shard)
     now = usage()
     return now._replace(memory_bytes=max(most, now.memory_bytes))
 
@@ -104,17 +104,20 @@ def until_told(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage
 def usage() -> Usage:
     """What this process and those below it use; brokers have a session of their own."""
     page, tick = resource.getpagesize(), os.sysconf("SC_CLK_TCK")
-    told: dict[int, tuple[int, int, Usage]] = {}
+    processes: dict[int, tuple[int, int, Usage]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
             ticks = sum(int(f) for f in fields[11:15])  # children that have ended are in it
             used = Usage(int(fields[21]) * page, ticks / tick)
-            told[int(entry.name)] = int(fields[1]), int(fields[3]), used
+            processes[int(entry.name)] = int(fields[1]), int(fields[3]), used
     mine, session = {os.getpid()}, os.getsid(0)
     for _ in range(8):
-        mine |= {p for p, (parent, of, _) in told.items() if parent in mine and of == session}
-    uses = [told[pid][2] for pid in mine]
+        mine |= {
+            pid for pid, (parent, its_session, _) in processes.items()
+            if parent in mine and its_session == session
+        }  # fmt: skip
+    uses = [processes[pid][2] for pid in mine]
     return Usage(sum(u.memory_bytes for u in uses), sum(u.cpu_s for u in uses))
 
 

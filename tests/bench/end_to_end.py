@@ -29,7 +29,7 @@ from tests.bench.deployment import (
     bytes_on_disk,
     configured,
     send,
-    until_told,
+    until_written,
     usage,
 )
 from tests.bench.per_key import INPUT, OUTPUT, PartitionProcessor, as_rows
@@ -85,7 +85,7 @@ def _twin(bootstrap: str, home: Path, replicas: int, cycles: int) -> float:
                 messages = simulated.encoded(at_ms)
                 began, before = time.monotonic(), usage()
                 send(config, sender, messages)
-                used = until_told(reader, query, shards, at_ms)
+                used = until_written(reader, query, shards, at_ms)
                 seconds.append(time.monotonic() - began)
                 cpu_s.append(used.cpu_s - before.cpu_s)
     finally:

@@ -18,21 +18,25 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from streaming.bus.view import View
-from streaming.collector.brokers import BrokerConnections
 from streaming.bus.arrow import use_little_memory
+from streaming.bus.view import SnapshotStore
+from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
 from streaming.collector.observation import ObservationEncoder
-from streaming.exporter.metrics import Renderer
+from streaming.exporter.exposition import Renderer
 from streaming.runtime.config import Cluster, Config, Exporter
 from streaming.runtime.config import Collector as CollectorSection
 from tests.bench import backlog, end_to_end, figure
 from tests.bench.deployment import REPLICATION, START_MS
 from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition, Topic, World
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import fleet as fleets
+from twin import codec
+from twin.builtin import CATALOG
+from twin.risks import OpenRisks
+from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER
+from twin.tables.state import Assignment
 
 REPLICAS = (9_000, 90_000, 300_000)
 LARGEST = 1_000_000
@@ -53,18 +57,18 @@ class _Remembering(FakeBroker):
     """Answers the same question with the same bytes: making them anew takes longer than asking."""
 
     def __init__(self, node: int, world: World, cluster: FakeCluster) -> None:
-        self.known: dict[bytes, bytes] = {}
-        self.asked_bytes = self.told_bytes = 0
+        self.responses: dict[bytes, bytes] = {}
+        self.request_bytes = self.response_bytes = 0
         super().__init__(node, world, cluster)
 
     def _answer(self, frame: bytes) -> bytes | None:
-        question = frame[:4] + frame[8:]  # all but the correlation id
-        if question not in self.known:
-            self.known[question] = super()._answer(frame) or b""
+        request = frame[:4] + frame[8:]  # all but the correlation id
+        if request not in self.responses:
+            self.responses[request] = super()._answer(frame) or b""
             self.asked.clear()
-        answer = self.known[question]
-        self.asked_bytes += len(frame)
-        self.told_bytes += len(answer)
+        answer = self.responses[request]
+        self.request_bytes += len(frame)
+        self.response_bytes += len(answer)
         return answer[:4] + frame[4:8] + answer[8:]
 
 
@@ -138,7 +142,7 @@ def _brokers(pipe: Connection, replicas: int) -> None:
     cluster.brokers |= {fake.node: fake for fake in fakes}
     pipe.send(cluster.bootstrap)
     while pipe.recv():
-        pipe.send([sum(f.asked_bytes for f in fakes), sum(f.told_bytes for f in fakes)])
+        pipe.send([sum(f.request_bytes for f in fakes), sum(f.response_bytes for f in fakes)])
     cluster.stop()
 
 
@@ -147,9 +151,9 @@ def _world(partitions: int) -> World:
     for first in range(0, partitions, PARTITIONS_A_TOPIC):
         held = {}
         for number in range(min(PARTITIONS_A_TOPIC, partitions - first)):
-            seat = first + number
-            replicas = [NODES[(seat + nth) % len(NODES)] for nth in range(REPLICATION)]
-            log = Log(log_end=seat * 1_000, size=seat * 1_000_000, first_ms=START_MS)
+            place = first + number
+            replicas = [NODES[(place + nth) % len(NODES)] for nth in range(REPLICATION)]
+            log = Log(log_end=place * 1_000, size=place * 1_000_000, first_ms=START_MS)
             held[number] = Partition(replicas, logs=dict.fromkeys(replicas, log))
         topics[f"some.quite.usual-topic-name-{first}"] = Topic(held)
     return World(topics, {node: f"az-{node % 3}" for node in NODES})
@@ -162,10 +166,10 @@ def _exporter_of(replicas: int) -> None:
     with tempfile.TemporaryDirectory(prefix="kafka-twin-bench-") as home:
         for number in range(SHARDS):
             shard = SimulatedShard(shape, 1, "sim", number, SHARDS)
-            fleet = fleets.empty("sim", number, SHARDS)
+            state = ShardState.empty(CATALOG, "sim", number, SHARDS)
             for cycle, observed in enumerate(shard.run(CYCLES, START_MS)):
-                fleet, _ = step(fleet, observed, observed[0].header.observed_at_ms)
-                for part, message in enumerate(fleets.encode_parts(fleet)):
+                state, _ = step(state, observed, observed[0].header.observed_at_ms)
+                for part, message in enumerate(codec.encode_parts(state)):
                     (Path(home) / f"{cycle}-{number:03d}-{part:03d}").write_bytes(message)
         granularity = "topic" if replicas >= TOPIC_FROM else "partition"
         _alone("--exporter", home, "--granularity", granularity)
@@ -173,21 +177,22 @@ def _exporter_of(replicas: int) -> None:
 
 def _exporter(folder: Path, granularity: str) -> None:
     """Processor time of a cycle, from its snapshots to the text that is scraped, and memory."""
-    view = View("sim", SHARDS)
-    renderer = Renderer("sim", Exporter(granularity=granularity))  # type: ignore[arg-type]
+    store = SnapshotStore(CATALOG, "sim", SHARDS)
+    renderer = Renderer(CATALOG, "sim", Exporter(granularity=granularity))  # type: ignore[arg-type]
     cpu = []
     for cycle in range(CYCLES):
         began = time.process_time()
         for file in sorted(folder.glob(f"{cycle}-*")):
             _, shard, part = map(int, file.name.split("-"))
             key = f"sim/{shard}" + (f"/{part}" if part else "")
-            view.take_snapshot(key.encode(), file.read_bytes())
-        picture = view.publish()
-        exposition = renderer.render(picture)
+            store.take_snapshot(key.encode(), file.read_bytes())
+        view = store.publish()
+        exposition = renderer.render(view)
         cpu.append(time.process_time() - began)
-    assert picture.known_shards == SHARDS
-    replicas = sum(int((piece.fleet.broker != NO_BROKER).sum()) for piece in picture.pieces)
-    at_risk = sum(int((piece.fleet.risks != 0).sum()) for piece in picture.pieces)
+    states = [shard.state for shard in view.shards]
+    assert len(states) == SHARDS
+    replicas = sum(int((state[Assignment].broker != NO_BROKER).sum()) for state in states)
+    at_risk = sum(int((state[OpenRisks].bits != 0).sum()) for state in states)
     about = {"replicas": replicas, "granularity": granularity, "partitions_at_risk": at_risk}
     figure("exporter_cycle_cpu_seconds", statistics.median(cpu[1:]), "s", **about)
     figure("exporter_peak_memory_bytes", _peak_bytes(), "B", **about)

@@ -9,20 +9,20 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from streaming.bus.view import Event, View
-from streaming.exporter.metrics import Renderer
+from streaming.bus.view import Event, SnapshotStore
+from streaming.exporter.exposition import Renderer
 from streaming.exporter.server import ExporterError, run
-from streaming.grafana import annotate
 from streaming.grafana.annotate import MOST_SINGLE, TRIES, Annotator
 from streaming.grafana.client import GrafanaClient, GrafanaError
 from streaming.runtime.config import Config, Exporter, Grafana
 from tests.grafana.stub import a_grafana
+from twin.builtin import CATALOG
 
 START_MS = 1_000
 
 
 class Kept:
-    """Keeps what is posted; fails as it is told to."""
+    """Keeps what is posted; fails as often as it is asked to."""
 
     def __init__(self, *failures: GrafanaError) -> None:
         self.failures = list(failures)
@@ -41,25 +41,25 @@ def event(kind: str = "leader_moved", at_ms: int = START_MS, **more) -> Event:
                  **{"text": f"{kind} text", "topic": "t"} | more)  # fmt: skip
 
 
-def annotator(grafana: Kept, pauses: list[float] | None = None) -> Annotator:
+def annotator(grafana: Kept, pauses: list[float] | None = None, **limits: int) -> Annotator:
     def wait(seconds: float) -> bool:
         if pauses is not None:
             pauses.append(seconds)
         return False
 
-    return Annotator("c", grafana, START_MS, wait)
+    return Annotator("c", grafana, START_MS, wait, **limits)
 
 
 def test_leader_moves_shrinks_and_risks_are_marked_with_tags_to_choose_by():
     grafana = Kept()
     made = annotator(grafana)
     made.take(event())
-    made.take(event("risk_opened", detail="leader_thin"))
+    made.take(event("risk_opened", detail="leader_cold"))
     made.post_waiting()
     assert grafana.posted == [
         ("leader_moved text", ["kafka-twin", "cluster:c", "leader_moved", "topic:t"], START_MS),
         ("risk_opened text",
-         ["kafka-twin", "cluster:c", "risk_opened", "risk:leader_thin", "topic:t"], START_MS),
+         ["kafka-twin", "cluster:c", "risk_opened", "risk:leader_cold", "topic:t"], START_MS),
     ]  # fmt: skip
     assert made.counts["posted"] == 2
 
@@ -78,7 +78,7 @@ def test_many_of_a_kind_at_once_are_one():
     made = annotator(grafana)
     for n in range(MOST_SINGLE + 1):
         made.take(event(text=f"p-{n} moved"))
-    made.take(event("risk_opened", detail="leader_thin"))
+    made.take(event("risk_opened", detail="leader_cold"))
     made.post_waiting()
     texts = [text for text, *_ in grafana.posted]
     assert texts == ["6 times leader moved: p-0 moved; p-1 moved; p-2 moved; ...",
@@ -109,9 +109,8 @@ def test_a_refusal_is_not_tried_again():
     assert (made.counts["refused"], grafana.tried) == (1, 1)
 
 
-def test_the_queue_has_an_end(monkeypatch):
-    monkeypatch.setattr(annotate, "MOST_WAITING", 2)
-    made = annotator(Kept())
+def test_the_queue_has_an_end():
+    made = annotator(Kept(), most_waiting=2)
     for _ in range(5):
         made.take(event())
     assert made.counts["dropped"] == 3
@@ -135,27 +134,28 @@ def test_nobody_waits_for_a_grafana_that_hangs():
     made.stop()
 
 
-def test_events_of_the_bus_reach_a_grafana_and_are_counted_on_metrics(monkeypatch):
-    monkeypatch.setattr(annotate, "GATHERED_S", 0.01)
+def test_events_of_the_bus_reach_a_grafana_and_are_counted_on_metrics():
     with a_grafana() as stub:
-        made = Annotator("c", GrafanaClient(Grafana(url=stub.url, token="secret")), START_MS)
-        view = View("c", 1)
-        view.annotations = made.counts
-        told = {"id": "9", "kind": "isr_shrank", "cluster": "c", "at_ms": START_MS, "text": "gone",
-                "topic": "t", "partition": 0, "before": [1], "after": []}  # fmt: skip
+        grafana = GrafanaClient(Grafana(url=stub.url, token="secret"))
+        made = Annotator("c", grafana, START_MS, gather_s=0.01)
+        store = SnapshotStore(CATALOG, "c", 1)
+        store.annotations = made.counts
+        shrank = {"id": "9", "kind": "isr_shrank", "cluster": "c", "at_ms": START_MS,
+                  "text": "gone", "topic": "t", "partition": 0, "before": [1],
+                  "after": []}  # fmt: skip
         made.start()
-        for _ in range(2):  # told twice, as an at-least-once topic may
-            if (heard := view.take_event(msgspec.json.encode(told))) is not None:
-                made.take(heard)
+        for _ in range(2):  # delivered twice, as an at-least-once topic may
+            if (new := store.take_event(msgspec.json.encode(shrank))) is not None:
+                made.take(new)
         deadline = time.monotonic() + 10
         while not stub.annotations and time.monotonic() < deadline:
             time.sleep(0.02)
         made.stop()
         assert [a["text"] for a in stub.annotations] == ["gone"]
-        blocks = Renderer("c", Exporter()).render(view.publish()).blocks
+        blocks = Renderer(CATALOG, "c", Exporter()).render(store.publish()).blocks
         assert b'kafka_twin_annotations_total{cluster="c",result="posted"} 1\n' in b"".join(blocks)
 
 
-def test_a_grafana_without_a_login_is_said_before_anything_starts():
+def test_a_grafana_without_a_login_is_an_error_before_anything_starts():
     with pytest.raises(ExporterError, match="KAFKA_TWIN_GRAFANA_TOKEN"):
         run(Config(grafana=Grafana(url="http://127.0.0.1:1")))

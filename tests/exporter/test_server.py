@@ -1,4 +1,4 @@
-"""The exporter as a program: what it says when it cannot start, and that it ends when told."""
+"""The exporter as a program: one clear line when it cannot start, and a clean end on a signal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.exporter.server import Reading
+from streaming.exporter.server import SnapshotReader
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import Config
 
@@ -50,7 +50,7 @@ def an_exporter(path: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def asked(port: int, path: str) -> tuple[int, str]:
+def answer_of(port: int, path: str) -> tuple[int, str]:
     """Status and text, as soon as somebody listens."""
     deadline = time.monotonic() + WITHIN_S
     while True:
@@ -65,16 +65,16 @@ def asked(port: int, path: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_without_a_bus_it_serves_says_so_and_ends_when_told(tmp_path, number):
+def test_without_a_bus_it_serves_says_so_and_ends_on_a_signal(tmp_path, number):
     port = a_free_port()
     with an_exporter(configured(tmp_path, port)) as process:
-        assert asked(port, "/healthz") == (503, "no snapshot has been read yet\n")
-        status, text = asked(port, "/metrics")
+        assert answer_of(port, "/healthz") == (503, "no snapshot has been read yet\n")
+        status, text = answer_of(port, "/metrics")
         assert (status, 'kafka_twin_up{cluster="kafka"} 0' in text) == (200, True)
         process.send_signal(number)
-        _, said = process.communicate(timeout=WITHIN_S)
+        _, printed = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in printed
     with socket.create_server(("127.0.0.1", port)):
         pass  # the port is free again
 
@@ -83,9 +83,9 @@ def test_a_port_that_is_taken_is_one_clear_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with an_exporter(configured(tmp_path, port)) as process:
-            _, said = process.communicate(timeout=WITHIN_S)
+            _, printed = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 1
-    assert said == (
+    assert printed == (
         f"Error: exporter.port: cannot listen on 127.0.0.1:{port}: Address already in use\n"
     )
 
@@ -93,19 +93,19 @@ def test_a_port_that_is_taken_is_one_clear_line(tmp_path):
 def test_a_client_setting_that_does_not_exist_is_one_clear_line(tmp_path):
     path = configured(tmp_path, a_free_port(), 'client.colour = "red"')
     with an_exporter(path) as process:
-        _, said = process.communicate(timeout=WITHIN_S)
+        _, printed = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 1
-    assert said == "Error: cluster.client.colour: is no setting of kafka-python's clients\n"
+    assert printed == "Error: cluster.client.colour: is no setting of kafka-python's clients\n"
 
 
-def test_reading_that_breaks_ends_the_exporter_and_leaves_its_last_words():
-    class Breaking(Reading):
+def test_reading_that_breaks_ends_the_exporter_and_keeps_the_cause():
+    class Breaking(SnapshotReader):
         def _read(self) -> None:
             raise ValueError("a bug")
 
     ended = threading.Event()
-    reading = Breaking(Config(), ended.set)
-    reading.start()
+    reader = Breaking(Config(), ended.set)
+    reader.start()
     assert ended.wait(10)
-    reading.stop()
-    assert reading.broken == "ValueError: a bug"
+    reader.stop()
+    assert reader.broken == "ValueError: a bug"

@@ -4,26 +4,24 @@ from typing import Any
 
 from streaming.lab.screen import draw
 
-OUTCOMES = ("clean_warm", "clean_thin", "elr", "last_known", "unclean", "none")
-KAFKA = dict.fromkeys(OUTCOMES, 0) | {"clean_warm": 9, "clean_thin": 1}
+OUTCOMES = ("clean_warm", "clean_cold", "elr", "last_known", "unclean", "none")
+KAFKA = dict.fromkeys(OUTCOMES, 0) | {"clean_warm": 9, "clean_cold": 1}
 BROKER = {
     "broker": 7,
     "rack": "az-a",
     "fenced": False,
     "answered": True,
     "leaders": 10,
-    "loss": {"kafka": KAFKA, "kip1303": KAFKA | {"clean_warm": 10, "clean_thin": 0}},
+    "loss_partitions": {"kafka": KAFKA, "kip1303": KAFKA | {"clean_warm": 10, "clean_cold": 0}},
     "loss_under_min_isr_partitions": 2,
 }
 PARTITION = {
     "topic": "ledger-of-a-long-name",
     "partition": 0,
     "leader": -1,
-    "risks": ["leader_thin", "at_min_isr"],
-    "if_leader_lost": {
-        "kafka": {"outcome": "clean_thin", "leader": 3},
-        "kip1303": {"outcome": "clean_warm", "leader": 2},
-    },
+    "risks": ["leader_cold", "at_min_isr"],
+    "next_leader": {"outcome": "clean_cold", "leader": 3},
+    "next_leader_kip1303": {"outcome": "clean_warm", "leader": 2},
 }
 SUMMARY = {
     "cluster": "demo",
@@ -33,8 +31,8 @@ SUMMARY = {
     "at_risk": 1,
     "partitions_offline": 0,
     "partitions_under_min_isr": 0,
-    "thin_replicas": 1,
-    "partitions_leader_thin": 0,
+    "cold_replicas": 1,
+    "partitions_leader_cold": 0,
 }
 
 
@@ -52,8 +50,8 @@ def test_a_partition_at_risk_is_a_row_that_is_not_cut_in_a_pipe():
     [row] = [line for line in drawn(PARTITION).splitlines() if "ledger" in line]
     assert "ledger-of-a-long-name-0" in row
     assert "nobody" in row
-    assert "leader thin, at min isr" in row
-    assert row.endswith("3 (clean thin); under KIP-1303 2 (clean warm)")
+    assert "leader cold, at min isr" in row
+    assert row.endswith("3 (clean cold); under KIP-1303 2 (clean warm)")
 
 
 def test_tables_are_no_wider_than_the_terminal():

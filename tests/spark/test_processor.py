@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -14,22 +19,39 @@ from streaming.query.processor import TwinProcessor
 from tests.builders import (
     NOW_MS,
     Partition,
-    Told,
+    SegmentEvent,
     brokers_frame,
     epochs_frame,
     partitions_frame,
     replicas_frame,
     segments_frame,
 )
-from twin import fleet as fleets
-from twin.frames import encode, join
-from twin.tables import SegmentState
+from twin import codec
+from twin.builtin import CATALOG, catalog
+from twin.frames import FrameHeader, encode, join, streams, write
+from twin.proposals import PROPOSALS
+from twin.proposals.kip1303 import Kip1303Leadership
+from twin.rules.isr_shrinks import IsrShrinks
+from twin.rules.lineage import Lineage
+from twin.rules.replication import CaughtUp
+from twin.state import ShardState
+from twin.table import (
+    Int64,
+    KeyedTable,
+    PartitionTable,
+    ReplicaTable,
+    SparseTable,
+    Table,
+    column,
+)
+from twin.tables.enums import SegmentState
+from twin.tables.state import Brokers, Partitions
 
 LATER_MS = NOW_MS + 5_000
 
 
 def a_tester(shards: int = 1) -> TwsTester:
-    return TwsTester(TwinProcessor(shards, "snapshots", "events"))
+    return TwsTester(TwinProcessor(shards, "snapshots", "events", tuple(PROPOSALS)))
 
 
 def rows(*messages: bytes, first_offset: int = 0) -> list[Row]:
@@ -46,11 +68,11 @@ def rows(*messages: bytes, first_offset: int = 0) -> list[Row]:
     ]
 
 
-def told(tester: TwsTester, *messages: bytes, key: str = "c/0", first_offset: int = 0):
+def batch(tester: TwsTester, *messages: bytes, key: str = "c/0", first_offset: int = 0):
     """(snapshots, events) that a batch gives."""
     # The tester makes a tuple of the key, as Spark does.
     out = tester.test(key, rows(*messages, first_offset=first_offset))
-    snapshots = [fleets.decode(bytes(r.value)) for r in out if r.topic == "snapshots"]
+    snapshots = [codec.decode(bytes(r.value), CATALOG).state for r in out if r.topic == "snapshots"]
     return snapshots, [msgspec.json.decode(bytes(r.value)) for r in out if r.topic == "events"]
 
 
@@ -61,48 +83,48 @@ def a_cycle(at_ms: int = NOW_MS, **partition) -> list[bytes]:
 
 
 def test_a_batch_gives_one_snapshot_a_shard_and_no_news_at_first():
-    snapshots, events = told(a_tester(), *a_cycle())
-    assert [(f.observed_at_ms, len(f)) for f in snapshots] == [(NOW_MS, 1)]
+    snapshots, events = batch(a_tester(), *a_cycle())
+    assert [(s.observed_at_ms, s.partitions) for s in snapshots] == [(NOW_MS, 1)]
     assert events == []
 
 
 def test_several_cycles_of_one_batch_are_stepped_in_order_and_snapshot_once():
     late_first = [*a_cycle(LATER_MS, leader=2, epoch=2), *a_cycle()]
-    snapshots, events = told(a_tester(), *late_first)
-    assert [f.observed_at_ms for f in snapshots] == [LATER_MS]
+    snapshots, events = batch(a_tester(), *late_first)
+    assert [s.observed_at_ms for s in snapshots] == [LATER_MS]
     assert [e["text"] for e in events] == ["t-0 is led by 2, was 1"]
 
 
 def test_the_state_carries_over_to_the_next_batch():
     tester = a_tester()
-    told(tester, *a_cycle())
-    _, events = told(tester, *a_cycle(LATER_MS, isr=(1, 2)))
+    batch(tester, *a_cycle())
+    _, events = batch(tester, *a_cycle(LATER_MS, isr=(1, 2)))
     assert [e["text"] for e in events] == ["t-0: replica 3 left the ISR, [1, 2] stay"]
 
 
-def test_a_shard_without_partitions_is_remembered_and_tells_what_changes():
+def test_a_shard_without_partitions_is_remembered_and_reports_what_changes():
     def empty(at_ms: int, **brokers) -> list[bytes]:
         frames = brokers_frame(at_ms=at_ms, **brokers), partitions_frame([], at_ms)
         return [encode(frame) for frame in frames]
 
     tester = a_tester()
-    told(tester, *empty(NOW_MS))
-    _, events = told(tester, *empty(NOW_MS + 1_000, fenced=[2]))
+    batch(tester, *empty(NOW_MS))
+    _, events = batch(tester, *empty(NOW_MS + 1_000, fenced=[2]))
     assert [e["kind"] for e in events] == ["broker_fenced"]
-    _, events = told(tester, *a_cycle(LATER_MS))
+    _, events = batch(tester, *a_cycle(LATER_MS))
     assert "t-0 was created" in [e["text"] for e in events]
 
 
-def test_a_batch_that_runs_again_says_the_same_again():
+def test_a_batch_that_runs_again_gives_the_same_events_again():
     cycles = [*a_cycle(), *a_cycle(LATER_MS, leader=2, epoch=2)]
-    assert [e["id"] for e in told(a_tester(), *cycles)[1]] == [
-        e["id"] for e in told(a_tester(), *cycles)[1]
+    assert [e["id"] for e in batch(a_tester(), *cycles)[1]] == [
+        e["id"] for e in batch(a_tester(), *cycles)[1]
     ]
 
 
-def test_garbage_is_told_with_its_place_and_the_rest_still_counts():
-    snapshots, events = told(a_tester(), b"garbage", *a_cycle(), first_offset=40)
-    assert [len(f) for f in snapshots] == [1]
+def test_garbage_is_reported_with_its_place_and_the_rest_still_counts():
+    snapshots, events = batch(a_tester(), b"garbage", *a_cycle(), first_offset=40)
+    assert [s.partitions for s in snapshots] == [1]
     assert [e["kind"] for e in events] == ["observation_refused"]
     place = {k: events[0][k] for k in ("reason", "key", "partition", "offset")}
     assert place == {"reason": "bytes", "key": "c/0", "partition": 3, "offset": 40}
@@ -110,99 +132,220 @@ def test_garbage_is_told_with_its_place_and_the_rest_still_counts():
 
 def test_one_bad_frame_of_a_cycle_does_not_take_the_others_along():
     twice = encode(partitions_frame([Partition(), Partition()]))
-    snapshots, events = told(a_tester(), twice, encode(replicas_frame([Partition()])))
-    assert [len(f) for f in snapshots] == [1]
+    snapshots, events = batch(a_tester(), twice, encode(replicas_frame([Partition()])))
+    assert [s.partitions for s in snapshots] == [1]
     assert [(e["reason"], e["offset"]) for e in events] == [("rows", 0)]
 
 
 def test_frames_under_another_key_or_of_other_shards_are_refused():
     for tester, key in ((a_tester(), "c/7"), (a_tester(shards=4), "c/0")):
-        snapshots, events = told(tester, *a_cycle(), key=key)
+        snapshots, events = batch(tester, *a_cycle(), key=key)
         assert snapshots == []
         assert {e["reason"] for e in events} == {"shard"}
 
 
 def test_garbage_alone_leaves_no_state():
     tester = a_tester()
-    assert told(tester, b"garbage")[0] == []
-    snapshots, events = told(tester, *a_cycle())
+    assert batch(tester, b"garbage")[0] == []
+    snapshots, events = batch(tester, *a_cycle())
     assert len(snapshots) == 1
     assert events == []
 
 
 def test_what_was_seen_before_gives_no_snapshot():
     tester = a_tester()
-    told(tester, *a_cycle(LATER_MS))
-    assert told(tester, *a_cycle()) == ([], [])
+    batch(tester, *a_cycle(LATER_MS))
+    assert batch(tester, *a_cycle()) == ([], [])
 
 
 def test_a_message_may_hold_all_frames_of_a_cycle():
-    snapshots, _ = told(a_tester(), join(a_cycle()))
-    assert len(snapshots[0].brokers.broker) == 3
+    snapshots, _ = batch(a_tester(), join(a_cycle()))
+    assert len(snapshots[0][Brokers].broker) == 3
 
 
 def test_a_shard_without_partitions_is_known_and_its_first_topic_is_news():
     tester = a_tester()
-    told(tester, encode(brokers_frame()), encode(partitions_frame([])))
-    _, events = told(tester, *a_cycle(LATER_MS))
+    batch(tester, encode(brokers_frame()), encode(partitions_frame([])))
+    _, events = batch(tester, *a_cycle(LATER_MS))
     assert [e["kind"] for e in events] == ["partition_created"]
-    assert told(tester, encode(partitions_frame([]))) == ([], [])  # a late one
+    assert batch(tester, encode(partitions_frame([]))) == ([], [])  # a late one
 
 
 def a_copy(name: str = "a", first_offset: int = 0, **frame) -> list[bytes]:
-    began = Told(SegmentState.COPY_STARTED, name, 0, 49, ((0, 0),))
-    done = Told(SegmentState.COPY_FINISHED, name)
+    began = SegmentEvent(SegmentState.COPY_STARTED, name, 0, 49, ((0, 0),))
+    done = SegmentEvent(SegmentState.COPY_FINISHED, name)
     events = segments_frame(Partition(), [began, done], first_offset=first_offset, **frame)
     return [encode(epochs_frame(Partition(), ((0, 0),))), encode(events)]
 
 
 def test_remote_segments_are_remembered_from_batch_to_batch():
     tester = a_tester()
-    snapshots, _ = told(tester, *a_cycle(), *a_copy())
-    assert snapshots[0].lineage.remote_bytes.tolist() == [50]
-    snapshots, _ = told(tester, *a_copy("b", first_offset=2))
-    assert snapshots[0].lineage.remote_bytes.tolist() == [100]
-    assert told(tester, *a_copy()) == ([], [])  # told again
+    snapshots, _ = batch(tester, *a_cycle(), *a_copy())
+    assert snapshots[0][Lineage].remote_bytes.tolist() == [50]
+    snapshots, _ = batch(tester, *a_copy("b", first_offset=2))
+    assert snapshots[0][Lineage].remote_bytes.tolist() == [100]
+    assert batch(tester, *a_copy()) == ([], [])  # the same again
 
 
-def test_segments_that_were_told_before_their_partition_is_known_are_found_when_it_is():
+def test_segments_that_come_before_their_partition_is_listed_are_judged_once_it_is():
     tester = a_tester()
-    assert told(tester, *a_copy()) == ([], [])
-    snapshots, _ = told(tester, *a_cycle())
-    assert snapshots[0].lineage.remote_bytes.tolist() == [50]
+    assert batch(tester, *a_copy()) == ([], [])
+    snapshots, _ = batch(tester, *a_cycle())
+    assert snapshots[0][Lineage].remote_bytes.tolist() == [50]
 
 
-def test_a_cycle_without_segments_neither_reads_nor_writes_the_archive():
+def test_a_cycle_without_events_leaves_the_archive_alone():
     tester = a_tester()
-    told(tester, *a_cycle(), *a_copy())
-    unreadable = (b"would be discarded if it were read",)
+    batch(tester, *a_cycle(), *a_copy())
+    unreadable = (b"nobody reads this",)
     tester.updateValueState("archive", "c/0", unreadable)
-    snapshots, events = told(tester, *a_cycle(LATER_MS))
-    assert snapshots[0].lineage.remote_bytes.tolist() == [50]
-    assert "state_discarded" not in [e["kind"] for e in events]
+    snapshots, events = batch(tester, *a_cycle(LATER_MS))
+    assert snapshots[0][Lineage].remote_bytes.tolist() == [50]
+    assert events == []
     assert tester.peekValueState("archive", "c/0") == unreadable
 
 
 def test_an_event_that_cannot_be_does_not_take_the_others_along():
-    bad = encode(segments_frame(Partition(), [Told(9, "b")]))
-    snapshots, events = told(a_tester(), *a_cycle(), bad, *a_copy())
-    assert snapshots[0].lineage.remote_bytes.tolist() == [50]
+    bad = encode(segments_frame(Partition(), [SegmentEvent(9, "b")]))
+    snapshots, events = batch(a_tester(), *a_cycle(), bad, *a_copy())
+    assert snapshots[0][Lineage].remote_bytes.tolist() == [50]
     assert [(e["kind"], e["reason"]) for e in events] == [("observation_refused", "rows")]
 
 
 def test_events_of_another_number_of_shards_are_refused():
     tester = a_tester(shards=4)
-    assert {e["reason"] for e in told(tester, *a_copy())[1]} == {"shard"}
+    assert {e["reason"] for e in batch(tester, *a_copy())[1]} == {"shard"}
 
 
-def test_a_state_of_another_version_is_told_of_and_built_anew():
+def test_a_state_that_cannot_be_read_is_reported_and_built_anew():
     tester = a_tester()
-    told(tester, *a_cycle())
-    for state in ("fleet", "archive"):
+    batch(tester, *a_cycle())
+    for state in ("state", "archive"):
         tester.updateValueState(state, "c/0", (b"from another version",))
-    snapshots, events = told(tester, *a_cycle(LATER_MS))
-    assert [len(f) for f in snapshots] == [1]
+    snapshots, events = batch(tester, *a_cycle(LATER_MS))
+    assert [s.partitions for s in snapshots] == [1]
     assert [e["kind"] for e in events] == ["state_discarded"] * 2
     assert "built anew" in events[0]["text"]
-    _, events = told(tester, *a_cycle(LATER_MS + 5_000))
+    _, events = batch(tester, *a_cycle(LATER_MS + 5_000))
     assert events == []
+
+
+# ---------------------------------------------------------------- upgrades
+
+
+class OtherLeadership(PartitionTable, kind=Kip1303Leadership.kind, version=99):
+    """[P] as another version has it."""
+
+    other: Int64 = column("another column")
+
+
+class OtherCaughtUp(ReplicaTable, kind=CaughtUp.kind, version=99):
+    """[P, R] as another version has it."""
+
+    other: Int64 = column("another column")
+
+
+class OtherShrinks(SparseTable, kind=IsrShrinks.kind, version=99):
+    """[N] as another version has it."""
+
+    other: Int64 = column("another column")
+
+
+class OtherBrokers(KeyedTable, kind=Brokers.kind, version=99):
+    """[B] as another version has it."""
+
+    other: Int64 = column("another column")
+
+
+CHANGED = (
+    (Kip1303Leadership, OtherLeadership),
+    (CaughtUp, OtherCaughtUp),
+    (IsrShrinks, OtherShrinks),
+    (Brokers, OtherBrokers),
+)
+"""A table of each kind of rows, and one with other columns under its name."""
+
+
+def written_by_another_version(
+    state: ShardState, changed: type[Table], other: type[Table]
+) -> bytes:
+    """The state as a version writes it that has other columns in one table."""
+
+    def instead(tables: Iterable[type[Table]]) -> tuple[type[Table], ...]:
+        return tuple(other if table is changed else table for table in tables)
+
+    shape = {PartitionTable: (state.partitions,), ReplicaTable: (state.partitions, state.slots)}
+    (rows_of,) = {PartitionTable, ReplicaTable, SparseTable, KeyedTable} & {*other.__mro__}
+    table = other.of([np.zeros(shape.get(rows_of, 1), c.dtype) for c in other.columns])
+    theirs = replace(
+        state,
+        catalog=replace(
+            CATALOG, stored=instead(CATALOG.stored), remembered=instead(CATALOG.remembered)
+        ),
+        before={**state.before, other: table},
+    )
+    return codec.encode(theirs.with_tables(table))
+
+
+@pytest.mark.parametrize(("changed", "other"), CHANGED, ids=lambda table: table.kind)
+def test_a_table_of_another_version_is_reported_and_discarded_alone(changed, other):
+    tester = a_tester()
+    batch(tester, *a_cycle(NOW_MS - 5_000, isr=(1, 2, 3)))
+    [held], _ = batch(tester, *a_cycle(isr=(1, 3)))
+    tester.updateValueState("state", "c/0", (written_by_another_version(held, changed, other),))
+    snapshots, events = batch(tester, *a_cycle(LATER_MS, isr=(1, 3), leader=3, epoch=2))
+    reported = [e for e in events if e["kind"] == "state_table_discarded"]
+    wanted = [changed.kind] + [f"before.{changed.kind}"] * (changed in CATALOG.remembered)
+    assert sorted(e["detail"] for e in reported) == sorted(
+        f"{name}: version 99, this version has {changed.version}" for name in wanted
+    )
+    assert all(e["text"].startswith("a table of the state of c/0 was") for e in reported)
+    assert "leader_moved" in {e["kind"] for e in events}, "the leader before it is remembered"
+    assert snapshots[0][Partitions].leader.tolist() == [3]
+    _, events = batch(tester, *a_cycle(LATER_MS + 5_000, isr=(1, 3), leader=3, epoch=2))
+    assert events == []
+
+
+@pytest.mark.parametrize(("changed", "other"), CHANGED, ids=lambda table: table.kind)
+def test_everything_but_the_table_of_another_version_is_kept(changed, other):
+    tester = a_tester()
+    batch(tester, *a_cycle(NOW_MS - 5_000, isr=(1, 2, 3)), *a_copy())
+    [held], _ = batch(tester, *a_cycle(isr=(1, 3)))
+    found = codec.decode(written_by_another_version(held, changed, other), CATALOG).state
+    for tables, kept in ((found.tables, held.tables), (found.before, held.before)):
+        for table in kept.keys() - {changed}:
+            if not (issubclass(table, SparseTable) and not len(kept[table])):
+                pairs = zip(tables[table].values(), kept[table].values(), strict=True)
+                for mine, theirs in pairs:
+                    np.testing.assert_array_equal(mine, theirs, table.kind)
+    assert changed not in found.tables
+
+
+def test_frames_of_unknown_kinds_are_skipped_and_counted():
+    header = FrameHeader("of_a_newer_collector", "c", 0, 1, NOW_MS, 1)
+    unknown = write(header, pa.table({"column": [1, 2]}))
+    tester = a_tester()
+    cycle = a_cycle()
+    snapshots, events = batch(tester, join([cycle[0], unknown, *cycle[1:]]))
+    assert (snapshots[0].partitions, events) == (1, [])
+    snapshots, events = batch(tester, unknown)
+    counted = CATALOG.metric("kafka_twin_frames_skipped_total")
+    assert snapshots[0].call(counted.compute, counted.reads) == {("of_a_newer_collector",): 2}
+    assert events == []
+
+
+# ---------------------------------------------------------------- proposals
+
+
+def test_a_proposal_that_is_switched_off_leaves_nothing_in_the_state():
+    tester = TwsTester(TwinProcessor(1, "snapshots", "events", ()))
+    [row] = tester.test("c/0", rows(*a_cycle()))
+    columns = {name for _, rows in streams(bytes(row.value)) for name in rows.column_names}
+    assert "next_leader.leader" in columns
+    assert not {name for name in columns if "kip1303" in name or "kip501" in name}
+    decoded = codec.decode(bytes(row.value), CATALOG)
+    assert decoded.discarded == ()
+    without = {t.kind for t in catalog(proposals=()).stored}
+    of_proposals = {t.kind for t in CATALOG.stored} - without
+    assert of_proposals >= {"next_leader_kip1303", "kip1303_leadership", "kip501_handovers"}
+    assert not of_proposals & {table.kind for table in decoded.state.tables}

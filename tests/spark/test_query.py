@@ -30,7 +30,7 @@ def test_the_source_never_waits_long_for_one_broker_and_its_limits_fit_each_othe
     assert int(impatience({})["kafka.default.api.timeout.ms"]) <= 5_000
 
 
-def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_told_to():
+def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_configured_to():
     assert int(_sink(Config())["kafka.request.timeout.ms"]) <= 5_000
     patient = Config(cluster=Cluster(client={"request_timeout_ms": 20_000}))
     assert _sink(patient)["kafka.request.timeout.ms"] == "20000"

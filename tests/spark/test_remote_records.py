@@ -19,7 +19,8 @@ from streaming import bus
 from streaming.query.remote_metadata import TOPIC, as_observations
 from streaming.query.remote_records import RecordRefused, decode
 from twin import frames
-from twin.tables import UNKNOWN, SegmentState
+from twin.table import UNKNOWN
+from twin.tables.enums import SegmentState
 
 # As Kafka 4.3.1 wrote them: a segment of topic kipon, and its two next states.
 STARTED = bytes.fromhex(
@@ -132,7 +133,7 @@ def batch(*records: tuple[bytes | None, int, int, int]) -> pa.RecordBatch:
     )
 
 
-def told_of(*batches: pa.RecordBatch, shards: int = 16) -> list[dict[str, Any]]:
+def rows_of(*batches: pa.RecordBatch, shards: int = 16) -> list[dict[str, Any]]:
     made = as_observations(iter(batches), "c", shards, "observations", "events")
     return [row for out in made for row in out.to_pylist()]
 
@@ -140,19 +141,20 @@ def told_of(*batches: pa.RecordBatch, shards: int = 16) -> list[dict[str, Any]]:
 def test_records_become_frames_of_their_topics_shard_in_order():
     one = batch((STARTED, 3, 10, 5_000), (TWO_EPOCHS, 3, 11, 4_000), (FINISHED, 3, 12, 4_500))
     two = batch((DELETING, 3, 13, 4_800))
-    told: dict[str, list[tuple[int, int]]] = {}
-    for row in told_of(one, two):
-        (frame,) = frames.decode(row["value"])
-        assert (row["topic"], row["key"]) == ("observations", f"c/{frame.stamp.shard}")
-        assert frame.stamp.observed_at_ms == 5_000, "times of a partition never fall"
+    events: dict[str, list[tuple[int, int]]] = {}
+    for row in rows_of(one, two):
+        (frame,) = frames.decode(row["value"]).frames
+        assert (row["topic"], row["key"]) == ("observations", f"c/{frame.header.shard}")
+        assert frame.header.observed_at_ms == 5_000, "times of a partition never fall"
         for event in frame.rows.to_pylist():
-            told.setdefault(event["topic"], []).append((event["metadata_offset"], event["state"]))
-            assert frame.stamp.shard == bus.shard_of(event["topic"], 16)
-    assert told == {"kipon": [(10, 0), (12, 1), (13, 2)], "topic": [(11, 0)]}
+            place = event["metadata_offset"], event["state"]
+            events.setdefault(event["topic"], []).append(place)
+            assert frame.header.shard == bus.shard_of(event["topic"], 16)
+    assert events == {"kipon": [(10, 0), (12, 1), (13, 2)], "topic": [(11, 0)]}
 
 
-def test_a_record_that_cannot_be_used_is_told_of_with_its_place_and_the_reason():
-    rows = told_of(batch((b"junk", 2, 77, 1_000), (None, 2, 78, 1_000)))
+def test_a_record_that_cannot_be_used_is_reported_with_its_place_and_the_reason():
+    rows = rows_of(batch((b"junk", 2, 77, 1_000), (None, 2, 78, 1_000)))
     assert {row["topic"] for row in rows} == {"events"}
     events = [msgspec.json.decode(row["value"]) for row in rows]
     assert [(e["kind"], e["topic"], e["partition"], e["offset"], e["reason"]) for e in events] == [
@@ -162,4 +164,4 @@ def test_a_record_that_cannot_be_used_is_told_of_with_its_place_and_the_reason()
 
 
 def test_marks_of_deleted_partitions_give_no_rows():
-    assert told_of(batch((MARK, 2, 77, 1_000))) == []
+    assert rows_of(batch((MARK, 2, 77, 1_000))) == []

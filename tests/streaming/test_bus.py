@@ -54,6 +54,7 @@ def test_snapshots_are_compacted_and_the_rest_expires() -> None:
     assert configs["kafka-twin.events"]["retention.ms"] == "604800000"
 
 
+IMPATIENT = {"bootstrap_timeout_ms": 300}
 CLUSTER = Cluster(bootstrap="a:1, b:2", client={"security_protocol": "SSL"})
 
 
@@ -67,7 +68,7 @@ def test_the_bus_is_the_watched_cluster_unless_it_has_its_own_address() -> None:
 
 
 def test_settings_from_the_environment_get_the_type_the_client_wants() -> None:
-    told = clients.settings(
+    made = clients.settings(
         {
             "ssl_check_hostname": "false",
             "request_timeout_ms": "15000",
@@ -77,7 +78,7 @@ def test_settings_from_the_environment_get_the_type_the_client_wants() -> None:
         },
         "cluster",
     )
-    assert told == {
+    assert made == {
         "ssl_check_hostname": False,
         "request_timeout_ms": 15_000,
         "api_version": (3, 9, 0),
@@ -99,26 +100,26 @@ def test_settings_from_the_environment_get_the_type_the_client_wants() -> None:
     ],
 )
 def test_a_setting_that_cannot_be_is_named_and_its_value_never_shown(key: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^bus\.client\.{key}: .*{says}") as told:
+    with pytest.raises(ConfigError, match=rf"^bus\.client\.{key}: .*{says}") as error:
         clients.settings({key: "hunter2"}, "bus")
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(error.value)
 
 
 def test_an_address_where_nobody_listens_is_one_line() -> None:
-    nowhere = Config(cluster=Cluster(bootstrap="127.0.0.1:1", client={"bootstrap_timeout_ms": 300}))
+    nowhere = Config(cluster=Cluster(bootstrap="127.0.0.1:1", client=IMPATIENT))
     for use in (bus.ensure_topics, bus.recorded_shards, bus.Sender):
-        with pytest.raises(bus.BusError, match=r"^bus 127.0.0.1:1: .*REFUSED$") as told:
+        with pytest.raises(bus.BusError, match=r"^bus 127.0.0.1:1: .*REFUSED$") as error:
             use(nowhere)
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(error.value)
 
 
-def test_secrets_stay_out_of_what_is_said() -> None:
+def test_secrets_stay_out_of_errors() -> None:
     secret = msgspec.structs.replace(
         Config(),
         cluster=Cluster(
             bootstrap="127.0.0.1:1",
             client={
-                "bootstrap_timeout_ms": 300,
+                **IMPATIENT,
                 "security_protocol": "SASL_PLAINTEXT",
                 "sasl_mechanism": "PLAIN",
                 "sasl_plain_username": "me",
@@ -126,6 +127,6 @@ def test_secrets_stay_out_of_what_is_said() -> None:
             },
         ),
     )
-    with pytest.raises(bus.BusError) as told:
+    with pytest.raises(bus.BusError) as error:
         bus.Sender(secret)
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(error.value)

@@ -3,15 +3,15 @@ from __future__ import annotations
 from streaming.bus import Record
 from streaming.cli.tail import lines
 from twin import frames
-from twin.frames import Frame, Stamp
-from twin.tables import BROKERS
+from twin.frames import Frame, FrameHeader
+from twin.tables.observations import BrokersFrame
 
 AT_MS = 1_800_000_000_000
 
 
-def frame(kind: str = "brokers", **stamp: int | bool) -> bytes:
-    rows = BROKERS.schema.empty_table()
-    return frames.encode(Frame(Stamp(kind, "prod", 3, 16, AT_MS, 17, **stamp), rows))  # type: ignore[arg-type]
+def frame(**more: int | bool) -> bytes:
+    header = FrameHeader("brokers", "prod", 3, 16, AT_MS, 17, **more)  # type: ignore[arg-type]
+    return frames.encode(Frame(header, BrokersFrame.schema().empty_table()))
 
 
 def record(value: bytes | None, key: bytes | None = b"prod/3") -> Record:
@@ -28,9 +28,9 @@ def test_a_frame_is_one_line_with_kind_shard_rows_age_and_size() -> None:
 
 
 def test_a_message_of_several_frames_is_several_lines() -> None:
-    told = list(lines(record(frame() + frame()), "snapshots", AT_MS))
-    assert len(told) == 2
-    assert all(line.endswith("kB together") for line in told)
+    shown = list(lines(record(frame() + frame()), "snapshots", AT_MS))
+    assert len(shown) == 2
+    assert all(line.endswith("kB together") for line in shown)
 
 
 def test_parts_and_incomplete_frames_say_so() -> None:

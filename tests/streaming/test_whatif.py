@@ -1,4 +1,4 @@
-"""``kafka-twin whatif``: what a person is told."""
+"""``kafka-twin whatif``: what a person reads."""
 
 import io
 import json
@@ -17,11 +17,11 @@ from streaming.cli.whatif import (
     tell,
     thresholds,
 )
-from tests.builders import Log, Partition, a_fleet
-from twin.tables import UNKNOWN
+from tests.builders import Log, Partition, a_state
+from twin.table import UNKNOWN
 
 MIB = 1 << 20
-FLEET = a_fleet(
+STATE = a_state(
     Partition("orders"), Partition("audit", replicas=(1,), log=Log(size_bytes=10)),
     topics={"orders": {"remote_storage": 1}},
 )  # fmt: skip
@@ -33,8 +33,8 @@ def printed(answer: Answer, *, as_json: bool = False) -> str:
     return out.getvalue()
 
 
-def test_a_loss_is_told_worst_first():
-    text = printed(lost([FLEET], [1], []))
+def test_a_loss_shows_the_worst_first():
+    text = printed(lost([STATE], [1], []))
     assert text.startswith("Losing 1: 2 partitions lose their leader")
     assert "1 go offline" in text
     assert text.index("audit-0") < text.index("orders-0")
@@ -42,9 +42,9 @@ def test_a_loss_is_told_worst_first():
 
 
 def test_json_has_the_same_as_plain_data():
-    told = json.loads(printed(lost([FLEET], [1], []), as_json=True))
-    assert (told["brokers"], told["offline"]) == ([1], 1)
-    assert [row["topic"] for row in told["partitions"]] == ["audit", "orders"]
+    data = json.loads(printed(lost([STATE], [1], []), as_json=True))
+    assert (data["brokers"], data["offline"]) == ([1], 1)
+    assert [row["topic"] for row in data["partitions"]] == ["audit", "orders"]
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_what_cannot_be_asked_is_one_clear_line(arguments, why):
 @pytest.mark.parametrize(
     ("ask", "why"),
     [
-        (lambda: lost([FLEET], [9], []), "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
-        (lambda: lost([FLEET], [], ["az-z"]), "no broker is in rack 'az-z'; racks are .'az-a'"),
-        (lambda: bootstrapped([FLEET], 7, 1), "no broker 7; brokers are .*; --new asks of one"),
-        (lambda: bootstrapped([FLEET], 5, 1, is_new=True), "broker 5 is there already"),
+        (lambda: lost([STATE], [9], []), "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
+        (lambda: lost([STATE], [], ["az-z"]), "no broker is in rack 'az-z'; racks are .'az-a'"),
+        (lambda: bootstrapped([STATE], 7, 1), "no broker 7; brokers are .*; --new asks of one"),
+        (lambda: bootstrapped([STATE], 5, 1, is_new=True), "broker 5 is there already"),
     ],
 )
-def test_who_does_not_exist_is_said(ask, why):
+def test_a_broker_or_rack_that_does_not_exist_is_an_error(ask, why):
     with pytest.raises(WhatIfError, match=why):
         ask()
 
@@ -82,9 +82,9 @@ def test_who_does_not_exist_is_said(ask, why):
 @pytest.mark.parametrize(
     "answer",
     [
-        thresholds([FLEET], 600_000, 100 * MIB, whatif.GRID),
-        bootstrapped([FLEET], 2, MIB),
-        retained([FLEET], 3_600_000, UNKNOWN),
+        thresholds([STATE], 600_000, 100 * MIB, whatif.GRID),
+        bootstrapped([STATE], 2, MIB),
+        retained([STATE], 3_600_000, UNKNOWN),
     ],
     ids=["threshold", "bootstrap", "retention"],
 )
@@ -94,7 +94,7 @@ def test_every_answer_is_a_table_and_json(answer):
 
 
 def test_a_long_table_is_cut_and_says_so():
-    many = a_fleet(*(Partition("t", n) for n in range(whatif.MOST_ROWS + 3)))
+    many = a_state(*(Partition("t", n) for n in range(whatif.MOST_ROWS + 3)))
     assert "3 more; --json has all of them" in printed(lost([many], [1], []))
 
 
@@ -113,20 +113,20 @@ def test_sizes(text, expected):
 
 
 def test_a_grid_is_a_curve_in_the_threshold():
-    told = thresholds([FLEET], UNKNOWN, 1_000, whatif.GRID).data["thresholds"]
-    assert [row["local_log_bytes"] for row in told] == [100, 250, 500, 1_000, 2_000, 4_000]
-    thin = [row["thin_replicas"] for row in told]
-    assert thin == sorted(thin)
+    rows = thresholds([STATE], UNKNOWN, 1_000, whatif.GRID).data["thresholds"]
+    assert [row["local_log_bytes"] for row in rows] == [100, 250, 500, 1_000, 2_000, 4_000]
+    cold = [row["cold_replicas"] for row in rows]
+    assert cold == sorted(cold)
 
 
 def test_racks_are_lost_with_their_brokers_and_shards_are_joined():
-    told = lost([FLEET, FLEET], [], ["az-a"])
-    assert told.data["brokers"] == [1, 4]
-    assert len(told.rows) == 4
+    answer = lost([STATE, STATE], [], ["az-a"])
+    assert answer.data["brokers"] == [1, 4]
+    assert len(answer.rows) == 4
 
 
 def test_a_broker_that_has_nothing_and_a_new_one_take_over_a_fair_share():
-    many = a_fleet(*(Partition("t", n) for n in range(12)))
+    many = a_state(*(Partition("t", n) for n in range(12)))
     registered, new = bootstrapped([many], 5, 100), bootstrapped([many], 7, 100, is_new=True)
     assert "Broker 5, empty, copies a fair share of all replicas: 7" in registered.lines[0]
     assert "6 partitions" in new.lines[0]
@@ -134,13 +134,13 @@ def test_a_broker_that_has_nothing_and_a_new_one_take_over_a_fair_share():
 
 
 def test_a_broker_copies_the_replicas_it_has_unless_nobody_else_has_them():
-    told = bootstrapped([FLEET], 1, 100)
-    assert "Broker 1, empty, copies the replicas it has: 2 partitions. 1 have" in told.lines[0]
-    assert told.data["without_source"] == 1
+    answer = bootstrapped([STATE], 1, 100)
+    assert "Broker 1, empty, copies the replicas it has: 2 partitions. 1 have" in answer.lines[0]
+    assert answer.data["without_source"] == 1
 
 
-def test_retention_is_told_in_units_a_person_reads_and_without_limit_as_null():
-    rows = {row[0]: row[1:] for row in retained([FLEET], 60_000, UNKNOWN).rows}
+def test_retention_is_shown_in_units_a_person_reads_and_without_limit_as_null():
+    rows = {row[0]: row[1:] for row in retained([STATE], 60_000, UNKNOWN).rows}
     assert rows["span kept, calmest"] == ("no limit", "1 m")
-    data = retained([FLEET], 60_000, UNKNOWN).data
+    data = retained([STATE], 60_000, UNKNOWN).data
     assert (data["now"]["longest_span_ms"], data["then"]["longest_span_ms"]) == (None, 60_000)

@@ -1,0 +1,269 @@
+"""What if: losses, thresholds, an empty broker, another local retention."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import NOW_MS, Log, Partition, a_state, empty
+from tests.simulator.shard import Shape, SimulatedShard
+from twin import whatif
+from twin.proposals.kip1303 import NextLeadersKip1303
+from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.state import ShardState
+from twin.step import step
+from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.enums import PendingUpload
+from twin.tables.state import Brokers, Configs, Partitions, Replicas
+
+MIB = 1 << 20
+HOUR_MS = 3_600_000
+TIERED = {"t": {"remote_storage": 1}}
+SAFETY = {LossOutcome.CLEAN_WARM: 0, LossOutcome.CLEAN_COLD: 0}
+"""How much log a safe leader has is no matter of safety."""
+
+
+def a_shard(seed: int) -> ShardState:
+    state = empty("sim")
+    for frames in SimulatedShard(Shape(topics=3, partitions=12), seed).run(4, NOW_MS):
+        state, _ = step(state, frames, frames[0].header.observed_at_ms)
+    return state
+
+
+class TestLose:
+    def test_losing_one_broker_is_what_the_state_predicts_of_its_leaders(self):
+        state = a_shard(3)
+        leader, kafka, kip1303 = (
+            state[Partitions].leader, state[NextLeaders], state[NextLeadersKip1303]
+        )  # fmt: skip
+        for broker in state[Brokers].broker.tolist():
+            loss = whatif.lose(state, [broker])
+            led = leader[loss.row] == broker
+            rows = loss.row[led]
+            assert (leader == broker).sum() == led.sum()
+            assert loss.leader[led].tolist() == kafka.leader[rows].tolist()
+            assert loss.outcome_kip1303[led].tolist() == kip1303.outcome[rows].tolist()
+
+    def test_two_at_once_skip_the_successor_that_is_lost_as_well(self):
+        loss = whatif.lose(a_state(Partition()), [1, 2])
+        assert (loss.leader.tolist(), loss.isr.tolist()) == ([3], [1])
+        assert loss.offline.tolist() == [False]
+
+    def test_all_of_them_take_it_offline(self):
+        loss = whatif.lose(a_state(Partition()), [1, 2, 3])
+        assert loss.leader.tolist() == [NO_BROKER]
+        assert loss.offline.all()
+
+    def test_a_leader_that_is_not_lost_stays_and_only_a_short_isr_counts(self):
+        state = a_state(Partition(), min_insync_replicas=2)
+        assert len(whatif.lose(state, [3]).row) == 0
+        loss = whatif.lose(state, [2, 3])
+        assert (loss.leader.tolist(), loss.under_min_isr.tolist()) == ([1], [True])
+
+    def test_a_broker_that_holds_nocoldg_is_missed_by_nobody(self):
+        assert len(whatif.lose(a_state(Partition()), [5]).row) == 0
+
+    def test_a_rack_is_its_brokers(self):
+        assert whatif.brokers_in(a_state(), ["az-a", "az-c"]) == [1, 3, 4]
+
+    @settings(max_examples=60)
+    @given(
+        seed=st.integers(0, 50), lost=st.sets(st.integers(1, 6), max_size=5),
+        more=st.sets(st.integers(1, 6), max_size=3), elr=st.booleans(), unclean=st.booleans(),
+    )  # fmt: skip
+    def test_losing_more_is_never_safer(self, seed, lost, more, elr, unclean):
+        state = a_shard(seed)
+        held = state[Configs]
+        configs = replace(
+            held,
+            elr_enabled=held.elr_enabled * 0 + int(elr),
+            unclean_leader_election=held.unclean_leader_election * 0 + int(unclean),
+        )
+        assert_never_safer(state.with_tables(configs), lost, lost | more)
+
+    @settings(max_examples=200)
+    @given(
+        marks=st.lists(st.sampled_from(["isr", "elr", "out"]), min_size=4, max_size=4),
+        offline=st.sets(st.integers(1, 4)), fenced=st.sets(st.integers(1, 4)),
+        leader=st.sampled_from([1, 2, 3, 4, NO_BROKER]), least=st.integers(1, 4),
+        last=st.sets(st.integers(1, 4), max_size=1), elr=st.booleans(), unclean=st.booleans(),
+        lost=st.sets(st.integers(1, 4)), more=st.sets(st.integers(1, 4)),
+    )  # fmt: skip
+    def test_losing_more_is_never_safer_also_in_states_that_no_controller_would_leave(
+        self, marks, offline, fenced, leader, least, last, elr, unclean, lost, more
+    ):
+        named = {mark: tuple(b for b in (1, 2, 3, 4) if marks[b - 1] == mark) for mark in marks}
+        part = Partition(
+            replicas=(1, 2, 3, 4), isr=named.get("isr", ()), elr=named.get("elr", ()),
+            last_known=tuple(last), offline=tuple(offline), leader=leader,
+        )  # fmt: skip
+        state = a_state(
+            part, fenced=tuple(fenced), min_insync_replicas=least, elr_enabled=int(elr),
+            unclean_leader_election=int(unclean),
+        )  # fmt: skip
+        assert_never_safer(state, lost, lost | more)
+
+    def test_a_replica_that_is_fenced_already_does_not_keep_the_isr_from_being_empty(self):
+        part = Partition(isr=(1, 2), elr=(3,), offline=(2,))
+        state = a_state(part, elr_enabled=1, min_insync_replicas=3)
+        loss = whatif.lose(state, [1])
+        assert loss.leader.tolist() == [3]
+        assert loss.outcome.tolist() == [LossOutcome.ELR]
+        assert loss.isr.tolist() == [1]  # who is elected from the ELR is the ISR then
+
+
+def assert_never_safer(state: ShardState, fewer: set[int], more: set[int]) -> None:
+    few, many = (outcomes(state, brokers) for brokers in (fewer, more))
+    assert all(few.get(row, 0) <= worse for row, worse in many.items())
+    assert set(few) <= set(many)
+
+
+def outcomes(state: ShardState, brokers: set[int]) -> dict[int, int]:
+    """How unsafe each partition is that loses its leader."""
+    loss = whatif.lose(state, brokers)
+    return {
+        int(row): SAFETY.get(LossOutcome(int(outcome)), int(outcome))
+        for row, outcome in zip(loss.row, loss.outcome, strict=True)
+    }
+
+
+class TestThresholds:
+    def answer(self, ms: int = UNKNOWN, size: int = UNKNOWN) -> whatif.Eligibility:
+        warm, cold = Log(size_bytes=2 * MIB), Log(size_bytes=10, started_ms=NOW_MS - 1_000)
+        part = Partition(logs={1: cold}, log=warm)
+        return whatif.eligibility(a_state(part, topics=TIERED), ms, size)
+
+    def test_a_threshold_that_is_off_leaves_all_as_it_is(self):
+        found = self.answer()
+        assert (found.cold_replicas, found.moved_leaders) == (0, 0)
+        assert dict(found.leaders_by_rack) == {"az-a": 1, "az-b": 0, "az-c": 0}
+
+    @pytest.mark.parametrize("by", [{"size": MIB}, {"ms": HOUR_MS // 2}])
+    def test_a_cold_leader_moves_once_leaders_are_balanced(self, by):
+        found = self.answer(**by)
+        assert (found.cold_replicas, found.cold_leaders, found.moved_leaders) == (1, 1, 1)
+        assert dict(found.leaders_by_rack) == {"az-a": 0, "az-b": 1, "az-c": 0}
+        assert found.rack_skew == 3
+
+    def test_shards_add_up(self):
+        one = self.answer(size=MIB)
+        both = one + one
+        assert (both.cold_replicas, dict(both.leaders_by_rack)["az-b"]) == (2, 2)
+
+    @given(low=st.integers(1, 4 * MIB), more=st.integers(0, MIB))
+    def test_a_higher_threshold_never_has_fewer_cold_replicas(self, low, more):
+        found = [self.answer(size=size).cold_replicas for size in (low, low + more)]
+        assert found == sorted(found)
+
+    def test_it_can_be_asked_where_no_cluster_wide_value_is_known(self):
+        state = a_state(Partition(log=Log(size_bytes=10)))
+        bare = state.with_tables(Configs.empty())
+        assert whatif.eligibility(bare, UNKNOWN, MIB).cold_replicas == 3
+
+
+LOG = Log(end=1_000, local_start=500, size_bytes=5_000, last_tiered=899, pending_upload=900,
+          reason=PendingUpload.KNOWN)  # fmt: skip
+IDLE = Log(end=50, local_start=50, size_bytes=0, last_tiered=49, reason=PendingUpload.ALL_TIERED)
+
+
+class TestBootstrap:
+    def test_an_empty_broker_copies_less_with_the_feature(self):
+        parts = [Partition(number=0, log=LOG), Partition(number=1, log=IDLE),
+                 Partition(number=2, replicas=(4, 5))]  # fmt: skip
+        state = a_state(*parts, topics=TIERED)
+        found = whatif.bootstrap_cost(state, 2, whatif.replicas_on(state, 2))
+        assert (found.partitions, found.cannot_start, found.unknown) == (2, 1, 0)
+        assert (found.records_on, found.records_off) == (100, 500)
+        assert (found.bytes_on, found.bytes_off) == (1_000, 5_000)
+        assert dict(found.paths) == {"from_pending_upload": 1, "stuck_idle": 1}
+        assert (found + found).partitions == 4
+
+    def test_it_copies_from_the_next_leader_what_it_led(self):
+        state = a_state(Partition(log=LOG, logs={2: replace(LOG, end=990)}), topics=TIERED)
+        found = whatif.bootstrap_cost(state, 1, whatif.replicas_on(state, 1))
+        assert found.records_on == 90
+
+    def test_what_nobody_else_holds_has_no_source(self):
+        state = a_state(Partition(replicas=(1,), log=LOG), topics=TIERED)
+        found = whatif.bootstrap_cost(state, 1, whatif.replicas_on(state, 1))
+        assert (found.partitions, found.without_source, found.unknown) == (1, 1, 0)
+        assert (found.records_on, found.bytes_off, found.paths) == (0, 0.0, ())
+
+    @given(factors=st.lists(st.integers(1, 5), min_size=1, max_size=30), brokers=st.integers(5, 9))
+    def test_a_newcomers_share_is_even_and_meets_no_partition_twice(self, factors, brokers):
+        parts = [
+            Partition(number=number, replicas=tuple(range(1, factor + 1)))
+            for number, factor in enumerate(factors)
+        ]
+        share = whatif.fair_share(a_state(*parts), brokers)
+        assert len(share) == sum(factors) // (brokers + 1)
+        assert len(set(share.tolist())) == len(share)
+
+
+class TestLocalRetention:
+    HELD = Log(size_bytes=4 * MIB, started_ms=NOW_MS - 4 * HOUR_MS)
+
+    def footprint(
+        self, ms: int = UNKNOWN, size: int = UNKNOWN, **config: int
+    ) -> whatif.LocalFootprint:
+        cluster = {"eligible_local_log_bytes": 2 * MIB, **config}
+        state = a_state(Partition(log=self.HELD), topics=TIERED, **cluster)
+        return whatif.local_footprint(whatif.with_local_retention(state, ms, size))
+
+    def test_less_time_frees_disk_and_makes_replicas_cold(self):
+        assert self.footprint().cold == 0
+        found = self.footprint(ms=HOUR_MS)
+        assert (found.replicas, found.cold, found.bytes) == (3, 3, 3 * MIB)
+        assert found.longest_span_ms == HOUR_MS
+
+    def test_fewer_bytes_shorten_the_span_as_well(self):
+        threshold = {"eligible_local_log_bytes": UNKNOWN, "eligible_local_log_ms": 2 * HOUR_MS}
+        assert self.footprint(size=2 * MIB, **threshold).cold == 0  # exactly at the threshold
+        assert self.footprint(size=2 * MIB - 1, **threshold).cold == 3
+
+    def test_more_than_there_is_changes_nocoldg_now(self):
+        assert self.footprint(ms=8 * HOUR_MS).bytes == 12 * MIB
+
+    def test_who_is_cold_for_good_need_not_be_under_a_longer_retention(self):
+        part = Partition(log=Log(started_ms=NOW_MS - 1_000))
+        state = a_state(
+            part, eligible_local_log_ms=2 * HOUR_MS,
+            topics={"t": {"remote_storage": 1, "local_retention_ms": HOUR_MS}},
+        )  # fmt: skip
+        longer = whatif.with_local_retention(state, 3 * HOUR_MS, UNKNOWN)
+        found = [whatif.local_footprint(each) for each in (state, longer)]
+        assert [one.cold for one in found] == [3, 3]
+        assert [one.cold_for_good for one in found] == [3, 0]
+
+    def test_only_tiered_topics_keep_less(self):
+        state = a_state(Partition(log=self.HELD))
+        changed = whatif.with_local_retention(state, HOUR_MS, UNKNOWN)
+        assert (
+            changed[Replicas].local_log_bytes.tolist() == state[Replicas].local_log_bytes.tolist()
+        )
+        assert whatif.local_footprint(changed).replicas == 0
+
+    def test_how_far_a_log_can_reach_back_depends_on_how_fast_it_grows(self):
+        def after(seconds: int, end: int, since: ShardState | None = None) -> ShardState:
+            part = Partition(log=Log(end=end, size_bytes=end * 1_000))
+            return a_state(part, at_ms=NOW_MS + seconds * 1_000, since=since, topics=TIERED)
+
+        grows = after(10, 200, after(0, 100))  # 10 records of 1 kB a second
+        limited = whatif.with_local_retention(grows, UNKNOWN, 600_000)
+        assert whatif.longest_span_ms(limited).tolist() == [60_000]
+        both = whatif.with_local_retention(grows, 5_000, 600_000)
+        assert whatif.longest_span_ms(both).tolist() == [5_000]
+
+    @pytest.mark.parametrize(("size", "span"), [(UNKNOWN, np.inf), (MIB, np.nan)])
+    def test_a_span_has_no_limit_or_nobody_can_tell(self, size, span):
+        state = a_state(Partition(), topics=TIERED)  # one cycle gives no rate
+        changed = whatif.with_local_retention(state, UNKNOWN, size)
+        np.testing.assert_equal(whatif.longest_span_ms(changed), [span])
+
+    def test_shards_add_up(self):
+        one = self.footprint(ms=HOUR_MS)
+        none = whatif.local_footprint(empty())
+        assert none + one + one == replace(one, replicas=6, cold=6, bytes=6 * MIB,
+                                           cold_for_good=2 * one.cold_for_good)  # fmt: skip
