@@ -8,7 +8,7 @@ from typing import Any
 from streaming.runtime.terminal import table
 
 _OUTCOMES = ("clean_warm", "clean_cold", "elr", "last_known", "unclean", "none")
-_BROKERS = ("broker", "rack", "state", "leads", "in sync", "in sync,cold", "ELR",
+_BROKERS = ("broker", "rack", "state", "leads", "warm", "cold", "ELR",
             "last known", "unclean", "nobody", "under min ISR then")  # fmt: skip
 _PARTITIONS = ("partition", "led by", "risks", "next leader")
 _INDENT = "  "

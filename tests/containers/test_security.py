@@ -15,7 +15,6 @@ from typing import Final
 import pytest
 from kafka import KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
-from twin.metrics import METRICS
 
 from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
@@ -23,7 +22,7 @@ from streaming.checks.rights import Right, rights
 from streaming.runtime.config import Bus, Cluster, Collector, Config
 from tests.containers.secured import ADMIN, STRANGER, Secured, secured_cluster
 from tests.containers.secured_twin import Programs
-from tests.containers.test_compose import ONLY_WHEN_IT_HAPPENS
+from tests.containers.test_compose import METRICS, ONLY_WHEN_IT_HAPPENS
 from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
@@ -200,7 +199,9 @@ def test_with_exactly_their_rights_the_programs_serve_everything(
 
     def absent() -> set[str]:
         served = {f.name for f in text_string_to_metric_families(programs.served()) if f.samples}
-        names = {m.name for m in METRICS if m.name.removesuffix("_total") not in served}
+        names = {
+            m.series_name for m in METRICS if m.series_name.removesuffix("_total") not in served
+        }
         return names - ONLY_WHEN_IT_HAPPENS - ONE_BROKER
 
     until(lambda: not absent(), SOON_S, f"not served: {absent()}")

@@ -17,7 +17,7 @@ import pytest
 
 from grafana.__main__ import DASHBOARDS
 from streaming.lab.processes import free_base_port
-from tests.exporter.test_exporter import a_full_view, exposition
+from tests.exporter.test_exporter import a_full_store, exposition
 from tests.waiting import until
 from tests.web import get
 
@@ -40,8 +40,8 @@ Ask = Callable[[str], list[Any]]
 
 @pytest.fixture(scope="module")
 def exporter() -> Iterator[str]:
-    """The address of a server that tells of a fleet that has a bit of everything."""
-    body = exposition(a_full_view(), granularity="partition").encode()
+    """The address of a server with every metric of a small cluster."""
+    body = exposition(a_full_store(), granularity="partition").encode()
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
