@@ -13,7 +13,7 @@ from docs import generate as docs
 from docs.pages.markdown import enums, state_tables
 from streaming.cli.main import main
 from streaming.exporter.api_views import PartitionFilter
-from tests.exporter.test_exporter import a_client, a_full_view
+from tests.exporter.test_exporter import a_client, a_full_store
 from twin.builtin import CATALOG
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,7 @@ def fields(answer: Any) -> set[str]:
 
 
 def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
-    client = a_client(a_full_view())
+    client = a_client(a_full_store())
     served = (
         set(PartitionFilter.__slots__) | {"risk", "at_risk"} | {"observed_at_ms", "age_seconds"}
     )
