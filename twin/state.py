@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -188,10 +188,6 @@ class ShardState:
             rule = self.catalog.rules[table]
             state = state.with_tables(state.call(rule.compute, rule.reads))
         return state
-
-    def without_computed(self) -> Self:
-        """Without what was computed on demand: it can be computed again."""
-        return replace(self, _computed={})
 
     # ------------------------------------------------------------ inside
 

@@ -31,7 +31,7 @@ from streaming.query.session import STOP_WITHIN_SECONDS, session
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
-from streaming.runtime.plugins import enabled_proposals
+from streaming.runtime.plugins import catalog_of, enabled_proposals
 from streaming.runtime.stop import on_stop_signal
 
 OUTPUT: Final = "topic string, key string, value binary"
@@ -193,7 +193,9 @@ def run(config: Config) -> None:
     Raises:
         QueryError: the query ended by itself.
         BusError, JarError: it could not start.
+        PluginError: an installed package has rules that cannot be used.
     """
+    catalog_of(config)  # the tasks make their own; there an error would be one of Spark's
     stop = threading.Event()
     with on_stop_signal(stop):
         bus.ensure_topics(config)

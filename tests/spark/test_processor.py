@@ -31,6 +31,7 @@ from twin.builtin import CATALOG, catalog
 from twin.frames import FrameHeader, encode, join, streams, write
 from twin.proposals import PROPOSALS
 from twin.proposals.kip1303 import Kip1303Leadership
+from twin.rules.growth import Growth
 from twin.rules.isr_shrinks import IsrShrinks
 from twin.rules.lineage import Lineage
 from twin.rules.replication import CaughtUp
@@ -239,6 +240,12 @@ class OtherLeadership(PartitionTable, kind=Kip1303Leadership.kind, version=99):
     other: Int64 = column("another column")
 
 
+class OtherGrowth(PartitionTable, kind=Growth.kind, version=99):
+    """[P] as another version has it."""
+
+    other: Int64 = column("another column")
+
+
 class OtherCaughtUp(ReplicaTable, kind=CaughtUp.kind, version=99):
     """[P, R] as another version has it."""
 
@@ -259,6 +266,7 @@ class OtherBrokers(KeyedTable, kind=Brokers.kind, version=99):
 
 CHANGED = (
     (Kip1303Leadership, OtherLeadership),
+    (Growth, OtherGrowth),  # remembered from cycle to cycle as well
     (CaughtUp, OtherCaughtUp),
     (IsrShrinks, OtherShrinks),
     (Brokers, OtherBrokers),

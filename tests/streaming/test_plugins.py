@@ -49,12 +49,17 @@ def installed(project: Path, folder: Path) -> Path:
     return target
 
 
+def environment(*more: Path) -> dict[str, str]:
+    """This one, with those folders on the path of Python."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_TWIN_")}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(map(str, (*more, ROOT)))}
+
+
 def probed(folder: Path, *more: Path) -> Report:
     """What a twin answers with those folders on its path."""
-    path = os.pathsep.join(map(str, (*more, ROOT)))
     done = subprocess.run(
         [sys.executable, "-m", "tests.streaming.plugin_probe", str(folder)], check=False,
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120,
+        env=environment(*more), capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report: Report = json.loads(done.stdout)
@@ -117,6 +122,18 @@ def test_without_the_package_a_state_is_read_but_for_its_tables(
     assert without["earlier_partitions"] == 2
 
 
+def a_project(folder: Path, module: str, point: str) -> Path:
+    """The project of a package "mine" with the module broken.py."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "broken.py").write_text(module)
+    (project / "pyproject.toml").write_text(
+        '[project]\nname = "mine"\nversion = "1"\n'
+        f'[project.entry-points."kafka_twin.rules"]\nmine = "{point}"\n'
+    )
+    return project
+
+
 DECLARES_TWICE = """
 from twin.declare import Alert, risk
 from twin.tables.state import Partitions
@@ -174,11 +191,22 @@ def mine(partitions: Partitions):
 def test_a_package_that_cannot_be_used_is_one_line(
     tmp_path: Path, module: str, point: str, why: str
 ) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "broken.py").write_text(module)
-    (project / "pyproject.toml").write_text(
-        '[project]\nname = "mine"\nversion = "1"\n'
-        f'[project.entry-points."kafka_twin.rules"]\nmine = "{point}"\n'
-    )
-    assert probed(tmp_path, installed(project, tmp_path)) == {"error": why}
+    assert probed(tmp_path, installed(a_project(tmp_path, module, point), tmp_path)) == {
+        "error": why
+    }
+
+
+@pytest.mark.parametrize("program", ["query", "exporter"])
+def test_a_program_that_is_given_such_a_package_ends_with_that_line(
+    tmp_path: Path, program: str
+) -> None:
+    project = a_project(tmp_path, "rules = 3", "broken:rules")
+    config = tmp_path / "twin.toml"
+    config.write_text('[cluster]\nbootstrap = "127.0.0.1:1"\n[exporter]\nport = 0\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "streaming", "--config", str(config), program], check=False,
+        env=environment(installed(project, tmp_path)), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        1, "Error: entry point kafka_twin.rules:mine of package mine must name a module\n"
+    )  # fmt: skip
