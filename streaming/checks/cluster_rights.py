@@ -17,7 +17,7 @@ from streaming.checks.finding import Finding, missing, there
 from streaming.checks.rights import Right, rights
 from streaming.collector.metadata import MetadataSource
 from streaming.collector.problem import Problem
-from streaming.query.remote_rights import why_not_readable
+from streaming.query.remote_rights import read_denied_reason
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 
@@ -100,7 +100,7 @@ def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> Findi
     """Kafka's own topic of remote segments, which the query reads."""
     if not config.query.remote_log_metadata:
         return Finding("query.remote_log_metadata is off", right.without)
-    return missing(right) if why_not_readable(config) else there(right)
+    return missing(right) if read_denied_reason(config) else there(right)
 
 
 _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | None]]] = {

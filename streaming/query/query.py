@@ -95,7 +95,7 @@ def _observations(spark: SparkSession, config: Config) -> DataFrame:
     client = config.bus_client
     return (
         spark.readStream.format("kafka")
-        .options(**kafka_options(config.bus_bootstrap, client), **impatience(client))
+        .options(**kafka_options(config.bus_bootstrap, client), **fail_fast_options(client))
         .option("subscribe", bus.topics(config).observations)
         .option("startingOffsets", "earliest")  # a lost checkpoint is rebuilt from what is kept
         # Old observations are worth nothing once newer ones are there: losing some is no failure.
@@ -122,7 +122,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     topics = bus.topics(config)
     observations = (
         spark.readStream.format("kafka")
-        .options(**kafka_options(config.cluster.bootstrap, client), **impatience(client))
+        .options(**kafka_options(config.cluster.bootstrap, client), **fail_fast_options(client))
         .option("subscribePattern", remote_metadata.TOPIC)
         .option("startingOffsets", "earliest")  # the topic is their whole history
         .option("failOnDataLoss", "false")
@@ -160,7 +160,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     )
 
 
-def impatience(client: Mapping[str, Any]) -> dict[str, str]:
+def fail_fast_options(client: Mapping[str, Any]) -> dict[str, str]:
     """Options that keep the source from waiting for a broker that is gone.
 
     Before each batch the driver asks the partitions' leaders for their ends. A question that is
@@ -207,7 +207,7 @@ def _run(config: Config, stop: threading.Event) -> None:
     spark = session(config)
     try:
         query = start(spark, config)
-        beside = _Beside(spark, config) if config.query.remote_log_metadata else None
+        beside = _RemoteSegmentsQuery(spark, config) if config.query.remote_log_metadata else None
         log.info("running", checkpoint=str(Path(config.query.checkpoint).resolve()))
         _watch(query, beside, stop, config.health.folder)
         if beside is not None:
@@ -217,7 +217,7 @@ def _run(config: Config, stop: threading.Event) -> None:
         spark.stop()
 
 
-class _Beside:
+class _RemoteSegmentsQuery:
     """The query of remote segments, started again when it fails: the twin goes on meanwhile.
 
     Where the right to read them is missing, or gone, it is not begun, and ended: of what may not be
@@ -235,7 +235,7 @@ class _Beside:
         """Start it again if it ended a while ago, and while it is allowed."""
         now = time.monotonic()
         if now >= self._look_at:
-            self._look(remote_rights.why_not_readable(self._config))
+            self._look(remote_rights.read_denied_reason(self._config))
             self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
         if self._query is not None and not self._query.isActive:
             log.warning("unavailable", what="remote segments", why=_cause(self._query))
@@ -260,7 +260,10 @@ class _Beside:
 
 
 def _watch(
-    query: StreamingQuery, beside: _Beside | None, stop: threading.Event, health_folder: str
+    query: StreamingQuery,
+    beside: _RemoteSegmentsQuery | None,
+    stop: threading.Event,
+    health_folder: str,
 ) -> None:
     """Wait for the end; say once a minute how it goes, and touch a file while it gets on."""
     waited, batch = 0.0, None
@@ -275,7 +278,7 @@ def _watch(
             beside.check()
         waited += 0.5
         if waited % REPORT_EVERY_SECONDS == 0 and (progress := query.lastProgress):
-            log.info("progress", **_fields(progress))
+            log.info("progress", **_progress_fields(progress))
 
 
 def _stop(query: StreamingQuery) -> None:
@@ -307,7 +310,7 @@ def _until(condition: Callable[[], bool], seconds: float) -> None:
         tick.wait(0.01)
 
 
-def _fields(progress: Any) -> dict[str, Any]:
+def _progress_fields(progress: Any) -> dict[str, Any]:
     data = _data(progress)
     state = (data.get("stateOperators") or [{}])[0]
     return {

@@ -19,7 +19,7 @@ _PATIENCE_MS: Final = 3_000
 """Whoever asks has something else to do."""
 
 
-def why_not_readable(config: Config) -> str:
+def read_denied_reason(config: Config) -> str:
     """One line, empty if the topic can be read, or does not exist.
 
     What cannot be found out now is no reason: Spark tries for itself, and it is asked again.

@@ -25,7 +25,7 @@ from twin.table import UNKNOWN
 
 
 class PendingUploadLookup(NamedTuple):
-    """A follower's request for the earliest pending upload offset: a row of ``tier_starts``."""
+    """A follower's request for the earliest pending upload offset, and its answer."""
 
     topic: str
     partition: int

@@ -87,7 +87,7 @@ class BrokerTap:
         for kind, rows in (
             ("fetches", parser.fetches),
             ("isr_changes", parser.isr_changes),
-            ("tier_starts", parser.pending_upload_lookups),
+            ("pending_upload_lookups", parser.pending_upload_lookups),
         ):
             excess = len(rows) - MAX_ROWS
             if excess > 0:

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.query import _sink, impatience
+from streaming.query.query import _sink, fail_fast_options
 from streaming.query.session import TASK_TRIES, _persistent
 from streaming.runtime.config import Cluster, Config
 
@@ -24,10 +24,10 @@ def test_a_local_master_tries_a_task_again_as_a_cluster_would(master, made):
 
 def test_the_source_never_waits_long_for_one_broker_and_its_limits_fit_each_other():
     for client in ({}, {"request_timeout_ms": 20_000}):
-        made = impatience(client)
+        made = fail_fast_options(client)
         request, api = (int(made[f"kafka.{n}.timeout.ms"]) for n in ("request", "default.api"))
         assert api > request
-    assert int(impatience({})["kafka.default.api.timeout.ms"]) <= 5_000
+    assert int(fail_fast_options({})["kafka.default.api.timeout.ms"]) <= 5_000
 
 
 def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_configured_to():
