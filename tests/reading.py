@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
-from twin.declare import Addition, Metric
+from twin.declare import Addition, Metric, OfReplicas, OfRows
 from twin.risks import OpenRisks, RiskConditions
 from twin.state import ShardState
 
@@ -24,6 +24,13 @@ def computed(state: ShardState, source: str | Metric | Addition) -> Any:
     declared = state.catalog.metric(source) if isinstance(source, str) else source
     assert declared.compute is not None, f"{declared.series_name} is filled in by a program"
     return state.call(declared.compute, declared.reads)
+
+
+def is_of_few(metric: Metric) -> bool:
+    """It has series of few partitions or replicas: of none, where nothing of the kind is."""
+    if metric.compute is None:
+        return False
+    return get_type_hints(metric.compute)["return"] in (OfRows, OfReplicas)
 
 
 def _named(state: ShardState, bits: int) -> set[str]:

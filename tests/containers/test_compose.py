@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 from docker import DockerClient
@@ -24,9 +23,9 @@ from streaming.lab.scenarios import Stage, failover
 from streaming.runtime.jars import QUICK_SPARK
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
 from tests.containers.stack import NODES, PROJECT, Stack
+from tests.reading import is_of_few
 from tests.waiting import until
 from twin.builtin import CATALOG
-from twin.declare import OfReplicas, OfRows
 
 PREFERRED = 0  # an ElectionType
 UP_WITHIN_S = 180
@@ -56,11 +55,7 @@ ONLY_WHEN_IT_HAPPENS = {
     "kafka_twin_replica_timestamp_suspect",
     "kafka_twin_snapshots_refused_total",
     "kafka_twin_topic_eligible_local_log_seconds",
-} | {
-    metric.series_name
-    for metric in CATALOG.metrics
-    if metric.compute and get_type_hints(metric.compute)["return"] in (OfRows, OfReplicas)
-} - IN_THE_DEMO
+} | {metric.series_name for metric in CATALOG.metrics if is_of_few(metric)} - IN_THE_DEMO
 """Families without a series while nothing of the kind is there."""
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]

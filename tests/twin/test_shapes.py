@@ -233,7 +233,8 @@ def test_for_replicas_of_a_partition_that_no_listing_described():
 
 RARE = {
     "catch_up_estimates", "catching_up", "cold_reads", "follower_states", "isr_removals",
-    "isr_shrinks", "kip501_handovers", "lead_estimates", "lineage", "pending_upload_lookups", "risks",
+    "isr_shrinks", "kip501_handovers", "lead_estimates", "lineage", "pending_upload_lookups",
+    "risks",
 }  # fmt: skip
 """Sparse tables that the simulator fills; the test of a rule fills those that it does not."""
 
