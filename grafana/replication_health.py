@@ -162,6 +162,20 @@ def _isr() -> Json:
     )
 
 
+def _records_lost() -> Json:
+    by = ("topic", "partition")
+    return table(
+        "Records lost",
+        "Partitions whose new leader lacks records of the leader before: it was elected from "
+        "outside the ISR in the last hour.",
+        by,
+        [Column("Records", _HERE.latest("partition_records_lost", *by), Look("locale"))],
+        link=ROW_PARTITION,
+        sort="Records",
+        empty="No leader lacks records",
+    )
+
+
 def _laggards() -> tuple[Json, ...]:
     by = ("topic", "partition", "broker")
 
@@ -231,7 +245,7 @@ DASHBOARD: Final = Dashboard(
             band(8, *_verdicts(), widths=(14, 10)),
             band(8, *_laggards()),
         ),
-        row("ISR thrash", band(8, *_thrash(), widths=(10, 14)), band(8, _isr())),
+        row("ISR thrash", band(8, *_thrash(), widths=(10, 14)), band(8, _isr(), _records_lost())),
         row("What brokers measure and log", band(8, *_measured())),
         row("What KIP-501 would change", band(8, *_kip501(), widths=(6, 18))),
     ),
