@@ -24,9 +24,8 @@ from twin.rules.isr_shrinks import (
     Evidence,
     IsrShrinks,
     Verdict,
-    attributed_broker,
-    period_ms,
 )
+from twin.rules.isr_thrash import attributed_broker, period_ms
 from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER, UNKNOWN

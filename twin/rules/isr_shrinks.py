@@ -8,7 +8,7 @@ fetch that asked for all there was and waited for its leader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import IntEnum, IntFlag
 from typing import Any, Final
@@ -19,17 +19,14 @@ from twin import keys, plain
 from twin.declare import (
     Alert,
     ByBroker,
-    Occurrence,
     OfRows,
     api_field,
-    event,
     gauge,
     risk,
     rule,
 )
-from twin.rules.alignment import assigned_brokers, in_present_slots
 from twin.rules.leaders import IsrMembers, LeaderEnds, Leaders, Roles
-from twin.signature import Before, Cycle, Earlier, Latest
+from twin.signature import Before, Cycle, Latest
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -57,9 +54,6 @@ WINDOW_MS: Final = 600_000
 
 SUSPECTED_MS: Final = 300_000
 """How long after a shrink its leader is called slow."""
-
-THRASH_SHRINKS: Final = 3
-"""A rolling restart takes a replica out once, and perhaps once more when it is repeated."""
 
 SLOW_ANSWER_MS: Final = 1_000
 """Small requests are answered in a few milliseconds; followers wait half a second at the most."""
@@ -112,7 +106,7 @@ SENTENCE: Final = {
     Verdict.DEAD_FOLLOWER: "its broker is gone",
 }
 
-_LEADERS_FAULT: Final = (Verdict.SLOW_LEADER, Verdict.FROZEN_LEADER)
+LEADERS_FAULT: Final = (Verdict.SLOW_LEADER, Verdict.FROZEN_LEADER)
 
 
 class IsrShrinks(SparseTable, kind="isr_shrinks", version=3):
@@ -418,7 +412,7 @@ def _with_pending_fetches(
     )
 
 
-# ---------------------------------------------------------------- risks
+# ---------------------------------------------------------------- risk
 
 
 @risk(
@@ -439,121 +433,11 @@ def _with_pending_fetches(
 )
 def has_slow_leader(shrinks: IsrShrinks, partitions: Partitions, cycle: Cycle) -> Bool:
     """Followers left the ISR recently, and the verdict is its leader's fault."""
-    fault = np.isin(shrinks.verdict, _LEADERS_FAULT)
+    fault = np.isin(shrinks.verdict, LEADERS_FAULT)
     recent = cycle.observed_at_ms - shrinks.at_ms <= SUSPECTED_MS
-    return _mask(shrinks.row[fault & recent], partitions)
-
-
-@risk(
-    "isr_thrash",
-    rank=100,
-    severity="warn",
-    close_after_ms=60_000,
-    sentence="replicas leave the ISR and rejoin it, again and again",
-    source="KIP-501",
-    alert=Alert(
-        summary="have an ISR that shrinks and expands again and again",
-        description="Replicas of {n} partitions of {cluster} left the ISR three times or more in "
-        "ten minutes.",
-        wait="0s",
-        keep_firing_for="5m",
-    ),
-)
-def is_thrashing(shrinks: IsrShrinks, partitions: Partitions) -> Bool:
-    """The ISR shrank THRASH_SHRINKS times or more in the window, and some replica rejoined it.
-
-    Replicas that left in one cycle are one shrink.
-    """
-    row, _ = np.unique(np.stack([shrinks.row, shrinks.at_ms]), axis=1)
-    left = np.bincount(row, minlength=len(partitions.leader))
-    rejoined = _mask(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN], partitions)
-    thrashing: Bool = (left >= THRASH_SHRINKS) & rejoined
-    return thrashing
-
-
-def _mask(rows: Int32, partitions: Partitions) -> Bool:
     mask = np.zeros(len(partitions.leader), bool)
-    mask[rows] = True
+    mask[shrinks.row[fault & recent]] = True
     return mask
-
-
-# ---------------------------------------------------------------- events
-
-
-@event("isr_shrank", "isr_expanded")
-def isr_changed(
-    was_assignment: Earlier[Assignment],
-    was_roles: Earlier[Roles],
-    was_described: Earlier[Partitions],
-    assignment: Assignment,
-    roles: Roles,
-    described: Partitions,
-    shrinks: IsrShrinks,
-    cycle: Cycle,
-) -> Iterator[Occurrence]:
-    """Replicas that left or joined an ISR between two polls."""
-    both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
-    was = assigned_brokers(was_assignment, was_roles)
-    now = assigned_brokers(assignment, roles)
-    held = in_present_slots(was, now, was_roles.in_isr, fill=False)
-    here = now != NO_BROKER
-    changed = both & (here & (held != roles.in_isr)).any(axis=1)
-    for row in np.flatnonzero(changed).tolist():
-        isr = tuple(now[row][roles.in_isr[row] & here[row]].tolist())
-        before = tuple(now[row][held[row] & here[row]].tolist())
-        left, joined = sorted(set(before) - set(isr)), sorted(set(isr) - set(before))
-        if left:
-            text = f"{{p}}: {_replicas(left)} left the ISR, {list(isr)} stay"
-            text += _reasons(shrinks, row, cycle.observed_at_ms)
-            yield Occurrence(text, row, "isr_shrank", before=before, after=isr)
-        if joined:
-            text = f"{{p}}: {_replicas(joined)} joined the ISR {list(isr)}"
-            yield Occurrence(text, row, "isr_expanded", before=before, after=isr)
-
-
-@event("isr_shrink_explained")
-def isr_shrink_explained(was: Earlier[IsrShrinks], now: IsrShrinks) -> Iterator[Occurrence]:
-    """Shrinks that a log reports, once more is known of them than a poll could observe.
-
-    An ISR that shrinks and expands between two polls is reported here alone.
-    """
-    known = set(_explained(was))
-    for facts in _explained(now):
-        if facts in known:
-            continue
-        row, leader, broker, at_ms, verdict, pending = facts
-        text = f"{{p}}: replica {broker} left the ISR of {leader}: {SENTENCE[Verdict(verdict)]}"
-        detail = f"{Verdict(verdict).name.lower()}/{pending}/{at_ms}"
-        yield Occurrence(text + _KIP501_NOTE[pending], row, broker=broker, detail=detail)
-
-
-_KIP501_NOTE: Final = {
-    1: "; KIP-501 would have kept it",
-    0: "; KIP-501 would not have kept it",
-    UNKNOWN: "",
-}
-
-
-def _explained(shrinks: IsrShrinks) -> list[tuple[int, ...]]:
-    known = (shrinks.verdict != Verdict.UNEXPLAINED) | (shrinks.fetch_was_pending != UNKNOWN)
-    of = shrinks.pick((shrinks.logged_at_ms != UNKNOWN) & known)
-    columns = (of.row, of.leader, of.broker, of.logged_at_ms, of.verdict, of.fetch_was_pending)
-    return list(zip(*(values.tolist() for values in columns), strict=True))
-
-
-def _reasons(shrinks: IsrShrinks, row: int, now_ms: int) -> str:
-    """What the twin makes of the shrinks that this cycle brought in that row."""
-    first, last = np.searchsorted(shrinks.row, (row, row + 1))
-    here = np.arange(first, last)[shrinks.at_ms[first:last] == now_ms]
-    verdicts = {Verdict(v) for v in shrinks.verdict[here].tolist()} - {Verdict.UNEXPLAINED}
-    reasons = [SENTENCE[verdict] for verdict in sorted(verdicts)]
-    if (shrinks.fetch_was_pending[here] == 1).any():
-        reasons.append("KIP-501 would have kept it")
-    return f" ({'; '.join(reasons)})" if reasons else ""
-
-
-def _replicas(brokers: list[int]) -> str:
-    return ("replica " if len(brokers) == 1 else "replicas ") + ", ".join(map(str, brokers))
 
 
 # ---------------------------------------------------------------- exported
@@ -567,12 +451,6 @@ def _replicas(brokers: list[int]) -> str:
 def isr_shrinks_recent(shrinks: IsrShrinks) -> Mapping[tuple[str], int]:
     """All verdicts, also those that hold nowhere."""
     return {(v.name.lower(),): int((shrinks.verdict == v).sum()) for v in Verdict}
-
-
-@gauge("isr_flaps", "Replicas that left an ISR in the last 10 minutes and rejoined it.")
-def isr_flaps(shrinks: IsrShrinks) -> int:
-    """Each shrink counts."""
-    return int((shrinks.rejoined_at_ms != UNKNOWN).sum())
 
 
 @gauge(
@@ -622,43 +500,3 @@ def isr_shrinks_field(shrinks: IsrShrinks, partitions: Partitions) -> list[list[
             }
         )
     return listed
-
-
-@api_field(
-    "isr_thrash",
-    "where replicas leave the ISR and rejoin it: how often (`flaps`), the mean time between "
-    "shrinks (`period_seconds`), and the broker that most shrinks are attributed to "
-    "(`attributed_broker`); null where none rejoined",
-)
-def isr_thrash_field(shrinks: IsrShrinks, partitions: Partitions) -> list[dict[str, Any] | None]:
-    """Of the last ten minutes."""
-    found: list[dict[str, Any] | None] = [None] * len(partitions.leader)
-    for row in np.unique(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN]).tolist():
-        mine = shrinks.pick(shrinks.row == row)
-        found[row] = {
-            "flaps": int((mine.rejoined_at_ms != UNKNOWN).sum()),
-            "period_seconds": plain.finite(period_ms(mine) / 1000),
-            "attributed_broker": attributed_broker(mine),
-        }
-    return found
-
-
-def period_ms(shrinks: IsrShrinks) -> float:
-    """Mean time between the shrinks of one partition, NaN with fewer than two.
-
-    Replicas that left in one cycle are one shrink.
-    """
-    at_ms = np.unique(shrinks.at_ms)
-    if len(at_ms) < 2:
-        return float("nan")
-    return float(at_ms[-1] - at_ms[0]) / (len(at_ms) - 1)
-
-
-def attributed_broker(shrinks: IsrShrinks) -> int:
-    """The broker that most of those shrinks are attributed to: a leader at fault, else who left."""
-    if not len(shrinks):
-        return NO_BROKER
-    at_fault = np.isin(shrinks.verdict, _LEADERS_FAULT)
-    who = np.where(at_fault, shrinks.leader, shrinks.broker)
-    brokers, count = np.unique(who, return_counts=True)
-    return int(brokers[count.argmax()])
