@@ -10,7 +10,7 @@ import sys
 
 import structlog
 
-_QUIET = ("kafka", "py4j", "uvicorn", "asyncio")
+_QUIET = ("kafka", "py4j", "uvicorn", "asyncio", "httpx2")
 
 
 def configure(verbose: bool = False) -> None:

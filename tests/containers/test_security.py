@@ -108,10 +108,11 @@ def missing(settings: Config, at: str) -> list[str]:
 
 def test_with_exactly_these_rights_nothing_is_missing(programs: Programs):
     """In the container of the query, which has all that any program needs."""
-    code, told = programs.run("query", USER, "check")
-    assert code == 0, told
-    [line] = [line for line in told.splitlines() if not line.startswith("ok: ")]
-    assert line.startswith("missing: ALTER_CONFIGS on the cluster -> `tap --enable`")
+    code, output = programs.run("query", USER, "check")
+    assert code == 0, output
+    lines = [line for line in output.splitlines() if not line.startswith("ok: ")]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("missing: ALTER_CONFIGS on the cluster -> `tap --enable`")
 
 
 @pytest.mark.parametrize("right", NEEDED, ids=str)
