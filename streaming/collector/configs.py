@@ -98,8 +98,8 @@ class ConfigSource:
         self._unanswered = []
         now_s = time.monotonic()
         first = not self._read_at
-        due = {t for t, at_s in self._read_at.items() if now_s - at_s >= self._interval_s}
         self._forget(placement)
+        due = {t for t, at_s in self._read_at.items() if now_s - at_s >= self._interval_s}
         new = [t for t in placement.topic if t not in self._topics]
         for topic in new:
             self._topics[topic] = self._threshold_columns(topic, strict=first)

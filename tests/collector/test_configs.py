@@ -187,6 +187,18 @@ def test_a_recreated_topic_is_read_at_once(cluster: FakeCluster, ask: Asker) -> 
         assert ask()["a"]["min_insync_replicas"] == int(least)
 
 
+def test_a_topic_that_is_recreated_when_it_is_due_is_read_as_a_new_one(
+    cluster: FakeCluster,
+) -> None:
+    config = Config(collector=Collector(config_interval_ms=0))  # always due
+    ask = Asker(cluster, config)
+    cluster.world.topics = {"a": Topic({0: Partition([1])})}
+    ask()
+    cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=TIERED)}
+    assert ask()["a"]["remote_storage"] == 1
+    ask.brokers.close()
+
+
 def test_every_topic_is_read_again_after_the_interval_a_few_each_cycle(
     cluster: FakeCluster,
 ) -> None:
