@@ -302,15 +302,15 @@ def test_a_recreated_topic_is_a_new_one_and_nothing_of_the_old_is_left(pipeline:
     for number in (0, 1, 2):
         producer.send(topic, b"old", partition=number).get(10)
     producer.close()
-    until(lambda: served() == {0: 1, 1: 1, 2: 1}, 20, "the topic does not appear")
+    until(lambda: served() == {0: 1, 1: 1, 2: 1}, 60, "the topic does not appear")
     old = topic_id()
     assert pipeline.partition(topic, 0)["topic_id"] == old
 
     delete(pipeline.cluster, topic)
     create(pipeline.cluster, **{topic: [[3, 1]]})
-    until(lambda: served() == {0: 0}, 20, "the old topic stays")
+    until(lambda: served() == {0: 0}, 60, "the old topic stays")
     assert topic_id() != old
-    until(lambda: pipeline.partition(topic, 0)["topic_id"] == topic_id(), 10, "the old id stays")
+    until(lambda: pipeline.partition(topic, 0)["topic_id"] == topic_id(), 60, "the old id stays")
     assert pipeline.partition(topic, 0)["leader"] == 3
 
 

@@ -143,9 +143,7 @@ def predicted(stack: Stack, lost: int) -> dict[Key, int]:
     """Who is to lead what a broker leads now, if it goes."""
     led = stack.api(f"partitions?broker={lost}&limit=1000")["partitions"]
     return {
-        (p["topic"], p["partition"]): p["next_leader"]["leader"]
-        for p in led
-        if p["leader"] == lost
+        (p["topic"], p["partition"]): p["next_leader"]["leader"] for p in led if p["leader"] == lost
     }
 
 
