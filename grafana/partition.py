@@ -30,9 +30,6 @@ _LEADER: Final = Look("none", BLUE, NOBODY)
 _OFFSET: Final = Look("locale")
 _RECORDS: Final = Look("locale", lowest=0)
 
-_ON_PARTITION: Final = "on (cluster, topic, partition) group_right ()"
-"""Joins a number of the partition, on the left, to each of its replicas."""
-
 
 def _of(name: str) -> str:
     return _HERE.latest(f"partition_{name}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from enum import Enum, IntEnum
-from typing import Any
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any, TypeVar
 
 import numpy as np
 
 from twin.table import UNKNOWN, Array, Column
+
+_T = TypeVar("_T")
 
 
 def known(value: Any) -> int | None:
@@ -58,6 +61,9 @@ def column_values(declared: Column, values: Array) -> list[Any]:
     return listed
 
 
-def enum_names(kind: type[Enum]) -> list[str]:
-    """The names of an enum or of flags, as they are written in JSON and labels."""
-    return [str(each.name).lower() for each in kind]
+def by_partition(row: Array, objects: Iterable[_T], partitions: int) -> list[list[_T]]:
+    """[P] the objects of each partition, where object i belongs to partition ``row[i]``."""
+    listed: list[list[_T]] = [[] for _ in range(partitions)]
+    for place, each in zip(row.tolist(), objects, strict=True):
+        listed[place].append(each)
+    return listed

@@ -19,7 +19,6 @@ from twin.signature import Cycle, Lazy, Parameter, Reads
 from twin.table import (
     UNKNOWN,
     Array,
-    Bool,
     KeyedTable,
     PartitionTable,
     ReplicaTable,
@@ -100,12 +99,6 @@ class ShardState:
         """[P] the topic of each row."""
         names: Array = self[Topics].topic[self[PartitionIndex].topic_index]
         return names
-
-    def row_mask(self, rows: Array) -> Bool:
-        """[P] the row is one of those."""
-        mask = np.zeros(self.partitions, bool)
-        mask[rows] = True
-        return mask
 
     def nbytes(self) -> int:
         """Memory of what is stored."""

@@ -233,6 +233,12 @@ class SparseTable(Table):
         """A table without rows."""
         return cls.of(blank(c, 0) for c in cls.columns)
 
+    def row_mask(self, partitions: int) -> Bool:
+        """[P] the partition has a row here."""
+        mask = np.zeros(partitions, bool)
+        mask[self.row] = True
+        return mask
+
     def pick(self, chosen: Array) -> Self:
         """Those rows: a mask, or indices in ascending order of ``row``."""
         return self.of(value[chosen] for value in self.values())

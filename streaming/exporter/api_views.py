@@ -277,10 +277,10 @@ def _replicas(page: ShardState, now_ms: int) -> list[list[dict[str, Any]]]:
     for table in _api_tables(page.catalog, ReplicaTable):
         _add(objects, table.api or "", _columns(page[table], (row, slot)))
     sampled_at_ms = page[Replicas].sampled_at_ms[row, slot].tolist()
-    listed: list[list[dict[str, Any]]] = [[] for _ in range(page.partitions)]
-    for place, found, at_ms in zip(row.tolist(), objects, sampled_at_ms, strict=True):
-        listed[place].append(found | observed(at_ms, now_ms))
-    return listed
+    dated = (
+        each | observed(at_ms, now_ms) for each, at_ms in zip(objects, sampled_at_ms, strict=True)
+    )
+    return plain.by_partition(row, dated, page.partitions)
 
 
 def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:

@@ -231,13 +231,12 @@ def kip501_field(
     shrinks: IsrShrinks, handovers: Kip501Handovers, partitions: Partitions
 ) -> list[list[dict[str, Any]]]:
     """A list for each partition."""
-    listed: list[list[dict[str, Any]]] = [[] for _ in range(len(partitions.leader))]
-    for i, row in enumerate(handovers.row.tolist()):
-        listed[row].append(
-            {
-                "would_have_stayed": plain.yes_or_no(shrinks.fetch_was_pending[i]),
-                "next_leader": plain.known(handovers.next_leader[i]),
-                "next_leader_cold": plain.yes_or_no(handovers.next_leader_cold[i]),
-            }
-        )
-    return listed
+    objects = (
+        {
+            "would_have_stayed": plain.yes_or_no(shrinks.fetch_was_pending[i]),
+            "next_leader": plain.known(handovers.next_leader[i]),
+            "next_leader_cold": plain.yes_or_no(handovers.next_leader_cold[i]),
+        }
+        for i in range(len(handovers))
+    )
+    return plain.by_partition(handovers.row, objects, len(partitions.leader))

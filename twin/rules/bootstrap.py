@@ -267,17 +267,18 @@ def bootstrap_records(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str],
 def bootstrap_field(on: BootstrapOn, off: BootstrapOff) -> list[dict[str, Any]]:
     """Both ways side by side."""
     saved = saved_share(on, off)
+    on_seconds, off_seconds = (copy_seconds(each, COPY_BYTES_PER_S) for each in (on, off))
     return [
         {
             "saved_share": plain.finite(saved[row]),
-            "kip1023_on": _plain(on, row),
-            "kip1023_off": _plain(off, row),
+            "kip1023_on": _plain(on, row, on_seconds[row]),
+            "kip1023_off": _plain(off, row, off_seconds[row]),
         }
         for row in range(len(on.path))
     ]
 
 
-def _plain(bootstrap: Bootstrap, row: int) -> dict[str, Any]:
+def _plain(bootstrap: Bootstrap, row: int, seconds: float) -> dict[str, Any]:
     size = float(bootstrap.bytes_estimate[row])
     return {
         "path": plain.name(BootstrapPath, bootstrap.path[row]),
@@ -285,5 +286,5 @@ def _plain(bootstrap: Bootstrap, row: int) -> dict[str, Any]:
         "start_offset": plain.known(bootstrap.start_offset[row]),
         "records": plain.known(bootstrap.records[row]),
         "bytes_estimate": None if np.isnan(size) else round(size),
-        "seconds_at_50_mib_per_s": None if np.isnan(size) else size / COPY_BYTES_PER_S,
+        "seconds_at_50_mib_per_s": plain.finite(seconds),
     }

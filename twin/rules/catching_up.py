@@ -334,7 +334,7 @@ def _stuck(
 )
 def is_stuck(rows: CatchingUp, partitions: Partitions) -> Bool:
     """A replica of the partition is stuck."""
-    return _rows_mask(rows.row[rows.stuck != UNKNOWN], partitions)
+    return rows.pick(rows.stuck != UNKNOWN).row_mask(len(partitions.leader))
 
 
 @risk(
@@ -358,13 +358,7 @@ def is_late(
 ) -> Bool:
     """A replica moves, and will not be there for LATE_LEFT_S, if ever."""
     slow = (now_ms - rows.since_ms >= LATE_AFTER_MS) & (estimates.seconds_left > LATE_LEFT_S)
-    return _rows_mask(rows.row[slow & (rows.stuck == UNKNOWN)], partitions)
-
-
-def _rows_mask(rows: Int32, partitions: Partitions) -> Bool:
-    mask = np.zeros(len(partitions.leader), bool)
-    mask[rows] = True
-    return mask
+    return rows.pick(slow & (rows.stuck == UNKNOWN)).row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported
@@ -459,24 +453,23 @@ def catching_up_field(
     partitions: Partitions,
 ) -> list[list[dict[str, Any]]]:
     """A list for each partition."""
-    listed: list[list[dict[str, Any]]] = [[] for _ in range(len(partitions.leader))]
     place = keys.find(keys.pack(lookups.row, lookups.broker), keys.pack(rows.row, rows.broker))
-    for i, row in enumerate(rows.row.tolist()):
-        listed[row].append(
-            {
-                "broker": int(rows.broker[i]),
-                "since_ms": int(rows.since_ms[i]),
-                "path": plain.name(BootstrapPath, rows.path[i]),
-                "start_offset": plain.known(rows.start_offset[i]),
-                "progress": plain.finite(estimates.progress[i]),
-                "records_per_s": plain.finite(rows.records_per_s[i]),
-                "seconds_left": plain.finite(estimates.seconds_left[i]),
-                "seconds_to_lead": plain.finite(lead.seconds_to_lead[i]),
-                "stuck": plain.name(StuckReason, rows.stuck[i]),
-                "pending_upload_lookup": _lookup(lookups, int(place[i])),
-            }
-        )
-    return listed
+    objects = (
+        {
+            "broker": int(rows.broker[i]),
+            "since_ms": int(rows.since_ms[i]),
+            "path": plain.name(BootstrapPath, rows.path[i]),
+            "start_offset": plain.known(rows.start_offset[i]),
+            "progress": plain.finite(estimates.progress[i]),
+            "records_per_s": plain.finite(rows.records_per_s[i]),
+            "seconds_left": plain.finite(estimates.seconds_left[i]),
+            "seconds_to_lead": plain.finite(lead.seconds_to_lead[i]),
+            "stuck": plain.name(StuckReason, rows.stuck[i]),
+            "pending_upload_lookup": _lookup(lookups, int(place[i])),
+        }
+        for i in range(len(rows))
+    )
+    return plain.by_partition(rows.row, objects, len(partitions.leader))
 
 
 def _lookup(lookups: PendingUploadLookups, at: int) -> dict[str, Any] | None:

@@ -435,9 +435,7 @@ def has_slow_leader(shrinks: IsrShrinks, partitions: Partitions, cycle: Cycle) -
     """Followers left the ISR recently, and the verdict is its leader's fault."""
     fault = np.isin(shrinks.verdict, LEADERS_FAULT)
     recent = cycle.observed_at_ms - shrinks.at_ms <= SUSPECTED_MS
-    mask = np.zeros(len(partitions.leader), bool)
-    mask[shrinks.row[fault & recent]] = True
-    return mask
+    return shrinks.pick(fault & recent).row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported
@@ -483,20 +481,20 @@ def broker_isr_shrinks_recent(shrinks: IsrShrinks) -> ByBroker:
 )
 def isr_shrinks_field(shrinks: IsrShrinks, partitions: Partitions) -> list[list[dict[str, Any]]]:
     """A list for each partition."""
-    listed: list[list[dict[str, Any]]] = [[] for _ in range(len(partitions.leader))]
-    for i, row in enumerate(shrinks.row.tolist()):
-        verdict = Verdict(int(shrinks.verdict[i]))
-        listed[row].append(
-            {
-                "broker": int(shrinks.broker[i]),
-                "leader": plain.known(shrinks.leader[i]),
-                "at_ms": int(shrinks.at_ms[i]),
-                "logged_at_ms": plain.known(shrinks.logged_at_ms[i]),
-                "rejoined_at_ms": plain.known(shrinks.rejoined_at_ms[i]),
-                "verdict": verdict.name.lower(),
-                "meaning": SENTENCE[verdict],
-                "evidence": [str(e.name).lower() for e in Evidence if int(shrinks.evidence[i]) & e],
-                "fetch_was_pending": plain.yes_or_no(shrinks.fetch_was_pending[i]),
-            }
-        )
-    return listed
+    objects = (_plain(shrinks, i, Verdict(int(shrinks.verdict[i]))) for i in range(len(shrinks)))
+    return plain.by_partition(shrinks.row, objects, len(partitions.leader))
+
+
+def _plain(shrinks: IsrShrinks, i: int, verdict: Verdict) -> dict[str, Any]:
+    evidence = int(shrinks.evidence[i])
+    return {
+        "broker": int(shrinks.broker[i]),
+        "leader": plain.known(shrinks.leader[i]),
+        "at_ms": int(shrinks.at_ms[i]),
+        "logged_at_ms": plain.known(shrinks.logged_at_ms[i]),
+        "rejoined_at_ms": plain.known(shrinks.rejoined_at_ms[i]),
+        "verdict": verdict.name.lower(),
+        "meaning": SENTENCE[verdict],
+        "evidence": [str(each.name).lower() for each in Evidence if evidence & each],
+        "fetch_was_pending": plain.yes_or_no(shrinks.fetch_was_pending[i]),
+    }

@@ -38,8 +38,7 @@ def is_thrashing(shrinks: IsrShrinks, partitions: Partitions) -> Bool:
     """
     row, _ = np.unique(np.stack([shrinks.row, shrinks.at_ms]), axis=1)
     left = np.bincount(row, minlength=len(partitions.leader))
-    rejoined = np.zeros(len(left), bool)
-    rejoined[shrinks.row[shrinks.rejoined_at_ms != UNKNOWN]] = True
+    rejoined = shrinks.pick(shrinks.rejoined_at_ms != UNKNOWN).row_mask(len(left))
     thrashing: Bool = (left >= THRASH_SHRINKS) & rejoined
     return thrashing
 

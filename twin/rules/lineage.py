@@ -15,7 +15,7 @@ from twin import plain
 from twin.declare import Alert, Metric, OfRows, api_field, gauge, risk
 from twin.rules.leaders import Leaders, Roles
 from twin.signature import NowMs, parameters
-from twin.table import UNKNOWN, Bool, Int32, Int64, SparseTable, column
+from twin.table import UNKNOWN, Bool, Int64, SparseTable, column
 from twin.tables.state import Partitions, Replicas
 
 DANGLING_MS: Final = 600_000
@@ -74,7 +74,8 @@ def has_gap(
     local, reached = replicas.local_log_start_offset[row], replicas.log_end_offset[row]
     holds = (local <= first[:, None]) & (reached >= end[:, None])
     holds |= (local == UNKNOWN) | (reached == UNKNOWN)
-    return _mask(row[is_gap & ~(live & holds).any(axis=1)], partitions)
+    lost = is_gap & ~(live & holds).any(axis=1)
+    return lineage.pick(lost).row_mask(len(partitions.leader))
 
 
 @risk(
@@ -95,7 +96,7 @@ def has_dangling_upload(lineage: Lineage, partitions: Partitions, now_ms: NowMs)
     """A copy was started DANGLING_MS ago and is not finished."""
     since = lineage.dangling_since_ms
     old = (since != UNKNOWN) & (now_ms - since > DANGLING_MS)
-    return _mask(lineage.row[(lineage.dangling_segments > 0) & old], partitions)
+    return lineage.pick((lineage.dangling_segments > 0) & old).row_mask(len(partitions.leader))
 
 
 @risk(
@@ -116,13 +117,7 @@ def has_dangling_upload(lineage: Lineage, partitions: Partitions, now_ms: NowMs)
 )
 def has_orphans(lineage: Lineage, partitions: Partitions) -> Bool:
     """Finished copies do not belong to the log."""
-    return _mask(lineage.row[lineage.orphan_segments > 0], partitions)
-
-
-def _mask(rows: Int32, partitions: Partitions) -> Bool:
-    mask = np.zeros(len(partitions.leader), bool)
-    mask[rows] = True
-    return mask
+    return lineage.pick(lineage.orphan_segments > 0).row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported

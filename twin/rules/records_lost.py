@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from twin import plain
 from twin.declare import (
     Alert,
     Occurrence,
@@ -144,9 +145,7 @@ def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cyc
 )
 def lost_records(lost: RecordsLost, partitions: Partitions) -> Bool:
     """Within the last hour."""
-    mask = np.zeros(len(partitions.leader), bool)
-    mask[lost.row] = True
-    return mask
+    return lost.row_mask(len(partitions.leader))
 
 
 @event("records_lost")
@@ -193,11 +192,9 @@ def partition_records_lost(lost: RecordsLost) -> OfRows:
 )
 def records_lost_field(lost: RecordsLost, partitions: Partitions) -> list[list[dict[str, Any]]]:
     """A list for each partition."""
-    listed: list[list[dict[str, Any]]] = [[] for _ in range(len(partitions.leader))]
     names = [c.name for c in RecordsLost.columns if c.name != "row"]
-    for i, row in enumerate(lost.row.tolist()):
-        listed[row].append({name: int(getattr(lost, name)[i]) for name in names})
-    return listed
+    objects = ({name: int(getattr(lost, name)[i]) for name in names} for i in range(len(lost)))
+    return plain.by_partition(lost.row, objects, len(partitions.leader))
 
 
 @loss_field(

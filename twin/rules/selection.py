@@ -252,9 +252,7 @@ def _leader(views: ReplicaViews) -> Int32:
 )
 def has_cold_reads(reads: ColdReads, partitions: Partitions) -> Bool:
     """There is such a window."""
-    mask = np.zeros(len(partitions.leader), bool)
-    mask[reads.row] = True
-    return mask
+    return reads.row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported
