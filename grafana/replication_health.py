@@ -204,7 +204,7 @@ def _laggards() -> tuple[Json, ...]:
 
 
 def _measured() -> tuple[Json, ...]:
-    """What brokers measure themselves, beside the twin's own numbers."""
+    """Panels of the brokers' own metrics, beside the twin's numbers."""
 
     def of(name: str, legend: str) -> Query:
         return Query(_HERE.latest(f"broker_{name}", "broker"), legend)

@@ -294,7 +294,7 @@ def _consumers() -> tuple[Json, ...]:
 
 
 def _measured() -> tuple[Json, ...]:
-    """What brokers measure themselves."""
+    """Panels of the brokers' own metrics."""
 
     def of(name: str, legend: str = "broker {{broker}}") -> Query:
         return Query(_HERE.latest(f"broker_{name}", "broker"), legend)

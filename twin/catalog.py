@@ -39,7 +39,7 @@ Spec = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
-    """What there is. Mappings keep the order of declaration."""
+    """All tables, rules and declarations. Mappings keep the order of declaration."""
 
     observations: Mapping[str, type[Observation]]
     ingests: Mapping[str, tuple[Ingest, ...]]

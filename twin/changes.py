@@ -1,4 +1,4 @@
-"""What changed between two states of a shard, as sentences a person would want to read.
+"""Changes between two states of a shard, as sentences for operators.
 
 The rules declare which tables they compare (``@event``); created and deleted partitions and risks
 that open and close are compared here. What is seen for the first time is not a change: a twin that

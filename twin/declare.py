@@ -345,7 +345,7 @@ def event(*kinds: str, per: Literal["partition", "broker"] = "partition") -> Cal
 
 @dataclass(frozen=True, slots=True)
 class LossField:
-    """What losing brokers costs a partition, beside who leads it then.
+    """A number of a partition in the answer of ``whatif lose``.
 
     ``values`` returns [P] whole numbers, UNKNOWN where they are not known. It reads
     ``NextLeaders`` for who leads once the brokers are lost; ``heading`` is that of its column on a
@@ -390,7 +390,7 @@ def api_field(name: str, meaning: str) -> Callable[[F], F]:
 
 
 def declarations(function: Any) -> tuple[Any, ...]:
-    """What was declared with the function."""
+    """The declarations of a function."""
     carried: tuple[Any, ...] = getattr(function, ATTRIBUTE, ())
     return carried
 

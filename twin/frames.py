@@ -37,7 +37,7 @@ class InvalidFrame(ValueError):  # noqa: N818 - the name says what the bytes are
 
 @dataclass(frozen=True, slots=True)
 class FrameHeader:
-    """What a frame carries beside its rows."""
+    """The metadata of a frame."""
 
     kind: str
     cluster: str
@@ -61,7 +61,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a message holds.
+    """The frames of a message.
 
     ``unknown_kinds`` are kinds of frames that this version does not know, and skips; ``invalid``
     are frames of known kinds that cannot be used. Neither spoils the others of the message.

@@ -92,7 +92,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """What the function reads.
+    """The parameters of a function, with the tables that they name.
 
     Raises:
         DeclarationError: a parameter is none of the kinds above.

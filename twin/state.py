@@ -107,7 +107,7 @@ class ShardState:
     def arguments(
         self, reads: Sequence[Parameter], earlier: ShardState | None = None
     ) -> dict[str, Any]:
-        """What a function with these parameters is called with."""
+        """The arguments for a function with these parameters."""
         return {parameter.name: self._argument(parameter, earlier) for parameter in reads}
 
     def call(self, function: Callable[..., Any], reads: Sequence[Parameter]) -> Any:

@@ -1,4 +1,4 @@
-"""What a table is: a frozen class of columns, declared once.
+"""The base classes of tables: frozen classes of columns, declared once.
 
 From the declaration come the arrays' types, the Arrow schema, blank rows, the documentation and the
 fields of the JSON API. The base class says what a row is:

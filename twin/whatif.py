@@ -37,7 +37,7 @@ from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What losing brokers does. [N] rows that lose their leader, or end under min ISR.
+    """The effect of losing brokers. [N] rows that lose their leader, or end under min ISR.
 
     ``isr`` is its size once leaders are elected. The columns of KIP-1303 are None where that
     proposal is switched off.
@@ -163,7 +163,7 @@ def with_threshold(state: ShardState, local_log_ms: int, local_log_bytes: int) -
 
 
 def eligibility(state: ShardState, local_log_ms: int, local_log_bytes: int) -> Eligibility:
-    """What these thresholds would do under KIP-1303."""
+    """The effect of these thresholds under KIP-1303."""
     changed = with_threshold(state, local_log_ms, local_log_bytes).remade(NextLeaders)
     roles, cold = changed[Roles], is_cold(changed[ReplicaCoverage], changed[Roles])
     stock, kip1303 = changed[BalancedLeaders].leader, changed[BalancedLeadersKip1303].leader
@@ -185,7 +185,7 @@ def eligibility(state: ShardState, local_log_ms: int, local_log_bytes: int) -> E
 
 @dataclass(frozen=True, slots=True)
 class BootstrapCost:
-    """What an empty broker would copy, with KIP-1023's feature on and off.
+    """The records that an empty broker would copy, with KIP-1023's feature on and off.
 
     Partitions of unknown size are counted in ``unknown``, and in no sum.
     """
@@ -255,7 +255,7 @@ def bootstrap_cost(state: ShardState, broker: int, rows: Rows) -> BootstrapCost:
 
 @dataclass(frozen=True, slots=True)
 class LocalFootprint:
-    """What local retention leaves on the disks of tiered topics, and which replicas are cold."""
+    """The local log of tiered topics under a local retention, and how many replicas are cold."""
 
     replicas: int
     cold: int
@@ -277,7 +277,7 @@ class LocalFootprint:
 
 
 def local_footprint(state: ShardState) -> LocalFootprint:
-    """What is kept of tiered topics as the state is. Replicas of unknown size are in no sum."""
+    """The local log of tiered topics now. Replicas of unknown size are in no sum."""
     configs, roles = state[TopicConfigs], state[Roles]
     tiered = configs.remote_storage == 1
     replicas = tiered[:, None] & roles.is_assigned

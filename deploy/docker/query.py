@@ -1,4 +1,4 @@
-"""What spark-submit runs: ``kafka-twin query``, in the session that it was given."""
+"""Entry point for spark-submit: runs ``kafka-twin query`` in the session that spark-submit made."""
 
 from streaming.cli.main import main
 

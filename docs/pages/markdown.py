@@ -51,7 +51,7 @@ def state_tables(catalog: Catalog) -> tuple[type[Table], ...]:
 
 
 def values_of(column: Column) -> str:
-    """What the number in a column stands for, or nothing if it is just a number."""
+    """The enum or flags that a column's numbers stand for; empty for a plain number."""
     if column.enum is not None:
         return f"value of {column.enum.__name__}"
     if column.flags is not None:

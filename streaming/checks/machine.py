@@ -1,4 +1,4 @@
-"""What the Spark query needs on this machine."""
+"""Checks Java and PySpark, which the query needs on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streaming.runtime.jars import JarError, java
 
 
 def of_machine() -> Iterator[Finding]:
-    """What the Spark query needs on this machine; the other programs run without."""
+    """Findings on Java and PySpark. The other programs run without them."""
     here = "kafka-twin query, run and demo on this machine"
     try:
         yield Finding(f"Java: {java()}")

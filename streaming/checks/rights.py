@@ -48,8 +48,8 @@ WITHOUT: Final = {
     "reading events": "everything that the exporter serves: it needs snapshots and events",
     "request logs": "`tap --enable`: switch the brokers' request logs on by other means",
 }
-"""What is unavailable without a right, by what the right is wanted for. The collector reports its
-problems by these words too."""
+"""The features that need a source or a right, by its name. The collector names the sources of its
+problems with the same words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Right:
 
     @property
     def without(self) -> str:
-        """What is unavailable without the right."""
+        """The features that need the right."""
         return "; ".join(dict.fromkeys(WITHOUT[what] for what in self.wants))
 
 

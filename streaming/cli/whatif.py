@@ -49,7 +49,7 @@ class WhatIfError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is printed: a sentence, and rows of a table; as JSON, the plain data."""
+    """The output of a command: sentences and rows of a table; as JSON, the plain data."""
 
     data: dict[str, Any]
     lines: Sequence[str]
@@ -210,7 +210,7 @@ def lost(states: Sequence[ShardState], brokers: Collection[int], racks: Collecti
 
 
 def _losses(state: ShardState, gone: Sequence[int]) -> list[dict[str, Any]]:
-    """What losing those brokers does to the partitions of one shard."""
+    """Partitions of one shard that lose their leader with those brokers, or end under min ISR."""
     losses, topics = questions.lose(state, gone), state.topic_names()
     numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
     rows = []

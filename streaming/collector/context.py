@@ -1,4 +1,4 @@
-"""What the sources of one cycle share."""
+"""The connections and deadlines that all sources of one cycle share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streaming.runtime.deadline import Deadline
 
 @dataclass(frozen=True, slots=True)
 class CycleContext:
-    """Who is asked, and for how long."""
+    """The brokers that a cycle asks, and its deadlines."""
 
     brokers: BrokerConnections
     metadata_broker: int  # the broker that listed the cluster in this cycle

@@ -1,4 +1,4 @@
-"""What the cluster lists: topics, partitions and the brokers that hold them, as arrays.
+"""The topics and partitions of the cluster, and the brokers that hold them, as arrays.
 
 A ``Placement`` assigns replicas to brokers. It stays the same object while nothing of it changes,
 so that whatever is derived from it (encoded requests, positions of numbers in responses, key

@@ -99,7 +99,7 @@ class LogDirSource:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSizes:
-    """What one broker answered. Shapes: [n] replicas of the broker."""
+    """The response of one broker. Shapes: [n] replicas of the broker."""
 
     rows: Array  # [n] index into the replicas of the placement
     sizes: Array  # [n] bytes

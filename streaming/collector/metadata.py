@@ -1,4 +1,4 @@
-"""What the cluster consists of, from one broker: Metadata and DescribeCluster.
+"""The brokers, topics and partitions of the cluster: Metadata and DescribeCluster of one broker.
 
 The same broker (the metadata broker) is asked each cycle until it is late, fails or returns stale
 metadata: a frozen broker answers from stale state for 80-100 ms after it resumes (measured), which

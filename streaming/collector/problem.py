@@ -1,4 +1,4 @@
-"""What an observation lacks, and why.
+"""The gaps of an observation, with their causes.
 
 A source reports the problems of its latest round. A problem that is no longer reported is over; no
 source sends word of that, and nobody parses a text to find out.
@@ -32,8 +32,8 @@ Source = Literal[
     "metrics",
     "bus",
 ]
-"""What was asked for, or where it was sent. ``streaming.checks.rights.WITHOUT`` says what is lost
-without each."""
+"""The sources of an observation, and the bus. ``streaming.checks.rights.WITHOUT`` has the
+features that each is needed for."""
 
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 
@@ -59,12 +59,12 @@ class Problem:
 
     @property
     def place(self) -> tuple[Source, int]:
-        """Where the failure occurred, whatever it is."""
+        """The source and broker of the failure."""
         return self.source, self.broker
 
     @property
     def cause(self) -> tuple[Source, int, str]:
-        """What distinguishes one failure from another; the text may change meanwhile."""
+        """The identity of a failure. Its text may change while it lasts."""
         return self.source, self.broker, self.error
 
     def at(self, source: Source) -> Self:

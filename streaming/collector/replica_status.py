@@ -130,7 +130,7 @@ class ReplicaStatusSource:
     def _described(
         self, context: CycleContext, names: list[str], deadline: Deadline
     ) -> dict[_Key, Any]:
-        """What DescribeTopicPartitions returns for these topics, read page by page."""
+        """The partitions of these topics by DescribeTopicPartitions, read page by page."""
         partitions: dict[_Key, Any] = {}
         errors: dict[str, str] = {}
         problems: list[Problem] = []

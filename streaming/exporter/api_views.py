@@ -313,7 +313,7 @@ def _by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, d
 
 
 def _broker_metrics(metrics: BrokerMetrics, broker: int) -> dict[str, Any] | None:
-    """What one broker measures itself; null is absent."""
+    """The metrics of one broker's JMX exporter; null is absent."""
     row = np.flatnonzero(metrics.broker == broker)
     if not len(row):
         return None

@@ -114,7 +114,7 @@ class Renderer:
     # ------------------------------------------------------------ sums
 
     def _sums(self, view: ClusterView) -> dict[str, Samples]:
-        """What the catalog's metrics add up to."""
+        """Samples of the catalog's summed metrics."""
         racks = _racks(view)
         found: dict[str, Samples] = {}
         for metric in self._catalog.metrics:
@@ -128,7 +128,7 @@ class Renderer:
         return found
 
     def _of_itself(self, view: ClusterView) -> dict[str, Samples]:
-        """What the exporter knows of itself and of its reading."""
+        """Samples of the exporter's own metrics."""
         found: defaultdict[str, Samples] = defaultdict(list)
 
         def add(metric: Metric, value: float, *labels: str) -> None:
@@ -239,7 +239,7 @@ def _named(
 
 
 def at_scrape(cluster: str, view: ClusterView, now_ms: int) -> bytes:
-    """What depends on the clock: whether the twin is up, and how old its observations are."""
+    """Samples that depend on the clock: whether the twin is up, and the age of its observations."""
     label = f'cluster="{escaped(cluster)}"'
     samples: dict[str, Samples] = {
         own.UP.series_name: [(label, 0 if view.why_not_up(now_ms) else 1)]

@@ -136,7 +136,7 @@ def lines(family: Family, labels: Labels) -> list[str]:
 
 
 def _known(part: Any, shape: tuple[int, ...]) -> Known:
-    """What a metric returned, as whole arrays and which of their values are known."""
+    """The values of a metric as arrays, and a mask of those that are known."""
     match part:
         case Known():
             return part

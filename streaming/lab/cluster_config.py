@@ -1,4 +1,4 @@
-"""What a local cluster is made of, and the configuration files its nodes read.
+"""The layout of a local cluster, and the configuration files of its nodes.
 
 Knows ids, ports and settings. Starts nothing; ``cluster.py`` does.
 """

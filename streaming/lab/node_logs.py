@@ -24,7 +24,7 @@ def marks(folder: Path) -> Marks:
 
 
 def since(marks: Marks) -> str:
-    """What was written after the marks; all of a file that was rolled in between."""
+    """The lines written after the marks; the whole file if it was rolled in between."""
     return "".join(_read(log, start) for log, start in marks.items())
 
 

@@ -53,7 +53,7 @@ class ScriptFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
 
 
 class Brokers(Protocol):
-    """What scenarios need of a cluster, wherever it runs."""
+    """The cluster that a scenario acts on, wherever it runs."""
 
     @property
     def bootstrap(self) -> str:

@@ -20,10 +20,10 @@ from streaming.runtime.deadline import Deadline
 RECORD_BYTES: Final = 1_000
 RECORDS_PER_SECOND: Final = 40
 HISTORY_RECORDS: Final = 3_000
-"""What the partition whose replica becomes cold holds before: 3 MB, nearly all of it tiered."""
+"""Records that the partition with the cold replica has at first: 3 MB, nearly all of it tiered."""
 
 FIRST_RECORDS: Final = 400
-"""What each partition of the other tiered topics starts with, so that its replicas are warm."""
+"""Records that each partition of the other tiered topics has at first, so that it is warm."""
 
 ENOUGH_BYTES: Final = 262_144
 """The demo's threshold of KIP-1303: below FIRST_RECORDS, above what a newcomer has to copy."""

@@ -1,4 +1,4 @@
-"""What Spark runs for every shard: decode the state, step it, encode it.
+"""The stateful processor of every shard: decode the state, step it, encode it.
 
 Knows Spark's contract and the twin's; decides nothing about Kafka. It reads no clock: time is the
 observation's own, so a batch that Spark runs again gives the same result again.

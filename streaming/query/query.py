@@ -91,7 +91,7 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
 
 
 def _observations(spark: SparkSession, config: Config) -> DataFrame:
-    """What the collector and taps write."""
+    """The observations of collector and taps, as a stream."""
     client = config.bus_client
     return (
         spark.readStream.format("kafka")

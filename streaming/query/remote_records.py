@@ -37,7 +37,7 @@ class RecordRefused(ValueError):  # noqa: N818 - what happens to the record
 
 
 class SegmentEvent(NamedTuple):
-    """What one record tells of a remote segment; an update tells no offsets and no epochs."""
+    """One record about a remote segment; an update has no offsets and no epochs."""
 
     topic: str
     topic_id: bytes

@@ -57,7 +57,7 @@ def session(config: Config) -> SparkSession:
 
 
 def _of_this_machine(config: Config) -> dict[str, str]:
-    """What only who starts the driver can set."""
+    """Settings that only take effect when the driver starts."""
     os.environ["JAVA_HOME"] = str(Path(jars.java()).resolve().parents[1])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return {
@@ -79,7 +79,7 @@ def _persistent(master: str) -> str:
 
 @contextmanager
 def _output_to(path: Path) -> Iterator[None]:
-    """What is started inside writes to the file: Spark and its workers print what nobody asked."""
+    """Send the output of processes started inside to the file: Spark and its workers print much."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(number) for number in (1, 2)]

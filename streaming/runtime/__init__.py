@@ -1,1 +1,1 @@
-"""What every program needs: configuration, logs, liveness, supervision, Kafka clients, jars."""
+"""Parts that every program needs: configuration, logs, liveness, supervision, clients, jars."""

@@ -1,4 +1,4 @@
-"""What all Kafka clients of the twin share: their settings and their error messages.
+"""Settings and error messages of all Kafka clients of the twin.
 
 ``settings`` turns a ``client`` section of the configuration into arguments that the admin client,
 the producer and the consumer of kafka-python all take. Values from the environment are text, so

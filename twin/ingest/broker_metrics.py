@@ -1,4 +1,4 @@
-"""What brokers measure themselves, where their JMX exporters are scraped."""
+"""Metrics of brokers whose JMX exporters are scraped."""
 
 from __future__ import annotations
 

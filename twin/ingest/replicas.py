@@ -1,4 +1,4 @@
-"""What replicas report of their own logs."""
+"""Samples that replicas report about their own logs."""
 
 from __future__ import annotations
 

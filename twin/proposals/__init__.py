@@ -1,4 +1,4 @@
-"""What no Kafka has yet: KIP-1303 and KIP-501, one file an idea.
+"""Rules of proposals that no Kafka has yet: KIP-1303 and KIP-501, one file an idea.
 
 Each proposal can be switched off by configuration; then its tables are neither computed nor stored.
 The rules of ``twin.rules`` do not depend on them.

@@ -36,7 +36,7 @@ from twin.tables.state import Assignment, Configs, Partitions
 
 
 class LeadershipFlags(IntFlag):
-    """What the order of KIP-1303 does to a partition's present leadership."""
+    """The effect of KIP-1303's order on a partition's present leadership."""
 
     COLD_LEADER_KEPT = 1  # the first in its order cannot lead, so a cold leader stays
     BALANCER_NOOP = 2  # each round of leader balancing visits it and moves nothing

@@ -1,4 +1,4 @@
-"""What KIP-501 would change: replicas that stay in sync although their leader is slow.
+"""The effect of KIP-501: replicas stay in sync although their leader is slow.
 
 Its solution 1 keeps a follower whose fetch the leader still works on. Its solution 2 moves a leader
 that takes too long over a fetch to the end of the ISR, so that the next live member leads. No Kafka

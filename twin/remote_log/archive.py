@@ -91,7 +91,7 @@ TABLES: Final[dict[str, type[Observation]]] = {
 
 @dataclass(frozen=True, slots=True)
 class RemoteLogState:
-    """What is known of one partition's remote segments and leader epochs."""
+    """The remote segments and leader epochs of one partition."""
 
     cache: RemoteLogMetadataCache = field(default_factory=RemoteLogMetadataCache)
     epochs: Epochs = ()

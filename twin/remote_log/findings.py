@@ -1,4 +1,4 @@
-"""What the remote segments of one partition come to: orphans, gaps, uploads that never finished."""
+"""Findings on the remote segments of one partition: orphans, gaps, unfinished uploads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twin.tables.enums import SegmentState
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one partition's remote segments come to. UNKNOWN: there is none."""
+    """Findings on one partition's remote segments. UNKNOWN: there is none."""
 
     remote_bytes: int  # of all finished copies, those being deleted included
     lineage_bytes: int

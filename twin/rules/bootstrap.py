@@ -101,7 +101,7 @@ def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) ->
 
 
 def as_configured(configs: Configs, on: Lazy[BootstrapOn], off: Lazy[BootstrapOff]) -> Bootstrap:
-    """What an empty follower would do as the cluster is configured; unknown counts as off."""
+    """The bootstrap of an empty follower as the cluster is configured; unknown counts as off."""
     return on() if configs.cluster_wide("last_tiered_fetch") == 1 else off()
 
 

@@ -196,4 +196,4 @@ METRICS: Final = (
         "storage.",
     ),
 )  # fmt: skip
-"""What brokers measure themselves. The other columns serve the rules and the API."""
+"""The columns of broker metrics that are exported. The others serve rules and the API."""

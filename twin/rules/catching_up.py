@@ -199,7 +199,7 @@ def lead_estimates(
     configs: TopicConfigs,
     now_ms: NowMs,
 ) -> LeadEstimates:
-    """What it still has to copy counts as held: it holds that much once it has caught up.
+    """The bytes still to copy count as held: the replica holds them once it has caught up.
 
     After that its local log grows as its partition does.
     """

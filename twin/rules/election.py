@@ -42,7 +42,7 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """What the controller looks at when it elects, for many partitions at once."""
+    """The controller's input of an election, for many partitions at once."""
 
     broker: NDArray[np.int32]  # [partitions, slots] broker id, or NO_BROKER
     acceptable: Slots  # registered, not fenced, not shutting down, log directory online

@@ -81,7 +81,7 @@ def _explained(shrinks: IsrShrinks) -> list[tuple[int, ...]]:
 
 
 def _reasons(shrinks: IsrShrinks, row: int, now_ms: int) -> str:
-    """What the twin makes of the shrinks that this cycle brought in that row."""
+    """The explanation of this cycle's shrinks in that row, in brackets."""
     first, last = np.searchsorted(shrinks.row, (row, row + 1))
     here = np.arange(first, last)[shrinks.at_ms[first:last] == now_ms]
     verdicts = {Verdict(v) for v in shrinks.verdict[here].tolist()} - {Verdict.UNEXPLAINED}

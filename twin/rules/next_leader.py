@@ -30,7 +30,7 @@ from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 
 
 class LossOutcome(IntEnum):
-    """What losing its leader does to a partition, best first. Stored: values never change."""
+    """The outcome if a partition loses its leader, best first. Stored: values never change."""
 
     CLEAN_WARM = 0  # an in-sync replica with enough local log leads
     CLEAN_COLD = 1  # an in-sync replica leads, and reads older records from remote storage
@@ -97,7 +97,7 @@ def next_leaders(
     topic_configs: TopicConfigs,
     configs: Configs,
 ) -> NextLeaders:
-    """What the controller would do now if each partition's leader were fenced.
+    """The election that the controller holds if each partition's leader is fenced now.
 
     A partition without a leader is judged as it is. Source: ReplicationControlManager
     .generateLeaderAndIsrUpdates and PartitionChangeBuilder.build, Kafka 4.3.

@@ -153,7 +153,7 @@ def cold_reads(
 def replica_views(
     assignment: Assignment, replicas: Replicas, roles: Roles, views: SelectorViews
 ) -> ReplicaViews:
-    """What a selector knows of each replica."""
+    """The input of a replica selector, from the tables of a state."""
     return ReplicaViews(
         broker=assignment.broker,
         rack=views.rack,

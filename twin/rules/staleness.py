@@ -1,4 +1,4 @@
-"""What is known of a partition is old."""
+"""Partitions whose replicas have not answered for a while."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def upload_lag(leaders: Leaders, sizes: RecordSizes) -> UploadLag:
     ),
 )
 def lags_retention(lag: UploadLag, growth: Growth, configs: TopicConfigs) -> Bool:
-    """What is not uploaded comes to NEARLY what local retention keeps, in bytes or in time.
+    """The part not uploaded is at least NEARLY of what local retention keeps, in bytes or in time.
 
     In time by the rate at which the partition is written, so an idle partition never counts: its
     active segment is rolled and uploaded when retention wants it.

@@ -25,7 +25,7 @@ class ReplicaKey(PartitionKey):
 
 
 class LogSample(Table):
-    """What a replica reports of its own log."""
+    """Columns that a replica reports about its own log."""
 
     log_start_offset: Int64 = column("first offset of the log", source="ListOffsets -2")
     local_log_start_offset: Int64 = column("first offset on disk", source="ListOffsets -4")
@@ -101,7 +101,7 @@ class BrokerColumns(Table):
 
 
 class BrokerMetricColumns(Table):
-    """What a broker measures itself; NaN where it does not report it."""
+    """Metrics of a broker's JMX exporter; NaN where it has none."""
 
     broker: Int32 = column("broker id")
     measured_at_ms: Int64 = column("when its JMX exporter was scraped")

@@ -1,4 +1,4 @@
-"""What a shard keeps of what was observed. Ingest alone changes these tables.
+"""Tables of observed values that a shard keeps. Ingest alone changes them.
 
 ``Topics``, ``PartitionIndex`` and ``Assignment`` are the spine: they give every partition its row
 and every replica its slot. All other tables have their rows by them.
