@@ -22,7 +22,7 @@ from twin import codec
 from twin.builtin import CATALOG
 from twin.frames import InvalidFrame
 from twin.ingest.isr_changes import DEDUP_WINDOW_MS
-from twin.rules.isr_shrinks import SENTENCE, WINDOW_MS, Evidence, IsrShrinks, Verdict
+from twin.rules.isr_shrinks import SENTENCE, SHRINK_WINDOW_MS, Evidence, IsrShrinks, Verdict
 from twin.state import ShardState
 from twin.step import step
 from twin.table import UNKNOWN
@@ -58,7 +58,7 @@ class TestShrinksBetweenPolls:
         for _ in range(3):
             state = codec.decode(codec.encode(cycle(state, Partition())), CATALOG).state
         assert state[IsrShrinks].logged_at_ms.tolist() == [LEFT_MS]
-        at_ms = LEFT_MS + WINDOW_MS + 1
+        at_ms = LEFT_MS + SHRINK_WINDOW_MS + 1
         assert len(step(state, [partitions_frame([Partition()], at_ms)], at_ms)[0][IsrShrinks]) == 0
 
     def test_a_poll_that_finds_it_back_sets_the_time_once(self):

@@ -20,7 +20,7 @@ from tests.reading import open_risks
 from twin.proposals.kip501 import Kip501Handovers
 from twin.rules.isr_shrinks import (
     SENTENCE,
-    WINDOW_MS,
+    SHRINK_WINDOW_MS,
     Evidence,
     IsrShrinks,
     Verdict,
@@ -254,7 +254,7 @@ def test_an_event_without_a_verdict_may_still_say_what_kip_501_would_have_done()
 
 def test_a_shrink_is_forgotten_after_the_window():
     state = left(Partition(isr=(1, 3)))
-    at_ms = state.observed_at_ms + WINDOW_MS
+    at_ms = state.observed_at_ms + SHRINK_WINDOW_MS
     state, _ = step(state, [partitions_frame([Partition()], at_ms)], at_ms)
     assert len(state[IsrShrinks]) == 1
     state, _ = step(state, [partitions_frame([Partition()], at_ms + 1)], at_ms + 1)

@@ -12,7 +12,7 @@ from tests.builders import (
 )
 from twin.rules.bootstrap import BootstrapPath
 from twin.rules.catching_up import CatchingUp
-from twin.rules.isr_shrinks import WINDOW_MS
+from twin.rules.isr_shrinks import SHRINK_WINDOW_MS
 from twin.state import ShardState
 from twin.step import step
 from twin.tables.state import PendingUploadLookups
@@ -53,6 +53,6 @@ def test_a_follower_that_begins_at_the_answer_it_got_took_that_path():
 
 def test_requests_are_forgotten():
     state = step(a_state(PART), [lookups_frame(PART, [(2, NOW_MS, 70)])], NOW_MS)[0]
-    at_ms = NOW_MS + WINDOW_MS + 1
+    at_ms = NOW_MS + SHRINK_WINDOW_MS + 1
     later = step(state, [partitions_frame([PART], at_ms)], at_ms)[0]
     assert len(later[PendingUploadLookups]) == 0

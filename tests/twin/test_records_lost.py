@@ -15,7 +15,7 @@ from tests.builders import (
 from tests.reading import computed, conditions, open_risks
 from twin import codec, whatif
 from twin.builtin import CATALOG
-from twin.rules.records_lost import WINDOW_MS, RecordsLost, records_lost_field
+from twin.rules.records_lost import LOSS_WINDOW_MS, RecordsLost, records_lost_field
 from twin.state import ShardState
 from twin.step import step
 from twin.table import UNKNOWN
@@ -108,10 +108,10 @@ def test_a_loss_is_reported_once_kept_for_an_hour_and_survives_a_restart():
     lost_at_ms = NOW_MS + SECOND
     state, _ = after(led_by_1(), part(2, (2,), FOLLOWER_ENDS), lost_at_ms)
     state = codec.decode(codec.encode(state), CATALOG).state
-    state, texts = after(state, part(2, (1, 2), 200), lost_at_ms + WINDOW_MS)
+    state, texts = after(state, part(2, (1, 2), 200), lost_at_ms + LOSS_WINDOW_MS)
     assert texts == []
     assert state[RecordsLost].start_offset.tolist() == [FOLLOWER_ENDS]
-    state, _ = after(state, part(2, (1, 2), 200), lost_at_ms + WINDOW_MS + 1)
+    state, _ = after(state, part(2, (1, 2), 200), lost_at_ms + LOSS_WINDOW_MS + 1)
     assert not len(state[RecordsLost])
     assert "records_lost" not in conditions(state)
 

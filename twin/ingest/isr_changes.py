@@ -15,7 +15,7 @@ from twin import keys
 from twin.declare import expiry, ingest
 from twin.frames import Frame
 from twin.ingest.logged import logged_rows
-from twin.rules.isr_shrinks import WINDOW_MS
+from twin.rules.isr_shrinks import SHRINK_WINDOW_MS
 from twin.signature import Cycle
 from twin.state import ShardState
 from twin.table import UNKNOWN, Array, Int8, Int32, Int64
@@ -59,7 +59,7 @@ def take_isr_changes(state: ShardState, frame: Frame) -> ShardState:
 @expiry
 def recent_removals(removals: IsrRemovals, cycle: Cycle) -> IsrRemovals:
     """Kept as long as the shrinks that they explain."""
-    return removals.pick(cycle.observed_at_ms - removals.at_ms <= WINDOW_MS)
+    return removals.pick(cycle.observed_at_ms - removals.at_ms <= SHRINK_WINDOW_MS)
 
 
 def with_tracked_caught_up(removals: IsrRemovals, followers: FollowerStates) -> IsrRemovals:

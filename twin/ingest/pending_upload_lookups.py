@@ -8,7 +8,7 @@ from twin import keys
 from twin.declare import expiry, ingest
 from twin.frames import Frame
 from twin.ingest.logged import logged_rows
-from twin.rules.isr_shrinks import WINDOW_MS
+from twin.rules.isr_shrinks import SHRINK_WINDOW_MS
 from twin.signature import Cycle
 from twin.state import ShardState
 from twin.tables.observations import PendingUploadLookupsFrame
@@ -45,4 +45,4 @@ def take_lookups(state: ShardState, frame: Frame) -> ShardState:
 @expiry
 def recent_lookups(lookups: PendingUploadLookups, cycle: Cycle) -> PendingUploadLookups:
     """Kept as long as shrinks of the ISR."""
-    return lookups.pick(cycle.observed_at_ms - lookups.at_ms <= WINDOW_MS)
+    return lookups.pick(cycle.observed_at_ms - lookups.at_ms <= SHRINK_WINDOW_MS)

@@ -49,7 +49,7 @@ from twin.tables.state import (
     Replicas,
 )
 
-WINDOW_MS: Final = 600_000
+SHRINK_WINDOW_MS: Final = 600_000
 """How long a shrink is remembered: two rounds of leader balancing."""
 
 SUSPECTED_MS: Final = 300_000
@@ -152,7 +152,7 @@ def isr_shrinks(
                  previous, cycle)  # fmt: skip
     now_ms = cycle.observed_at_ms
     polled = latest.pick(latest.at_ms != latest.logged_at_ms)
-    recent = (polled.at_ms < now_ms) & (now_ms - polled.at_ms <= WINDOW_MS)
+    recent = (polled.at_ms < now_ms) & (now_ms - polled.at_ms <= SHRINK_WINDOW_MS)
     row, slot = np.nonzero(was_member.in_isr & ~roles.in_isr & roles.is_assigned)
     table = _with_rejoins(it, polled.pick(recent)).with_rows(_of_this_cycle(it, row, slot, latest))
     if len(removals):

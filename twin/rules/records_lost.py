@@ -43,7 +43,7 @@ from twin.table import (
 )
 from twin.tables.state import Assignment, Partitions, Replicas
 
-WINDOW_MS: Final = 3_600_000
+LOSS_WINDOW_MS: Final = 3_600_000
 """How long a loss is shown: until somebody had time to look at what producers wrote."""
 
 
@@ -113,7 +113,7 @@ def leader_changes(
 def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cycle) -> RecordsLost:
     """Those of this cycle are made anew with each of its frames; earlier ones are kept."""
     now_ms = cycle.observed_at_ms
-    kept = latest.pick((latest.at_ms < now_ms) & (now_ms - latest.at_ms <= WINDOW_MS))
+    kept = latest.pick((latest.at_ms < now_ms) & (now_ms - latest.at_ms <= LOSS_WINDOW_MS))
     answered = changes.new_end_offset != UNKNOWN
     lacks = answered & (changes.new_end_offset < changes.end_offset)
     lost = changes.pick(lacks & changes.is_unclean)
