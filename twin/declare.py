@@ -17,7 +17,7 @@ from twin.signature import Parameter, makes, parameters
 from twin.table import UNKNOWN, Array, Observation, Table
 
 ATTRIBUTE: Final = "__twin__"
-"""Where a decorated function carries its declarations."""
+"""The attribute of a decorated function that holds its declarations."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +43,7 @@ def rule(function: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """How a frame of one kind changes a state: a function (state, frame) → state.
+    """The ingest of one kind of frame: a function (state, frame) → state.
 
     It returns the same state object if the frame brings nothing new, and raises InvalidFrame if the
     frame contradicts itself.

@@ -35,7 +35,7 @@ from twin.table import Table
 
 
 class Reads(Enum):
-    """Where the value of a parameter comes from."""
+    """The source of a parameter's value."""
 
     TABLE = "table"
     LAZY = "lazy"

@@ -34,7 +34,7 @@ Tables = dict[type[Table], Table]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How far the listing of the newest cycle is: partitions disappear when it is whole."""
+    """The progress of the newest cycle's listing: partitions disappear when it is whole."""
 
     at_ms: int = UNKNOWN
     parts_seen: frozenset[int] = frozenset()

@@ -56,7 +56,7 @@ class CollectorError(UserError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a broker listens."""
+    """The address of a broker."""
 
     broker: int
     host: str

@@ -100,7 +100,7 @@ async def _get(client: httpx2.AsyncClient, url: str, max_bytes: int) -> bytes:
 
 
 def _problem(broker: int, url: str, error: Exception) -> Problem:
-    """Why there is no response."""
+    """The problem that stands for a missing response."""
     if isinstance(error, TimeoutError):
         failure = timeout("metrics", broker)
         return Problem("metrics", broker, failure.error, f"{url}: {failure.text}")

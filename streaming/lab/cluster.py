@@ -115,7 +115,7 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect: every broker, running or not."""
+        """The bootstrap addresses: every broker, running or not."""
         return self.layout.bootstrap
 
     def __enter__(self) -> LocalCluster:

@@ -76,7 +76,7 @@ class Layout:
         return {node: f"http://{HOST}:{self.agent_port(node)}/metrics" for node in self.ids}
 
     def port(self, node: int) -> int:
-        """Where clients and other brokers reach a node."""
+        """The address at which clients and other brokers reach a node."""
         return self.base_port + node
 
     def controller_port(self, node: int) -> int:

@@ -81,7 +81,7 @@ class DemoFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the demo listens."""
+    """The ports of the demo."""
 
     brokers: int  # and the thirty after it
     metrics: int
@@ -252,7 +252,7 @@ def _show(
 
 
 def program() -> Path:
-    """How to call this program: its name alone if the PATH leads to it, else its path."""
+    """The command of this program: its name alone if the PATH leads to it, else its path."""
     beside = Path(sys.executable).with_name("kafka-twin")
     on_path = shutil.which("kafka-twin")
     return Path("kafka-twin") if on_path and Path(on_path) == beside else beside

@@ -50,7 +50,7 @@ WRITE_TIMEOUT_MS: Final = 5_000
 """Of what the sinks send, likewise."""
 
 _WHAT_RAN: Final = "\n=== Streaming Query ==="
-"""Where Spark's message goes on with the plan of the query, which is no cause."""
+"""The words of Spark's message after which it prints the plan of the query, which is no cause."""
 
 _OF_A_TASK: Final = re.compile(r"^.*executor [^)]*\): (?=[\w.$]+(Exception|Error)\b)")
 

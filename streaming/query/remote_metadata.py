@@ -31,7 +31,7 @@ _Placed = tuple[int, SegmentEvent]  # offset of its record, event
 
 
 class _Place(NamedTuple):
-    """Where a record stands, as events tell it."""
+    """The position of a record, as events give it."""
 
     topic: str
     partition: int

@@ -103,7 +103,7 @@ class Query(_Section, frozen=True):
 
 
 class Exporter(_Section, frozen=True):
-    """Where the exporter serves HTTP, and how detailed its metrics are."""
+    """The HTTP port of the exporter, and the granularity of its metrics."""
 
     host: str = "127.0.0.1"
     port: int = 9410
@@ -124,7 +124,7 @@ class Grafana(_Section, frozen=True):
 
 
 class Health(_Section, frozen=True):
-    """Where liveness files are written; empty: nowhere."""
+    """The folder of liveness files; empty: none are written."""
 
     folder: str = ""
 
@@ -144,7 +144,7 @@ class Config(_Section, frozen=True):
 
     @property
     def bus_bootstrap(self) -> str:
-        """Where the bus is: its own bootstrap, else the watched cluster's."""
+        """The bootstrap of the bus: its own, else the watched cluster's."""
         return self.bus.bootstrap or self.cluster.bootstrap
 
     @property

@@ -40,7 +40,7 @@ class Source(Protocol):
     """Something was skipped since the caller last set this to False."""
 
     problem: str
-    """Why there are no lines, in one line; empty if nothing is wrong."""
+    """The reason why there are no lines, in one line; empty if nothing is wrong."""
 
     ended: bool
     """There will be no more lines."""

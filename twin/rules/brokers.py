@@ -124,7 +124,7 @@ def metrics_age_seconds(metrics: BrokerMetrics, cycle: Cycle) -> ByBroker:
 def broker_metric_difference(
     ours: Mapping[tuple[str, ...], float], theirs: Mapping[tuple[str, ...], float]
 ) -> Mapping[tuple[str, ...], float]:
-    """Where both are known."""
+    """Brokers of which both are known."""
     return {(key[0], "upload_lag_bytes"): ours.get(key, 0) - value for key, value in theirs.items()}
 
 

@@ -219,7 +219,7 @@ def lead_estimates(
 
 
 class _Samples:
-    """Where replicas are, and what they and their leaders report."""
+    """Places of replicas, with the offsets that they and their leaders report."""
 
     def __init__(
         self, row: Rows, slot: Rows, broker: Int32, end: Int64, replicas: Replicas,

@@ -251,7 +251,7 @@ def partitions_leader_cold(coverage: ReplicaCoverage, roles: Roles, partitions: 
 
 @gauge("replicas_coverage_assumed", "Replicas taken as eligible because a number is unknown.")
 def replicas_coverage_assumed(coverage: ReplicaCoverage, roles: Roles) -> int:
-    """Where a threshold is set and a span or size is unknown."""
+    """Replicas with a threshold, whose span or size is unknown."""
     return int((roles.is_assigned & (coverage.coverage == Coverage.ASSUMED)).sum())
 
 

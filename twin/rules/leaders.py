@@ -1,4 +1,4 @@
-"""Who plays which part in a partition, and what its leader reports: read by most other rules."""
+"""Roles of replicas, and the offsets of leaders: tables that most other rules read."""
 
 from __future__ import annotations
 

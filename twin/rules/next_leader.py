@@ -1,4 +1,4 @@
-"""Who leads each partition if its leader is lost now, and how safe that leader is."""
+"""The next leader of each partition if its leader is lost now, and how safe it is."""
 
 from __future__ import annotations
 
