@@ -203,7 +203,7 @@ def _skew() -> Json:
 
 
 def _time_to_balance() -> Json:
-    def of(name: str) -> str:
+    def expr(name: str) -> str:
         return _HERE.latest(f"rack_{name}", "rack")
 
     orange = above_zero("orange")
@@ -213,17 +213,17 @@ def _time_to_balance() -> Json:
         "the time until the last of them is warm.",
         ("rack",),
         [
-            Column("Cold", of("preferred_cold"), Look(steps=orange)),
-            Column("Never warm", of("preferred_never_warm"), Look(steps=above_zero("red"))),
-            Column("Time unknown", of("preferred_eta_unknown"), Look(steps=orange)),
-            Column("Others warm in", of("time_to_balance_seconds"), Look("s")),
+            Column("Cold", expr("preferred_cold"), Look(steps=orange)),
+            Column("Never warm", expr("preferred_never_warm"), Look(steps=above_zero("red"))),
+            Column("Time unknown", expr("preferred_eta_unknown"), Look(steps=orange)),
+            Column("Others warm in", expr("time_to_balance_seconds"), Look("s")),
         ],
         empty="No rack is known",
     )
 
 
 def _brokers() -> Json:
-    def of(name: str) -> str:
+    def expr(name: str) -> str:
         return _HERE.latest(f"broker_{name}", "broker", "rack")
 
     return table(
@@ -232,18 +232,18 @@ def _brokers() -> Json:
         "fenced it.",
         ("broker", "rack"),
         [
-            Column("Leads", of("leaders")),
-            Column("Replicas", of("replicas")),
-            Column("Answered", of("answered"), Look(mapping=YES_NO)),
+            Column("Leads", expr("leaders")),
+            Column("Replicas", expr("replicas")),
+            Column("Answered", expr("answered"), Look(mapping=YES_NO)),
             Column(
-                "Fenced", of("fenced"), Look(mapping={"1": ("yes", "red"), "0": ("no", "green")})
+                "Fenced", expr("fenced"), Look(mapping={"1": ("yes", "red"), "0": ("no", "green")})
             ),
-            Column("Cold replicas", of("cold_replicas"), Look(steps=above_zero("yellow"))),
-            Column("Local log", of("local_log_bytes"), Look("bytes")),
-            Column("Free on disk", of("log_dir_usable_bytes"), Look("bytes")),
+            Column("Cold replicas", expr("cold_replicas"), Look(steps=above_zero("yellow"))),
+            Column("Local log", expr("local_log_bytes"), Look("bytes")),
+            Column("Free on disk", expr("log_dir_usable_bytes"), Look("bytes")),
             Column(
                 "Under min ISR without it",
-                of("loss_under_min_isr_partitions"),
+                expr("loss_under_min_isr_partitions"),
                 Look(steps=above_zero("orange")),
             ),
         ],

@@ -173,7 +173,7 @@ def _remote() -> Json:
 
 
 def _replicas() -> Json:
-    def of(name: str) -> str:
+    def expr(name: str) -> str:
         return _HERE.latest(f"replica_{name}", "broker", "rack")
 
     return table(
@@ -181,16 +181,16 @@ def _replicas() -> Json:
         "Local log to lead: enough by the thresholds of KIP-1303 that hold for the topic.",
         ("broker", "rack"),
         [
-            Column("In ISR", of("in_isr"), Look(mapping=YES_NO)),
-            Column("Caught up", of("in_sync"), Look(mapping=YES_NO)),
-            Column("Local log to lead", of("election_eligible"), Look(mapping=_WARM)),
-            Column("Warm in", of("warm_in_seconds"), Look("s", mapping=NEVER)),
-            Column("Local log", of("local_log_bytes"), Look("bytes")),
-            Column("Spans", of("local_log_span_seconds"), Look("s")),
-            Column("Lag", of("lag_records"), _RECORDS),
-            Column("Log start", of("log_start_offset"), _OFFSET),
-            Column("Local log start", of("local_log_start_offset"), _OFFSET),
-            Column("Log end", of("log_end_offset"), _OFFSET),
+            Column("In ISR", expr("in_isr"), Look(mapping=YES_NO)),
+            Column("Caught up", expr("in_sync"), Look(mapping=YES_NO)),
+            Column("Local log to lead", expr("election_eligible"), Look(mapping=_WARM)),
+            Column("Warm in", expr("warm_in_seconds"), Look("s", mapping=NEVER)),
+            Column("Local log", expr("local_log_bytes"), Look("bytes")),
+            Column("Spans", expr("local_log_span_seconds"), Look("s")),
+            Column("Lag", expr("lag_records"), _RECORDS),
+            Column("Log start", expr("log_start_offset"), _OFFSET),
+            Column("Local log start", expr("local_log_start_offset"), _OFFSET),
+            Column("Log end", expr("log_end_offset"), _OFFSET),
         ],
         empty="Not exported: set granularity to partition",
     )
@@ -267,7 +267,7 @@ def _replication() -> tuple[Json, ...]:
 
 
 def _bootstrap() -> Json:
-    def of(name: str) -> str:
+    def expr(name: str) -> str:
         return _HERE.latest(f"partition_bootstrap_{name}", "feature")
 
     return table(
@@ -276,15 +276,15 @@ def _bootstrap() -> Json:
         "follower.fetch.last.tiered.offset.enable (KIP-1023) on and off.",
         ("feature",),
         [
-            Column("First offset", of("start_offset"), _OFFSET),
-            Column("Records to copy", of("records"), _RECORDS),
+            Column("First offset", expr("start_offset"), _OFFSET),
+            Column("Records to copy", expr("records"), _RECORDS),
         ],
         empty="Not known",
     )
 
 
 def _catching_up() -> Json:
-    def of(name: str) -> str:
+    def expr(name: str) -> str:
         return _HERE.latest(f"replica_catch_up_{name}", "broker", "rack")
 
     return table(
@@ -292,11 +292,11 @@ def _catching_up() -> Json:
         "Stuck: the replica does not move.",
         ("broker", "rack"),
         [
-            Column("Copied", of("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
-            Column("Rate", of("records_per_second"), Look("suffix:rec/s", decimals=1)),
-            Column("Left", of("time_left_seconds"), Look("s", mapping=NEVER)),
-            Column("May lead in", of("time_to_lead_seconds"), Look("s", mapping=NEVER)),
-            Column("Stuck", of("stuck"), Look(mapping={"1": ("yes", "red")})),
+            Column("Copied", expr("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
+            Column("Rate", expr("records_per_second"), Look("suffix:rec/s", decimals=1)),
+            Column("Left", expr("time_left_seconds"), Look("s", mapping=NEVER)),
+            Column("May lead in", expr("time_to_lead_seconds"), Look("s", mapping=NEVER)),
+            Column("Stuck", expr("stuck"), Look(mapping={"1": ("yes", "red")})),
         ],
         empty="No replica is catching up",
     )

@@ -94,13 +94,13 @@ def _verdicts() -> tuple[Json, ...]:
 def _kip501() -> tuple[Json, ...]:
     name = "isr_shrinks_preventable"
     stayed = _HERE.total(name, would_have_stayed="yes")
-    known = _HERE.total(name, would_have_stayed=("yes", "no"))
+    judged = _HERE.total(name, would_have_stayed=("yes", "no"))
     return (
         stat(
             "Would have stayed under KIP-501",
             "Share of the replicas that left an ISR, of those of "
             "which it is known. Solution 1: a pending fetch keeps a replica in sync.",
-            f"{stayed} / ({known} > 0)",
+            f"{stayed} / ({judged} > 0)",
             Look("percentunit", BLUE, decimals=0),
             empty="none left",
         ),
@@ -206,7 +206,7 @@ def _laggards() -> tuple[Json, ...]:
 def _measured() -> tuple[Json, ...]:
     """Panels of the brokers' own metrics, beside the twin's numbers."""
 
-    def of(name: str, legend: str) -> Query:
+    def query(name: str, legend: str) -> Query:
         return Query(_HERE.latest(f"broker_{name}", "broker"), legend)
 
     return (
@@ -215,8 +215,8 @@ def _measured() -> tuple[Json, ...]:
             "Total: with the time that a fetch waits for "
             "records, up to half a second. Local: the time that the leader works on it.",
             [
-                of("fetch_follower_p99_seconds", "{{broker}}: total"),
-                of("fetch_follower_local_p99_seconds", "{{broker}}: local"),
+                query("fetch_follower_p99_seconds", "{{broker}}: total"),
+                query("fetch_follower_local_p99_seconds", "{{broker}}: local"),
             ],
             Look("s", lowest=0),
             empty="Not measured: set collector.metrics_url",

@@ -33,11 +33,12 @@ _NO_JMX: Final = "Not measured: set collector.metrics_url"
 
 
 def _stored() -> tuple[Json, ...]:
-    known, all_of_them = _HERE.latest("partitions_with_known_segments"), _HERE.latest("partitions")
+    with_known_segments = _HERE.latest("partitions_with_known_segments")
+    all_of_them = _HERE.latest("partitions")
 
     def count(title: str, name: str, text: str, look: Look) -> Json:
         """A number of segments; none while no segment is known, since 0 would mislead."""
-        expr = f"{_HERE.latest(name)} and {known} > 0"
+        expr = f"{_HERE.latest(name)} and {with_known_segments} > 0"
         return stat(title, text, expr, look, empty="not known")
 
     orange = Look(steps=NONE_OR_ORANGE)
@@ -46,7 +47,7 @@ def _stored() -> tuple[Json, ...]:
             "Segments known",
             "Share of partitions whose remote segments are known; the numbers beside "
             "it are about these.",
-            f"{known} / ({all_of_them} > 0)",
+            f"{with_known_segments} / ({all_of_them} > 0)",
             Look("percentunit", decimals=0),
             empty="not known",
         ),
@@ -93,7 +94,7 @@ def _stored() -> tuple[Json, ...]:
 
 
 def _by_topic() -> Json:
-    def of(name: str) -> str:
+    def expr(name: str) -> str:
         return _HERE.latest(f"topic_{name}", "topic")
 
     return table(
@@ -102,10 +103,10 @@ def _by_topic() -> Json:
         "them on disk.",
         ("topic",),
         [
-            Column("Partitions", of("partitions"), _RECORDS),
-            Column("Local", of("local_log_bytes"), _BYTES),
-            Column("Cold reads", of("cold_read_records"), _RECORDS),
-            Column("At risk", of("partitions_at_risk"), Look(steps=above_zero("orange"))),
+            Column("Partitions", expr("partitions"), _RECORDS),
+            Column("Local", expr("local_log_bytes"), _BYTES),
+            Column("Cold reads", expr("cold_read_records"), _RECORDS),
+            Column("At risk", expr("partitions_at_risk"), Look(steps=above_zero("orange"))),
         ],
         sort="Local",
         empty="Topics are exported at granularity topic or partition",
@@ -199,7 +200,7 @@ def _bootstrap() -> tuple[Json, ...]:
 def _catching_up() -> tuple[Json, ...]:
     keys = ("topic", "partition", "broker")
 
-    def of(name: str) -> str:
+    def expr(name: str) -> str:
         return _HERE.latest(f"replica_catch_up_{name}", *keys)
 
     return (
@@ -222,9 +223,9 @@ def _catching_up() -> tuple[Json, ...]:
             "The 100 replicas with most time left, of those whose time left is known.",
             keys,
             [
-                Column("Left", f"topk(100, {of('time_left_seconds')})", Look("s", mapping=NEVER)),
-                Column("Copied", of("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
-                Column("Rate", of("records_per_second"), Look("suffix:rec/s", decimals=1)),
+                Column("Left", f"topk(100, {expr('time_left_seconds')})", Look("s", mapping=NEVER)),
+                Column("Copied", expr("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
+                Column("Rate", expr("records_per_second"), Look("suffix:rec/s", decimals=1)),
             ],
             link=ROW_PARTITION,
             sort="Left",
@@ -296,21 +297,21 @@ def _consumers() -> tuple[Json, ...]:
 def _measured() -> tuple[Json, ...]:
     """Panels of the brokers' own metrics."""
 
-    def of(name: str, legend: str = "broker {{broker}}") -> Query:
+    def query(name: str, legend: str = "broker {{broker}}") -> Query:
         return Query(_HERE.latest(f"broker_{name}", "broker"), legend)
 
     return (
         lines(
             "Reads from remote storage",
             "Reads for consumers a second.",
-            [of("remote_fetch_requests_per_second")],
+            [query("remote_fetch_requests_per_second")],
             Look("ops", lowest=0),
             empty=_NO_JMX,
         ),
         lines(
             "Remote reads queue",
             "Reads from remote storage that wait for a reader thread.",
-            [of("remote_reader_queue_size")],
+            [query("remote_reader_queue_size")],
             Look(lowest=0),
             empty=_NO_JMX,
         ),
@@ -318,8 +319,8 @@ def _measured() -> tuple[Json, ...]:
             "Upload lag, by the twin and by the broker",
             "Bytes that are not uploaded; the broker leaves open segments out.",
             [
-                of("upload_lag_bytes", "{{broker}}: twin"),
-                of("remote_copy_lag_bytes", "{{broker}}: broker"),
+                query("upload_lag_bytes", "{{broker}}: twin"),
+                query("remote_copy_lag_bytes", "{{broker}}: broker"),
             ],
             _BYTES,
         ),

@@ -159,7 +159,7 @@ def _exporter() -> tuple[Json, ...]:
 
 
 def _collected() -> Json:
-    def of(name: str) -> str:
+    def expr(name: str) -> str:
         return _HERE.latest(f"broker_{name}", "broker", "rack")
 
     return table(
@@ -169,10 +169,10 @@ def _collected() -> Json:
         [
             Column(
                 "Answered",
-                of("answered"),
+                expr("answered"),
                 Look(mapping={"1": ("yes", "green"), "0": ("no", "red")}),
             ),
-            Column("Replicas", of("replicas"), Look("locale")),
+            Column("Replicas", expr("replicas"), Look("locale")),
         ],
         empty="No broker is known",
     )

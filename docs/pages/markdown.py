@@ -32,9 +32,9 @@ def between(page: str, begins: str, lines: Iterable[str]) -> str:
     Raises:
         ValueError: the page has no such markers.
     """
-    before, found, rest = page.partition(begins)
+    before, marker, rest = page.partition(begins)
     _, ends, after = rest.partition(_END)
-    if not (found and ends):
+    if not (marker and ends):
         raise ValueError(f"the page lacks {begins} ... {_END}")
     return "\n".join([f"{before}{begins}", *lines, f"{_END}{after}"])
 
