@@ -21,7 +21,7 @@ def catalog(
         KeyError: there is no proposal of that name.
     """
     chosen = [module for name in proposals for module in PROPOSALS[name]]
-    return Catalog.of((*ingest.MODULES, *rules.MODULES, *chosen, *more))
+    return Catalog.from_modules((*ingest.MODULES, *rules.MODULES, *chosen, *more))
 
 
 CATALOG: Final = catalog()

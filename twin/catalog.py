@@ -1,8 +1,8 @@
 """All rules and what is declared with them, checked and put in order once.
 
-``Catalog.of`` takes modules that are written like those of ``twin.rules``: it reads the tables and
-the decorated functions in each. A package from elsewhere adds its modules to the same list. A
-catalog never changes, so programs pass it on like any other value.
+``Catalog.from_modules`` takes modules that are written like those of ``twin.rules``: it reads the
+tables and the decorated functions in each. A package from elsewhere adds its modules to the same
+list. A catalog never changes, so programs pass it on like any other value.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Catalog:
     risk_names: tuple[str, ...] = field(default=())
 
     @staticmethod
-    def of(modules: Iterable[ModuleType]) -> Catalog:
+    def from_modules(modules: Iterable[ModuleType]) -> Catalog:
         """The catalog of those modules.
 
         Raises:

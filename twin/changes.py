@@ -39,7 +39,7 @@ class Change:
     topic: str = ""
     partition: int = UNKNOWN
     broker: int = UNKNOWN
-    detail: str = ""  # tells apart changes of one kind, e.g. which risk
+    detail: str = ""  # distinguishes changes of one kind, e.g. which risk
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
 
@@ -56,17 +56,17 @@ def changes(before: ShardState, after: ShardState) -> list[Change]:
     if before.observed_at_ms == UNKNOWN:
         return []
     old_row = common_rows(before, after)
-    found = list(_created_and_deleted(before, after, old_row))
+    all_changes = list(_created_and_deleted(before, after, old_row))
     earlier = before.take(old_row)
     for source in after.catalog.events:
         if source.per == "broker" and after.shard != BROKER_EVENTS_SHARD:
             continue
         arguments = after.arguments(source.reads, earlier)
         for occurrence in source.occurrences(**arguments):
-            found.append(_change(after, occurrence.kind or source.kinds[0], occurrence))
-    found += _risks(earlier, after)
+            all_changes.append(_change(after, occurrence.kind or source.kinds[0], occurrence))
+    all_changes += _risks(earlier, after)
     # Events of partitions come first, then those of brokers; within a kind the order stays.
-    return sorted(found, key=lambda change: not change.topic)
+    return sorted(all_changes, key=lambda change: not change.topic)
 
 
 def _created_and_deleted(

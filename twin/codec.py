@@ -223,8 +223,8 @@ def _listing(rows: pa.Table) -> tuple[Listing, int]:
         raise InvalidFrame("rows", "state.listing is one row of its own columns")
     at_ms, parts, whole_at_ms, prev_ms = (rows.column(i)[0].as_py() for i in range(4))
     bits = int.from_bytes(parts, "little")
-    seen = frozenset(i for i in range(bits.bit_length()) if bits >> i & 1)
-    return Listing(at_ms, seen, whole_at_ms), prev_ms
+    parts_seen = frozenset(i for i in range(bits.bit_length()) if bits >> i & 1)
+    return Listing(at_ms, parts_seen, whole_at_ms), prev_ms
 
 
 class _Reader:
@@ -267,8 +267,8 @@ class _Reader:
         values = [self._values(c, rows.column(f"{prefix}{c.name}")) for c in table.columns]
         if issubclass(table, ReplicaTable):
             pairs = zip(values, table.columns, strict=True)
-            return table.of(_matrix(v, self._used, c) for v, c in pairs)
-        made = table.of(values)
+            return table.from_values(_matrix(v, self._used, c) for v, c in pairs)
+        made = table.from_values(values)
         if not isinstance(made, SparseTable):
             return made
         if (made.row < 0).any() or (made.row >= len(self._used)).any():

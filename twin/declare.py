@@ -96,8 +96,8 @@ class Metric:
         rack       ByRack
         broker     ByBroker
         topic      [P] numbers, added up (or the highest, by ``combine``) over a topic's partitions
-        partition  [P] numbers, Known, or OfRows for few of them; UNKNOWN and NaN have no series
-        replica    [P, R] numbers, Known, or OfReplicas for few of them
+        partition  [P] numbers, KnownValues, or OfRows for few; UNKNOWN and NaN have no series
+        replica    [P, R] numbers, KnownValues, or OfReplicas for few
     and with labels of its own a mapping from their values to that. Shards are put together by
     ``combine``; ``newest`` takes the value of the shard that was observed last. Without ``compute``
     the program that exports it fills it in.
@@ -192,7 +192,7 @@ def ratio(
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownValues:
     """Values, and which of them are known: for values that may be negative."""
 
     values: Array
@@ -308,7 +308,7 @@ def risk(
 class Occurrence:
     """One thing that happened in this step to the partition of ``row``, or to a broker.
 
-    ``{p}`` in ``text`` becomes the partition. ``detail`` tells apart occurrences of one kind.
+    ``{p}`` in ``text`` becomes the partition. ``detail`` distinguishes occurrences of one kind.
     """
 
     text: str

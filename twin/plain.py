@@ -14,8 +14,8 @@ from twin.table import UNKNOWN, Array, Column
 _T = TypeVar("_T")
 
 
-def known(value: Any) -> int | None:
-    """The whole number, or None."""
+def integer(value: Any) -> int | None:
+    """The whole number, or None where it is unknown."""
     return None if value == UNKNOWN else int(value)
 
 

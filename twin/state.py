@@ -271,9 +271,9 @@ def _joined(tables: Sequence[Table], begins: Array) -> Table:
         values = [t.values() for t in sparse]
         for column, begin in zip(values, begins, strict=False):
             column[0] = (column[0] + begin).astype(np.int32)
-        return first.of(np.concatenate(column) for column in zip(*values, strict=True))
+        return first.from_values(np.concatenate(column) for column in zip(*values, strict=True))
     columns = zip(*(table.values() for table in tables), strict=True)
-    return first.of(np.concatenate(column) for column in columns)
+    return first.from_values(np.concatenate(column) for column in columns)
 
 
 def _each(held: Tables, moved: Callable[[Table], Table]) -> Tables:

@@ -76,10 +76,10 @@ def step_archive(
         changed |= partitions
     archive = drop_deleted_topics(archive, state)
     changed = (changed & archive.keys()).union(unjudged_partitions(state, archive))
-    found = with_findings(state, archive, changed)
-    if found is state:
+    judged = with_findings(state, archive, changed)
+    if judged is state:
         return state, archive, []
-    after = found.assessed(state.observed_at_ms)
+    after = judged.assessed(state.observed_at_ms)
     return after, archive, changes(state, after)
 
 

@@ -155,7 +155,7 @@ class Table:
         return pa.schema([pa.field(c.name, c.arrow, nullable=False) for c in cls.columns])
 
     @classmethod
-    def of(cls, values: Iterable[Array]) -> Self:
+    def from_values(cls, values: Iterable[Array]) -> Self:
         """The table of those arrays, in the order of its columns."""
         make: Any = cls  # the base has no columns, every concrete table has
         made: Self = make(*values)
@@ -176,11 +176,13 @@ class PartitionTable(Table):
     @classmethod
     def blank(cls, partitions: int) -> Self:
         """The table before anything is known."""
-        return cls.of(blank(c, partitions) for c in cls.columns)
+        return cls.from_values(blank(c, partitions) for c in cls.columns)
 
     def take(self, rows: Rows) -> Self:
         """The table of other partitions: row i was row ``rows[i]``, blank where that is -1."""
-        return self.of(_taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True))
+        return self.from_values(
+            _taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True)
+        )
 
 
 class ReplicaTable(Table):
@@ -189,11 +191,13 @@ class ReplicaTable(Table):
     @classmethod
     def blank(cls, partitions: int, slots: int) -> Self:
         """The table before anything is known."""
-        return cls.of(blank(c, (partitions, slots)) for c in cls.columns)
+        return cls.from_values(blank(c, (partitions, slots)) for c in cls.columns)
 
     def take(self, rows: Rows) -> Self:
         """The table of other partitions: row i was row ``rows[i]``, blank where that is -1."""
-        return self.of(_taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True))
+        return self.from_values(
+            _taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True)
+        )
 
     def widened(self, slots: int) -> Self:
         """The table with that many slots; new ones are blank."""
@@ -202,7 +206,7 @@ class ReplicaTable(Table):
             new = blank(c, (len(old), slots))
             new[:, : old.shape[1]] = old
             wide.append(new)
-        return self.of(wide)
+        return self.from_values(wide)
 
     def with_slots(self, row: Rows, came_from: Array) -> Self:
         """The table with replicas in other slots: slot s of ``row[i]`` was ``came_from[i, s]``.
@@ -217,7 +221,7 @@ class ReplicaTable(Table):
             held = np.take_along_axis(old[row], np.maximum(came_from, 0), axis=1)
             new[row] = np.where(came_from < 0, np.array(c.fill, old.dtype), held)
             moved.append(new)
-        return self.of(moved)
+        return self.from_values(moved)
 
 
 class SparseTable(Table):
@@ -231,7 +235,7 @@ class SparseTable(Table):
     @classmethod
     def empty(cls) -> Self:
         """A table without rows."""
-        return cls.of(blank(c, 0) for c in cls.columns)
+        return cls.from_values(blank(c, 0) for c in cls.columns)
 
     def row_mask(self, partitions: int) -> Bool:
         """[P] the partition has a row here."""
@@ -241,7 +245,7 @@ class SparseTable(Table):
 
     def pick(self, chosen: Array) -> Self:
         """Those rows: a mask, or indices in ascending order of ``row``."""
-        return self.of(value[chosen] for value in self.values())
+        return self.from_values(value[chosen] for value in self.values())
 
     def renumbered(self, new_row: Array) -> Self:
         """The table of other partitions: row i is now ``new_row[i]``, negative if it is gone."""
@@ -251,7 +255,7 @@ class SparseTable(Table):
         order = np.argsort(row, kind="stable")
         order = order[row[order] >= 0]
         _, *others = self.values()
-        return self.of([row[order].astype(np.int32), *(value[order] for value in others)])
+        return self.from_values([row[order].astype(np.int32), *(value[order] for value in others)])
 
     def with_rows(self, other: Self) -> Self:
         """The rows of both."""
@@ -261,7 +265,7 @@ class SparseTable(Table):
             return other
         order = np.argsort(np.concatenate([self.row, other.row]), kind="stable")
         both = zip(self.values(), other.values(), strict=True)
-        return self.of(np.concatenate(pair)[order] for pair in both)
+        return self.from_values(np.concatenate(pair)[order] for pair in both)
 
 
 class KeyedTable(Table):
@@ -270,11 +274,11 @@ class KeyedTable(Table):
     @classmethod
     def empty(cls) -> Self:
         """A table without rows."""
-        return cls.of(blank(c, 0) for c in cls.columns)
+        return cls.from_values(blank(c, 0) for c in cls.columns)
 
     def pick(self, chosen: Array) -> Self:
         """Those rows: a mask or indices."""
-        return self.of(value[chosen] for value in self.values())
+        return self.from_values(value[chosen] for value in self.values())
 
     def with_rows(self, other: Self, key: str) -> Self:
         """The rows of both, those of ``other`` where they share a key, sorted by it."""
@@ -285,7 +289,7 @@ class KeyedTable(Table):
         ]
         at = [c.name for c in self.columns].index(key)
         order = np.argsort(both[at], kind="stable")
-        return self.of(value[order] for value in both)
+        return self.from_values(value[order] for value in both)
 
 
 class Observation(Table):
@@ -304,10 +308,10 @@ class Observation(Table):
 # ---------------------------------------------------------------- arrays and Arrow
 
 
-def blank(of: Column, shape: int | tuple[int, ...]) -> Array:
+def blank(column: Column, shape: int | tuple[int, ...]) -> Array:
     """An array that holds what the column holds before anything is known."""
-    values = np.empty(shape, of.dtype)
-    values.fill(of.fill)  # also where that is a list: np.full would spread it over the rows
+    values = np.empty(shape, column.dtype)
+    values.fill(column.fill)  # also where that is a list: np.full would spread it over the rows
     return values
 
 
@@ -329,22 +333,23 @@ def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
     return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def to_arrow(of: Column, values: Array) -> pa.Array:
+def to_arrow(column: Column, values: Array) -> pa.Array:
     """The inverse of ``to_numpy``, in exactly the declared type."""
-    if pa.types.is_dictionary(of.arrow):
-        return pa.array(values.tolist(), of.arrow.value_type).dictionary_encode().cast(of.arrow)
-    if of.dtype == object:
-        return pa.array(values.tolist(), of.arrow)
-    return pa.array(values, of.arrow)
+    if pa.types.is_dictionary(column.arrow):
+        plain = pa.array(values.tolist(), column.arrow.value_type)
+        return plain.dictionary_encode().cast(column.arrow)
+    if column.dtype == object:
+        return pa.array(values.tolist(), column.arrow)
+    return pa.array(values, column.arrow)
 
 
 _OBJECTS: Final = (pa.binary(16), pa.binary())
 
 
-def _taken(of: Column, old: Array, rows: Rows) -> Array:
+def _taken(column: Column, old: Array, rows: Rows) -> Array:
     is_new = rows < 0
     if not is_new.any():
         return old[rows]
-    new = blank(of, (len(rows), *old.shape[1:]))
+    new = blank(column, (len(rows), *old.shape[1:]))
     new[~is_new] = old[rows[~is_new]]
     return new

@@ -51,15 +51,15 @@ def shard_totals(state: ShardState) -> Totals:
     """All sums of one shard, before ``scale``: whole numbers add up exactly."""
     summing = _Summing(state)
     catalog = state.catalog
-    found = {}
+    by_series = {}
     for metric in catalog.metrics:
         if metric.level not in SUMMED_LEVELS or metric.compute is None:
             continue
         samples: Samples = {}
         for source in catalog.sources(metric):
             samples |= summing.samples(metric, source)
-        found[metric.series_name] = samples
-    return Totals(state.observed_at_ms, found)
+        by_series[metric.series_name] = samples
+    return Totals(state.observed_at_ms, by_series)
 
 
 def cluster_totals(catalog: Catalog, shards: Sequence[Totals]) -> Totals:
@@ -67,15 +67,15 @@ def cluster_totals(catalog: Catalog, shards: Sequence[Totals]) -> Totals:
     if not shards:
         return Totals()
     in_order = sorted(shards, key=lambda each: each.observed_at_ms)
-    found: dict[str, Samples] = {}
+    by_series: dict[str, Samples] = {}
     for metric in catalog.metrics:
         if metric.level in SUMMED_LEVELS and metric.compute is not None:
             each = [shard[metric.series_name] for shard in in_order]
-            found[metric.series_name] = _scaled(metric, _combined(metric, each))
+            by_series[metric.series_name] = _scaled(metric, _combined(metric, each))
     for ratio in catalog.ratios:
-        sources = [found.get(name, {}) for name in ratio.source]
-        found[ratio.metric.series_name] = dict(ratio.compute(*sources))
-    return Totals(in_order[-1].observed_at_ms, found)
+        sources = [by_series.get(name, {}) for name in ratio.source]
+        by_series[ratio.metric.series_name] = dict(ratio.compute(*sources))
+    return Totals(in_order[-1].observed_at_ms, by_series)
 
 
 def _combined(metric: Metric, shards: Sequence[Samples]) -> Samples:
@@ -148,11 +148,11 @@ class _Summing:
             assert values is not None
             highest = np.zeros(len(self._racks))
             np.maximum.at(highest, part.rack[is_known], values)
-            found: list[float] = highest.tolist()
+            per_rack: list[float] = highest.tolist()
         else:
             sums = dict(_sums(part.rack[is_known], values))
-            found = [sums.get(place, 0) for place in range(len(self._racks))]
-        return [((rack,), value) for rack, value in zip(self._racks, found, strict=True)]
+            per_rack = [sums.get(place, 0) for place in range(len(self._racks))]
+        return [((rack,), value) for rack, value in zip(self._racks, per_rack, strict=True)]
 
     def _by_topic(self, metric: Metric, part: Array) -> list[tuple[LabelValues, float]]:
         values = part.astype(np.int64)

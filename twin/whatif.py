@@ -350,5 +350,5 @@ def _with_cluster_row(configs: Configs) -> Configs:
     """With a row of the cluster-wide values, also where none was observed."""
     if CLUSTER_WIDE in configs.topic:
         return configs
-    row = Configs.of(blank(c, 1) for c in Configs.columns)
+    row = Configs.from_values(blank(c, 1) for c in Configs.columns)
     return configs.with_rows(row, "topic")

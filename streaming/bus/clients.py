@@ -225,7 +225,7 @@ class Reader:
             if not partitions:
                 raise BusError(
                     f"bus {self._config.bus_bootstrap}: there is no topic {name}, or no right to "
-                    "see it; kafka-twin collector creates it, kafka-twin check tells rights",
+                    "see it; kafka-twin collector creates it, kafka-twin check lists the rights",
                     topic_missing=True,
                 )
             assigned += [TopicPartition(name, p) for p in sorted(partitions)]

@@ -159,7 +159,11 @@ class SnapshotStore:
         }
         self._fresh = {}
         shards = tuple(self._views[number] for number in sorted(self._views))
-        latencies = [at - seen for _, at, seen in self._messages.values() if at != UNKNOWN]
+        latencies = [
+            written_at_ms - observed_at_ms
+            for _, written_at_ms, observed_at_ms in self._messages.values()
+            if written_at_ms != UNKNOWN
+        ]
         self.view = ClusterView(
             shards=shards,
             shards_expected=self._shards,

@@ -33,7 +33,7 @@ def of_cluster(config: Config) -> Iterator[Finding]:
         return
     yield _connected(config, observation)
     if not len(observation.listing.placement):
-        yield Finding("topics to watch", "anything to tell")
+        yield Finding("topics to watch", "anything to report")
     yield from of_rights(config, len(observation.listing.placement) > 0, problems)
     named = {source for right in rights(config) for source in right.wants}
     for problem in sorted(problems, key=str):

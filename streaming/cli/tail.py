@@ -59,11 +59,11 @@ def lines(record: Record, which: str, now_ms: float) -> Iterator[str]:
 def _frames(record: Record, place: str, now_ms: float) -> Iterator[str]:
     assert record.value is not None
     try:
-        found = frames.headers(record.value)
+        headers = frames.headers(record.value)
     except InvalidFrame as error:
         yield f"{_clock(record.timestamp_ms)} {place} {_text(record.key)} unreadable: {error}"
         return
-    for header, rows in found:
+    for header, rows in headers:
         words = [
             _clock(header.observed_at_ms),
             place,
@@ -73,7 +73,7 @@ def _frames(record: Record, place: str, now_ms: float) -> Iterator[str]:
             f"cycle {header.cycle}",
             f"{(now_ms - header.observed_at_ms) / 1_000:.1f} s old",
             # The size is the message's: its frames have no size of their own here.
-            f"{len(record.value) / 1_000:.1f} kB" + (" together" if len(found) > 1 else ""),
+            f"{len(record.value) / 1_000:.1f} kB" + (" together" if len(headers) > 1 else ""),
         ]
         if header.parts > 1:
             words.append(f"part {header.part + 1} of {header.parts}")

@@ -156,7 +156,7 @@ def retention(config: Any, local_ms: int, local_bytes: int, as_json: bool) -> No
 
 
 def _answer(config: Any, question: Callable[[list[ShardState]], Answer], as_json: bool) -> None:
-    tell(question(read(load(config))), as_json, sys.stdout)
+    print_answer(question(read(load(config))), as_json, sys.stdout)
 
 
 def read(config: Config) -> list[ShardState]:
@@ -215,7 +215,7 @@ def _losses(state: ShardState, gone: Sequence[int]) -> list[dict[str, Any]]:
     numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
     rows = []
     for i, row in enumerate(losses.row.tolist()):
-        found: dict[str, Any] = {
+        loss: dict[str, Any] = {
             "topic": str(topics[row]),
             "partition": int(numbers[row]),
             "leader": int(leaders[row]),
@@ -223,11 +223,11 @@ def _losses(state: ShardState, gone: Sequence[int]) -> list[dict[str, Any]]:
             "outcome_kafka": _outcome(losses.outcome[i]),
         }
         if losses.leader_kip1303 is not None and losses.outcome_kip1303 is not None:
-            found["next_leader_kip1303"] = int(losses.leader_kip1303[i])
-            found["outcome_kip1303"] = _outcome(losses.outcome_kip1303[i])
-        found |= {"isr": int(losses.isr[i]), "min_isr": int(losses.min_isr[i])}
-        found |= {name: plain.known(values[i]) for name, values in losses.fields.items()}
-        rows.append(found)
+            loss["next_leader_kip1303"] = int(losses.leader_kip1303[i])
+            loss["outcome_kip1303"] = _outcome(losses.outcome_kip1303[i])
+        loss |= {"isr": int(losses.isr[i]), "min_isr": int(losses.min_isr[i])}
+        loss |= {name: plain.integer(values[i]) for name, values in losses.fields.items()}
+        rows.append(loss)
     return rows
 
 
@@ -358,7 +358,7 @@ def retained(states: Sequence[ShardState], local_ms: int, local_bytes: int) -> A
     )  # fmt: skip
 
 
-def tell(answer: Answer, as_json: bool, out: TextIO) -> None:
+def print_answer(answer: Answer, as_json: bool, out: TextIO) -> None:
     """Print the answer for a person, or as one line of JSON."""
     if as_json:
         out.write(json.dumps(answer.data) + "\n")

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from twin.tables.columns import BROKER_METRICS
 
 Key = tuple[str, ...]
-"""A series: its name, and the values of those labels that tell it from its siblings."""
+"""A series: its name, and the values of those labels that distinguish it from its siblings."""
 
 Samples = Mapping[Key, float]
 

@@ -47,7 +47,9 @@ def application(
 
     def partitions(request: Request) -> Response:
         try:
-            asked = api_views.PartitionFilter.of(catalog, request.query_params.multi_items())
+            asked = api_views.PartitionFilter.from_parameters(
+                catalog, request.query_params.multi_items()
+            )
         except ValueError as error:
             return _json({"error": str(error)}, 400)
         return _json(api_views.partitions(current().view, asked, clock()))
@@ -55,10 +57,10 @@ def application(
     def one_partition(request: Request) -> Response:
         topic, number = request.path_params["topic"], request.path_params["partition"]
         asked = api_views.PartitionFilter(topic=topic, partition=number, limit=1)
-        found = api_views.partitions(current().view, asked, clock())["partitions"]
-        if not found:
+        matches = api_views.partitions(current().view, asked, clock())["partitions"]
+        if not matches:
             return _json({"error": f"{topic}-{number} is not known"}, 404)
-        return _json(found[0])
+        return _json(matches[0])
 
     def brokers(_: Request) -> Response:
         return _json(api_views.brokers(current().view, clock()))

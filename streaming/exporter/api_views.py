@@ -50,7 +50,7 @@ class PartitionFilter:
     offset: int = 0
 
     @staticmethod
-    def of(catalog: Catalog, parameters: Iterable[tuple[str, str]]) -> PartitionFilter:
+    def from_parameters(catalog: Catalog, parameters: Iterable[tuple[str, str]]) -> PartitionFilter:
         """From a URL's parameters. ``risk`` names one, ``at_risk`` means any.
 
         Raises:
@@ -119,13 +119,13 @@ def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[s
         risks = np.concatenate(bits)
         # The lowest bit is the risk that a person would act on first.
         chosen = np.argsort(risks & -risks, kind="stable")[first:last]
-    found: dict[int, dict[str, Any]] = {}
+    by_place: dict[int, dict[str, Any]] = {}
     for number in np.unique(shard[chosen]).tolist():
         here = chosen[shard[chosen] == number]
-        found |= zip(
+        by_place |= zip(
             here.tolist(), partition_objects(states[number], row[here], now_ms), strict=True
         )
-    return {"total": total, "partitions": [found[place] for place in chosen.tolist()]}
+    return {"total": total, "partitions": [by_place[place] for place in chosen.tolist()]}
 
 
 def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:
@@ -144,16 +144,16 @@ def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[s
     for table in _api_tables(page.catalog, PartitionTable):
         _add(objects, table.api or "", _columns(page[table]))
     names = page.catalog.risk_names
-    for found, bits in zip(objects, page[OpenRisks].bits.tolist(), strict=True):
-        found["risks"] = [name for number, name in enumerate(names) if bits >> number & 1]
+    for partition, bits in zip(objects, page[OpenRisks].bits.tolist(), strict=True):
+        partition["risks"] = [name for number, name in enumerate(names) if bits >> number & 1]
     for field in page.catalog.api_fields:
-        for found, value in zip(objects, page.call(field.values, field.reads), strict=True):
-            found[field.name] = value
-    for row, (found, replicas) in enumerate(zip(objects, _replicas(page, now_ms), strict=True)):
+        for partition, value in zip(objects, page.call(field.values, field.reads), strict=True):
+            partition[field.name] = value
+    for row, (partition, replicas) in enumerate(zip(objects, _replicas(page, now_ms), strict=True)):
         if described_at_ms[row] == UNKNOWN:
-            found["leader"] = None  # -1 would say that there is none
-        found["replicas"] = replicas
-        found |= observed(int(described_at_ms[row]), now_ms)
+            partition["leader"] = None  # -1 would say that there is none
+        partition["replicas"] = replicas
+        partition |= observed(int(described_at_ms[row]), now_ms)
     return objects
 
 
@@ -190,18 +190,18 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
     """The cluster at a glance; counts are null before anything was observed."""
     totals, is_known = view.totals, bool(view.shards)
 
-    def known(count: Any) -> Any:
+    def if_known(count: Any) -> Any:
         return count if is_known else None
 
     counts = {}
     for metric in summed_metrics(catalog, "cluster"):
         samples = totals[metric.series_name]
-        counts[metric.name] = known(nested(samples) if samples or metric.labels else None)
+        counts[metric.name] = if_known(nested(samples) if samples or metric.labels else None)
     bits = [shard.state[OpenRisks].bits for shard in view.shards]
     cold = sum(totals["kafka_twin_broker_cold_replicas"].values())
     risks = {
         risk.name: {
-            "partitions": known(
+            "partitions": if_known(
                 totals.value("kafka_twin_partitions_at_risk", risk.name, risk.severity)
             ),
             "severity": risk.severity,
@@ -215,8 +215,8 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
         "why_not_up": view.why_not_up(now_ms) or None,
         "observations_refused": sum(view.refused.values()),
         **counts,
-        "at_risk": known(sum(int((each != 0).sum()) for each in bits)),
-        "cold_replicas": known(cold),
+        "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),
+        "cold_replicas": if_known(cold),
         "racks": _by_first_label(catalog, totals, "rack"),
         "risks": risks,
         **observed(view.observed_at_ms, now_ms),
@@ -234,13 +234,13 @@ def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
     """Samples as nested objects by their labels; a number where they have no labels."""
     if () in samples:
         return samples[()]
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for labels, value in samples.items():
-        place = found
+        place = tree
         for label in labels[:-1]:
             place = place.setdefault(label, {})
         place[labels[-1]] = value
-    return found
+    return tree
 
 
 # ---------------------------------------------------------------- inside
@@ -263,8 +263,8 @@ def _columns(table: PartitionTable | ReplicaTable, at: Any = slice(None)) -> dic
 
 def _add(objects: list[dict[str, Any]], name: str, columns: dict[str, list[Any]]) -> None:
     """The columns as fields of the objects, or of an object of that name in each of them."""
-    for row, found in enumerate(objects):
-        place = found.setdefault(name, {}) if name else found
+    for row, target in enumerate(objects):
+        place = target.setdefault(name, {}) if name else target
         for column, values in columns.items():
             place[column] = values[row]
 
@@ -302,14 +302,14 @@ def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
 
 def _by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
     """By broker or rack: the metrics of that level by name."""
-    found: dict[str, dict[str, Any]] = {}
+    by_label: dict[str, dict[str, Any]] = {}
     for metric in summed_metrics(catalog, level):
         apart: dict[str, Samples] = {}
         for labels, value in totals[metric.series_name].items():
             apart.setdefault(labels[0], {})[labels[1:]] = value
         for first, samples in apart.items():
-            found.setdefault(first, {})[metric.name] = nested(samples)
-    return found
+            by_label.setdefault(first, {})[metric.name] = nested(samples)
+    return by_label
 
 
 def _broker_metrics(metrics: BrokerMetrics, broker: int) -> dict[str, Any] | None:

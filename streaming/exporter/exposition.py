@@ -109,31 +109,31 @@ class Renderer:
         held = self._blocks.get(shard.state.shard)
         if held is not None and held.plan.state is shard.state:
             return held.plan
-        return _Plan.of(shard.state, self._config.granularity)
+        return _Plan.from_state(shard.state, self._config.granularity)
 
     # ------------------------------------------------------------ sums
 
     def _sums(self, view: ClusterView) -> dict[str, Samples]:
         """Samples of the catalog's summed metrics."""
         racks = _racks(view)
-        found: dict[str, Samples] = {}
+        by_series: dict[str, Samples] = {}
         for metric in self._catalog.metrics:
             if metric.level == "topic" and self._config.granularity == "cluster":
                 continue
             samples = view.totals[metric.series_name]
-            found[metric.series_name] = [
+            by_series[metric.series_name] = [
                 (self._labels(*_named(metric, values, racks)), value)
                 for values, value in sorted(samples.items())
             ]
-        return found
+        return by_series
 
     def _of_itself(self, view: ClusterView) -> dict[str, Samples]:
         """Samples of the exporter's own metrics."""
-        found: defaultdict[str, Samples] = defaultdict(list)
+        by_series: defaultdict[str, Samples] = defaultdict(list)
 
         def add(metric: Metric, value: float, *labels: str) -> None:
             pairs = zip(metric.labels, labels, strict=True)
-            found[metric.series_name].append((self._labels(*pairs), value))
+            by_series[metric.series_name].append((self._labels(*pairs), value))
 
         add(own.SHARDS, len(view.shards))
         add(own.SERIES_DROPPED, self._dropped)
@@ -154,7 +154,7 @@ class Renderer:
         ):
             for value, count in sorted(counts.items()):
                 add(metric, count, value)
-        return dict(found)
+        return dict(by_series)
 
     def _labels(self, *pairs: tuple[str, str]) -> str:
         more = "".join(f',{name}="{escaped(value)}"' for name, value in pairs)
@@ -176,14 +176,14 @@ class _Plan:
     others_series: Array  # how many series each of them has
 
     @staticmethod
-    def of(state: ShardState, granularity: str) -> _Plan:
+    def from_state(state: ShardState, granularity: str) -> _Plan:
         """The plan of a state."""
-        found = families(state)
-        count = series_by_row(found)
+        all_families = families(state)
+        count = series_by_row(all_families)
         is_open = state[OpenRisks].bits != 0
         at_risk = np.flatnonzero(is_open)
         others = np.flatnonzero(~is_open) if granularity == "partition" else at_risk[:0]
-        return _Plan(state, found, at_risk, int(count[at_risk].sum()), others, count[others])
+        return _Plan(state, all_families, at_risk, int(count[at_risk].sum()), others, count[others])
 
     def chosen(self, share: float) -> Array:
         """Rows that are exported if that share of the others' series fits."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from twin.declare import Known, Metric, OfReplicas, OfRows
+from twin.declare import KnownValues, Metric, OfReplicas, OfRows
 from twin.rules.leaders import Roles
 from twin.state import ShardState
 from twin.table import UNKNOWN, Array, Bool
@@ -53,7 +53,7 @@ def own_labels(metric: Metric, values: tuple[str, ...]) -> str:
 
 def families(state: ShardState) -> list[Family]:
     """All families of partitions and replicas, in the order of the catalog."""
-    found = []
+    all_families = []
     catalog = state.catalog
     assigned = state[Roles].is_assigned
     for metric in catalog.metrics:
@@ -64,19 +64,19 @@ def families(state: ShardState) -> list[Family]:
             result = state.call(source.compute, source.reads)
             parts = result if isinstance(result, Mapping) else {(): result}
             for values, part in parts.items():
-                known = _known(part, assigned.shape)
-                is_known = known.is_known
+                part_values = _known_values(part, assigned.shape)
+                is_known = part_values.is_known
                 if metric.level == "replica":
                     is_known = is_known & assigned
                 text = own_labels(metric, values)
-                found.append(Family(metric.series_name, text, known.values, is_known))
-    return found
+                all_families.append(Family(metric.series_name, text, part_values.values, is_known))
+    return all_families
 
 
-def series_by_row(found: list[Family]) -> Array:
+def series_by_row(all_families: list[Family]) -> Array:
     """[P] how many series each partition has, its replicas' included."""
-    counts: Array = np.zeros(len(found[0].is_known), np.int64)
-    for family in found:
+    counts: Array = np.zeros(len(all_families[0].is_known), np.int64)
+    for family in all_families:
         is_known = family.is_known
         counts += is_known if is_known.ndim == 1 else is_known.sum(axis=1)
     return counts
@@ -135,26 +135,26 @@ def lines(family: Family, labels: Labels) -> list[str]:
     return [f"{name}{{{label}{own}}} {n}\n" for label, n in zip(text, numbers, strict=True)]
 
 
-def _known(part: Any, shape: tuple[int, ...]) -> Known:
+def _known_values(part: Any, shape: tuple[int, ...]) -> KnownValues:
     """The values of a metric as arrays, and a mask of those that are known."""
     match part:
-        case Known():
+        case KnownValues():
             return part
         case OfRows():
             values = np.zeros(shape[0], part.values.dtype)
             values[part.row] = part.values
             is_known = np.zeros(shape[0], bool)
             is_known[part.row] = _is_known(part.values)
-            return Known(values, is_known)
+            return KnownValues(values, is_known)
         case OfReplicas():
             values = np.zeros(shape, part.values.dtype)
             values[part.row, part.slot] = part.values
             is_known = np.zeros(shape, bool)
             is_known[part.row, part.slot] = _is_known(part.values)
-            return Known(values, is_known)
-    return Known(part, _is_known(part))
+            return KnownValues(values, is_known)
+    return KnownValues(part, _is_known(part))
 
 
 def _is_known(values: Array) -> Bool:
-    known: Bool = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
-    return known
+    is_known: Bool = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
+    return is_known

@@ -49,7 +49,7 @@ class Processes:
     def state(self, pid: int, words: Iterable[str]) -> State:
         """The state of a process; ``stopped`` also if the id now belongs to another command.
 
-        ``words`` are parts of its command line, which tell it from such another.
+        ``words`` are parts of its command line, which distinguish it from such another.
         """
         child = self._children.get(pid)
         if child is None:

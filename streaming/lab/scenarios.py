@@ -339,7 +339,7 @@ def slow_leader(stage: Stage) -> None:
         else:
             raise ScriptFailed(f"the ISR did not shrink in {ATTEMPTS} attempts")
         stage.say("action     broker 2 was frozen and went on")
-        # The leader's log tells of the shrink first; what explains it may be a cycle behind.
+        # The leader's log reports the shrink first; what explains it may be a cycle behind.
         shrink = stage.until(
             lambda: (s := _shrink(stage)) and s["verdict"] in LEADERS_FAULT and s,
             SOON_S, "the twin does not blame the leader",

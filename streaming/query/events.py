@@ -1,7 +1,7 @@
 """Events as the JSON that goes to the events topic.
 
 Every event has ``id``, ``kind``, ``cluster``, ``at_ms`` and ``text``; the rest depends on its kind.
-An event written twice has the same id, so that readers of an at-least-once topic can tell.
+An event written twice has the same id, so that readers of an at-least-once topic can drop it.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ def kafka_options(bootstrap: str, client: Mapping[str, Any]) -> dict[str, str]:
         if name in _SAME_WORDS:
             options[_SAME_WORDS[name]] = str(value)
     options |= _sasl(client) | _tls(client)
-    known = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
+    supported = {*_SAME_WORDS, "sasl_plain_username", "sasl_plain_password", "ssl_cafile",
              "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"}  # fmt: skip
     for name in client:
-        if name not in known and name.startswith(("sasl_", "ssl_", "security_")):
+        if name not in supported and name.startswith(("sasl_", "ssl_", "security_")):
             raise UnsupportedSetting(
                 f"{name} is a setting of kafka-python that the Spark query cannot use"
             )

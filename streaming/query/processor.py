@@ -73,9 +73,9 @@ class TwinProcessor(StatefulProcessor):
         yield from self._reported(shard_key, [], batch.refused)
         for at_ms in sorted(batch.cycles):
             header = batch.cycles[at_ms][0][0].header
-            known = state or self._empty(header.cluster, header.shard)
-            after, changes, refused = _stepped(shard_key, known, batch.cycles[at_ms])
-            state = state if after is known else after
+            current = state or self._empty(header.cluster, header.shard)
+            after, changes, refused = _stepped(shard_key, current, batch.cycles[at_ms])
+            state = state if after is current else after
             yield from self._reported(shard_key, changes, refused)
         state = yield from self._with_archive(shard_key, before, state, batch.remote)
         if state is not None and batch.unknown_kinds:

@@ -1,6 +1,6 @@
 """``__remote_log_metadata`` as observations: what Spark runs on each batch of its records.
 
-Each record tells of one partition's segment; it becomes a row of the table ``segments``, and rows
+Each record describes one partition's segment; it becomes a row of the table ``segments``, and rows
 go to the observations under the key of their topic's shard. A record that cannot be used becomes an
 event that says where it stands and why.
 """

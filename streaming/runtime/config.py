@@ -173,9 +173,9 @@ def load(path: Path | None = None, environment: Mapping[str, str] | None = None)
                 raise ConfigError(f"{origin}: {section} must be a table, e.g. [{section}]")
             target[key] = _parsed(name, environment[name], kind)
             _convert(data, name)
-    known = {name for name, *_ in _environment_names()} | _NOT_CONFIG
+    names = {name for name, *_ in _environment_names()} | _NOT_CONFIG
     for name in environment:
-        if name.startswith(PREFIX) and name not in known and not name.startswith(_CLIENT_PREFIXES):
+        if name.startswith(PREFIX) and name not in names and not name.startswith(_CLIENT_PREFIXES):
             raise ConfigError(
                 f"environment: {name} is no setting; see docs/config.toml for the keys"
             )

@@ -1,1 +1,1 @@
-"""The tap: what brokers' own logs tell of fetches and ISRs, as observations."""
+"""The tap: what brokers' own logs report about fetches and ISRs, as observations."""

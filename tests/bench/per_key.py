@@ -61,7 +61,7 @@ class Held(NamedTuple):
     sampled_ms: list[int]
 
     @staticmethod
-    def of(values: list[int] | None, replicas: int) -> Held:
+    def from_values(values: list[int] | None, replicas: int) -> Held:
         """From the numbers that are stored, None before there were any."""
         if values is None:
             values = [UNKNOWN] * (2 + 5 * replicas)
@@ -77,7 +77,7 @@ class Held(NamedTuple):
 def judge(row: Any, before: list[int] | None, settings: Settings) -> tuple[Answer, list[int]]:
     """The findings of one partition, and the state to keep."""
     replicas, flags = list(row.replicas), list(row.replica_flags)
-    old = Held.of(before, len(replicas))
+    old = Held.from_values(before, len(replicas))
     leads = [broker == row.leader for broker in replicas]
     slot = leads.index(True) if any(leads) else None
     now = _sampled(row, old, slot)

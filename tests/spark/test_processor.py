@@ -284,7 +284,7 @@ def written_by_another_version(
 
     shape = {PartitionTable: (state.partitions,), ReplicaTable: (state.partitions, state.slots)}
     (rows_of,) = {PartitionTable, ReplicaTable, SparseTable, KeyedTable} & {*other.__mro__}
-    table = other.of([np.zeros(shape.get(rows_of, 1), c.dtype) for c in other.columns])
+    table = other.from_values([np.zeros(shape.get(rows_of, 1), c.dtype) for c in other.columns])
     theirs = replace(
         state,
         catalog=replace(

@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.cli.whatif import WhatIfError, bootstrapped, lost, retained, tell, thresholds
+from streaming.cli.whatif import WhatIfError, bootstrapped, lost, print_answer, retained, thresholds
 from streaming.exporter.api import application
 from streaming.exporter.exposition import Renderer
 from streaming.lab.screen import draw
@@ -196,7 +196,7 @@ def test_questions_are_answered_without_it(switched_off: str) -> None:
     assert ("outcome_kip1303" in losses.data["partitions"][0]) == with_kip1303
     for answer in (losses, bootstrapped(states, 2, MIB), retained(states, 60_000, UNKNOWN)):
         out = io.StringIO()
-        tell(answer, True, out)
+        print_answer(answer, True, out)
         assert json.loads(out.getvalue())
 
 

@@ -13,8 +13,8 @@ from streaming.cli.whatif import (
     WhatIfError,
     bootstrapped,
     lost,
+    print_answer,
     retained,
-    tell,
     thresholds,
 )
 from tests.builders import Log, Partition, a_state
@@ -29,7 +29,7 @@ STATE = a_state(
 
 def printed(answer: Answer, *, as_json: bool = False) -> str:
     out = io.StringIO()
-    tell(answer, as_json, out)
+    print_answer(answer, as_json, out)
     return out.getvalue()
 
 

@@ -181,16 +181,16 @@ def values_of(declared: Column, shape: int | tuple[int, ...]) -> st.SearchStrate
 def tables(draw: st.DrawFn, table: type[Table], state: ShardState) -> Table:
     """Tables of that kind that fit the state."""
     if issubclass(table, PartitionTable):
-        return table.of(draw(values_of(c, state.partitions)) for c in table.columns)
+        return table.from_values(draw(values_of(c, state.partitions)) for c in table.columns)
     if issubclass(table, ReplicaTable):
         shape = state.partitions, state.slots
-        return table.of(draw(values_of(c, shape)) for c in table.columns)
+        return table.from_values(draw(values_of(c, shape)) for c in table.columns)
     count = draw(st.integers(0, 4))
     values = [draw(values_of(c, count)) for c in table.columns]
     if issubclass(table, SparseTable):
         rows = st.lists(st.integers(0, state.partitions - 1), min_size=count, max_size=count)
         values[0] = np.array(sorted(draw(rows)), np.int32)
-    return table.of(values)
+    return table.from_values(values)
 
 
 STORED = [table for table in CATALOG.stored if table not in codec.SPINE]

@@ -27,7 +27,7 @@ from tests.simulator.shard import Shape, SimulatedShard
 from twin import builtin
 from twin.builtin import CATALOG
 from twin.catalog import Catalog
-from twin.declare import ByBroker, ByRack, Known, Metric, OfReplicas, OfRows
+from twin.declare import ByBroker, ByRack, KnownValues, Metric, OfReplicas, OfRows
 from twin.frames import Frame
 from twin.remote_log import archive
 from twin.rules.racks import rack_names
@@ -129,7 +129,7 @@ def check_values(state: ShardState, metric: Metric, found: Any) -> None:
             assert_rows(row, state)
             assert len(np.unique(row)) == len(row), f"{name}: two samples of one partition"
             assert_numbers(values, row.shape, name)
-        case "partition", Known(values, is_known):
+        case "partition", KnownValues(values, is_known):
             assert_numbers(values, (partitions,), name)
             assert (is_known.shape, is_known.dtype) == ((partitions,), np.bool_), name
         case "partition", _:
@@ -139,7 +139,7 @@ def check_values(state: ShardState, metric: Metric, found: Any) -> None:
             assert row.shape == slot.shape, name
             assert ((slot >= 0) & (slot < slots)).all(), name
             assert_numbers(values, row.shape, name)
-        case "replica", Known(values, is_known):
+        case "replica", KnownValues(values, is_known):
             assert_numbers(values, (partitions, slots), name)
             assert (is_known.shape, is_known.dtype) == ((partitions, slots), np.bool_), name
         case "replica", _:

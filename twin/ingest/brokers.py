@@ -24,12 +24,12 @@ def take_brokers(state: ShardState, frame: Frame) -> ShardState:
     before = state[Brokers]
     if len(before.broker) and before.listed_at_ms.max() >= at_ms:
         return state
-    known = np.isin(columns["broker"], before.broker)
-    place = np.searchsorted(before.broker, columns["broker"][known])
+    was_listed = np.isin(columns["broker"], before.broker)
+    place = np.searchsorted(before.broker, columns["broker"][was_listed])
 
     def previous(values: Array, otherwise: Any) -> Array:
-        held = np.full(len(known), otherwise)
-        held[known] = values[place]
+        held = np.full(len(was_listed), otherwise)
+        held[was_listed] = values[place]
         return held
 
     answered = columns["answered"]
@@ -43,7 +43,7 @@ def take_brokers(state: ShardState, frame: Frame) -> ShardState:
             falls_silent, last_ms, previous(before.silent_since_ms, UNKNOWN)
         ),
         "silent_until_ms": np.where(answered, until_ms, UNKNOWN),
-        "listed_at_ms": np.full(len(known), at_ms),
+        "listed_at_ms": np.full(len(was_listed), at_ms),
     }
     order = np.argsort(columns["broker"])
     return state.with_tables(Brokers(**{name: v[order] for name, v in columns.items()}))

@@ -98,11 +98,11 @@ class _Step:
 def _of_followers(held: FollowerStates, follower: Int64) -> FollowerStates:
     """The rows of those followers, blank where they have none."""
     place = keys.find(keys.pack(held.row, held.broker), follower)
-    known = place != UNKNOWN
+    has_row = place != UNKNOWN
     columns: dict[str, Any] = {}
     for c in FollowerStates.columns:
         columns[c.name] = values = blank(c, len(follower))
-        values[known] = getattr(held, c.name)[place[known]]
+        values[has_row] = getattr(held, c.name)[place[has_row]]
     columns["row"], columns["broker"] = keys.unpack(follower)
     return FollowerStates(**columns)
 
@@ -117,12 +117,12 @@ def _spans_removal(
     follower, number = np.unique(keys.pack(removals.row, removals.broker), return_inverse=True)
     moments = np.sort(number << _TIME_BITS | removals.at_ms)
     at = np.minimum(np.searchsorted(follower, key), len(follower) - 1)
-    known = (follower[at] == key) & (arrived_ms >= 0)
+    is_comparable = (follower[at] == key) & (arrived_ms >= 0)
     since = at << _TIME_BITS | np.maximum(arrived_ms, 0)
     until = at << _TIME_BITS | np.maximum(completed_ms, 0)
     first = np.searchsorted(moments, since)
-    found = moments[np.minimum(first, len(moments) - 1)]
-    spans: Bool = known & (first < len(moments)) & (found <= until)
+    next_removal = moments[np.minimum(first, len(moments) - 1)]
+    spans: Bool = is_comparable & (first < len(moments)) & (next_removal <= until)
     return spans
 
 
@@ -138,8 +138,8 @@ def _after_fetch(
     new_leader, is_new, completes = _news(before, fetch)
     # What a pending fetch would have changed is a hypothesis: an estimate will do.
     estimate = np.where(new_leader, UNKNOWN, before["last_fetch_leader_end_estimate_offset"])
-    known = estimate != UNKNOWN
-    asked = known & (fetch["fetch_offset"] >= estimate)
+    has_estimate = estimate != UNKNOWN
+    asked = has_estimate & (fetch["fetch_offset"] >= estimate)
     values = _states_after(before, new_leader, fetch)
     took_ms = fetch["completed_at_ms"] - fetch["arrived_at_ms"]
     slow_took_ms = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
@@ -150,7 +150,7 @@ def _after_fetch(
         "slow_arrived_at_ms": fetch["arrived_at_ms"],
         "slow_completed_at_ms": fetch["completed_at_ms"],
         "slow_caught_up_at_ms": values["caught_up_at_ms"],
-        "slow_asked_for_leader_end": np.where(known, asked, UNKNOWN),
+        "slow_asked_for_leader_end": np.where(has_estimate, asked, UNKNOWN),
     }
     values |= {name: fetch[name] for name in ("leader", "leader_epoch")}
     end = fetch["leader_end_estimate_offset"]
@@ -173,7 +173,7 @@ def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Bool, Bool
     )
     same_leader = ~new_leader & (epoch == before["leader_epoch"])
     same_time = arrived == before["last_fetch_at_ms"]
-    # A busy follower fetches more than once in a millisecond; its offset tells which came later.
+    # A busy follower fetches more than once in a millisecond; its offset shows which came later.
     later = (arrived > before["last_fetch_at_ms"]) | (
         same_time & (fetch["fetch_offset"] > before["log_end_offset"])
     )

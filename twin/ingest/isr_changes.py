@@ -89,8 +89,8 @@ def with_tracked_caught_up(removals: IsrRemovals, followers: FollowerStates) -> 
 def _was_behind(columns: dict[str, Array]) -> Int8:
     """[N] the leader had more records than the replica (tri-state)."""
     end, leader_end = columns["log_end_offset"], columns["leader_end_offset"]
-    known = (end != UNKNOWN) & (leader_end != UNKNOWN)
-    return np.where(known, end < leader_end, UNKNOWN).astype(np.int8)
+    has_both_ends = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    return np.where(has_both_ends, end < leader_end, UNKNOWN).astype(np.int8)
 
 
 def _deduplicated(removals: IsrRemovals) -> IsrRemovals:

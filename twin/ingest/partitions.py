@@ -28,7 +28,7 @@ class _Described:
     assigned: UInt8
 
     @staticmethod
-    def of(rows: pa.Table) -> _Described:
+    def from_rows(rows: pa.Table) -> _Described:
         replicas = rows.column("replicas").combine_chunks()
         flags = rows.column("replica_flags").combine_chunks()
         assigned = np.diff(replicas.offsets.to_numpy())
@@ -61,7 +61,7 @@ class _Described:
 def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     """The higher leader epoch wins, then the later view."""
     at_ms = frame.header.observed_at_ms
-    described = _Described.of(frame.rows)
+    described = _Described.from_rows(frame.rows)
     refuse_duplicate_rows(frame.rows)
     state, row = rows_of(state, frame.rows)
     held = state[Partitions]
@@ -139,12 +139,12 @@ def _listed(state: ShardState, frame: Frame) -> ShardState:
     at_ms = header.observed_at_ms
     if not header.complete or listing.whole_at_ms == at_ms:
         return state
-    seen = listing.parts_seen if listing.at_ms == at_ms else frozenset()
-    seen |= {header.part}
-    is_whole = len(seen) == header.parts
+    parts_seen = listing.parts_seen if listing.at_ms == at_ms else frozenset()
+    parts_seen |= {header.part}
+    is_whole = len(parts_seen) == header.parts
     listing = Listing(
         at_ms=at_ms,
-        parts_seen=frozenset() if is_whole else seen,
+        parts_seen=frozenset() if is_whole else parts_seen,
         whole_at_ms=at_ms if is_whole else listing.whole_at_ms,
     )
     state = replace(state, listing=listing)

@@ -8,7 +8,7 @@ from enum import IntFlag
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.declare import ByBroker, Known, adds_to, gauge, rule
+from twin.declare import ByBroker, KnownValues, adds_to, gauge, rule
 from twin.rules.coverage import ReplicaCoverage, is_cold
 from twin.rules.election import Kind, Slots, elect
 from twin.rules.leaders import Roles
@@ -154,10 +154,10 @@ def warm_first(eligible: Slots) -> NDArray[np.int16]:
 @adds_to("kafka_twin_partition_next_leader")
 def next_leader(
     partitions: Partitions, following: NextLeadersKip1303
-) -> Mapping[tuple[str], Known]:
+) -> Mapping[tuple[str], KnownValues]:
     """By the rule of KIP-1303."""
     described = partitions.described_at_ms != UNKNOWN
-    return {("kip1303",): Known(following.leader, described)}
+    return {("kip1303",): KnownValues(following.leader, described)}
 
 
 @adds_to("kafka_twin_broker_loss_partitions")
@@ -165,8 +165,8 @@ def loss_partitions(
     partitions: Partitions, following: NextLeadersKip1303
 ) -> Mapping[tuple[str, str], ByBroker]:
     """By the rule of KIP-1303."""
-    found = by_outcome(partitions, following.outcome)
-    return {("kip1303", outcome): brokers for outcome, brokers in found.items()}
+    losses = by_outcome(partitions, following.outcome)
+    return {("kip1303", outcome): brokers for outcome, brokers in losses.items()}
 
 
 @gauge(

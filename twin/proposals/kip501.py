@@ -88,13 +88,13 @@ def in_sync_kip501(
     end at its previous fetch, since a fetch that is still pending may keep it; otherwise, or if it
     is offline, it is out of sync. A follower whose fetches are not known is UNKNOWN too.
     """
-    found = np.where(in_sync.in_sync == 1, 1, UNKNOWN).astype(np.int8)
+    is_in_sync = np.where(in_sync.in_sync == 1, 1, UNKNOWN).astype(np.int8)
     gone = roles.is_offline & roles.is_assigned & ~roles.is_leader
-    found[gone & (found != 1)] = 0
+    is_in_sync[gone & (is_in_sync != 1)] = 0
     lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
     row, slot, states = tracked(followers, assignment, roles, partitions)
     if lag_max_ms == UNKNOWN or not len(row):
-        return InSyncKip501(found)
+        return InSyncKip501(is_in_sync)
     state = ReplicaState(
         log_start_offset=states.log_start_offset,
         log_end_offset=states.log_end_offset,
@@ -107,10 +107,12 @@ def in_sync_kip501(
     caught_up = is_caught_up(state, leader_end, now, limit)
     asks_for = replicas.log_end_offset[row, slot]
     may_wait = is_caught_up_pending(state, asks_for, leader_end, now, limit)
-    known = (asks_for != UNKNOWN) & (state.last_fetch_leader_end_offset != UNKNOWN)
-    by_fetches = np.where(caught_up, 1, np.where(~may_wait & known, 0, UNKNOWN))
-    found[row, slot] = np.where(found[row, slot] == UNKNOWN, by_fetches, found[row, slot])
-    return InSyncKip501(found)
+    has_offsets = (asks_for != UNKNOWN) & (state.last_fetch_leader_end_offset != UNKNOWN)
+    by_fetches = np.where(caught_up, 1, np.where(~may_wait & has_offsets, 0, UNKNOWN))
+    is_in_sync[row, slot] = np.where(
+        is_in_sync[row, slot] == UNKNOWN, by_fetches, is_in_sync[row, slot]
+    )
+    return InSyncKip501(is_in_sync)
 
 
 @rule
@@ -199,8 +201,8 @@ def _next_member(
     slot, any_able, at = able.argmax(axis=1), able.any(axis=1), np.arange(len(row))
     to = np.where(any_able, brokers[at, slot], NO_BROKER)
     covered = coverage.coverage[row][at, slot]
-    known = any_able & (covered != Coverage.ASSUMED)
-    cold = np.where(known, covered == Coverage.COLD, UNKNOWN)
+    is_judged = any_able & (covered != Coverage.ASSUMED)
+    cold = np.where(is_judged, covered == Coverage.COLD, UNKNOWN)
     return to.astype(np.int32), cold.astype(np.int8)
 
 
@@ -234,7 +236,7 @@ def kip501_field(
     objects = (
         {
             "would_have_stayed": plain.yes_or_no(shrinks.fetch_was_pending[i]),
-            "next_leader": plain.known(handovers.next_leader[i]),
+            "next_leader": plain.integer(handovers.next_leader[i]),
             "next_leader_cold": plain.yes_or_no(handovers.next_leader_cold[i]),
         }
         for i in range(len(handovers))

@@ -130,15 +130,16 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
     if not rows:
         return state
     leaders = state[Leaders]
-    found = []
+    findings = []
     for row in sorted(rows):
         remote = archive[rows[row]]
         # A history is reported when an epoch begins; the log's start moves on meanwhile.
         epochs = truncated_from_start(remote.epochs, int(leaders.log_start_offset[row]))
         end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
-        found.append(judge(remote.cache, epochs, int(end), int(local)))
+        findings.append(judge(remote.cache, epochs, int(end), int(local)))
     columns: dict[str, Any] = {
-        f.name: np.array([getattr(one, f.name) for one in found], np.int64) for f in fields(Finding)
+        f.name: np.array([getattr(one, f.name) for one in findings], np.int64)
+        for f in fields(Finding)
     }
     fresh = Lineage(row=np.array(sorted(rows), np.int32), **columns)
     lineage = state[Lineage]
@@ -234,11 +235,11 @@ def _apply_epochs(
     updated = dict(archive)
     changed = set()
     for key, epochs in histories.items():
-        known = updated.get(key, RemoteLogState())
-        if epochs != known.epochs and (at_ms, epochs) > (known.epochs_at_ms, known.epochs):
-            updated_at_ms = max(at_ms, known.updated_at_ms)
+        held = updated.get(key, RemoteLogState())
+        if epochs != held.epochs and (at_ms, epochs) > (held.epochs_at_ms, held.epochs):
+            updated_at_ms = max(at_ms, held.updated_at_ms)
             updated[key] = replace(
-                known, epochs=epochs, epochs_at_ms=at_ms, updated_at_ms=updated_at_ms
+                held, epochs=epochs, epochs_at_ms=at_ms, updated_at_ms=updated_at_ms
             )
             changed.add(key)
     return (updated if changed else archive), frozenset(changed)

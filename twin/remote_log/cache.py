@@ -91,16 +91,16 @@ class RemoteLogMetadataCache:
 
     def referred(self, segment: Segment) -> list[int]:
         """A ReferenceState for each epoch of the segment."""
-        found = []
+        references = []
         for epoch, start in segment.epochs:
             refers = self._epochs[epoch]
             by_offset = refers.by_offset.get(start) == segment.id
             listed = segment.id in refers.unreferenced
-            found.append(
+            references.append(
                 ReferenceState.BY_OFFSET if by_offset
                 else ReferenceState.UNREFERENCED if listed else ReferenceState.NOT
             )  # fmt: skip
-        return [int(how) for how in found]
+        return [int(how) for how in references]
 
     def tiered_epochs(self) -> list[tuple[int, int]]:
         """(epoch, highest offset ever copied), of all epochs."""
@@ -112,13 +112,13 @@ class RemoteLogMetadataCache:
 
     def add(self, segment: Segment) -> None:
         """A copy was started; what is not allowed is dropped and counted."""
-        known = self.segments.get(segment.id)
+        held = self.segments.get(segment.id)
         if segment.state is not SegmentState.COPY_STARTED:
             self.refused_transitions += 1
             return
-        if known is not None:
+        if held is not None:
             # Repeated: only an identical state may follow itself.
-            self.refused_transitions += known.state is not segment.state
+            self.refused_transitions += held.state is not segment.state
             return
         self.segments[segment.id] = segment
         for epoch, _ in segment.epochs:
@@ -129,14 +129,14 @@ class RemoteLogMetadataCache:
 
         As in Kafka, a repeated state is referred to again.
         """
-        known = self.segments.get(segment_id)
-        if known is None or state is SegmentState.COPY_STARTED:
-            self.refused_transitions += known is None or known.state is not state
+        held = self.segments.get(segment_id)
+        if held is None or state is SegmentState.COPY_STARTED:
+            self.refused_transitions += held is None or held.state is not state
             return
-        if state is not known.state and state not in _ALLOWED.get(known.state, set()):
+        if state is not held.state and state not in _ALLOWED.get(held.state, set()):
             self.refused_transitions += 1
             return
-        segment = replace(known, state=state, event_at_ms=event_at_ms)
+        segment = replace(held, state=state, event_at_ms=event_at_ms)
         self.segments[segment_id] = segment
         for epoch, start, end in spans(segment):
             self._refer(self._epochs.setdefault(epoch, _EpochState()), segment, start, end)

@@ -87,7 +87,7 @@ def _split(
     """Finished copies of the lineage, and orphans.
 
     Some are neither. What is older than the whole history is deleted by the leader on its own; what
-    is newer tells that the history is out of date.
+    is newer shows that the history is out of date.
     """
     if not history:
         return list(finished), []
@@ -110,13 +110,13 @@ def _readable(finished: Iterable[Segment], history: Epochs, log_end: int) -> lis
         return sorted((s.start_offset, s.end_offset) for s in finished)
     ends = [start for _, start in history[1:]] + [log_end]
     bounds = {epoch: (start, end) for (epoch, start), end in zip(history, ends, strict=True)}
-    found = []
+    ranges = []
     for segment in finished:
         for epoch, first, last in spans(segment):
             start, end = bounds.get(epoch, (0, 0))
             if max(first, start) <= min(last, end - 1):
-                found.append((max(first, start), min(last, end - 1)))
-    return sorted(found)
+                ranges.append((max(first, start), min(last, end - 1)))
+    return sorted(ranges)
 
 
 def _first_gap(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -56,8 +56,8 @@ def highest_remote_offset(
         highest = cache.highest_offset(epoch)
         if highest == UNKNOWN:
             continue
-        found, end = end_offset_for(epochs, epoch, log_end)
-        return (end - 1, found) if highest >= end else (highest, epoch)
+        found_epoch, end = end_offset_for(epochs, epoch, log_end)
+        return (end - 1, found_epoch) if highest >= end else (highest, epoch)
     return UNKNOWN, UNKNOWN
 
 

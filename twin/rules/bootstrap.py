@@ -119,9 +119,9 @@ def cannot_start(path: Array) -> Bool:
 
 def saved_share(on: Bootstrap, off: Bootstrap) -> Float64:
     """[P] share of the records that the feature saves, 0 to 1; NaN where either is unknown."""
-    known = (on.records != UNKNOWN) & (off.records != UNKNOWN)
+    is_known = (on.records != UNKNOWN) & (off.records != UNKNOWN)
     share = (off.records - on.records) / np.maximum(off.records, 1)
-    return np.where(known, share, np.nan)
+    return np.where(is_known, share, np.nan)
 
 
 def copy_seconds(bootstrap: Bootstrap, bytes_per_second: float) -> Float64:
@@ -154,13 +154,15 @@ def _columns(
 ) -> tuple[Int8, Int64, Int64, Int64, Float64]:
     """The columns of either table; unknown where one of the leader's offsets is."""
     start, end = leaders.log_start_offset, leaders.log_end_offset
-    known = (start != UNKNOWN) & (end != UNKNOWN) & (leaders.local_log_start_offset != UNKNOWN)
-    path = np.where(known, path, UNKNOWN).astype(np.int8)
+    has_offsets = (
+        (start != UNKNOWN) & (end != UNKNOWN) & (leaders.local_log_start_offset != UNKNOWN)
+    )
+    path = np.where(has_offsets, path, UNKNOWN).astype(np.int8)
     begins = np.where(path == UNKNOWN, UNKNOWN, begins)
     records = np.where(begins == UNKNOWN, UNKNOWN, np.maximum(end - begins, 0))
     sized = np.where(records == 0, 0.0, records * sizes.bytes_per_record)
     size = np.where(records == UNKNOWN, np.nan, sized)
-    return path, np.where(known, start, UNKNOWN), begins, records, size
+    return path, np.where(has_offsets, start, UNKNOWN), begins, records, size
 
 
 def _with_feature(leaders: Leaders) -> tuple[Array, Int64]:
@@ -282,9 +284,9 @@ def _plain(bootstrap: Bootstrap, row: int, seconds: float) -> dict[str, Any]:
     size = float(bootstrap.bytes_estimate[row])
     return {
         "path": plain.name(BootstrapPath, bootstrap.path[row]),
-        "log_start_offset": plain.known(bootstrap.log_start_offset[row]),
-        "start_offset": plain.known(bootstrap.start_offset[row]),
-        "records": plain.known(bootstrap.records[row]),
+        "log_start_offset": plain.integer(bootstrap.log_start_offset[row]),
+        "start_offset": plain.integer(bootstrap.start_offset[row]),
+        "records": plain.integer(bootstrap.records[row]),
         "bytes_estimate": None if np.isnan(size) else round(size),
         "seconds_at_50_mib_per_s": plain.finite(seconds),
     }

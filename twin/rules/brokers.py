@@ -88,8 +88,8 @@ def answered(brokers: Brokers) -> ByBroker:
 )  # fmt: skip
 def fenced(brokers: Brokers) -> ByBroker:
     """Of those of which it is known."""
-    known = brokers.fenced != UNKNOWN
-    return ByBroker(brokers.broker[known], brokers.fenced[known].astype(np.int64))
+    is_known = brokers.fenced != UNKNOWN
+    return ByBroker(brokers.broker[is_known], brokers.fenced[is_known].astype(np.int64))
 
 
 @gauge(
@@ -98,8 +98,8 @@ def fenced(brokers: Brokers) -> ByBroker:
 )  # fmt: skip
 def log_dir_usable_bytes(brokers: Brokers) -> ByBroker:
     """Of those of which it is known."""
-    known = brokers.log_dir_usable_bytes != UNKNOWN
-    return ByBroker(brokers.broker[known], brokers.log_dir_usable_bytes[known])
+    is_known = brokers.log_dir_usable_bytes != UNKNOWN
+    return ByBroker(brokers.broker[is_known], brokers.log_dir_usable_bytes[is_known])
 
 
 @gauge(
@@ -132,8 +132,8 @@ def _measured(column: str, name: str, help_text: str, scale: float = 1) -> Metri
     def compute(metrics: BrokerMetrics, cycle: Cycle) -> ByBroker:
         values = getattr(metrics, column)
         recent = cycle.observed_at_ms - metrics.measured_at_ms <= STALE_METRICS_MS
-        known = recent & ~np.isnan(values)
-        return ByBroker(metrics.broker[known], values[known])
+        is_measured = recent & ~np.isnan(values)
+        return ByBroker(metrics.broker[is_measured], values[is_measured])
 
     reported: Callable[..., ByBroker] = compute
     return Metric(

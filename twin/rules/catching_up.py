@@ -170,7 +170,7 @@ def catch_up_estimates(
     """By the offset that the leader has reached, and by the rates of both."""
     goal = leaders.log_end_offset[rows.row]
     has_goal = (goal != UNKNOWN) & (rows.end_offset != UNKNOWN)
-    known = has_goal & (rows.start_offset != UNKNOWN)
+    has_progress = has_goal & (rows.start_offset != UNKNOWN)
     whole = np.maximum(goal - rows.start_offset, 1)
     progress = np.clip((rows.end_offset - rows.start_offset) / whole, 0, 1)
     missing = np.maximum(goal - rows.end_offset, 0)
@@ -181,7 +181,7 @@ def catch_up_estimates(
     return CatchUpEstimates(
         row=rows.row,
         slot=(assignment.broker[rows.row] == rows.broker[:, None]).argmax(axis=1).astype(np.int32),
-        progress=np.where(known, progress, np.nan),
+        progress=np.where(has_progress, progress, np.nan),
         seconds_left=np.where(has_goal & (rows.records_per_s != UNKNOWN), left, np.nan),
     )
 
@@ -210,8 +210,8 @@ def lead_estimates(
     end[place] = np.maximum(end[place], leaders.log_end_offset[rows.row])
     missing_bytes = (end[place] - rows.end_offset) * sizes.bytes_per_record[rows.row]
     missing_bytes = np.where(end[place] == rows.end_offset, 0.0, missing_bytes)
-    known = (held[place] != UNKNOWN) & ~np.isnan(missing_bytes)
-    held[place] = np.where(known, held[place] + missing_bytes, UNKNOWN)
+    has_bytes = (held[place] != UNKNOWN) & ~np.isnan(missing_bytes)
+    held[place] = np.where(has_bytes, held[place] + missing_bytes, UNKNOWN)
     then = local_log(replace(replicas, log_end_offset=end, local_log_bytes=held), now_ms)
     warm = warm_up(coverage(then, configs), roles, then, configs, growth, sizes).warm_in_s[place]
     left = np.where(warm == NEVER, NEVER, np.maximum(estimates.seconds_left, warm))
@@ -232,27 +232,27 @@ class _Samples:
 
 
 def _origin(
-    of: _Samples, lookups: PendingUploadLookups, path: Int8, start: Int64, was_here: Bool
+    samples: _Samples, lookups: PendingUploadLookups, path: Int8, start: Int64, was_here: Bool
 ) -> tuple[Int8, Int64]:
     """[N] the path and the first offset of each, kept once they are known.
 
     One that was here before and had nothing, or that a reassignment adds, began empty; any other
     is only catching up, from where it was first seen.
     """
-    begins = (start == UNKNOWN) & (of.end > 0)
-    was_empty = begins & (was_here | of.is_added)
-    known = (of.local != UNKNOWN) & (of.leader_local != UNKNOWN)
+    begins = (start == UNKNOWN) & (samples.end > 0)
+    was_empty = begins & (was_here | samples.is_added)
+    has_local_starts = (samples.local != UNKNOWN) & (samples.leader_local != UNKNOWN)
     answer = keys.look_up(
         keys.pack(lookups.row, lookups.broker),
         lookups.pending_upload_offset,
-        keys.pack(of.row, of.broker),
+        keys.pack(samples.row, samples.broker),
     )
     took = np.select(
         [
-            (answer > 0) & (answer == of.local),  # its log begins where its leader told it to
-            ~known,
-            of.local == 0,
-            of.local > of.leader_local,
+            (answer > 0) & (answer == samples.local),  # its log begins where its leader answered
+            ~has_local_starts,
+            samples.local == 0,
+            samples.local > samples.leader_local,
         ],
         [
             BootstrapPath.FROM_PENDING_UPLOAD,
@@ -264,7 +264,7 @@ def _origin(
     )
     return (
         np.where(was_empty, took, path).astype(np.int8),
-        np.where(was_empty, of.local, np.where(begins, of.end, start)),
+        np.where(was_empty, samples.local, np.where(begins, samples.end, start)),
     )
 
 
@@ -459,7 +459,7 @@ def catching_up_field(
             "broker": int(rows.broker[i]),
             "since_ms": int(rows.since_ms[i]),
             "path": plain.name(BootstrapPath, rows.path[i]),
-            "start_offset": plain.known(rows.start_offset[i]),
+            "start_offset": plain.integer(rows.start_offset[i]),
             "progress": plain.finite(estimates.progress[i]),
             "records_per_s": plain.finite(rows.records_per_s[i]),
             "seconds_left": plain.finite(estimates.seconds_left[i]),
@@ -478,7 +478,7 @@ def _lookup(lookups: PendingUploadLookups, at: int) -> dict[str, Any] | None:
     return {
         "at_ms": int(lookups.at_ms[at]),
         "leader": int(lookups.leader[at]),
-        "pending_upload_offset": plain.known(lookups.pending_upload_offset[at]),
+        "pending_upload_offset": plain.integer(lookups.pending_upload_offset[at]),
         "error_code": int(lookups.error_code[at]),
         "request_count": int(lookups.request_count[at]),
     }

@@ -109,9 +109,9 @@ def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
         return ReplicaCoverage(np.full(shape, Coverage.WARM, np.int8))
     passes, fails = np.zeros(shape, bool), np.ones(shape, bool)
     for least, value in ((least_ms, local.local_log_span_ms), (least_bytes, local.held_bytes)):
-        known = value != UNKNOWN
-        passes |= (least > 0) & known & (value >= least)
-        fails &= (least <= 0) | (known & (value < least))
+        is_known = value != UNKNOWN
+        passes |= (least > 0) & is_known & (value >= least)
+        fails &= (least <= 0) | (is_known & (value < least))
     is_on = (least_ms > 0) | (least_bytes > 0)
     decided = np.where(fails & is_on, Coverage.COLD, Coverage.ASSUMED)
     return ReplicaCoverage(np.where(passes | ~is_on, Coverage.WARM, decided).astype(np.int8))

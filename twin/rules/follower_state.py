@@ -51,8 +51,8 @@ def update_fetch_state(
     An UNKNOWN leader end proves nothing, and the one noted before is forgotten: the leader may have
     been further at this fetch, so the next one could not be said to have had everything by now.
     """
-    known = leader_end != UNKNOWN
-    now = known & (fetch_offset >= leader_end)
+    has_leader_end = leader_end != UNKNOWN
+    now = has_leader_end & (fetch_offset >= leader_end)
     then = ~now & asks_for_leader_end(state, fetch_offset)
     caught_up = np.where(now, np.maximum(state.caught_up_at_ms, at_ms), state.caught_up_at_ms)
     caught_up = np.where(then, np.maximum(caught_up, state.last_fetch_at_ms), caught_up)
@@ -60,7 +60,7 @@ def update_fetch_state(
     return ReplicaState(
         log_start_offset=log_start,
         log_end_offset=fetch_offset,
-        last_fetch_leader_end_offset=np.where(known, newest_end, UNKNOWN),
+        last_fetch_leader_end_offset=np.where(has_leader_end, newest_end, UNKNOWN),
         last_fetch_at_ms=at_ms,
         caught_up_at_ms=caught_up,
     )
@@ -91,8 +91,8 @@ def asks_for_leader_end(state: ReplicaState, fetch_offset: Int64) -> Bool:
     So the follower has had everything that there was then. It is also KIP-501's condition for a
     pending fetch that keeps its follower in sync.
     """
-    known = state.last_fetch_leader_end_offset != UNKNOWN
-    asks: Bool = known & (fetch_offset >= state.last_fetch_leader_end_offset)
+    has_previous_end = state.last_fetch_leader_end_offset != UNKNOWN
+    asks: Bool = has_previous_end & (fetch_offset >= state.last_fetch_leader_end_offset)
     return asks
 
 
@@ -123,8 +123,9 @@ def update_fetch_state_solution_1(
 
     An UNKNOWN leader end proves nothing, as in ``update_fetch_state``.
     """
-    known = leader_end != UNKNOWN
-    caught_up = (known & (fetch_offset >= leader_end)) | asks_for_leader_end(state, fetch_offset)
+    has_leader_end = leader_end != UNKNOWN
+    now = has_leader_end & (fetch_offset >= leader_end)
+    caught_up = now | asks_for_leader_end(state, fetch_offset)
     stock = update_fetch_state(state, fetch_offset, log_start, arrived_ms, leader_end)
     at_ms = np.where(caught_up, completed_ms, UNKNOWN)
     return replace(stock, caught_up_at_ms=np.maximum(state.caught_up_at_ms, at_ms))

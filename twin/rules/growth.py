@@ -50,8 +50,8 @@ def record_sizes(leaders: Leaders) -> RecordSizes:
     """By the leader's local log; NaN where that is empty or unknown."""
     records = leaders.log_end_offset - leaders.local_log_start_offset
     size = leaders.local_log_bytes
-    known = (size > 0) & (records > 0) & (leaders.local_log_start_offset != UNKNOWN)
-    return RecordSizes(np.where(known, size / np.where(known, records, 1), np.nan))
+    has_records = (size > 0) & (records > 0) & (leaders.local_log_start_offset != UNKNOWN)
+    return RecordSizes(np.where(has_records, size / np.where(has_records, records, 1), np.nan))
 
 
 @gauge(

@@ -53,9 +53,9 @@ def isr_shrink_explained(was: Earlier[IsrShrinks], now: IsrShrinks) -> Iterator[
 
     An ISR that shrinks and expands between two polls is reported here alone.
     """
-    known = set(_explained(was))
+    explained_before = set(_explained(was))
     for facts in _explained(now):
-        if facts in known:
+        if facts in explained_before:
             continue
         row, leader, broker, at_ms, verdict, pending = facts
         text = f"{{p}}: replica {broker} left the ISR of {leader}: {SENTENCE[Verdict(verdict)]}"
@@ -71,8 +71,8 @@ _KIP501_NOTE: Final = {
 
 
 def _explained(shrinks: IsrShrinks) -> list[tuple[int, ...]]:
-    known = (shrinks.verdict != Verdict.UNEXPLAINED) | (shrinks.fetch_was_pending != UNKNOWN)
-    chosen = shrinks.pick((shrinks.logged_at_ms != UNKNOWN) & known)
+    is_explained = (shrinks.verdict != Verdict.UNEXPLAINED) | (shrinks.fetch_was_pending != UNKNOWN)
+    chosen = shrinks.pick((shrinks.logged_at_ms != UNKNOWN) & is_explained)
     columns = (
         chosen.row, chosen.leader, chosen.broker, chosen.logged_at_ms, chosen.verdict,
         chosen.fetch_was_pending,

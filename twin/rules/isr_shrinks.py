@@ -176,14 +176,14 @@ class _Inputs:
     def in_isr(self, row: Int32, broker: Int32) -> Bool:
         """[N] the broker is in the ISR of that partition."""
         member = self.roles.in_isr[row] & (self.assignment.broker[row] == broker[:, None])
-        found: Bool = member.any(axis=1)
-        return found
+        is_in_isr: Bool = member.any(axis=1)
+        return is_in_isr
 
     def is_offline(self, row: Int32, broker: Int32) -> Bool:
         """[N] the controller has the broker's replica of that partition offline."""
         offline = self.roles.is_offline[row] & (self.assignment.broker[row] == broker[:, None])
-        found: Bool = offline.any(axis=1)
-        return found
+        is_offline: Bool = offline.any(axis=1)
+        return is_offline
 
 
 def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
@@ -196,9 +196,9 @@ def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> Is
     evidence = _evidence(it, row, slot, leader)
     count, now_ms = len(row), it.cycle.observed_at_ms
     # An earlier step of this cycle may know it by a fetch that is forgotten since.
-    known = latest.pick(latest.at_ms == now_ms)
+    earlier = latest.pick(latest.at_ms == now_ms)
     pending = keys.look_up(
-        keys.pack(known.row, known.broker), known.fetch_was_pending, keys.pack(row, broker)
+        keys.pack(earlier.row, earlier.broker), earlier.fetch_was_pending, keys.pack(row, broker)
     )
     return IsrShrinks(
         row=row.astype(np.int32),
@@ -253,10 +253,10 @@ def _was_silent(brokers: Brokers, broker: Int32, at_ms: Int64) -> Bool:
     row = np.minimum(np.searchsorted(brokers.broker, broker), len(brokers.broker) - 1)
     since, until = brokers.silent_since_ms[row], brokers.silent_until_ms[row]
     spans = (since < at_ms) & (at_ms <= until + BROKER_CLOCK_SKEW_MS)
-    found: Bool = (brokers.broker[row] == broker) & np.where(
+    was_silent: Bool = (brokers.broker[row] == broker) & np.where(
         brokers.answered[row], (until != UNKNOWN) & spans, since < at_ms
     )
-    return found
+    return was_silent
 
 
 def _several(leader: Int32, broker: Int32, alive: Bool) -> Bool:
@@ -341,24 +341,24 @@ def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrSh
 
 def _logged_only(it: _Inputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShrinks:
     """Shrinks that only a log reports, with what earlier steps found out about them."""
-    known = latest.pick(latest.at_ms == latest.logged_at_ms)
+    earlier = latest.pick(latest.at_ms == latest.logged_at_ms)
     here, there = keys.pairs(
-        keys.pack(logged.row, logged.broker), keys.pack(known.row, known.broker)
+        keys.pack(logged.row, logged.broker), keys.pack(earlier.row, earlier.broker)
     )
-    same = logged.at_ms[here] == known.at_ms[there]
+    same = logged.at_ms[here] == earlier.at_ms[there]
     here, there = here[same], there[same]
     behind = np.int32(Evidence.FOLLOWER_BEHIND)
     silent = _was_silent(it.brokers, logged.leader, logged.at_ms)
     evidence = np.where(logged.was_behind == 1, behind, 0).astype(np.int32)
     evidence |= np.where(silent, np.int32(Evidence.LEADER_SILENT), np.int32(0))
-    evidence[here] |= known.evidence[there]
+    evidence[here] |= earlier.evidence[there]
     pending = np.full(len(logged), UNKNOWN, np.int8)
-    pending[here] = known.fetch_was_pending[there]
+    pending[here] = earlier.fetch_was_pending[there]
     listed_since = it.partitions.described_at_ms[logged.row] > logged.at_ms
     is_back = it.in_isr(logged.row, logged.broker) & listed_since
     back = np.where(is_back, it.cycle.observed_at_ms, UNKNOWN)
-    earlier = known.rejoined_at_ms[there]
-    back[here] = np.where(earlier != UNKNOWN, earlier, back[here])
+    rejoined_at_ms = earlier.rejoined_at_ms[there]
+    back[here] = np.where(rejoined_at_ms != UNKNOWN, rejoined_at_ms, back[here])
     return IsrShrinks(
         row=logged.row,
         leader=logged.leader,
@@ -402,8 +402,8 @@ def _with_pending_fetches(
     waited = tracked & was_pending & (asked_enough == 1)
     fetched_since = (arrived_ms < until_ms) & (followers.last_fetch_at_ms[place] >= until_ms)
     none_such = ~was_pending | (asked_enough == 0)
-    found = np.where(waited, 1, np.where(tracked & fetched_since & none_such, 0, UNKNOWN))
-    pending = np.maximum(shrinks.fetch_was_pending, found).astype(np.int8)
+    by_fetches = np.where(waited, 1, np.where(tracked & fetched_since & none_such, 0, UNKNOWN))
+    pending = np.maximum(shrinks.fetch_was_pending, by_fetches).astype(np.int8)
     evidence = shrinks.evidence | np.where(
         pending == 1, np.int32(Evidence.FETCH_WAS_PENDING), np.int32(0)
     )
@@ -489,10 +489,10 @@ def _plain(shrinks: IsrShrinks, i: int, verdict: Verdict) -> dict[str, Any]:
     evidence = int(shrinks.evidence[i])
     return {
         "broker": int(shrinks.broker[i]),
-        "leader": plain.known(shrinks.leader[i]),
+        "leader": plain.integer(shrinks.leader[i]),
         "at_ms": int(shrinks.at_ms[i]),
-        "logged_at_ms": plain.known(shrinks.logged_at_ms[i]),
-        "rejoined_at_ms": plain.known(shrinks.rejoined_at_ms[i]),
+        "logged_at_ms": plain.integer(shrinks.logged_at_ms[i]),
+        "rejoined_at_ms": plain.integer(shrinks.rejoined_at_ms[i]),
         "verdict": verdict.name.lower(),
         "meaning": SENTENCE[verdict],
         "evidence": [str(each.name).lower() for each in Evidence if evidence & each],

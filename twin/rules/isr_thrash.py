@@ -60,15 +60,15 @@ def isr_flaps(shrinks: IsrShrinks) -> int:
 )
 def isr_thrash_field(shrinks: IsrShrinks, partitions: Partitions) -> list[dict[str, Any] | None]:
     """Of the last ten minutes."""
-    found: list[dict[str, Any] | None] = [None] * len(partitions.leader)
+    objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     for row in np.unique(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN]).tolist():
         mine = shrinks.pick(shrinks.row == row)
-        found[row] = {
+        objects[row] = {
             "flaps": int((mine.rejoined_at_ms != UNKNOWN).sum()),
             "period_seconds": plain.finite(period_ms(mine) / 1000),
             "attributed_broker": attributed_broker(mine),
         }
-    return found
+    return objects
 
 
 def period_ms(shrinks: IsrShrinks) -> float:

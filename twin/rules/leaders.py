@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.declare import Known, api_field, gauge, rule
+from twin.declare import KnownValues, api_field, gauge, rule
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -128,9 +128,9 @@ def has_flag(flags: Array, flag: ReplicaFlags) -> Bool:
 
 
 @gauge("leader", "Broker id of the partition's leader; -1 if it has none.", level="partition")
-def leader(partitions: Partitions) -> Known:
+def leader(partitions: Partitions) -> KnownValues:
     """That there is no leader is known, so -1 is a value here."""
-    return Known(partitions.leader, partitions.described_at_ms != UNKNOWN)
+    return KnownValues(partitions.leader, partitions.described_at_ms != UNKNOWN)
 
 
 @gauge("leader_epoch", "Leader epoch of the partition.", level="partition")
@@ -150,8 +150,8 @@ def assigned(partitions: Partitions) -> Array:
 @gauge("elr_size", "Eligible leader replicas of the partition (KIP-966).", level="partition")
 def elr_size(partitions: Partitions, roles: Roles) -> Array:
     """Unknown where the controller was not asked or did not answer."""
-    known = (partitions.described_at_ms != UNKNOWN) & partitions.elr_known
-    return np.where(known, (roles.in_elr & roles.is_assigned).sum(axis=1), UNKNOWN)
+    is_known = (partitions.described_at_ms != UNKNOWN) & partitions.elr_known
+    return np.where(is_known, (roles.in_elr & roles.is_assigned).sum(axis=1), UNKNOWN)
 
 
 @gauge("log_start_offset", "First offset of the partition, by its leader.", level="partition")

@@ -197,8 +197,8 @@ METRICS: Final = (
 )
 def remote_segments(lineage: Lineage, partitions: Partitions) -> list[dict[str, Any] | None]:
     """At most one row a partition."""
-    found: list[dict[str, Any] | None] = [None] * len(partitions.leader)
+    objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     names = [c.name for c in Lineage.columns if c.name != "row"]
     for i, row in enumerate(lineage.row.tolist()):
-        found[row] = {name: plain.known(getattr(lineage, name)[i]) for name in names}
-    return found
+        objects[row] = {name: plain.integer(getattr(lineage, name)[i]) for name in names}
+    return objects

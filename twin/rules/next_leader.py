@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.declare import Alert, ByBroker, Known, gauge, risk, rule
+from twin.declare import Alert, ByBroker, KnownValues, gauge, risk, rule
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
 from twin.rules.leaders import Roles, has_flag
@@ -258,10 +258,10 @@ def gets_cold_leader(partitions: Partitions, following: NextLeaders) -> Bool:
     level="partition",
     labels=("rule",),
 )
-def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple[str], Known]:
+def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple[str], KnownValues]:
     """By Kafka's rule."""
     described = partitions.described_at_ms != UNKNOWN
-    return {("kafka",): Known(following.leader, described)}
+    return {("kafka",): KnownValues(following.leader, described)}
 
 
 @gauge(
@@ -274,5 +274,5 @@ def loss_partitions(
     partitions: Partitions, following: NextLeaders
 ) -> Mapping[tuple[str, str], ByBroker]:
     """By Kafka's rule."""
-    found = by_outcome(partitions, following.outcome)
-    return {("kafka", outcome): brokers for outcome, brokers in found.items()}
+    losses = by_outcome(partitions, following.outcome)
+    return {("kafka", outcome): brokers for outcome, brokers in losses.items()}

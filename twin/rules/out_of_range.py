@@ -68,12 +68,12 @@ def windows(
         OutOfRange.TOO_SMALL: (leader_start, start),
         OutOfRange.TOO_LARGE: (np.maximum(end, committed), leader_end),
     }
-    found = {}
+    by_case = {}
     for case, (lower, upper) in bounds.items():
         # An unknown upper end is below everything; an unknown lower one is not.
         holds = follows & (upper > lower) & (lower != UNKNOWN)
-        found[case] = np.where(holds, lower, 0), np.where(holds, upper, 0)
-    return found
+        by_case[case] = np.where(holds, lower, 0), np.where(holds, upper, 0)
+    return by_case
 
 
 @risk(

@@ -123,8 +123,8 @@ def in_sync(
 def lag(replicas: Replicas, leaders: Leaders) -> Lag:
     """Unknown where either log end is."""
     end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
-    known = (end != UNKNOWN) & (leader_end != UNKNOWN)
-    return Lag(np.where(known, np.maximum(leader_end - end, 0), UNKNOWN))
+    has_both_ends = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    return Lag(np.where(has_both_ends, np.maximum(leader_end - end, 0), UNKNOWN))
 
 
 def tracked(
@@ -243,9 +243,9 @@ def caught_up_uncertainty_ms(
     sample if that is older still; UNKNOWN while either has none.
     """
     leader_at_ms = previous_end.sampled_at_ms[:, None]
-    known = (leader_at_ms != UNKNOWN) & (replicas.sampled_at_ms != UNKNOWN)
+    has_samples = (leader_at_ms != UNKNOWN) & (replicas.sampled_at_ms != UNKNOWN)
     gap_ms = cycle.observed_at_ms - np.minimum(leader_at_ms, replicas.sampled_at_ms)
-    uncertainty = np.where(known, gap_ms, UNKNOWN)
+    uncertainty = np.where(has_samples, gap_ms, UNKNOWN)
     row, slot, states = current(followers, assignment, roles, partitions, cycle)
     exact = is_exact(states)
     uncertainty[row[exact], slot[exact]] = 0

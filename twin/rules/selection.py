@@ -129,25 +129,25 @@ def cold_reads(
     row = np.flatnonzero((highest > lowest) & (configs.remote_storage == 1))
     if not len(row):
         return ColdReads.empty()
-    found = ColdReads(
+    widest = ColdReads(
         row=row.astype(np.int32),
         broker=np.full(len(row), NO_BROKER, np.int32),
         start_offset=np.zeros(len(row), np.int64),
         end_offset=np.zeros(len(row), np.int64),
     )
     serving, local = serving[row], local[row]
-    seen = replica_views(assignment, replicas, roles, views()).rows(row)
+    by_replica = replica_views(assignment, replicas, roles, views()).rows(row)
     begins = np.where(serving, replicas.log_start_offset[row], UNKNOWN).max(axis=1)
     ends = np.where(serving, replicas.log_end_offset[row], _NEVER).min(axis=1)
     start = np.maximum(begins, lowest[row])
     for rack in range(len(rack_names(brokers))):
-        chosen = select(seen, serving, rack)
-        sent_to = seen.broker == chosen[:, None]
+        chosen = select(by_replica, serving, rack)
+        sent_to = by_replica.broker == chosen[:, None]
         end = np.minimum(ends, np.where(sent_to, local, UNKNOWN).max(axis=1))
-        wider = end - start > found.end_offset - found.start_offset
-        found.start_offset[wider], found.end_offset[wider] = start[wider], end[wider]
-        found.broker[wider] = chosen[wider]
-    return found.pick(found.broker != NO_BROKER)
+        wider = end - start > widest.end_offset - widest.start_offset
+        widest.start_offset[wider], widest.end_offset[wider] = start[wider], end[wider]
+        widest.broker[wider] = chosen[wider]
+    return widest.pick(widest.broker != NO_BROKER)
 
 
 def replica_views(
@@ -210,9 +210,9 @@ def is_warm_at(offset: Int64, replicas: Replicas) -> Bool:
 
 def _serving(replicas: Replicas, roles: Roles) -> Bool:
     """[P, R] in-sync replicas whose offsets are known: the leader and those that may be chosen."""
-    known = (replicas.log_end_offset != UNKNOWN) & (replicas.local_log_start_offset != UNKNOWN)
+    is_known = (replicas.log_end_offset != UNKNOWN) & (replicas.local_log_start_offset != UNKNOWN)
     member = roles.is_assigned & (roles.is_leader | roles.in_isr)
-    serving: Bool = known & member & roles.is_leader.any(axis=1, keepdims=True)
+    serving: Bool = is_known & member & roles.is_leader.any(axis=1, keepdims=True)
     return serving
 
 
@@ -300,11 +300,11 @@ def cold_read_partitions(reads: ColdReads) -> ByBroker:
 )
 def cold_reads_field(reads: ColdReads, partitions: Partitions) -> list[dict[str, int] | None]:
     """At most one window a partition."""
-    found: list[dict[str, int] | None] = [None] * len(partitions.leader)
+    objects: list[dict[str, int] | None] = [None] * len(partitions.leader)
     columns = (reads.row, reads.broker, reads.start_offset, reads.end_offset)
     for row, broker, start, end in zip(*(c.tolist() for c in columns), strict=True):
-        found[row] = {"broker": broker, "start_offset": start, "end_offset": end}
-    return found
+        objects[row] = {"broker": broker, "start_offset": start, "end_offset": end}
+    return objects
 
 
 @api_field(
@@ -324,18 +324,18 @@ def read_replicas(
 ) -> list[Mapping[str, Any]]:
     """As RackAwareReplicaSelector decides; empty where offsets are unknown."""
     oldest, newest = leaders.local_log_start_offset, watermarks.high_watermark_estimate
-    seen = replica_views(assignment, replicas, roles, views)
+    by_replica = replica_views(assignment, replicas, roles, views)
     at_newest = candidates_at(newest, replicas, roles)
     at_oldest = candidates_at(oldest, replicas, roles)
     warm = is_warm_at(oldest, replicas)
-    known = (oldest != UNKNOWN) & (newest != UNKNOWN)
+    has_offsets = (oldest != UNKNOWN) & (newest != UNKNOWN)
     listed: list[dict[str, Any]] = [{} for _ in range(len(oldest))]
     for place, rack in enumerate(rack_names(brokers)):
         chosen = {
-            "newest": select(seen, at_newest, place),
-            "oldest_on_disk": select(seen, at_oldest, place),
-            "oldest_on_disk_tier_aware": select_warm(seen, at_oldest, warm, place),
+            "newest": select(by_replica, at_newest, place),
+            "oldest_on_disk": select(by_replica, at_oldest, place),
+            "oldest_on_disk_tier_aware": select_warm(by_replica, at_oldest, warm, place),
         }
-        for row in np.flatnonzero(known).tolist():
-            listed[row][rack] = {name: plain.known(who[row]) for name, who in chosen.items()}
+        for row in np.flatnonzero(has_offsets).tolist():
+            listed[row][rack] = {name: plain.integer(who[row]) for name, who in chosen.items()}
     return list(listed)

@@ -37,8 +37,8 @@ class UploadLag(
 def upload_lag(leaders: Leaders, sizes: RecordSizes) -> UploadLag:
     """Unknown where the leader does not report its last tiered offset."""
     tiered, end = leaders.last_tiered_offset, leaders.log_end_offset
-    known = (tiered != UNKNOWN) & (end != UNKNOWN)
-    records = np.where(known, np.maximum(end - tiered - 1, 0), UNKNOWN)
+    has_offsets = (tiered != UNKNOWN) & (end != UNKNOWN)
+    records = np.where(has_offsets, np.maximum(end - tiered - 1, 0), UNKNOWN)
     size = np.where(records == UNKNOWN, np.nan, records * sizes.bytes_per_record)
     return UploadLag(records, size)
 
@@ -102,5 +102,7 @@ def upload_lag_bytes(lag: UploadLag) -> Array:
 )
 def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:
     """Partitions of unknown lag are left out."""
-    known = ~np.isnan(lag.upload_lag_bytes) & (partitions.leader != NO_BROKER)
-    return ByBroker(partitions.leader[known], np.rint(lag.upload_lag_bytes[known]).astype(np.int64))
+    is_counted = ~np.isnan(lag.upload_lag_bytes) & (partitions.leader != NO_BROKER)
+    return ByBroker(
+        partitions.leader[is_counted], np.rint(lag.upload_lag_bytes[is_counted]).astype(np.int64)
+    )

@@ -26,9 +26,9 @@ class ReplicaFlags(IntFlag):
 class PendingUpload(IntEnum):
     """Why the earliest pending upload offset (ListOffsets -6) is what it is.
 
-    Kafka answers -1 for several reasons; the collector tells them apart by the other offsets of the
-    same replica. Source: UnifiedLog.fetchEarliestPendingUploadOffset, ReplicaManager.fetchOffset
-    of Kafka 4.3.
+    Kafka answers -1 for several reasons; the collector distinguishes them by the other offsets of
+    the same replica. Source: UnifiedLog.fetchEarliestPendingUploadOffset,
+    ReplicaManager.fetchOffset of Kafka 4.3.
     """
 
     KNOWN = 0

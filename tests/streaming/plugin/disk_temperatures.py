@@ -48,7 +48,9 @@ class LeaderDisks(PartitionTable, kind="leader_disks"):
 @ingest(DiskTemperaturesFrame)
 def take_temperatures(state: ShardState, frame: Frame) -> ShardState:
     """The newest of each broker."""
-    read = DiskTemperatures.of(to_numpy(frame.rows.column(c.name)) for c in frame.rows.schema)
+    read = DiskTemperatures.from_values(
+        to_numpy(frame.rows.column(c.name)) for c in frame.rows.schema
+    )
     return state.with_tables(state[DiskTemperatures].with_rows(read, "broker"))
 
 
