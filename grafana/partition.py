@@ -31,7 +31,7 @@ _OFFSET: Final = Look("locale")
 _RECORDS: Final = Look("locale", lowest=0)
 
 
-def _of(name: str) -> str:
+def _latest(name: str) -> str:
     return _HERE.latest(f"partition_{name}")
 
 
@@ -50,28 +50,28 @@ def _now() -> tuple[Json, ...]:
         )
 
     return (
-        stat("Leader", "Broker id of the leader.", _of("leader"), _LEADER),
+        stat("Leader", "Broker id of the leader.", _latest("leader"), _LEADER),
         next_leader("kafka"),
         next_leader("kip1303"),
         stat(
             "In sync",
             "Replicas in the ISR.",
-            _of("isr_size"),
+            _latest("isr_size"),
             Look(steps=((None, "red"), (1, "green"))),
         ),
-        stat("Replicas", "Assigned replicas.", _of("replicas"), Look()),
-        stat("Leader epoch", "It grows with each election.", _of("leader_epoch"), Look("none")),
+        stat("Replicas", "Assigned replicas.", _latest("replicas"), Look()),
+        stat("Leader epoch", "It grows with each election.", _latest("leader_epoch"), Look("none")),
         stat(
             "Written",
             "Records appended a second, a moving average.",
-            _of("appended_records_per_second"),
+            _latest("appended_records_per_second"),
             Look("suffix:rec/s", decimals=1),
             empty="not known yet",
         ),
         stat(
             "Not uploaded",
             "Records that the leader has not uploaded.",
-            _of("upload_lag_records"),
+            _latest("upload_lag_records"),
             Look("locale"),
             empty="not known",
         ),
@@ -106,7 +106,7 @@ def _uploaded_on_disk() -> str:
     They lie between its local log start and the leader's pending upload offset; 0 where the leader
     names no such offset.
     """
-    pending = f"{_of('pending_upload_offset')}"
+    pending = f"{_latest('pending_upload_offset')}"
     start, end = _each("local_log_start_offset"), _each("log_end_offset")
     above_start = f"clamp_min(scalar({pending}) - {start}, 0)"
     above_end = f"clamp_min(scalar({pending}) - {end}, 0)"
@@ -156,7 +156,7 @@ def _offsets() -> Json:
         "Offsets",
         "Offsets as the leader reports them; the last one of the lineage comes from the "
         "metadata of remote segments.",
-        [Query(_of(name), legend) for name, legend in names.items()],
+        [Query(_latest(name), legend) for name, legend in names.items()],
         _OFFSET,
         empty="No offset is known",
     )
@@ -166,7 +166,7 @@ def _remote() -> Json:
     return lines(
         "In remote storage",
         "Size of finished copies. Orphans no longer belong to the log.",
-        [Query(_of("remote_log_bytes"), "all"), Query(_of("orphan_bytes"), "orphans")],
+        [Query(_latest("remote_log_bytes"), "all"), Query(_latest("orphan_bytes"), "orphans")],
         Look("bytes", lowest=0),
         empty="Its segments are not known",
     )
@@ -209,7 +209,7 @@ def _bands_by_broker(title: str, text: str, name: str, mapping: Mapping) -> Json
 
 
 def _leaders() -> Json:
-    queries = [Query(_of("leader"), "leads")]
+    queries = [Query(_latest("leader"), "leads")]
     queries += [
         Query(_HERE.latest("partition_next_leader", rule=rule), f"next: {title}")
         for rule, title in ELECTION_POLICIES.items()
