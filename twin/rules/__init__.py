@@ -12,5 +12,5 @@ from types import ModuleType
 from typing import Final
 
 MODULES: Final[tuple[ModuleType, ...]] = tuple(
-    import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)
+    import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)
 )

@@ -26,22 +26,22 @@ def brokers_changed(was: Earlier[Brokers], now: Brokers) -> Iterator[Occurrence]
     if not len(was.broker) or now is was:
         return
     for broker in np.setdiff1d(now.broker, was.broker).tolist():
-        yield _of(broker, "broker_registered", "registered")
+        yield _occurrence(broker, "broker_registered", "registered")
     for broker in np.setdiff1d(was.broker, now.broker).tolist():
-        yield _of(broker, "broker_unregistered", "is no longer registered")
+        yield _occurrence(broker, "broker_unregistered", "is no longer registered")
     both, old, new = np.intersect1d(was.broker, now.broker, return_indices=True)
     for i, broker in enumerate(both.tolist()):
         before, after = int(was.fenced[old[i]]), int(now.fenced[new[i]])
         if before != after and UNKNOWN not in (before, after):
             if after:
-                yield _of(broker, "broker_fenced", "was fenced: it leads nothing")
+                yield _occurrence(broker, "broker_fenced", "was fenced: it leads nothing")
             else:
-                yield _of(broker, "broker_unfenced", "is unfenced again")
+                yield _occurrence(broker, "broker_unfenced", "is unfenced again")
         if was.answered[old[i]] != now.answered[new[i]]:
             if now.answered[new[i]]:
-                yield _of(broker, "broker_answers", "answers again")
+                yield _occurrence(broker, "broker_answers", "answers again")
             else:
-                yield _of(broker, "broker_silent", "does not answer in time")
+                yield _occurrence(broker, "broker_silent", "does not answer in time")
 
 
 @event("remote_reads_began", "remote_reads_ended", per="broker")
@@ -52,12 +52,12 @@ def remote_reads_changed(was: Earlier[BrokerMetrics], now: BrokerMetrics) -> Ite
     after = now.remote_fetch_requests_per_s[new]
     for i in np.flatnonzero((after > 0) & ~(before > 0)).tolist():
         text = f"reads from remote storage for consumers: {after[i]:.3g} requests/s"
-        yield _of(int(both[i]), "remote_reads_began", text)
+        yield _occurrence(int(both[i]), "remote_reads_began", text)
     for i in np.flatnonzero((before > 0) & (after == 0)).tolist():
-        yield _of(int(both[i]), "remote_reads_ended", "reads from its own disk again")
+        yield _occurrence(int(both[i]), "remote_reads_ended", "reads from its own disk again")
 
 
-def _of(broker: int, kind: str, text: str) -> Occurrence:
+def _occurrence(broker: int, kind: str, text: str) -> Occurrence:
     return Occurrence(f"broker {broker} {text}", kind=kind, broker=broker)
 
 
