@@ -34,14 +34,14 @@ def stopped(stdout: Path, threads: str) -> Iterator[None]:
     Raises:
         ValueError: the process was started without the agent, or has no such thread.
     """
-    told = re.findall(r"dt_socket at address: (\d+)", stdout.read_text())
-    if not told:
-        raise ValueError(f"{stdout} tells no debugger's port; was it started with AGENT?")
-    with socket.create_connection(("127.0.0.1", int(told[-1])), 5) as connection:
+    ports = re.findall(r"dt_socket at address: (\d+)", stdout.read_text())
+    if not ports:
+        raise ValueError(f"{stdout} has no debugger's port; was it started with AGENT?")
+    with socket.create_connection(("127.0.0.1", int(ports[-1])), 5) as connection:
         connection.sendall(_HELLO)
         stream = connection.makefile("rb")
         if stream.read(len(_HELLO)) != _HELLO:
-            raise ValueError(f"port {told[-1]} is not a Java debugger's")
+            raise ValueError(f"port {ports[-1]} is not a Java debugger's")
 
         def ask(command: int, about: bytes = b"") -> bytes:
             head = _HEAD.pack(_HEAD.size + len(about), command, 0, command)

@@ -136,9 +136,9 @@ class Pipeline:
             if self.programs[name].process is not None:
                 self.process(name).wait(10)
 
-    def tells_of(self, at_s: float) -> bool:
+    def observed_since(self, at_s: float) -> bool:
         """What is served was observed since, in every shard."""
-        return self.metrics().tell_of(at_s)
+        return self.metrics().observed_since(at_s)
 
     # What they serve
 
@@ -151,19 +151,19 @@ class Pipeline:
         return Metrics(self.get("/metrics")[1])
 
     def partition(self, topic: str, number: int) -> Mapping[str, Any]:
-        """One partition as the API tells it; empty where it is not known."""
+        """One partition as the API serves it; empty where it is not known."""
         status, body = self.get(f"/api/v1/partitions/{topic}/{number}")
         return json.loads(body) if status == 200 else {}
 
     def events(self) -> list[dict[str, Any]]:
         """Every event on the bus, in order within each partition, repeats included."""
-        told = []
+        every_event = []
         with bus.Reader(self.config, [bus.topics(self.config).events], "beginning") as reader:
             deadline = Deadline.after_s(30)
             while True:
-                told += [json.loads(record.value or b"") for record in reader.poll(200)]
+                every_event += [json.loads(record.value or b"") for record in reader.poll(200)]
                 if reader.caught_up():
-                    return told
+                    return every_event
                 assert not deadline.is_over
 
 
@@ -174,28 +174,28 @@ class Metrics:
         self._values: dict[str, dict[Labels, float]] = {}
         for line in text.splitlines():
             if line and not line.startswith("#"):
-                found = _SERIES.fullmatch(line)
-                assert found, line
-                name, labels, value = found.groups()
+                match = _SERIES.fullmatch(line)
+                assert match, line
+                name, labels, value = match.groups()
                 pairs = frozenset(p for p in _LABEL.findall(labels or "") if p[0] != "cluster")
                 self._values.setdefault(f"{name}", {})[pairs] = float(value)
 
     def value(self, name: str, **labels: Any) -> float | None:
         """The only series of that name that has these labels, None if there is none."""
         wanted = {(key, str(value)) for key, value in labels.items()}
-        found = [
+        matches = [
             v for has, v in self._values.get(f"kafka_twin_{name}", {}).items() if wanted <= has
         ]
-        assert len(found) <= 1, (name, labels)
-        return found[0] if found else None
+        assert len(matches) <= 1, (name, labels)
+        return matches[0] if matches else None
 
     def by_partition(self, name: str) -> dict[Key, int]:
         """Values of a family with one series a partition."""
-        told = {}
+        values = {}
         for labels, value in self._values.get(f"kafka_twin_partition_{name}", {}).items():
             label = dict(labels)
-            told[label["topic"], int(label["partition"])] = int(value)
-        return told
+            values[label["topic"], int(label["partition"])] = int(value)
+        return values
 
     def total(self, name: str) -> float:
         """The sum over all series of a family."""
@@ -206,7 +206,7 @@ class Metrics:
         """Complete, and observed within the last few cycles."""
         return self.value("up") == 1 and self.age_s < LIVE_S
 
-    def tell_of(self, at_s: float) -> bool:
+    def observed_since(self, at_s: float) -> bool:
         """What is served was observed since, in every shard."""
         return self.value("up") == 1 and time.time() - self.age_s > at_s
 

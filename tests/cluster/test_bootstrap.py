@@ -97,7 +97,7 @@ def test_a_joining_replica_starts_where_the_twin_says(
         client.configure(BROKER_RESOURCE, "", **{FEATURE: "true"})
 
 
-def test_a_stuck_idle_partition_is_told_before_flagged_and_freed_by_one_record(
+def test_a_stuck_idle_partition_is_predicted_then_flagged_and_freed_by_one_record(
     cluster: LocalCluster, client: BrokerClient, watch: Watch
 ) -> None:
     topic = "join-idle"

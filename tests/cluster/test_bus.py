@@ -50,14 +50,14 @@ def frame(shard: int, shards: int = 4, at_ms: int = 1_000, cluster: str = "real"
 
 
 def read_all(reader: Reader, count: int) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
 
     def all_there() -> bool:
-        found.extend(reader.poll(200))
-        return len(found) >= count
+        records.extend(reader.poll(200))
+        return len(records) >= count
 
     until(all_there)
-    return found
+    return records
 
 
 def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
@@ -80,15 +80,15 @@ def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
         described = {t["name"]: t for t in admin.describe_topics(list(bus.topics(config)))}
         assert [len(t["partitions"]) for t in described.values()] == [4, 4, 4]
         snapshots = ConfigResource(ConfigResourceType.TOPIC, bus.topics(config).snapshots)
-        told = admin.describe_configs([snapshots])
-    assert "compact" in str(told)
+        answer = admin.describe_configs([snapshots])
+    assert "compact" in str(answer)
 
 
 def test_a_topic_that_cannot_be_created_is_one_line(config: Config) -> None:
     many = Config(cluster=config.cluster, bus=Bus(prefix="bus-rf", replication_factor=9))
-    with pytest.raises(BusError, match=r"^bus topic bus-rf\.\w+: cannot be created: ") as told:
+    with pytest.raises(BusError, match=r"^bus topic bus-rf\.\w+: cannot be created: ") as refusal:
         bus.ensure_topics(many)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refusal.value)
 
 
 def test_messages_of_a_key_are_read_in_the_order_they_were_sent(config: Config) -> None:
@@ -124,9 +124,9 @@ def test_a_reader_starts_at_the_end_or_a_number_of_records_before_it(config: Con
 
 
 def test_a_topic_that_is_not_there_is_said(config: Config) -> None:
-    with pytest.raises(BusError, match=r"there is no topic .*collector creates it") as told:
+    with pytest.raises(BusError, match=r"there is no topic .*collector creates it") as refusal:
         Reader(config, [bus.topics(config).events], "end")
-    assert told.value.topic_missing
+    assert refusal.value.topic_missing
 
 
 def test_a_reader_says_that_its_topic_has_vanished(config: Config) -> None:
@@ -181,9 +181,12 @@ def test_a_full_buffer_is_refused_and_counted(config: Config) -> None:
 
 def test_a_message_too_large_is_one_line(config: Config) -> None:
     bus.ensure_topics(config)
-    with Sender(config) as sender, pytest.raises(BusError, match=r"observations: .*larger") as told:
+    with (
+        Sender(config) as sender,
+        pytest.raises(BusError, match=r"observations: .*larger") as refusal,
+    ):
         sender.send(bus.topics(config).observations, b"k", bytes(2_000_000))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refusal.value)
 
 
 def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
@@ -207,11 +210,11 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
             except BusError:
                 assert not deadline.is_over
         assert sender.failures == 0
-        found: set[int] = set()
+        received: set[int] = set()
 
         def all_there() -> bool:
-            found.update(int(r.value or b"") for r in reader.poll(300))
-            return found == set(range(40))  # a retry may repeat one
+            received.update(int(r.value or b"") for r in reader.poll(300))
+            return received == set(range(40))  # a retry may repeat one
 
         until(all_there, 60)
         whole.start()
@@ -219,8 +222,8 @@ def test_sender_and_reader_outlive_a_broker_that_is_killed_and_returns(
         sender.flush(60_000)
 
         def the_last_too() -> bool:
-            found.update(int(r.value or b"") for r in reader.poll(300))
-            return 40 in found
+            received.update(int(r.value or b"") for r in reader.poll(300))
+            return 40 in received
 
         until(the_last_too, 60)
 
@@ -280,14 +283,14 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
 
         until(taken)
         # A paused broker may take what waited in its socket when it wakes, early or late.
-        found: list[bytes | None] = []
+        received: list[bytes | None] = []
 
         def arrived() -> bool:
-            found.extend(record.value for record in reader.poll(200))
-            return b"after" in found
+            received.extend(record.value for record in reader.poll(200))
+            return b"after" in received
 
         until(arrived)
-        assert found[0] == b"before"
+        assert received[0] == b"before"
 
 
 def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> None:
@@ -295,10 +298,10 @@ def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> 
     urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
     config = msgspec.structs.replace(config, collector=Collector(metrics_urls=urls))
     assert check(config, out)
-    told = out.getvalue().splitlines()
-    assert told[0].startswith(f"ok: cluster real at {config.cluster.bootstrap}: 3 brokers")
-    assert all(line.startswith("ok: ") for line in told), told
-    assert any("can be written to" in line for line in told)
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith(f"ok: cluster real at {config.cluster.bootstrap}: 3 brokers")
+    assert all(line.startswith("ok: ") for line in lines), lines
+    assert any("can be written to" in line for line in lines)
 
 
 def test_check_without_a_cluster_says_so_and_fails() -> None:

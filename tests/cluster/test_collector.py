@@ -117,12 +117,12 @@ class Asker:
         }
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        found: dict[str, list[dict[str, Any]]] = {}
+        by_kind: dict[str, list[dict[str, Any]]] = {}
         for (_, kind), frame in self.frames().items():
-            found.setdefault(kind, []).extend(frame.rows.to_pylist())
-        for row in found.get("configs", ()):
+            by_kind.setdefault(kind, []).extend(frame.rows.to_pylist())
+        for row in by_kind.get("configs", ()):
             self._min_isr[row["topic"]] = row["min_insync_replicas"]
-        return found
+        return by_kind
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
     cluster.start()
 
 
-def test_every_number_of_a_replica_is_what_the_replica_tells_an_independent_client(
+def test_every_number_of_a_replica_is_what_an_independent_client_reads_from_it(
     ask: Asker, client: BrokerClient, topics: dict[str, str]
 ) -> None:
     rows = ask.rows()["replicas"]
@@ -162,7 +162,7 @@ def test_every_number_of_a_replica_is_what_the_replica_tells_an_independent_clie
         assert row["error_code"] == 0
 
 
-def test_the_states_of_tiering_are_told_apart(ask: Asker) -> None:
+def test_the_states_of_tiering_are_distinguished(ask: Asker) -> None:
     means: dict[str, set[int]] = {}
     for row in ask.rows()["replicas"]:
         means.setdefault(row["topic"], set()).add(row["pending_upload"])
@@ -244,7 +244,7 @@ def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
     cluster: LocalCluster, client: BrokerClient
 ) -> None:
     asker = Asker(configured(cluster, only="again"))
-    seen = []
+    incarnations = []
     for count in (30, 7):
         client.create("again", [[1, 2]], {"min.insync.replicas": str(count % 6 + 1)})
         produce(cluster, "again", count, first_ms=FIRST_MS + count)
@@ -255,12 +255,12 @@ def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
             return len(rows) == 2 and all(r["local_start_timestamp_ms"] > 0 for r in rows)
 
         until(readable)
-        found = asker.rows()
-        seen.append(
+        rows = asker.rows()
+        incarnations.append(
             (
-                found["partitions"][0]["topic_id"],
-                {r["log_end_offset"] for r in found["replicas"]},
-                {r["local_start_timestamp_ms"] for r in found["replicas"]},
+                rows["partitions"][0]["topic_id"],
+                {r["log_end_offset"] for r in rows["replicas"]},
+                {r["local_start_timestamp_ms"] for r in rows["replicas"]},
                 asker.min_isr("again"),
             )
         )
@@ -272,7 +272,7 @@ def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
 
         until(gone)
     asker.brokers.close()
-    (first_id, *first), (second_id, *second) = seen
+    (first_id, *first), (second_id, *second) = incarnations
     assert first_id != second_id
     assert first == [{30}, {FIRST_MS + 30}, 1]
     assert second == [{7}, {FIRST_MS + 7}, 2]
@@ -280,11 +280,11 @@ def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
 
 def test_no_topics_are_a_complete_listing(cluster: LocalCluster) -> None:
     asker = Asker(configured(cluster, only="nothing-is-called-so"))
-    found = asker.frames()
+    observation = asker.frames()
     asker.brokers.close()
-    assert {kind for _, kind in found} == {"brokers", "partitions", "configs"}
-    assert all(f.header.complete for f in found.values())
-    assert not any(f.rows.num_rows for (_, kind), f in found.items() if kind == "partitions")
+    assert {kind for _, kind in observation} == {"brokers", "partitions", "configs"}
+    assert all(f.header.complete for f in observation.values())
+    assert not any(f.rows.num_rows for (_, kind), f in observation.items() if kind == "partitions")
 
 
 @pytest.mark.parametrize("node", [1, 2])
@@ -292,12 +292,12 @@ def test_a_paused_broker_did_not_answer_and_the_cycle_goes_on_without_it(
     node: int, whole: LocalCluster, ask: Asker
 ) -> None:
     whole.pause(node)
-    found = ask.frames()
-    answered = {r["broker"]: r["answered"] for r in found[0, "brokers"].rows.to_pylist()}
+    observation = ask.frames()
+    answered = {r["broker"]: r["answered"] for r in observation[0, "brokers"].rows.to_pylist()}
     assert answered == {b: b != node for b in (1, 2, 3)}
-    rows = [r for (_, k), f in found.items() if k == "replicas" for r in f.rows.to_pylist()]
+    rows = [r for (_, k), f in observation.items() if k == "replicas" for r in f.rows.to_pylist()]
     assert {r["broker"] for r in rows} == {1, 2, 3} - {node}
-    assert all(f.header.complete for f in found.values())
+    assert all(f.header.complete for f in observation.values())
     whole.resume(node)
 
     def answers_again() -> bool:
@@ -318,10 +318,10 @@ def test_a_killed_broker_is_fenced_and_its_replica_eligible_to_lead(
         return asker.frames()[0, "brokers"].rows.to_pylist()[2]["fenced"] == 1
 
     until(fenced, 40)
-    found = asker.rows()
-    broker = found["brokers"][2]
+    rows = asker.rows()
+    broker = rows["brokers"][2]
     assert (broker["broker"], broker["rack"], broker["answered"]) == (3, "az-c", False)
-    (row,) = found["partitions"]
+    (row,) = rows["partitions"]
     assert (row["leader"], row["replicas"], row["elr_known"]) == (1, [3, 1], True)
     assert row["replica_flags"] == [ReplicaFlags.IN_ELR | ReplicaFlags.OFFLINE, ReplicaFlags.IN_ISR]
     asker.brokers.close()
@@ -386,7 +386,7 @@ def test_what_runs_arrives_on_the_bus_under_its_shards_key(
     assert bus.recorded_shards(config) == 4
 
 
-def test_a_program_told_to_stop_ends_its_cycle_and_leaves(
+def test_a_program_that_is_terminated_ends_its_cycle_and_leaves(
     cluster: LocalCluster, topics: dict[str, str]
 ) -> None:
     environment = os.environ | {

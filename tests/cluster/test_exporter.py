@@ -72,8 +72,8 @@ def send(config: Config, state: ShardState, *, in_parts: bool = False) -> None:
 
 def send_event(config: Config, **event: str) -> None:
     with bus.Sender(config) as sender:
-        told = msgspec.json.encode({"cluster": "sim", **event})
-        sender.send(bus.topics(config).events, b"sim/refused", told)
+        message = msgspec.json.encode({"cluster": "sim", **event})
+        sender.send(bus.topics(config).events, b"sim/refused", message)
         sender.flush(10_000)
 
 
@@ -84,8 +84,8 @@ def test_what_is_on_the_bus_is_served_and_served_again_after_a_restart(configure
 
     def observed(shard: SimulatedShard, before: ShardState | None = None) -> ShardState:
         now_ms = time.time_ns() // 1_000_000
-        known = before or ShardState.empty(CATALOG, "sim", shard.shard, SHARDS)
-        return step(known, shard.observe(now_ms), now_ms)[0]
+        state = before or ShardState.empty(CATALOG, "sim", shard.shard, SHARDS)
+        return step(state, shard.observe(now_ms), now_ms)[0]
 
     def total(get: Callable[[str], str]) -> int:
         summary = served("/api/v1/summary")
@@ -103,7 +103,7 @@ def test_what_is_on_the_bus_is_served_and_served_again_after_a_restart(configure
         with bus.Sender(config) as sender:
             sender.send(bus.topics(config).snapshots, b"sim/0", b"garbage")
             sender.flush(10_000)
-        for _ in range(2):  # told twice, counted once
+        for _ in range(2):  # sent twice, counted once
             send_event(config, id="1", kind="observation_refused", reason="bytes")
         refused = 'kafka_twin_observations_refused_total{cluster="sim",reason="bytes"} 1'
         until(lambda: refused in served("/metrics"), WITHIN_S)

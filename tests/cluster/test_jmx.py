@@ -37,7 +37,7 @@ ONLY_AFTER: Final = {
     "fetch_consumer_p99_ms": "a consumer's fetch since the scrape before",
     "remote_read_mean_ms": "a read from remote storage since the scrape before",
 }
-"""What a tiered broker does not tell while nothing happens, and what has to happen first."""
+"""Signals that an idle tiered broker does not report, and what has to happen first."""
 
 RATIOS: Final = ("request_handlers_idle_ratio", "remote_reader_idle_ratio")
 
@@ -64,21 +64,21 @@ class Rows:
         self.collector = Collector(settings, brokers, metrics)
 
     def next(self) -> dict[int, Row]:
-        """The rows of the next cycle that has any, by broker; every shard is told the same."""
+        """The rows of the next cycle that has any, by broker; every shard gets the same."""
         deadline = Deadline.after_s(20)
         while True:
             observation = self.collector.observe()
             assert observation is not None, self.collector.problems
-            told = [
+            observed = [
                 frame
                 for _, message in ObservationEncoder().encode(observation)
                 for frame in frames.decode(message).frames
             ]
-            found = [f.rows.to_pylist() for f in told if f.header.kind == "broker_metrics"]
-            if found:
-                assert len(found) == 2
-                assert str(found[0]) == str(found[1])  # NaN is not equal to itself
-                return {row["broker"]: row for row in found[0]}
+            tables = [f.rows.to_pylist() for f in observed if f.header.kind == "broker_metrics"]
+            if tables:
+                assert len(tables) == 2
+                assert str(tables[0]) == str(tables[1])  # NaN is not equal to itself
+                return {row["broker"]: row for row in tables[0]}
             assert not deadline.is_over, self.collector.problems
             time.sleep(0.05)
 
@@ -123,14 +123,17 @@ def absent(row: Row) -> set[str]:
     return {name for name in BROKER_METRICS if math.isnan(row[name])}
 
 
-def test_an_idle_tiered_broker_tells_every_signal_but_those_that_need_an_event(rows: Rows) -> None:
-    def all_told(told: dict[int, Row]) -> bool:
-        return not absent(told[LEADER]) - ONLY_AFTER.keys()
+def test_an_idle_tiered_broker_reports_every_signal_but_those_that_need_an_event(
+    rows: Rows,
+) -> None:
+    def all_reported(latest: dict[int, Row]) -> bool:
+        return not absent(latest[LEADER]) - ONLY_AFTER.keys()
 
-    told = rows.until(all_told)  # the second scrape has the rates; handlers tell after 5 s
-    assert set(told) == {1, 2, 3}
+    # The second scrape has the rates; the handlers' ratio is reported after 5 s.
+    latest = rows.until(all_reported)
+    assert set(latest) == {1, 2, 3}
     assert rows.collector.problems == ()
-    row = told[LEADER]
+    row = latest[LEADER]
     assert "remote_read_mean_ms" in absent(row)
     assert all(0 <= row[name] < math.inf for name in set(BROKER_METRICS) - absent(row))
     # Kafka's meters divide by 5 s what they first counted, which may be up to 10 s of idling.
@@ -146,7 +149,7 @@ def test_an_idle_tiered_broker_tells_every_signal_but_those_that_need_an_event(r
 def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(
     cluster: LocalCluster, rows: Rows
 ) -> None:
-    rows.until(lambda told: all(told[b]["remote_fetch_requests_per_s"] == 0 for b in told))
+    rows.until(lambda latest: all(latest[b]["remote_fetch_requests_per_s"] == 0 for b in latest))
     partition = TopicPartition(TOPIC, 0)
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap) as consumer:
         consumer.assign([partition])
@@ -155,23 +158,23 @@ def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(
         while read < RECORDS // 2:
             read += sum(len(records) for records in consumer.poll(2_000).values())
     # A broker counts a read when it begins, and its time when it ends: perhaps a row later.
-    told = rows.until(
-        lambda told: (
-            told[LEADER]["remote_fetch_requests_per_s"] > 0
-            and "remote_read_mean_ms" not in absent(told[LEADER])
+    latest = rows.until(
+        lambda latest: (
+            latest[LEADER]["remote_fetch_requests_per_s"] > 0
+            and "remote_read_mean_ms" not in absent(latest[LEADER])
         )
     )
-    assert told[LEADER]["remote_fetch_bytes_per_s"] > 1_000
-    assert told[LEADER]["remote_fetch_errors_per_s"] == 0
-    assert 0 < told[LEADER]["remote_read_mean_ms"] < 5_000
-    assert told[LEADER]["fetch_consumer_p99_ms"] > 0
+    assert latest[LEADER]["remote_fetch_bytes_per_s"] > 1_000
+    assert latest[LEADER]["remote_fetch_errors_per_s"] == 0
+    assert 0 < latest[LEADER]["remote_read_mean_ms"] < 5_000
+    assert latest[LEADER]["fetch_consumer_p99_ms"] > 0
     for other in (FOLLOWER, EMPTY):
-        assert told[other]["remote_fetch_requests_per_s"] == 0
-        assert "remote_read_mean_ms" in absent(told[other])
+        assert latest[other]["remote_fetch_requests_per_s"] == 0
+        assert "remote_read_mean_ms" in absent(latest[other])
     rows.until(
-        lambda told: (
-            told[LEADER]["remote_fetch_requests_per_s"] == 0
-            and "remote_read_mean_ms" in absent(told[LEADER])
+        lambda latest: (
+            latest[LEADER]["remote_fetch_requests_per_s"] == 0
+            and "remote_read_mean_ms" in absent(latest[LEADER])
         )
     )
 
@@ -179,31 +182,31 @@ def test_old_offsets_show_as_remote_reads_of_the_leader_and_of_nobody_else(
 def test_a_follower_that_starts_at_the_tier_shows_as_a_build_of_its_own(
     client: BrokerClient, rows: Rows
 ) -> None:
-    rows.until(lambda told: told[EMPTY]["aux_state_builds_per_s"] == 0)
+    rows.until(lambda latest: latest[EMPTY]["aux_state_builds_per_s"] == 0)
     client.reassign(TOPIC, 0, [LEADER, FOLLOWER, EMPTY])
-    told = rows.until(lambda told: told[EMPTY]["aux_state_builds_per_s"] > 0)
-    assert told[LEADER]["aux_state_builds_per_s"] == 0
-    rows.until(lambda told: told[LEADER]["isr_expands_per_s"] == 0)
+    latest = rows.until(lambda latest: latest[EMPTY]["aux_state_builds_per_s"] > 0)
+    assert latest[LEADER]["aux_state_builds_per_s"] == 0
+    rows.until(lambda latest: latest[LEADER]["isr_expands_per_s"] == 0)
 
 
 def test_a_broker_that_is_gone_has_no_row_and_counts_from_0_when_it_is_back(
     cluster: LocalCluster, rows: Rows
 ) -> None:
-    rows.until(lambda told: not math.isnan(told[EMPTY]["isr_shrinks_per_s"]))
+    rows.until(lambda latest: not math.isnan(latest[EMPTY]["isr_shrinks_per_s"]))
     cluster.kill(EMPTY)
     try:
 
-        def is_refused(told: dict[int, Row]) -> bool:
+        def is_refused(latest: dict[int, Row]) -> bool:
             """A connection that was open at that moment has another cause, for one row."""
             refused = ("metrics", EMPTY, "ConnectionRefused")
-            return EMPTY not in told and refused in {p.cause for p in rows.collector.problems}
+            return EMPTY not in latest and refused in {p.cause for p in rows.collector.problems}
 
         rows.until(is_refused)
     finally:
         cluster.start()
-    told = rows.until(lambda told: told.get(EMPTY, {}).get("isr_shrinks_per_s") == 0)
+    latest = rows.until(lambda latest: latest.get(EMPTY, {}).get("isr_shrinks_per_s") == 0)
     # It has built two auxiliary states before it was killed, and none since.
-    assert told[EMPTY]["aux_state_builds_per_s"] == 0
+    assert latest[EMPTY]["aux_state_builds_per_s"] == 0
     assert ("metrics", EMPTY) not in {p.place for p in rows.collector.problems}
 
 

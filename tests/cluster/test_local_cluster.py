@@ -128,9 +128,9 @@ def test_the_command_line_shows_and_freezes_nodes(whole: LocalCluster) -> None:
         return result.output
 
     run("pause", "2")
-    told = json.loads(run("status", "--json"))
-    assert told["bootstrap"] == whole.bootstrap
-    assert told["nodes"][1] == {
+    status = json.loads(run("status", "--json"))
+    assert status["bootstrap"] == whole.bootstrap
+    assert status["nodes"][1] == {
         "id": 2,
         "pid": whole.status()[1].pid,
         "port": whole.layout.port(2),

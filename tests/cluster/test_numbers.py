@@ -180,7 +180,9 @@ def test_every_offset_and_size_is_what_its_broker_says(
     assert all(n[2] > n[1] for (topic, *_), n in quiet.items() if topic == "numbers-tiered")
 
 
-def test_pending_uploads_are_told_apart_by_why_there_are_none(quiet: Numbers, watch: Watch) -> None:
+def test_pending_uploads_are_distinguished_by_why_there_are_none(
+    quiet: Numbers, watch: Watch
+) -> None:
     state = watch.look()
     why = {
         "numbers-tiered": PendingUpload.KNOWN,

@@ -93,7 +93,7 @@ def cycles(pipeline: Pipeline, since_ms: int) -> list[int]:
 def cycle_from_now(pipeline: Pipeline) -> Callable[[], bool]:
     """A condition: what is served was observed after this call."""
     now_s = time.time()
-    return lambda: pipeline.tells_of(now_s)
+    return lambda: pipeline.observed_since(now_s)
 
 
 def now_ms() -> int:
@@ -138,7 +138,7 @@ def test_a_paused_broker_did_not_answer_its_rows_age_and_the_others_stay_new(
     until(lambda: ages()[3] < 2 + ages()[1], 15, "the row stays old")
 
 
-def test_a_killed_broker_is_told_once_kafka_knows(pipeline: Pipeline) -> None:
+def test_a_killed_broker_is_reported_once_kafka_has_fenced_it(pipeline: Pipeline) -> None:
     client = BrokerClient(pipeline.cluster)
     pipeline.cluster.kill(3)
     until(lambda: client.fenced(1)[3], 60, "Kafka has not fenced it")
@@ -148,7 +148,7 @@ def test_a_killed_broker_is_told_once_kafka_knows(pipeline: Pipeline) -> None:
             and pipeline.metrics().value("broker_fenced", broker=3) == 1
         ),
         60,
-        "metrics do not tell",
+        "metrics do not report it",
     )
     metrics = pipeline.metrics()
     assert metrics.by_partition("leader")[LED_BY_3, 0] == 1
@@ -166,7 +166,7 @@ def test_a_killed_broker_is_told_once_kafka_knows(pipeline: Pipeline) -> None:
             and pipeline.metrics().value("broker_fenced", broker=3) == 0
         ),
         30,
-        "metrics do not tell that it is back",
+        "metrics do not report that it is back",
     )
 
 
@@ -204,7 +204,7 @@ def test_a_killed_exporter_serves_the_same_again(pipeline: Pipeline) -> None:
     assert pipeline.metrics().by_partition("leader") == before.by_partition("leader")
 
 
-def test_a_killed_query_goes_on_from_its_checkpoint_and_tells_nothing_twice_differently(
+def test_a_killed_query_goes_on_from_its_checkpoint_and_repeats_no_event_differently(
     pipeline: Pipeline,
 ) -> None:
     jvm = helpers(pipeline.process("query").pid)
@@ -218,8 +218,8 @@ def test_a_killed_query_goes_on_from_its_checkpoint_and_tells_nothing_twice_diff
     is_back = cycle_from_now(pipeline)
     pipeline.start("query")
     until(is_back, STARTS_WITHIN_S, "the query does not go on")
-    told = unique_events(pipeline)
-    about = [(e["kind"], e["partition"]) for e in told if e.get("topic") == "pipeline-meanwhile"]
+    events = unique_events(pipeline)
+    about = [(e["kind"], e["partition"]) for e in events if e.get("topic") == "pipeline-meanwhile"]
     for number in (0, 1):
         assert about.count(("partition_created", number)) == 1
         assert about.count(("partition_deleted", number)) == 1
@@ -233,10 +233,10 @@ def test_a_query_that_lost_its_checkpoint_is_rebuilt_from_the_observations(
     pipeline.lose_checkpoint()
     lost_at_ms = now_ms()
     pipeline.start("query")
-    until(lambda: pipeline.tells_of(lost_at_ms / 1_000), STARTS_WITHIN_S, "it is not rebuilt")
+    until(lambda: pipeline.observed_since(lost_at_ms / 1_000), STARTS_WITHIN_S, "it is not rebuilt")
     assert pipeline.metrics().by_partition("leader") == leaders(pipeline.cluster)
     after = [e for e in unique_events(pipeline) if e["at_ms"] < lost_at_ms - LIVE_S * 1_000]
-    assert {event["id"] for event in after} <= before, "the past is told differently"
+    assert {event["id"] for event in after} <= before, "the past is reported differently"
 
 
 def helpers(pid: int) -> list[int]:
@@ -257,11 +257,11 @@ def are_gone(pids: list[int]) -> bool:
 
 
 def unique_events(pipeline: Pipeline) -> list[dict]:
-    """Every event once; those told again under one id must say the same."""
-    told: dict[str, dict] = {}
+    """Every event once; repeats under one id must say the same."""
+    by_id: dict[str, dict] = {}
     for event in pipeline.events():
-        assert told.setdefault(event["id"], event) == event
-    return list(told.values())
+        assert by_id.setdefault(event["id"], event) == event
+    return list(by_id.values())
 
 
 def test_garbage_among_the_observations_is_counted_and_nothing_else_happens(
@@ -290,8 +290,8 @@ def test_a_recreated_topic_is_a_new_one_and_nothing_of_the_old_is_left(pipeline:
     topic = "pipeline-again"
 
     def served() -> dict[int, int]:
-        told = pipeline.metrics().by_partition("log_end_offset")
-        return {number: end for (name, number), end in told.items() if name == topic}
+        ends = pipeline.metrics().by_partition("log_end_offset")
+        return {number: end for (name, number), end in ends.items() if name == topic}
 
     def topic_id() -> str:
         written = BrokerClient(pipeline.cluster).partition(1, topic).topic_id
@@ -327,7 +327,7 @@ def test_losing_a_broker_that_holds_the_bus_delays_the_news_and_loses_nothing(
             and pipeline.metrics().value("broker_fenced", broker=2) == 1
         ),
         60,
-        "metrics do not tell",
+        "metrics do not report it",
     )
     assert all(pipeline.alive(name) for name in pipeline.programs)
     unique_events(pipeline)

@@ -146,8 +146,8 @@ def test_what_is_observed_arrives_on_the_bus(guarded: LocalCluster) -> None:
 def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
     out = io.StringIO()
     assert check(config(guarded, "watcher"), out)
-    told = [line for line in out.getvalue().splitlines() if line.startswith("missing: ")]
-    missing = [line.removeprefix("missing: ").partition(" -> ")[0] for line in told]
+    lines = [line for line in out.getvalue().splitlines() if line.startswith("missing: ")]
+    missing = [line.removeprefix("missing: ").partition(" -> ")[0] for line in lines]
     assert missing == [
         "DESCRIBE_CONFIGS on topics",
         "DESCRIBE on the cluster",

@@ -62,7 +62,7 @@ def uploads_ended(client: BrokerClient) -> bool:
 
 
 def sent_to(client: BrokerClient, rack: str, offset: int) -> int:
-    """The broker that the leader tells a consumer of that rack to read from; itself if it says so.
+    """The broker from which the leader lets a consumer of that rack read; itself if it says so.
 
     Version 11 is the first that names the consumer's rack.
     """
@@ -76,9 +76,9 @@ def sent_to(client: BrokerClient, rack: str, offset: int) -> int:
         session_id=0, session_epoch=-1, topics=[kind(topic=TOPIC, partitions=[part])],
         forgotten_topics_data=[], rack_id=rack,
     )  # fmt: skip
-    told = client.ask(LEADER, request, FetchResponse, 11).responses[0].partitions[0]
-    assert told.error_code == 0, (rack, offset, told.error_code)
-    return LEADER if told.preferred_read_replica == -1 else int(told.preferred_read_replica)
+    answer = client.ask(LEADER, request, FetchResponse, 11).responses[0].partitions[0]
+    assert answer.error_code == 0, (rack, offset, answer.error_code)
+    return LEADER if answer.preferred_read_replica == -1 else int(answer.preferred_read_replica)
 
 
 def predicted(state: ShardState, rack: str, offset: int, *, tier_aware: bool = False) -> int:
@@ -104,9 +104,11 @@ def test_consumers_of_every_rack_are_sent_where_the_twin_says(
     replicas = state[Replicas]
     local, end = replicas.local_log_start_offset[row], int(replicas.log_end_offset[row].min())
     offsets = sorted({0, *local.tolist(), *(local - 1).tolist(), end - 1, end})
-    told = {(rack, o): sent_to(client, rack, o) for rack in (*RACKS.values(), "") for o in offsets}
-    assert told == {(rack, offset): predicted(state, rack, offset) for rack, offset in told}
-    assert {told[rack, 0] for rack in RACKS.values()} == {1, 2, 3}
+    answers = {
+        (rack, o): sent_to(client, rack, o) for rack in (*RACKS.values(), "") for o in offsets
+    }
+    assert answers == {(rack, offset): predicted(state, rack, offset) for rack, offset in answers}
+    assert {answers[rack, 0] for rack in RACKS.values()} == {1, 2, 3}
 
 
 def test_the_cold_replica_that_the_leader_hands_out_is_a_cold_read(

@@ -112,10 +112,10 @@ class Secured:
     def granted(self, user: str) -> set[tuple[Any, ...]]:
         """All rights of a user as the broker has them."""
         everything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-        found, _ = self.admin.describe_acls(
+        bindings, _ = self.admin.describe_acls(
             ACLFilter(f"User:{user}", None, ACLOperation.ANY, ACLPermissionType.ANY, everything)
         )
-        return {_key(one) for one in found}
+        return {_key(one) for one in bindings}
 
 
 def acl(user: str, right: Right) -> ACL:
@@ -215,11 +215,11 @@ def secured_cluster(image: str, folder: Path, passwords: Mapping[str, str]) -> I
 
 def _admin(cluster: Secured) -> KafkaAdminClient:
     """The administrator, once the broker lets it in."""
-    found: list[KafkaAdminClient] = []
+    clients: list[KafkaAdminClient] = []
 
     def connected() -> bool:
         try:
-            found.append(
+            clients.append(
                 KafkaAdminClient(
                     bootstrap_servers=cluster.bootstrap, bootstrap_timeout_ms=2_000,
                     **cluster.login(ADMIN),
@@ -230,4 +230,4 @@ def _admin(cluster: Secured) -> KafkaAdminClient:
         return True
 
     until(connected, STARTS_WITHIN_S, "the broker lets nobody in")
-    return found[0]
+    return clients[0]

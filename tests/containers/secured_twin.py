@@ -99,20 +99,20 @@ class Programs:
     def run(self, program: str, user: str, *command: str, **settings: str) -> tuple[int, str]:
         """Run a command in the container of a program as some user: exit code and output."""
         environment = self._login(user) | {ENVIRONMENT + k: v for k, v in settings.items()}
-        code, told = self._running[program].exec_run(
+        code, output = self._running[program].exec_run(
             ["kafka-twin", *command], environment=environment
         )
-        return code, told.decode()
+        return code, output.decode()
 
     def shell(self, program: str, command: str) -> tuple[int, str]:
         """Run a line of a shell in the container of a program: exit code and output."""
-        code, told = self._running[program].exec_run(["sh", "-c", command])
-        return code, told.decode()
+        code, output = self._running[program].exec_run(["sh", "-c", command])
+        return code, output.decode()
 
     def log(self, program: str) -> str:
         """What it has said."""
-        told: bytes = self._running[program].logs()
-        return told.decode(errors="replace")
+        output: bytes = self._running[program].logs()
+        return output.decode(errors="replace")
 
     def until_said(self, program: str, pattern: str, within_s: float, after: int = 0) -> None:
         """Wait for words in its log, behind its first characters; fails with the end of the log."""
@@ -130,9 +130,9 @@ class Programs:
         """What is served."""
         return Metrics(self.served())
 
-    def tells_of(self, at_s: float) -> bool:
+    def observed_since(self, at_s: float) -> bool:
         """What is served was observed since, in every shard."""
-        return self.metrics().tell_of(at_s)
+        return self.metrics().observed_since(at_s)
 
     def __enter__(self) -> Programs:
         return self

@@ -108,14 +108,14 @@ class Stack:
     def container(self, service: str) -> Container:
         """The container of a service, running or not."""
         labels = [f"com.docker.compose.project={PROJECT}", f"com.docker.compose.service={service}"]
-        [found] = self._client.containers.list(all=True, filters={"label": labels})
-        return found
+        [container] = self._client.containers.list(all=True, filters={"label": labels})
+        return container
 
     def services(self) -> dict[str, Container]:
         """All of them by name."""
         label = f"com.docker.compose.project={PROJECT}"
-        found = self._client.containers.list(all=True, filters={"label": label})
-        return {c.labels["com.docker.compose.service"]: c for c in found}
+        containers = self._client.containers.list(all=True, filters={"label": label})
+        return {c.labels["com.docker.compose.service"]: c for c in containers}
 
     def await_healthy(self, service: str) -> None:
         """Until its own health check is content."""
@@ -129,8 +129,8 @@ class Stack:
 
     def log(self, service: str) -> str:
         """What a service has said."""
-        told: bytes = self.container(service).logs()
-        return told.decode(errors="replace")
+        output: bytes = self.container(service).logs()
+        return output.decode(errors="replace")
 
     def cut_off(self, service: str) -> None:
         """Take a container from the network; its own processes go on."""
@@ -168,21 +168,21 @@ class Stack:
         body = self.get(f"{self.exporter}/api/v1/{path}")
         return json.loads(body) if body else None
 
-    def tells_of(self, at_s: float) -> bool:
+    def observed_since(self, at_s: float) -> bool:
         """What is served was observed since, in every shard."""
-        return self.metrics().tell_of(at_s)
+        return self.metrics().observed_since(at_s)
 
     def events(self) -> list[dict[str, Any]]:
-        """Every event once; those told again under one id must say the same."""
-        told: dict[str, Mapping[str, Any]] = {}
+        """Every event once; repeats under one id must say the same."""
+        by_id: dict[str, Mapping[str, Any]] = {}
         with bus.Reader(self.config, [bus.topics(self.config).events], "beginning") as reader:
             deadline = Deadline.after_s(60)
             while not reader.caught_up():
                 for record in reader.poll(200):
                     event = json.loads(record.value or b"")
-                    assert told.setdefault(event["id"], event) == event
+                    assert by_id.setdefault(event["id"], event) == event
                 assert not deadline.is_over
-        return [dict(event) for event in told.values()]
+        return [dict(event) for event in by_id.values()]
 
 
 class ContainerCluster:
@@ -202,12 +202,12 @@ class ContainerCluster:
     def status(self) -> list[NodeStatus]:
         """What each does at the moment."""
         states = {"running": "running", "paused": "paused"}
-        found = []
+        statuses = []
         for node in NODES:
             container = self._stack.container(f"kafka-{node}")
             state = states.get(container.status, "stopped")
-            found.append(NodeStatus(node, None, self.port(node), f"az-{'abc'[node - 1]}", state))
-        return found
+            statuses.append(NodeStatus(node, None, self.port(node), f"az-{'abc'[node - 1]}", state))
+        return statuses
 
     def kill(self, node: int) -> None:
         """A crash."""

@@ -35,7 +35,7 @@ GRACE_S = 30
 KILLED = 128 + signal.SIGKILL
 SOON_S = 30
 CYCLE_S = 2  # of the collector, in deploy/docker/demo.toml
-TELLS_WITHIN_S = 60
+LIVE_WITHIN_S = 60
 """The bus is on these brokers: while one that holds part of it is frozen, news waits for Kafka."""
 
 METRICS = (*OWN, *CATALOG.metrics)
@@ -90,7 +90,7 @@ def stack(begun: Stack) -> Stack:
             begun.reconnect(f"kafka-{node}")
     await_in_sync(begun.cluster)
     since = time.time()
-    until(lambda: begun.tells_of(since), TELLS_WITHIN_S, "the twin is not live")
+    until(lambda: begun.observed_since(since), LIVE_WITHIN_S, "the twin is not live")
     return begun
 
 
@@ -165,7 +165,7 @@ def test_it_is_up_and_healthy(begun: Stack):
     services = stack.services()
     assert {"kafka-1", "traffic", "collector", "query", "exporter", "prometheus"} <= set(services)
     assert {c.status for c in services.values()} == {"running"}
-    until(lambda: stack.metrics().is_live, TELLS_WITHIN_S, "the twin is not live")
+    until(lambda: stack.metrics().is_live, LIVE_WITHIN_S, "the twin is not live")
 
 
 def test_no_service_runs_as_root_or_writes_beside_its_volumes_or_is_open_to_others(stack: Stack):
@@ -192,8 +192,9 @@ def test_every_metric_is_served(stack: Stack):
 
 def test_prometheus_scrapes_it_and_its_rules_are_in_order(stack: Stack):
     def scraped() -> bool:
-        told = stack.get(f"{stack.prometheus}/api/v1/query?query=kafka_twin_up")
-        return bool(told) and [r["value"][1] for r in json.loads(told)["data"]["result"]] == ["1"]
+        answer = stack.get(f"{stack.prometheus}/api/v1/query?query=kafka_twin_up")
+        result = json.loads(answer)["data"]["result"] if answer else []
+        return [series["value"][1] for series in result] == ["1"]
 
     until(scraped, SOON_S, "nothing is scraped")
     groups = json.loads(stack.get(f"{stack.prometheus}/api/v1/rules"))["data"]["groups"]
@@ -225,43 +226,43 @@ def test_a_query_that_spark_submit_starts_takes_its_session(submitted: Container
     assert "running" in submitted.logs().decode()
 
 
-def test_a_paused_broker_is_told_and_its_partitions_go_to_the_predicted_leaders(stack: Stack):
-    foretold = predicted(stack, 3)
-    assert foretold
+def test_a_paused_broker_is_reported_and_its_partitions_go_to_the_predicted_leaders(stack: Stack):
+    expected = predicted(stack, 3)
+    assert expected
     stack.cluster.pause(3)
     until(
-        lambda: stack.metrics().value("broker_answered", broker=3) == 0, TELLS_WITHIN_S, "not told"
+        lambda: stack.metrics().value("broker_answered", broker=3) == 0, LIVE_WITHIN_S, "not seen"
     )
     asking_others = [n for n in NODES if n != 3]
     until(
-        lambda: all(leaders(stack, asking_others[0]).get(k) == v for k, v in foretold.items()),
-        TELLS_WITHIN_S, "Kafka elects others",
+        lambda: all(leaders(stack, asking_others[0]).get(k) == v for k, v in expected.items()),
+        LIVE_WITHIN_S, "Kafka elects others",
     )  # fmt: skip
     until(
-        lambda: stack.metrics().by_partition("leader").items() >= foretold.items(), TELLS_WITHIN_S,
+        lambda: stack.metrics().by_partition("leader").items() >= expected.items(), LIVE_WITHIN_S,
         "the twin does not see them lead",
     )  # fmt: skip
     stack.cluster.resume(3)
     until(
-        lambda: stack.metrics().value("broker_answered", broker=3) == 1, TELLS_WITHIN_S, "not back"
+        lambda: stack.metrics().value("broker_answered", broker=3) == 1, LIVE_WITHIN_S, "not back"
     )
 
 
 def test_a_broker_cut_from_the_network_is_as_lost_as_a_dead_one(stack: Stack):
-    foretold = predicted(stack, 2)
-    assert foretold
+    expected = predicted(stack, 2)
+    assert expected
     stack.cut_off("kafka-2")
     until(
-        lambda: all(leaders(stack).get(key) == leader for key, leader in foretold.items()),
-        TELLS_WITHIN_S, "Kafka elects others",
+        lambda: all(leaders(stack).get(key) == leader for key, leader in expected.items()),
+        LIVE_WITHIN_S, "Kafka elects others",
     )  # fmt: skip
     until(
-        lambda: stack.metrics().by_partition("leader").items() >= foretold.items(), TELLS_WITHIN_S,
+        lambda: stack.metrics().by_partition("leader").items() >= expected.items(), LIVE_WITHIN_S,
         "the twin does not see them lead",
     )  # fmt: skip
     stack.reconnect("kafka-2")
     until(
-        lambda: stack.metrics().value("broker_answered", broker=2) == 1, TELLS_WITHIN_S, "not back"
+        lambda: stack.metrics().value("broker_answered", broker=2) == 1, LIVE_WITHIN_S, "not back"
     )
 
 
@@ -284,7 +285,9 @@ def deleted(stack: Stack, topic: str) -> bool:
         return topic not in admin.list_topics()
 
 
-def test_spark_killed_in_mid_batch_goes_on_from_the_volume_and_tells_everything_once(stack: Stack):
+def test_spark_killed_in_mid_batch_goes_on_from_the_volume_and_reports_everything_once(
+    stack: Stack,
+):
     """All else is ended and begun anew as well; what happened meanwhile is over by then."""
 
     def created() -> set[str]:
@@ -293,9 +296,9 @@ def test_spark_killed_in_mid_batch_goes_on_from_the_volume_and_tells_everything_
 
     before, partitions = created(), set(stack.metrics().by_partition("leader"))
     stack.container("query").kill()  # a batch each half second, in which something always runs
-    until(lambda: made(stack, "meanwhile"), TELLS_WITHIN_S, "no topic is created")
+    until(lambda: made(stack, "meanwhile"), LIVE_WITHIN_S, "no topic is created")
     time.sleep(3 * CYCLE_S)  # the collector alone sees it
-    until(lambda: deleted(stack, "meanwhile"), TELLS_WITHIN_S, "the topic is not deleted")
+    until(lambda: deleted(stack, "meanwhile"), LIVE_WITHIN_S, "the topic is not deleted")
     time.sleep(3 * CYCLE_S)
     assert not any(e.get("topic") == "meanwhile" for e in stack.events())
 
@@ -303,29 +306,31 @@ def test_spark_killed_in_mid_batch_goes_on_from_the_volume_and_tells_everything_
     assert stack.services() == {}
     stack.up()
     since = time.time()
-    until(lambda: stack.tells_of(since), TELLS_WITHIN_S, "the twin is not live")
+    until(lambda: stack.observed_since(since), LIVE_WITHIN_S, "the twin is not live")
     assert set(stack.metrics().by_partition("leader")) == partitions
-    told = [(e["kind"], e["partition"]) for e in stack.events() if e.get("topic") == "meanwhile"]
+    events = [(e["kind"], e["partition"]) for e in stack.events() if e.get("topic") == "meanwhile"]
     for number in (0, 1):
-        assert told.count(("partition_created", number)) == 1
-        assert told.count(("partition_deleted", number)) == 1
-    # A state that began anew would tell of every partition as new, at another time.
+        assert events.count(("partition_created", number)) == 1
+        assert events.count(("partition_deleted", number)) == 1
+    # A state that began anew would report every partition as new, at another time.
     assert created() == before
     assert "state_discarded" not in {e["kind"] for e in stack.events()}
 
 
 def test_all_brokers_are_restarted_one_after_the_other(stack: Stack):
     for node in NODES:
-        until(lambda node=node: leads_again(stack, node), TELLS_WITHIN_S, "it leads nothing")
-        foretold = {k: leader for k, leader in predicted(stack, node).items() if leader > 0}
+        until(lambda node=node: leads_again(stack, node), LIVE_WITHIN_S, "it leads nothing")
+        expected = {k: leader for k, leader in predicted(stack, node).items() if leader > 0}
         stack.cluster.term(node)
         other = next(n for n in NODES if n != node)
-        found = leaders(stack, other)
-        assert {key: found[key] for key in foretold} == foretold
+        led_by = leaders(stack, other)
+        assert {key: led_by[key] for key in expected} == expected
         stack.cluster.start()
         await_in_sync(stack.cluster)
         since = time.time()
-        until(lambda since=since: stack.tells_of(since), TELLS_WITHIN_S, "the twin is not live")
+        until(
+            lambda since=since: stack.observed_since(since), LIVE_WITHIN_S, "the twin is not live"
+        )
     metrics = stack.metrics()
     assert metrics.by_partition("leader") == leaders(stack)
     assert metrics.total("observations_refused_total") == 0
@@ -349,13 +354,14 @@ def test_a_stop_is_clean(stack: Stack, service: str):
 
 def test_the_compose_file_names_images_of_one_version_and_files_that_are_there():
     folder = Path(__file__).resolve().parents[2]
-    told = dict(
+    settings = dict(
         line.split("=", 1)
         for line in (folder / ".env").read_text().splitlines()
         if "=" in line and not line.startswith("#")
     )
-    assert (folder / told["TWIN_CONFIG"]).is_file()
-    assert (folder / told["CA_BUNDLE"]).is_file()
-    assert f'version = "{told["KAFKA_TWIN_VERSION"]}"' in (folder / "pyproject.toml").read_text()
+    assert (folder / settings["TWIN_CONFIG"]).is_file()
+    assert (folder / settings["CA_BUNDLE"]).is_file()
+    project = (folder / "pyproject.toml").read_text()
+    assert f'version = "{settings["KAFKA_TWIN_VERSION"]}"' in project
     for image in ("PROMETHEUS_IMAGE", "ALERTMANAGER_IMAGE", "GRAFANA_IMAGE"):
-        assert told[image].rpartition(":")[2][-1].isdigit(), "a version, no name that moves"
+        assert settings[image].rpartition(":")[2][-1].isdigit(), "a version, no name that moves"

@@ -50,9 +50,9 @@ def test_spark_starts_without_network_or_a_disk_to_write_to(engine: DockerClient
         "print(stream.option('subscribe', 'a').load().schema.names[0], spark.version)\n"
         "spark.stop()\n"
     )
-    told = run(engine, images["twin-spark"], "-c", code, entrypoint="python",
+    output = run(engine, images["twin-spark"], "-c", code, entrypoint="python",
                environment={"KAFKA_TWIN_QUERY_CHECKPOINT": "/tmp/checkpoint"})  # fmt: skip
-    assert told.split() == ["key", "4.2.0"]
+    assert output.split() == ["key", "4.2.0"]
 
 
 def test_what_is_no_program_is_said_in_one_line(engine: DockerClient, images):

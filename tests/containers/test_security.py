@@ -58,23 +58,23 @@ ONE_BROKER: Final = {
     "kafka_twin_broker_fetch_follower_p99_seconds",
     "kafka_twin_partition_cold_read_records",
 }
-"""Families that tell of followers, of which there is none."""
+"""Families about followers, of which there is none."""
 
 
 @pytest.fixture(scope="module")
 def cluster(images: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     folder = tmp_path_factory.mktemp("secured")
-    with secured_cluster(images["kafka"], folder, PASSWORDS) as found:
-        found.grant(USER, NEEDED)
+    with secured_cluster(images["kafka"], folder, PASSWORDS) as secured:
+        secured.grant(USER, NEEDED)
         for program in PROGRAMS:
-            found.grant(program, [right for right in NEEDED if program in right.programs])
-        found.admin.create_topics(SHOP, wait_for_metadata=True)
-        with KafkaProducer(bootstrap_servers=found.bootstrap, **found.login(ADMIN)) as producer:
+            secured.grant(program, [right for right in NEEDED if program in right.programs])
+        secured.admin.create_topics(SHOP, wait_for_metadata=True)
+        with KafkaProducer(bootstrap_servers=secured.bootstrap, **secured.login(ADMIN)) as producer:
             for i in range(600):
                 producer.send("shop-orders", bytes(1_000), partition=i % 2)
             producer.send("shop-audit", b"x")
             producer.flush()
-        yield found
+        yield secured
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -101,8 +101,8 @@ def config(cluster: Secured, user: str = USER, prefix: str = "kafka-twin") -> Co
 
 def missing(settings: Config, at: str) -> list[str]:
     """What ``kafka-twin check`` misses on the cluster or the bus, and is configured."""
-    told = [str(finding) for finding in {"cluster": of_cluster, "bus": of_bus}[at](settings)]
-    lines = [line for line in told if line.startswith("missing: ")]
+    findings = [str(finding) for finding in {"cluster": of_cluster, "bus": of_bus}[at](settings)]
+    lines = [line for line in findings if line.startswith("missing: ")]
     return [line for line in lines if not line.startswith("missing: collector.metrics_url")]
 
 
@@ -146,28 +146,28 @@ def test_an_option_without_its_right_says_so_and_works_with_it(
     line = f"missing: {right} -> {right.without}"
     switch = ["tap", "enable", "--broker", "1", "--seconds", "0.1"]
     until(lambda: missing(config(cluster), "cluster") == [line], SOON_S, "it does not say so")
-    code, told = programs.run("collector", USER, *switch)
+    code, output = programs.run("collector", USER, *switch)
     assert code == 1
-    assert told.splitlines()[-1].startswith("Error: broker 1: kafka.request.logger cannot be ")
-    assert "ClusterAuthorizationFailed" in told
+    assert output.splitlines()[-1].startswith("Error: broker 1: kafka.request.logger cannot be ")
+    assert "ClusterAuthorizationFailed" in output
     cluster.grant(USER, [right])
     try:
         until(lambda: missing(config(cluster), "cluster") == [], SOON_S, "it does not help")
-        code, told = programs.run("collector", USER, *switch)
-        assert code == 0, told
-        assert "request log enabled" in told
-        assert "request log restored" in told
+        code, output = programs.run("collector", USER, *switch)
+        assert code == 0, output
+        assert "request log enabled" in output
+        assert "request log restored" in output
     finally:
         cluster.revoke(USER, [right])
 
 
-def test_who_has_no_right_at_all_is_told_of_each(cluster: Secured, programs: Programs):
-    code, told = programs.run("query", "nobody", "check")
+def test_check_lists_each_right_for_a_user_who_has_none(cluster: Secured, programs: Programs):
+    code, output = programs.run("query", "nobody", "check")
     assert code == 1
     for right in rights(Config()):
         if right.operation != "CREATE":  # the topics are there, somebody has created them
-            assert f"missing: {right}" in told, right
-    assert "Traceback" not in told
+            assert f"missing: {right}" in output, right
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_who_has_no_right_at_all_is_told_of_each(cluster: Secured, programs: Pro
 def test_what_is_wrong_with_the_connection_is_one_line(
     programs: Programs, settings: dict[str, str], cause: str
 ):
-    code, told = programs.run("collector", USER, "collector", **settings)
+    code, output = programs.run("collector", USER, "collector", **settings)
     assert code == 1
-    [line] = told.splitlines()
+    [line] = output.splitlines()
     assert line.startswith("Error: ")
     assert re.search(cause, line)
 
@@ -195,7 +195,7 @@ def test_with_exactly_their_rights_the_programs_serve_everything(
     cluster: Secured, programs: Programs
 ):
     until(lambda: programs.metrics().is_live, LIVE_WITHIN_S, "the twin is not live")
-    # Something to tell of, so that events go through the query to the exporter.
+    # Something to report, so that events go through the query to the exporter.
     cluster.admin.create_topics({"shop-new": {"num_partitions": 1, "replication_factor": 1}})
 
     def absent() -> set[str]:
@@ -224,7 +224,7 @@ def test_what_the_collector_may_not_see_any_more_is_kept_and_said(
             "collector", r"unavailable +\[collector\].* source=topics .* that were listed", SOON_S
         )
         since = time.time()
-        until(lambda: programs.tells_of(since), SOON_S, "the twin is not live")
+        until(lambda: programs.observed_since(since), SOON_S, "the twin is not live")
         assert programs.metrics().by_partition("leader") == before
     finally:
         cluster.grant("collector", rights_on_shops)
@@ -244,7 +244,7 @@ def test_what_the_collector_may_not_write_is_said_and_goes_on_later(
     finally:
         cluster.grant("collector", taken)
     since = time.time()
-    until(lambda: programs.tells_of(since), SOON_S, "it does not go on")
+    until(lambda: programs.observed_since(since), SOON_S, "it does not go on")
 
 
 @pytest.mark.parametrize("wants", ["reading snapshots", "reading events"])
@@ -252,16 +252,16 @@ def test_what_the_exporter_may_not_read_is_said_and_goes_on_later(
     cluster: Secured, programs: Programs, wants: str
 ):
     taken = [r for r in NEEDED if wants in r.wants]
-    told = len(programs.log("exporter"))
+    log_length = len(programs.log("exporter"))
     cluster.revoke("exporter", taken)
     try:
         programs.until_said(
-            "exporter", rf"the bus cannot be read .*{taken[0].name}", SOON_S, after=told
+            "exporter", rf"the bus cannot be read .*{taken[0].name}", SOON_S, after=log_length
         )
     finally:
         cluster.grant("exporter", taken)
     since = time.time()
-    until(lambda: programs.tells_of(since), SOON_S, "it does not go on")
+    until(lambda: programs.observed_since(since), SOON_S, "it does not go on")
 
 
 def test_remote_segments_that_may_not_be_read_are_said_and_the_rest_goes_on(
@@ -270,22 +270,22 @@ def test_remote_segments_that_may_not_be_read_are_said_and_the_rest_goes_on(
     """Kafka hides the topic from Spark, which asks by a pattern and would silently find nothing."""
     [taken] = [r for r in NEEDED if "remote segments" in r.wants]
 
-    def told(of: str) -> str:
-        return rf"{of} +\[query\] what={taken.name}"
+    def log_line(event: str) -> str:
+        return rf"{event} +\[query\] what={taken.name}"
 
-    assert not re.search(told("unavailable"), programs.log("query"))
+    assert not re.search(log_line("unavailable"), programs.log("query"))
     cluster.revoke("query", [taken])
     try:
-        programs.until_said("query", told("unavailable"), SOON_S)
+        programs.until_said("query", log_line("unavailable"), SOON_S)
         since = time.time()
-        until(lambda: programs.tells_of(since), SOON_S, "the rest does not go on")
+        until(lambda: programs.observed_since(since), SOON_S, "the rest does not go on")
     finally:
         cluster.grant("query", [taken])
-    programs.until_said("query", told("recovered"), SOON_S)
+    programs.until_said("query", log_line("recovered"), SOON_S)
 
 
 @pytest.mark.parametrize("wants", ["writing snapshots"])
-def test_a_query_that_may_not_tell_ends_with_one_line_and_goes_on_when_started_again(
+def test_a_query_that_may_not_write_ends_with_one_line_and_goes_on_when_started_again(
     cluster: Secured, programs: Programs, wants: str
 ):
     [taken] = [r for r in NEEDED if wants in r.wants]
@@ -298,7 +298,7 @@ def test_a_query_that_may_not_tell_ends_with_one_line_and_goes_on_when_started_a
     assert taken.name in line
     assert "Traceback" not in programs.log("query")
     since = time.time()
-    until(lambda: programs.tells_of(since), LIVE_WITHIN_S, "it does not go on")
+    until(lambda: programs.observed_since(since), LIVE_WITHIN_S, "it does not go on")
 
 
 def errors(log: str) -> list[str]:
@@ -314,8 +314,8 @@ def test_no_password_is_in_what_anybody_says(programs: Programs):
 
 def test_spark_leaves_no_password_on_its_disk(programs: Programs):
     """Neither in its checkpoint nor in its log, which are all that it writes."""
-    code, told = programs.shell("query", "ls -R /var/lib/kafka-twin /tmp")
+    code, output = programs.shell("query", "ls -R /var/lib/kafka-twin /tmp")
     assert code == 0
-    assert {"metadata", "spark.log"} <= set(told.split())
-    code, told = programs.shell("query", "grep -rl hunter2 /var/lib/kafka-twin /tmp")
-    assert (code, told) == (1, "")
+    assert {"metadata", "spark.log"} <= set(output.split())
+    code, output = programs.shell("query", "grep -rl hunter2 /var/lib/kafka-twin /tmp")
+    assert (code, output) == (1, "")
