@@ -18,8 +18,8 @@ def exporter() -> Iterator[Callable[..., Exporter]]:
     """Makes exporters, and ends them."""
     servers: list[ThreadingHTTPServer] = []
 
-    def make(**told: Any) -> Exporter:
-        made = Exporter(**told)
+    def make(**behaviour: Any) -> Exporter:
+        made = Exporter(**behaviour)
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:

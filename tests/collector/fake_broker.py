@@ -1,4 +1,4 @@
-"""Brokers that answer what a test tells them, over TCP, in kafka-python's own protocol classes.
+"""Brokers that answer what a test sets, over TCP, in kafka-python's own protocol classes.
 
 A ``World`` is what the cluster holds; every ``FakeBroker`` of it answers from there. A test may
 make a broker silent, lower the versions it knows, or give one broker a past of its own.
@@ -222,7 +222,7 @@ class FakeBroker:
         there = {n: t for n, t in self.world.topics.items() if n not in self.world.hidden}
         if request.topics is None:
             listed = there
-        else:  # by name: whether a hidden one exists is not told
+        else:  # by name: whether a hidden one exists is not answered
             names = [t.name for t in request.topics]
             listed = {n: there.get(n) or Topic({}, error=self._why_not(n)) for n in names}
         return MetadataResponse(
@@ -288,12 +288,12 @@ class FakeBroker:
         for topic in request.topics:
             partitions = []
             for asked in topic.partitions:
-                told = self._offset(request, topic.name, asked, version)
+                offset = self._offset(request, topic.name, asked, version)
                 partitions.append(
                     part(
                         partition_index=asked.partition_index,
-                        error_code=told.code if isinstance(told, Error) else 0,
-                        offset=-1 if isinstance(told, Error) else told,
+                        error_code=offset.code if isinstance(offset, Error) else 0,
+                        offset=-1 if isinstance(offset, Error) else offset,
                         leader_epoch=3,
                     )
                 )
@@ -341,10 +341,10 @@ class FakeBroker:
         return log.offset(asked.timestamp)
 
     def _log(self, topic: str, partition: int) -> Log | None:
-        known = self.world.topics.get(topic)
-        if known is None or partition not in known.partitions:
+        held = self.world.topics.get(topic)
+        if held is None or partition not in held.partitions:
             return None
-        return known.partitions[partition].logs.get(self.node)
+        return held.partitions[partition].logs.get(self.node)
 
     def _DescribeLogDirsRequest(self, _: Any, __: int) -> Any:  # noqa: N802
         if DescribeLogDirsRequest.API_KEY in self.world.denied:
@@ -361,11 +361,11 @@ class FakeBroker:
                 (current, {n: log.size for n, log in held.items()}),
                 (future, {n: log.future_size for n, log in held.items()}),
             ):
-                known = {n: s for n, s in sizes.items() if s is not None}
-                if known:
+                known_sizes = {n: s for n, s in sizes.items() if s is not None}
+                if known_sizes:
                     parts = [
                         part(partition_index=n, partition_size=s, is_future_key=into is future)
-                        for n, s in known.items()
+                        for n, s in known_sizes.items()
                     ]
                     into.append(kind(name=name, partitions=parts))
         return DescribeLogDirsResponse(
@@ -385,9 +385,9 @@ class FakeBroker:
             if asked.resource_type == 2:
                 topic = self.world.topics.get(asked.resource_name)
                 error = 3 if topic is None else TOPIC_AUTHORIZATION_FAILED if denied else 0
-                told = {} if topic is None else topic.configs
+                configs = {} if topic is None else topic.configs
             else:
-                error, told = (
+                error, configs = (
                     CLUSTER_AUTHORIZATION_FAILED if denied else 0,
                     self.world.broker_configs,
                 )
@@ -399,7 +399,7 @@ class FakeBroker:
                     resource_name=asked.resource_name,
                     configs=[
                         entry(name=name, value=value, read_only=False, is_sensitive=False)
-                        for name, value in told.items()
+                        for name, value in configs.items()
                         if name in asked.configuration_keys and not error
                     ],
                 )

@@ -1,4 +1,4 @@
-"""JMX exporters that serve what a test tells them."""
+"""JMX exporters that serve what a test sets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ process_start_time_seconds 1.7E9
 
 @dataclass
 class Exporter:
-    """An HTTP server that tells what it is told to tell."""
+    """An HTTP server that serves ``text`` in the way the other fields say."""
 
     text: str = TEXT
     status: int = 200

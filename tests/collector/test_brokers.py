@@ -163,12 +163,12 @@ def test_an_api_the_broker_does_not_know_has_no_version() -> None:
 
 
 def test_nobody_at_the_bootstrap_address_is_one_line() -> None:
-    with pytest.raises(CollectorError, match=r"^cluster.bootstrap 127.0.0.1:1: .*REFUSED") as told:
+    with pytest.raises(CollectorError, match=r"^cluster.bootstrap 127.0.0.1:1: .*REFUSED") as error:
         BrokerConnections("127.0.0.1:1", {}, 300)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_wrong_client_setting_never_shows_its_value() -> None:
-    with pytest.raises(ConfigError, match=r"cluster.client.sasl_pasword") as told:
+    with pytest.raises(ConfigError, match=r"cluster.client.sasl_pasword") as error:
         BrokerConnections("127.0.0.1:1", {"sasl_pasword": "hunter2"}, 300)
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(error.value)

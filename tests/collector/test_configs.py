@@ -42,12 +42,12 @@ class Asker:
         placement = self.view.listing.placement
         context = CycleContext(self.brokers, self.topics.metadata_broker, 900)
         self.shards = self.configs.refresh(context, placement)
-        found = {}
+        by_topic = {}
         for shard in range(placement.shards):
             table = self.configs.table(placement, shard)
             assert table.schema.equals(ConfigsFrame.schema())
-            found |= {row.pop("topic"): row for row in table.to_pylist()}
-        return found
+            by_topic |= {row.pop("topic"): row for row in table.to_pylist()}
+        return by_topic
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
 
 
 @pytest.mark.parametrize(
-    ("told", "expected_ms"),
+    ("configs", "expected_ms"),
     [
         ({"remote.storage.enable": "true", "local.retention.ms": "-2", "retention.ms": "9"}, 9),
         ({"remote.storage.enable": "true", "local.retention.ms": "-1", "retention.ms": "9"}, -1),
@@ -117,9 +117,9 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     ],
 )  # fmt: skip
 def test_effective_local_retention_derives_as_in_kafka(
-    told: dict[str, str], expected_ms: int
+    configs: dict[str, str], expected_ms: int
 ) -> None:
-    assert topic_columns(told)["local_retention_ms"] == expected_ms
+    assert topic_columns(configs)["local_retention_ms"] == expected_ms
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_settings_are_read_for_new_topics_only_until_the_interval_is_over(
 
 def test_a_recreated_topic_is_read_at_once(cluster: FakeCluster, ask: Asker) -> None:
     for least in ("2", "3"):
-        told = TIERED | {"min.insync.replicas": least}
-        cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=told)}
+        configs = TIERED | {"min.insync.replicas": least}
+        cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=configs)}
         assert ask()["a"]["min_insync_replicas"] == int(least)
 
 
@@ -209,8 +209,8 @@ def test_every_topic_is_read_again_after_the_interval_a_few_each_cycle(
     assert sorted(topics_read(cluster)) == list("abcde")
     for topic in cluster.world.topics.values():
         topic.configs = TIERED | {"min.insync.replicas": "3"}
-    seen = [sum(r["min_insync_replicas"] == 3 for r in asker().values()) for _ in range(3)]
-    assert seen == [2, 4, 5]
+    updated = [sum(r["min_insync_replicas"] == 3 for r in asker().values()) for _ in range(3)]
+    assert updated == [2, 4, 5]
     asker.brokers.close()
 
 
@@ -263,39 +263,39 @@ def threshold(name: str = "", pattern: str = "", ms: int = -2, size: int = -2) -
     return TopicThreshold(name=name, pattern=pattern, local_log_ms=ms, local_log_bytes=size)
 
 
-def of(topic: str, *sections: TopicThreshold) -> tuple[int, int]:
+def thresholds_of(topic: str, *sections: TopicThreshold) -> tuple[int, int]:
     return Thresholds(Eligibility(topics=list(sections))).for_topic(topic)
 
 
 def test_a_topic_without_a_section_overrides_nothing() -> None:
-    assert of("a", threshold("b", ms=5)) == (-2, -2)
+    assert thresholds_of("a", threshold("b", ms=5)) == (-2, -2)
 
 
 def test_the_exact_name_stands_over_a_pattern_value_by_value() -> None:
     sections = (threshold(pattern="a.*", ms=5, size=6), threshold("ab", ms=7))
-    assert of("ab", *sections) == (7, 6)
-    assert of("ac", *sections) == (5, 6)
+    assert thresholds_of("ab", *sections) == (7, 6)
+    assert thresholds_of("ac", *sections) == (5, 6)
 
 
 def test_a_pattern_must_match_the_whole_name() -> None:
-    assert of("xab", threshold(pattern="a.*", ms=5)) == (-2, -2)
+    assert thresholds_of("xab", threshold(pattern="a.*", ms=5)) == (-2, -2)
 
 
 def test_a_topic_may_switch_a_threshold_off() -> None:
-    assert of("a", threshold("a", ms=-1)) == (-1, -2)
+    assert thresholds_of("a", threshold("a", ms=-1)) == (-1, -2)
 
 
 def test_patterns_that_agree_or_set_different_values_are_fine() -> None:
     sections = (threshold(pattern="a.*", ms=5), threshold(pattern=".*b", ms=5, size=6))
-    assert of("ab", *sections) == (5, 6)
+    assert thresholds_of("ab", *sections) == (5, 6)
 
 
 def test_patterns_that_contradict_each_other_are_an_error_that_names_both() -> None:
     sections = (threshold(pattern="a.*", ms=5), threshold(pattern=".*b", ms=6))
-    with pytest.raises(ConfigError, match=r"topic ab .*'a\.\*' and '\.\*b'.*to 5 and 6") as told:
-        of("ab", *sections)
-    assert "\n" not in str(told.value)
-    assert of("ab", *sections, threshold("ab", ms=9)) == (9, -2)
+    with pytest.raises(ConfigError, match=r"topic ab .*'a\.\*' and '\.\*b'.*to 5 and 6") as refusal:
+        thresholds_of("ab", *sections)
+    assert "\n" not in str(refusal.value)
+    assert thresholds_of("ab", *sections, threshold("ab", ms=9)) == (9, -2)
 
 
 def test_contradicting_patterns_stop_the_start_but_not_a_running_collector(

@@ -46,8 +46,8 @@ CONFIG = Config(
 )
 
 
-def log(**told: Any) -> Log:
-    return replace(Log(0, 30, 100, last_tiered=59, pending=60, size=700, first_ms=5_000), **told)
+def log(**fields: Any) -> Log:
+    return replace(Log(0, 30, 100, last_tiered=59, pending=60, size=700, first_ms=5_000), **fields)
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ class Asker:
     def __call__(self) -> dict[tuple[int, str], Frame]:
         self.observation = self.collector.observe()
         assert self.observation is not None
-        found = {}
+        by_kind = {}
         for shard, message in self.messages.encode(self.observation):
             for frame in frames.decode(message).frames:
                 assert frame.header.shard == shard
-                found[shard, frame.header.kind] = frame
-        return found
+                by_kind[shard, frame.header.kind] = frame
+        return by_kind
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
         return [
@@ -149,14 +149,14 @@ def test_an_observation_says_of_each_partition_what_the_controller_says(ask: Ask
     assert rows["orders", 1]["elr_known"]
 
 
-def test_every_shard_is_told_of_all_brokers_and_of_its_whole_listing(ask: Asker) -> None:
-    found = ask()
+def test_every_shard_receives_all_brokers_and_its_whole_listing(ask: Asker) -> None:
+    observation = ask()
     for shard in range(SHARDS):
-        assert found[shard, "brokers"].rows.column("broker").to_pylist() == [1, 2, 3]
-        assert found[shard, "partitions"].header.complete
-        topics = set(found[shard, "partitions"].rows.column("topic").to_pylist())
+        assert observation[shard, "brokers"].rows.column("broker").to_pylist() == [1, 2, 3]
+        assert observation[shard, "partitions"].header.complete
+        topics = set(observation[shard, "partitions"].rows.column("topic").to_pylist())
         assert topics == {t for t in ("orders", "plain") if shard_of(t, SHARDS) == shard}
-        assert ((shard, "replicas") in found) == bool(topics)
+        assert ((shard, "replicas") in observation) == bool(topics)
 
 
 def test_all_frames_of_a_cycle_carry_one_time_and_the_next_cycle_a_later_one(ask: Asker) -> None:
@@ -183,20 +183,20 @@ def test_a_silent_broker_has_no_replica_rows_and_did_not_answer(
     ask()
     silent = 2 if ask.collector.metadata_broker != 2 else 3
     cluster[silent].silent = True
-    found = ask()
+    observation = ask()
     answered = dict(
-        zip(*(found[0, "brokers"].rows.column(c).to_pylist() for c in ("broker", "answered")),
+        zip(*(observation[0, "brokers"].rows.column(c).to_pylist() for c in ("broker", "answered")),
             strict=True)
     )  # fmt: skip
     assert answered == {b: b != silent for b in (1, 2, 3)}
-    assert all(f.header.complete for f in found.values())
-    rows = [r for (_, k), f in found.items() if k == "replicas" for r in f.rows.to_pylist()]
+    assert all(f.header.complete for f in observation.values())
+    rows = [r for (_, k), f in observation.items() if k == "replicas" for r in f.rows.to_pylist()]
     assert rows
     assert silent not in {r["broker"] for r in rows}
     assert timeout("broker", silent) in ask.collector.problems
 
 
-def test_a_broker_whose_disks_are_not_told_still_answers_with_its_offsets(
+def test_a_broker_that_does_not_describe_its_disks_still_answers_with_its_offsets(
     cluster: FakeCluster, ask: Asker
 ) -> None:
     for broker in cluster.brokers.values():
@@ -262,19 +262,21 @@ def test_a_topic_that_answers_with_an_error_makes_the_listing_partial(
     cluster: FakeCluster, ask: Asker
 ) -> None:
     cluster.world.topics["plain"].error = 5
-    found = ask()
-    assert not any(f.header.complete for (_, kind), f in found.items() if kind == "partitions")
-    assert all(f.header.complete for (_, kind), f in found.items() if kind != "partitions")
+    observation = ask()
+    assert not any(
+        f.header.complete for (_, kind), f in observation.items() if kind == "partitions"
+    )
+    assert all(f.header.complete for (_, kind), f in observation.items() if kind != "partitions")
 
 
 def test_a_cluster_without_topics_is_a_complete_observation(
     cluster: FakeCluster, ask: Asker
 ) -> None:
     cluster.world.topics = {}
-    found = ask()
-    assert {kind for _, kind in found} == {"brokers", "partitions", "configs"}
-    assert all(f.rows.num_rows == 0 for (_, kind), f in found.items() if kind == "partitions")
-    assert all(f.header.complete for f in found.values())
+    observation = ask()
+    assert {kind for _, kind in observation} == {"brokers", "partitions", "configs"}
+    assert all(f.rows.num_rows == 0 for (_, kind), f in observation.items() if kind == "partitions")
+    assert all(f.header.complete for f in observation.values())
 
 
 def test_with_nobody_to_list_the_cluster_its_brokers_did_not_answer_and_nothing_is_gone(
@@ -283,10 +285,12 @@ def test_with_nobody_to_list_the_cluster_its_brokers_did_not_answer_and_nothing_
     ask()
     for broker in cluster.brokers.values():
         broker.silent = True
-    found = ask()
-    assert set(found[0, "brokers"].rows.column("answered").to_pylist()) == {False}
-    assert not any(f.header.complete for (_, kind), f in found.items() if kind == "partitions")
-    assert not any(kind == "replicas" for _, kind in found)
+    observation = ask()
+    assert set(observation[0, "brokers"].rows.column("answered").to_pylist()) == {False}
+    assert not any(
+        f.header.complete for (_, kind), f in observation.items() if kind == "partitions"
+    )
+    assert not any(kind == "replicas" for _, kind in observation)
     assert "cluster" in {p.source for p in ask.collector.problems}
     for broker in cluster.brokers.values():
         broker.silent = False
@@ -297,20 +301,20 @@ def test_with_nobody_to_list_the_cluster_its_brokers_did_not_answer_and_nothing_
     assert ask.collector.problems == ()
 
 
-def test_configs_are_told_when_they_were_read(ask: Asker) -> None:
+def test_configs_are_sent_when_they_were_read(ask: Asker) -> None:
     first, second = ask(), ask()
     assert {shard for shard, kind in first if kind == "configs"} == set(range(SHARDS))
     assert not any(kind == "configs" for _, kind in second)
 
 
 def test_the_twin_merges_what_the_collector_sends(ask: Asker) -> None:
-    for found in (ask(), ask()):
+    for observation in (ask(), ask()):
         for shard in range(SHARDS):
             state = ShardState.empty(CATALOG, "kafka", shard, SHARDS)
-            for (s, _), frame in found.items():
+            for (s, _), frame in observation.items():
                 if s == shard:
                     state = merge(state, frame)
-            assert state.partitions == found[shard, "partitions"].rows.num_rows
+            assert state.partitions == observation[shard, "partitions"].rows.num_rows
             sampled_at_ms = state[Replicas].sampled_at_ms
             assert (sampled_at_ms[state[Roles].is_assigned] > 0).all()
 
@@ -383,10 +387,10 @@ def test_another_cause_at_the_same_place_is_no_recovery() -> None:
 
 def test_the_minutes_line_counts_cycles_overruns_and_failures(ask: Asker) -> None:
     ask()
-    told = CycleLog(summed_up_at_s=time.monotonic() - 61)
-    told.overruns = 3
+    cycle_log = CycleLog(summed_up_at_s=time.monotonic() - 61)
+    cycle_log.overruns = 3
     with capture_logs() as lines:
-        told.cycle([SILENT, Problem("bus", -1, "SendFailed", "full")], 10.0, ask.observation)
+        cycle_log.cycle([SILENT, Problem("bus", -1, "SendFailed", "full")], 10.0, ask.observation)
     line = lines[-1]
     assert line["event"] == "cycles"
     assert (line["cycles"], line["overruns"], line["failures"]) == (1, 3, {"broker 2": 1})

@@ -54,14 +54,14 @@ class Asker:
             for t, n, leader in zip(place.topic_of.tolist(), place.partition.tolist(),
                                     view.listing.leader.tolist(), strict=True)
         ]  # fmt: skip
-        self.found = self.epochs.read(
+        self.histories = self.epochs.read(
             CycleContext(self.brokers, self.topics.metadata_broker, 9_000),
             view.listing, np.full(len(place), tiered),
             np.array(starts) if log_start else np.full(len(place), -1),
         )  # fmt: skip
         return {
             (place.topic[place.topic_of[h.row]], int(place.partition[h.row])): h.epochs
-            for h in self.found
+            for h in self.histories
         }
 
 
@@ -117,7 +117,7 @@ def test_a_history_is_read_again_only_when_the_leader_epoch_moved(cluster: FakeC
 def test_what_did_not_arrive_is_read_again(cluster: FakeCluster, ask: Asker):
     cluster.world.topics = {"t": Topic({0: a_partition([(0, 0)], 0)})}
     ask()
-    ask.epochs.forget(ask.found)
+    ask.epochs.forget(ask.histories)
     assert set(ask()) == {("t", 0)}
 
 
@@ -144,7 +144,7 @@ def test_a_leader_that_moved_meanwhile_is_asked_in_another_cycle(cluster: FakeCl
     assert ask() == {("t", 0): ((0, 0), (1, 70))}
 
 
-def test_a_missing_right_is_told_and_not_asked_for_each_cycle(cluster: FakeCluster, ask: Asker):
+def test_a_missing_right_is_reported_and_not_asked_for_each_cycle(cluster: FakeCluster, ask: Asker):
     cluster.world.topics = {"t": Topic({0: a_partition([(0, 0)], 0)})}
     cluster.world.unreadable = {"t"}
     assert ask() == {}

@@ -1,4 +1,4 @@
-"""Brokers' own metrics: what is told is taken as it is meant, and what is not told is absent."""
+"""Brokers' own metrics: what is exported has Kafka's meaning, and what is not is absent."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ NEEDS_TWO = {
     "isr_shrinks_per_s",
     "isr_expands_per_s",
 }
-"""What one scrape cannot tell."""
+"""Signals that one scrape cannot give."""
 
 
-def changed(**told: float) -> str:
+def changed(**values: float) -> str:
     """The text with other values of series that have no labels."""
     lines = []
     for line in TEXT.splitlines():
         name = line.split(" ")[0]
-        lines.append(f"{name} {told[name]}" if name in told else line)
+        lines.append(f"{name} {values[name]}" if name in values else line)
     return "\n".join(lines) + "\n"
 
 
@@ -63,17 +63,17 @@ def signals(text: str, before: str | None = None, after_s: float = 10.0) -> dict
     return signals_of(Scrape(100.0 + after_s, samples_of(text)), earlier)
 
 
-def present(told: dict[str, float]) -> set[str]:
-    return {name for name, value in told.items() if not math.isnan(value)}
+def present(values: dict[str, float]) -> set[str]:
+    return {name for name, value in values.items() if not math.isnan(value)}
 
 
 # ---------------------------------------------------------------- from text to signals
 
 
-def test_one_scrape_tells_everything_but_what_needs_two() -> None:
-    told = signals(TEXT)
-    assert set(told) == set(BROKER_METRICS)
-    assert {name: value for name, value in told.items() if name in present(told)} == {
+def test_one_scrape_gives_every_signal_but_those_that_need_two() -> None:
+    values = signals(TEXT)
+    assert set(values) == set(BROKER_METRICS)
+    assert {name: value for name, value in values.items() if name in present(values)} == {
         "fetch_follower_p99_ms": 503.0,
         "fetch_follower_local_p99_ms": 1.5,
         "fetch_follower_queue_p99_ms": 0.5,
@@ -86,7 +86,7 @@ def test_one_scrape_tells_everything_but_what_needs_two() -> None:
         "remote_reader_queue_size": 1.0,
         "remote_reader_idle_ratio": 0.9,
     }
-    assert set(BROKER_METRICS) - present(told) == NEEDS_TWO
+    assert set(BROKER_METRICS) - present(values) == NEEDS_TWO
 
 
 def test_counters_become_rates_by_the_second_between_two_scrapes() -> None:
@@ -94,10 +94,10 @@ def test_counters_become_rates_by_the_second_between_two_scrapes() -> None:
         kafka_broker_remote_fetch_requests_total=150, kafka_isr_shrinks_total=4,
         kafka_remote_reads_total=15,
     )  # fmt: skip
-    told = signals(later, before=TEXT, after_s=10)
-    assert told["remote_fetch_requests_per_s"] == 5.0
-    assert told["isr_shrinks_per_s"] == 0.1
-    assert told["isr_expands_per_s"] == 0.0
+    values = signals(later, before=TEXT, after_s=10)
+    assert values["remote_fetch_requests_per_s"] == 5.0
+    assert values["isr_shrinks_per_s"] == 0.1
+    assert values["isr_expands_per_s"] == 0.0
 
 
 def test_the_mean_of_remote_reads_is_that_of_the_reads_in_between() -> None:
@@ -115,17 +115,17 @@ def test_the_mean_of_remote_reads_is_that_of_the_reads_in_between() -> None:
         changed(kafka_isr_shrinks_total=0),
     ],
 )
-def test_a_broker_that_was_started_anew_tells_what_a_first_scrape_does(again: str) -> None:
+def test_a_broker_that_was_started_anew_gives_what_a_first_scrape_does(again: str) -> None:
     """Also where one counter has already passed what it was: all began at 0 again."""
     assert present(signals(again, before=TEXT)) == set(BROKER_METRICS) - NEEDS_TWO
 
 
 def test_a_quantile_of_requests_that_ended_long_ago_is_absent() -> None:
-    """Kafka tells the last quantile for ever: nobody consumes since the scrape before."""
+    """Kafka reports the last quantile for ever: nobody consumes since the scrape before."""
     later = TEXT.replace('{request="FetchFollower"} 20', '{request="FetchFollower"} 21')
-    told = signals(later, before=TEXT)
-    assert told["fetch_follower_p99_ms"] == 503.0
-    assert math.isnan(told["fetch_consumer_p99_ms"])
+    values = signals(later, before=TEXT)
+    assert values["fetch_follower_p99_ms"] == 503.0
+    assert math.isnan(values["fetch_consumer_p99_ms"])
 
 
 def test_a_quantile_of_no_request_at_all_is_absent_and_not_0() -> None:
@@ -141,14 +141,14 @@ def test_a_meter_that_has_not_ticked_is_absent_and_not_0() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
 def test_values_that_are_no_number_are_absent(value: str) -> None:
-    told = signals(
+    values = signals(
         TEXT.replace("kafka_request_queue_size 7.0", f"kafka_request_queue_size {value}")
     )
-    assert math.isnan(told["request_queue_size"])
-    assert told["remote_reader_queue_size"] == 1.0
+    assert math.isnan(values["request_queue_size"])
+    assert values["remote_reader_queue_size"] == 1.0
 
 
-def test_a_family_that_is_not_told_makes_its_signal_absent_and_no_other() -> None:
+def test_a_family_that_is_not_exported_makes_its_signal_absent_and_no_other() -> None:
     for family in ("kafka_delayed_operations", "kafka_isr_shrinks_total",
                    "kafka_remote_reads_total", "kafka_broker_remote_copy_lag_bytes",
                    "kafka_requests_total"):  # fmt: skip
@@ -159,15 +159,15 @@ def test_a_family_that_is_not_told_makes_its_signal_absent_and_no_other() -> Non
         )
 
 
-def test_a_broker_before_4_2_tells_of_its_readers_by_the_name_of_that_time() -> None:
+def test_a_broker_before_4_2_reports_its_readers_by_the_name_of_that_time() -> None:
     old = TEXT.replace("kafka_remote_reader_idle_ratio 0.9\n", "")
     assert signals(old)["remote_reader_idle_ratio"] == 0.8
 
 
 def test_a_lag_is_0_where_only_internal_topics_have_one() -> None:
     """Read a moment later, theirs may even be more than the sum was."""
-    told = signals(changed(kafka_broker_remote_copy_lag_bytes=600))
-    assert told["remote_copy_lag_bytes"] == 0.0
+    values = signals(changed(kafka_broker_remote_copy_lag_bytes=600))
+    assert values["remote_copy_lag_bytes"] == 0.0
 
 
 def test_the_last_line_of_text_that_was_cut_off_is_not_believed() -> None:
@@ -191,15 +191,15 @@ def test_text_of_any_kind_is_read_or_refused(text: str) -> None:
                   f"kafka_delayed_operations{{{text}}} 1\n",
                   f'kafka_request_queue_size{{a="{text}"}} {text}\n'):  # fmt: skip
         try:
-            told = signals(whole)
+            values = signals(whole)
         except ValueError:
             continue
-        assert set(told) == set(BROKER_METRICS)
-        assert not any(math.isinf(value) for value in told.values())
+        assert set(values) == set(BROKER_METRICS)
+        assert not any(math.isinf(value) for value in values.values())
 
 
 @given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)))
-def test_cut_text_tells_nothing_that_the_whole_does_not(first: int, second: int) -> None:
+def test_cut_text_gives_nothing_that_the_whole_does_not(first: int, second: int) -> None:
     whole, part = signals(TEXT), signals(TEXT[:first])
     for name in present(part) - {"remote_copy_lag_bytes", "remote_copy_lag_segments"}:
         assert part[name] == whole[name] or name == "remote_reader_idle_ratio"
@@ -213,11 +213,11 @@ def address(broker: int, host: str = "127.0.0.1", port: int = 9092) -> Address:
     return Address(broker, host, port, "")
 
 
-def section(*exporters: Exporter, **told: Any) -> Section:
+def section(*exporters: Exporter, **settings: Any) -> Section:
     """Brokers 1, 2 ... have these exporters."""
     values = {"deadline_ms": 400, "metrics_interval_ms": 200,
               "metrics_urls": {str(n): e.url for n, e in enumerate(exporters, 1)}}  # fmt: skip
-    return Section(**(values | told))
+    return Section(**(values | settings))
 
 
 @pytest.fixture
@@ -434,7 +434,7 @@ def test_a_bug_in_the_background_is_not_silence(exporter, measure) -> None:
 # ---------------------------------------------------------------- in a cycle
 
 
-def test_a_cycle_tells_every_shard_what_is_new_and_the_next_does_not(exporter, measure) -> None:
+def test_a_cycle_sends_every_shard_what_is_new_and_the_next_does_not(exporter, measure) -> None:
     world = World(topics={"plain": Topic({0: Partition([3])})}, racks={1: "", 2: "", 3: ""})
     wanted = section(exporter(), exporter(), exporter(status=404), metrics_interval_ms=60_000)
     config = Config(bus=Bus(shards=4), collector=wanted)
@@ -452,11 +452,11 @@ def test_a_cycle_tells_every_shard_what_is_new_and_the_next_does_not(exporter, m
             return [frame for message in messages for frame in frames.decode(message).frames]
 
         deadline = time.monotonic() + 5
-        while not (told := [f for f in cycle() if f.header.kind == "broker_metrics"]):
+        while not (measured := [f for f in cycle() if f.header.kind == "broker_metrics"]):
             assert time.monotonic() < deadline
-        assert {f.header.shard for f in told} == {0, 1, 2, 3}
-        assert len({(f.header.observed_at_ms, f.header.cycle) for f in told}) == 1
-        assert told[0].rows.column("broker").to_pylist() == [1, 2]
+        assert {f.header.shard for f in measured} == {0, 1, 2, 3}
+        assert len({(f.header.observed_at_ms, f.header.cycle) for f in measured}) == 1
+        assert measured[0].rows.column("broker").to_pylist() == [1, 2]
         assert ("metrics", 3, "HTTP404") in {p.cause for p in collector.problems}
         again = cycle()
         assert not any(f.header.kind == "broker_metrics" for f in again)

@@ -49,44 +49,44 @@ def listed(*topics: Any, shards: int = SHARDS) -> Listing:
     return listing.from_metadata(topics, shards, lambda _: True)
 
 
-def rows(of: Listing) -> list[tuple[Any, ...]]:
+def rows(view: Listing) -> list[tuple[Any, ...]]:
     """Shard, topic, partition, leader, epoch, replicas and marks of each row."""
-    place = of.placement
-    found = []
+    place = view.placement
+    as_rows = []
     for row in range(len(place)):
         replicas = slice(place.first[row], place.first[row + 1])
-        found.append(
+        as_rows.append(
             (
                 int(np.searchsorted(place.partition_cuts, row, side="right") - 1),
                 place.topic[place.topic_of[row]],
                 int(place.partition[row]),
-                int(of.leader[row]),
-                int(of.leader_epoch[row]),
+                int(view.leader[row]),
+                int(view.leader_epoch[row]),
                 place.broker[replicas].tolist(),
-                of.replica_flags[replicas].tolist(),
+                view.replica_flags[replicas].tolist(),
             )
         )
-    return found
+    return as_rows
 
 
 def test_a_listing_holds_what_metadata_says_in_assignment_order() -> None:
-    found = listed(
+    view = listed(
         topic("a", partition(1, [3, 1, 2], isr=[2, 3], offline=(1,), leader=2, epoch=5)),
         shards=1,
     )
     in_isr, offline = int(ReplicaFlags.IN_ISR), int(ReplicaFlags.OFFLINE)
-    assert rows(found) == [(0, "a", 1, 2, 5, [3, 1, 2], [in_isr, offline, in_isr])]
-    assert found.isr_size().tolist() == [2]
-    assert found.complete
+    assert rows(view) == [(0, "a", 1, 2, 5, [3, 1, 2], [in_isr, offline, in_isr])]
+    assert view.isr_size().tolist() == [2]
+    assert view.complete
 
 
 def test_rows_stand_by_shard_then_topic_then_partition() -> None:
     names = [f"topic-{i}" for i in range(40)]
-    found = listed(*(topic(n, partition(2, [1]), partition(0, [2])) for n in names))
-    assert [r[:3] for r in rows(found)] == sorted(
+    view = listed(*(topic(n, partition(2, [1]), partition(0, [2])) for n in names))
+    assert [r[:3] for r in rows(view)] == sorted(
         (shard_of(n, SHARDS), n, p) for n in names for p in (0, 2)
     )
-    place = found.placement
+    place = view.placement
     for shard in range(SHARDS):
         own = place.topic[place.topic_cuts[shard] : place.topic_cuts[shard + 1]]
         assert own == tuple(sorted(n for n in names if shard_of(n, SHARDS) == shard))
@@ -97,30 +97,30 @@ def test_rows_stand_by_shard_then_topic_then_partition() -> None:
 
 
 def test_a_topic_with_an_error_makes_the_listing_partial() -> None:
-    found = listed(topic("a", partition(0, [1])), topic("b", error=5))
-    assert found.placement.topic == ("a",)
-    assert not found.complete
+    view = listed(topic("a", partition(0, [1])), topic("b", error=5))
+    assert view.placement.topic == ("a",)
+    assert not view.complete
 
 
 def test_a_topic_that_is_not_wanted_leaves_the_listing_complete() -> None:
     topics = [topic("a", partition(0, [1])), topic("b", error=5)]
-    found = listing.from_metadata(topics, SHARDS, lambda name: name == "a")
-    assert found.placement.topic == ("a",)
-    assert found.complete
+    view = listing.from_metadata(topics, SHARDS, lambda name: name == "a")
+    assert view.placement.topic == ("a",)
+    assert view.complete
 
 
 def test_no_topics_is_a_complete_listing_of_nothing() -> None:
-    found = listed()
-    assert len(found.placement) == 0
-    assert found.complete
-    assert found.isr_size().tolist() == []
+    view = listed()
+    assert len(view.placement) == 0
+    assert view.complete
+    assert view.isr_size().tolist() == []
     assert not listing.empty(SHARDS).complete
 
 
 def test_a_partition_without_replicas_or_leader_is_a_row() -> None:
-    found = listed(topic("a", partition(0, [], leader=-1), partition(1, [2])), shards=1)
-    assert [(r[2], r[3], r[5]) for r in rows(found)] == [(0, -1, []), (1, 2, [2])]
-    assert found.isr_size().tolist() == [0, 1]
+    view = listed(topic("a", partition(0, [], leader=-1), partition(1, [2])), shards=1)
+    assert [(r[2], r[3], r[5]) for r in rows(view)] == [(0, -1, []), (1, 2, [2])]
+    assert view.isr_size().tolist() == [0, 1]
 
 
 def test_a_cluster_without_topic_ids_has_zero_ids() -> None:
@@ -140,7 +140,7 @@ def clusters(draw: st.DrawFn) -> dict[tuple[str, int], dict[int, list[int]]]:
     }
 
 
-def of(cluster: dict[tuple[str, int], dict[int, list[int]]]) -> Listing:
+def listed_from(cluster: dict[tuple[str, int], dict[int, list[int]]]) -> Listing:
     return listed(
         *(
             topic(name, *(partition(n, r, leader=-1) for n, r in ps.items()), identity=identity)
@@ -149,8 +149,8 @@ def of(cluster: dict[tuple[str, int], dict[int, list[int]]]) -> Listing:
     )
 
 
-def replicas_of(found: Listing) -> list[tuple[Any, ...]]:
-    place = found.placement
+def replicas_of(view: Listing) -> list[tuple[Any, ...]]:
+    place = view.placement
     return [
         (place.topic[t], place.topic_id[t], int(place.partition[p]), int(b))
         for p, b in zip(place.partition_of.tolist(), place.broker.tolist(), strict=True)
@@ -162,7 +162,7 @@ def replicas_of(found: Listing) -> list[tuple[Any, ...]]:
 def test_matched_replicas_are_those_of_the_same_name_id_number_and_broker(
     before: dict[Any, Any], after: dict[Any, Any]
 ) -> None:
-    old, new = of(before), of(after)
+    old, new = listed_from(before), listed_from(after)
     in_old, in_new = listing.common_replicas(old.placement, new.placement)
     pairs = [
         (replicas_of(old)[i], replicas_of(new)[j]) for i, j in zip(in_old, in_new, strict=True)
@@ -173,7 +173,7 @@ def test_matched_replicas_are_those_of_the_same_name_id_number_and_broker(
 
 @given(clusters())
 def test_every_partition_is_found_by_topic_and_number(cluster: dict[Any, Any]) -> None:
-    place = of(cluster).placement
+    place = listed_from(cluster).placement
     for row in range(len(place)):
         assert place.row_of(int(place.topic_of[row]), int(place.partition[row])) == row
     for index in range(len(place.topic)):
@@ -183,21 +183,25 @@ def test_every_partition_is_found_by_topic_and_number(cluster: dict[Any, Any]) -
 
 @given(clusters())
 def test_the_same_cluster_has_the_same_placement(cluster: dict[Any, Any]) -> None:
-    assert of(cluster).placement.same_as(of(dict(reversed(cluster.items()))).placement)
+    assert listed_from(cluster).placement.same_as(
+        listed_from(dict(reversed(cluster.items()))).placement
+    )
 
 
 def test_a_lower_epoch_of_the_same_topic_is_behind() -> None:
-    seen = listed(topic("a", partition(0, [1], epoch=5)), topic("b", partition(0, [1], epoch=9)))
-    assert not listing.is_behind(seen, seen)
+    current = listed(topic("a", partition(0, [1], epoch=5)), topic("b", partition(0, [1], epoch=9)))
+    assert not listing.is_behind(current, current)
     newer = listed(topic("a", partition(0, [1], epoch=6)))
-    assert not listing.is_behind(seen, newer)
+    assert not listing.is_behind(current, newer)
     older = listed(topic("a", partition(0, [1], epoch=4)), topic("b", partition(0, [1], epoch=9)))
-    assert listing.is_behind(seen, older)
+    assert listing.is_behind(current, older)
 
 
 def test_a_recreated_topic_starts_its_epochs_anew() -> None:
-    seen = listed(topic("a", partition(0, [1], epoch=5)))
-    assert not listing.is_behind(seen, listed(topic("a", partition(0, [1], epoch=0), identity=1)))
+    current = listed(topic("a", partition(0, [1], epoch=5)))
+    assert not listing.is_behind(
+        current, listed(topic("a", partition(0, [1], epoch=0), identity=1))
+    )
 
 
 def test_of_two_answers_the_higher_epoch_of_each_partition_wins() -> None:

@@ -37,7 +37,7 @@ def topics() -> MetadataSource:
     return MetadataSource(CONFIG, "test")
 
 
-def told(
+def read_view(
     topics: MetadataSource, brokers: BrokerConnections, deadline_ms: int = 900
 ) -> ClusterMetadata:
     view = topics.read(brokers, Deadline.after_ms(deadline_ms))
@@ -56,7 +56,7 @@ def listings_asked(cluster: FakeCluster) -> dict[int, int]:
 def test_the_view_has_all_brokers_with_racks(
     topics: MetadataSource, brokers: BrokerConnections
 ) -> None:
-    view = told(topics, brokers)
+    view = read_view(topics, brokers)
     assert [(r.address.broker, r.address.rack, r.fenced) for r in view.brokers] == [
         (1, "az-a", 0),
         (2, "az-b", 0),
@@ -69,17 +69,17 @@ def test_a_fenced_broker_is_listed_as_such(
     topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
     cluster.world.fenced = {3}
-    assert [r.fenced for r in told(topics, brokers).brokers] == [0, 0, 1]
+    assert [r.fenced for r in read_view(topics, brokers).brokers] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("highest", [None, 0, 1])
-def test_an_older_cluster_does_not_tell_who_is_fenced(
+def test_an_older_cluster_does_not_report_who_is_fenced(
     highest: int | None, topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
     for broker in cluster.brokers.values():
         broker.highest[DescribeClusterRequest.API_KEY] = highest
     with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
-        assert [r.fenced for r in told(topics, older).brokers] == [-1, -1, -1]
+        assert [r.fenced for r in read_view(topics, older).brokers] == [-1, -1, -1]
 
 
 @pytest.mark.parametrize("version", range(1, 14))
@@ -89,8 +89,8 @@ def test_every_version_of_metadata_is_understood(
     for broker in cluster.brokers.values():
         broker.highest[MetadataRequest.API_KEY] = version
     with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
-        view = told(topics, older)
-        again = told(topics, older)
+        view = read_view(topics, older)
+        again = read_view(topics, older)
     assert [r[1:3] for r in rows(view.listing)] == [("a", 0)]
     assert view.listing.placement is again.listing.placement
     assert (view.listing.placement.topic_id[0] == bytes(16)) == (version < 10)
@@ -99,17 +99,17 @@ def test_every_version_of_metadata_is_understood(
 def test_nothing_is_decoded_again_while_only_the_controller_id_differs(
     topics: MetadataSource, brokers: BrokerConnections
 ) -> None:
-    first = told(topics, brokers).listing
-    assert told(topics, brokers).listing is first
-    assert told(topics, brokers).listing is first
+    first = read_view(topics, brokers).listing
+    assert read_view(topics, brokers).listing is first
+    assert read_view(topics, brokers).listing is first
 
 
 def test_a_new_isr_keeps_the_placement(
     topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
-    first = told(topics, brokers).listing
+    first = read_view(topics, brokers).listing
     cluster.world.topics["a"].partitions[0].isr = [1]
-    second = told(topics, brokers).listing
+    second = read_view(topics, brokers).listing
     assert second is not first
     assert second.placement is first.placement
     assert second.isr_size().tolist() == [1]
@@ -118,31 +118,31 @@ def test_a_new_isr_keeps_the_placement(
 def test_a_new_topic_makes_a_new_placement(
     topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
-    first = told(topics, brokers).listing
+    first = read_view(topics, brokers).listing
     cluster.world.topics["b"] = Topic({0: Partition([3])})
-    assert told(topics, brokers).listing.placement is not first.placement
+    assert read_view(topics, brokers).listing.placement is not first.placement
 
 
 def test_one_broker_lists_as_long_as_it_answers(
     topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
     for _ in range(3):
-        told(topics, brokers)
+        read_view(topics, brokers)
     assert sorted(listings_asked(cluster).values()) == [0, 0, 3]
 
 
 def test_another_broker_lists_when_the_guide_is_silent(
     topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
-    told(topics, brokers)
+    read_view(topics, brokers)
     silent = topics.metadata_broker
     cluster[silent].silent = True
-    told(topics, brokers)
+    read_view(topics, brokers)
     other = topics.metadata_broker
     assert other != silent
     assert topics.problems == ()
     asked = listings_asked(cluster)[other]
-    told(topics, brokers)
+    read_view(topics, brokers)
     assert (topics.metadata_broker, listings_asked(cluster)[other]) == (other, asked + 1)
 
 
@@ -155,16 +155,16 @@ def test_brokers_that_do_not_answer_are_problems_and_no_metadata(
     assert {p.cause for p in topics.problems} == {("metadata", b, TIMEOUT) for b in (1, 2, 3)}
 
 
-def test_a_guide_that_tells_of_the_past_is_corrected_by_another(
+def test_a_metadata_broker_that_lags_is_corrected_by_another(
     topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
     partition = cluster.world.topics["a"].partitions[0]
     partition.epoch = 4
-    told(topics, brokers)
+    read_view(topics, brokers)
     stale = cluster[topics.metadata_broker]
     stale.answers[MetadataRequest.API_KEY] = in_the_past(stale, partition, leader=1, epoch=3)
     partition.leader, partition.epoch = 2, 5
-    view = told(topics, brokers)
+    view = read_view(topics, brokers)
     assert [r[3:5] for r in rows(view.listing)] == [(2, 5)]
     assert view.listing.complete
     assert topics.metadata_broker != stale.node
@@ -175,16 +175,16 @@ def test_when_they_disagree_on_what_exists_nothing_is_said_to_be_gone(
 ) -> None:
     partition = cluster.world.topics["a"].partitions[0]
     partition.epoch = 4
-    told(topics, brokers)
+    read_view(topics, brokers)
     stale = cluster[topics.metadata_broker]
     stale.answers[MetadataRequest.API_KEY] = in_the_past(stale, partition, leader=1, epoch=3,
                                                          without="b")  # fmt: skip
     cluster.world.topics["b"] = Topic({0: Partition([1])})
-    view = told(topics, brokers)
+    view = read_view(topics, brokers)
     assert view.listing.placement.topic in {("a", "b"), ("b", "a")}
     assert not view.listing.complete
     stale.answers.clear()
-    assert told(topics, brokers).listing.complete
+    assert read_view(topics, brokers).listing.complete
 
 
 def in_the_past(
@@ -194,8 +194,8 @@ def in_the_past(
         response = broker._MetadataRequest(request, version)
         response.topics = [t for t in response.topics if t.name != without]
         for topic in response.topics:
-            for told in topic.partitions:
-                told.leader_id, told.leader_epoch = leader, epoch
+            for listed in topic.partitions:
+                listed.leader_id, listed.leader_epoch = leader, epoch
         return response
 
     return answer
@@ -209,7 +209,7 @@ def test_topics_are_chosen_by_their_whole_name(
     chosen = msgspec.structs.replace(
         CONFIG, collector=Collector(include_topics="orders.*", exclude_topics=".*-2")
     )
-    view = told(MetadataSource(chosen, "test"), brokers)
+    view = read_view(MetadataSource(chosen, "test"), brokers)
     assert view.listing.placement.topic == ("orders",)
     assert view.listing.complete
 
@@ -219,15 +219,15 @@ def test_what_may_not_be_seen_any_more_is_not_gone(
 ) -> None:
     """Kafka leaves it out of the list; a whole list would delete it."""
     cluster.world.topics["b"] = Topic({0: Partition([3])})
-    assert told(topics, brokers).listing.complete
+    assert read_view(topics, brokers).listing.complete
     cluster.world.hidden = {"b"}
     for _ in range(3):
-        view = told(topics, brokers)
+        view = read_view(topics, brokers)
         assert not view.listing.complete
         assert topics.unauthorized == {"b"}
         assert [r[1] for r in rows(view.listing)] == ["a"]
     cluster.world.hidden = set()
-    view = told(topics, brokers)
+    view = read_view(topics, brokers)
     assert view.listing.complete
     assert topics.unauthorized == frozenset()
 
@@ -236,24 +236,24 @@ def test_what_was_deleted_is_gone_at_once_also_beside_what_is_hidden(
     topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
     cluster.world.topics["b"] = Topic({0: Partition([3])})
-    told(topics, brokers)
+    read_view(topics, brokers)
     del cluster.world.topics["b"]
-    assert told(topics, brokers).listing.complete
+    assert read_view(topics, brokers).listing.complete
     cluster.world.topics |= {name: Topic({0: Partition([3])}) for name in "cd"}
-    told(topics, brokers)
+    read_view(topics, brokers)
     cluster.world.hidden = {"c"}
     del cluster.world.topics["d"]
-    assert not told(topics, brokers).listing.complete
+    assert not read_view(topics, brokers).listing.complete
     assert topics.unauthorized == {"c"}
     del cluster.world.topics["c"]
     cluster.world.hidden = set()
-    assert told(topics, brokers).listing.complete
+    assert read_view(topics, brokers).listing.complete
 
 
 def test_a_list_that_is_whole_is_all_that_is_asked(
     topics: MetadataSource, brokers: BrokerConnections, cluster: FakeCluster
 ) -> None:
     for _ in range(3):
-        told(topics, brokers)
+        read_view(topics, brokers)
     asked = [r for b in cluster.brokers.values() for r in b.asked_of(MetadataRequest)]
     assert not [r for r in asked if r.topics]

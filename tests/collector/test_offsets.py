@@ -35,7 +35,7 @@ MISSING = Error(35)
 
 
 @pytest.mark.parametrize(
-    ("told", "means"),
+    ("log", "means"),
     [
         (Log(0, 0, 40, last_tiered=35, pending=36), KNOWN),
         (Log(0, 0, 40, last_tiered=-1, pending=0), KNOWN),
@@ -53,8 +53,8 @@ MISSING = Error(35)
         (Log(0, Error(56), 40, last_tiered=-1, pending=-1), NOTHING),
     ],
 )
-def test_each_meaning_of_the_first_offset_not_tiered(told: Log, means: PendingUpload) -> None:
-    world = World(topics={"a": Topic({0: Partition([1], logs={1: told})})})
+def test_each_meaning_of_the_first_offset_not_tiered(log: Log, means: PendingUpload) -> None:
+    world = World(topics={"a": Topic({0: Partition([1], logs={1: log})})})
     with sampled(world, {"a": {0}}) as samples:
         assert samples.pending_upload_is.tolist() == [means]
         assert samples.pending_upload_is.dtype == np.int8
@@ -87,8 +87,8 @@ def read(
     return asker.read(held, {b: r.bodies for b, r in replies.items()})
 
 
-def one(**told: Any) -> World:
-    return World(topics={"a": Topic({0: Partition([1], logs={1: Log(**told)})})})
+def one(**offsets: Any) -> World:
+    return World(topics={"a": Topic({0: Partition([1], logs={1: Log(**offsets)})})})
 
 
 def test_every_offset_goes_to_its_own_column() -> None:
@@ -137,7 +137,7 @@ def test_a_broker_that_cannot_list_offsets_has_no_rows() -> None:
         assert not samples.answered.any()
 
 
-def test_the_error_of_a_replica_is_told_and_its_offsets_are_unknown() -> None:
+def test_the_error_of_a_replica_is_reported_and_its_offsets_are_unknown() -> None:
     failed = Error(56)
     world = one(log_start=failed, local_start=failed, log_end=failed, last_tiered=failed,
                 pending=failed)  # fmt: skip

@@ -258,11 +258,11 @@ def test_a_failure_is_listed_logged_once_and_over_when_it_succeeds(
 
     with capture_logs() as lines:
         mend = failure.breaks(stage)
-        found = at_source(stage.until(lambda problems: bool(at_source(problems))))
+        problems = at_source(stage.until(lambda problems: bool(at_source(problems))))
         assert at_source(stage.cycle())  # as long as it lasts
         mend()
         stage.until(lambda problems: not problems)
-    for problem in found:
+    for problem in problems:
         assert "\n" not in problem.text
         about = [line for line in lines if line.get("source") == problem.source
                  and line.get("broker", -1) == problem.broker]  # fmt: skip

@@ -60,8 +60,8 @@ def ask(brokers: BrokerConnections) -> Asker:
     return Asker(brokers)
 
 
-def one(cluster: FakeCluster, **told: Any) -> None:
-    cluster.world.topics = {"a": Topic({0: Partition([1, 2, 3], **told)})}
+def one(cluster: FakeCluster, **fields: Any) -> None:
+    cluster.world.topics = {"a": Topic({0: Partition([1, 2, 3], **fields)})}
 
 
 def asked(cluster: FakeCluster, api: Any) -> int:
@@ -72,26 +72,26 @@ def test_a_partition_with_enough_in_sync_is_known_to_have_no_eligible_others(
     cluster: FakeCluster, ask: Asker
 ) -> None:
     one(cluster, isr=[1, 2])
-    told = ask(min_isr=2)
-    assert told.elr_known.tolist() == [True]
-    assert told.listing.replica_flags.tolist() == [IN_ISR, IN_ISR, 0]
+    status = ask(min_isr=2)
+    assert status.elr_known.tolist() == [True]
+    assert status.listing.replica_flags.tolist() == [IN_ISR, IN_ISR, 0]
     assert asked(cluster, DescribeTopicPartitionsRequest) == 0
 
 
 def test_eligible_replicas_are_asked_below_min_isr(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[1], elr=[3], offline=[2, 3])
-    told = ask(min_isr=2)
-    assert told.elr_known.tolist() == [True]
-    assert told.listing.replica_flags.tolist() == [IN_ISR, OFFLINE, ELR | OFFLINE]
+    status = ask(min_isr=2)
+    assert status.elr_known.tolist() == [True]
+    assert status.listing.replica_flags.tolist() == [IN_ISR, OFFLINE, ELR | OFFLINE]
 
 
 def test_the_last_known_leader_is_marked_when_nobody_is_left(
     cluster: FakeCluster, ask: Asker
 ) -> None:
     one(cluster, isr=[], elr=[1, 2], last_elr=[2], leader=-1, epoch=7)
-    told = ask(min_isr=1)
-    assert told.listing.replica_flags.tolist() == [ELR, ELR | LAST, 0]
-    assert told.listing.leader.tolist() == [-1]
+    status = ask(min_isr=1)
+    assert status.listing.replica_flags.tolist() == [ELR, ELR | LAST, 0]
+    assert status.listing.leader.tolist() == [-1]
 
 
 def test_min_isr_counts_no_further_than_the_replicas_there_are(
@@ -117,9 +117,9 @@ def test_with_the_feature_off_there_is_nothing_to_ask(cluster: FakeCluster, ask:
 
 def test_null_is_not_an_answer(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[1], elr=None, last_elr=None)
-    told = ask()
-    assert told.elr_known.tolist() == [False]
-    assert told.listing.replica_flags.tolist() == [IN_ISR, 0, 0]
+    status = ask()
+    assert status.elr_known.tolist() == [False]
+    assert status.listing.replica_flags.tolist() == [IN_ISR, 0, 0]
 
 
 def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluster) -> None:
@@ -129,8 +129,8 @@ def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluste
         broker.highest[ListPartitionReassignmentsRequest.API_KEY] = None
     with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
         asker = Asker(older)
-        told = asker()
-    assert told.elr_known.tolist() == [False]
+        status = asker()
+    assert status.elr_known.tolist() == [False]
     assert asker.status.problems == ()
 
 
@@ -140,8 +140,8 @@ def test_a_guide_that_does_not_answer_leaves_it_unknown_and_says_so(
     one(cluster, isr=[1])
     for broker in cluster.brokers.values():
         broker.silent = {DescribeTopicPartitionsRequest.API_KEY}
-    told = ask()
-    assert told.elr_known.tolist() == [False]
+    status = ask()
+    assert status.elr_known.tolist() == [False]
     assert "eligible leader replicas" in {p.source for p in ask.status.problems}
 
 
@@ -150,9 +150,9 @@ def test_pages_are_read_to_the_end(cluster: FakeCluster, brokers: BrokerConnecti
     cluster.world.topics = {
         name: Topic({n: Partition([1, 2], isr=[1], elr=[2]) for n in range(3)}) for name in "abc"
     }
-    told = ask(min_isr=2)
-    assert told.elr_known.all()
-    assert told.listing.replica_flags.tolist() == [IN_ISR, ELR] * 9
+    status = ask(min_isr=2)
+    assert status.elr_known.all()
+    assert status.listing.replica_flags.tolist() == [IN_ISR, ELR] * 9
     assert asked(cluster, DescribeTopicPartitionsRequest) == 5
 
 
@@ -164,16 +164,16 @@ def test_a_newer_answer_brings_its_own_leader_and_isr(cluster: FakeCluster, ask:
 
     def moved_on(request: Any, version: int) -> Any:
         response = real(request, version)
-        told = response.topics[0].partitions[0]
-        told.leader_id, told.leader_epoch = 2, 4
-        told.isr_nodes, told.eligible_leader_replicas = [2], [1]
+        answer = response.topics[0].partitions[0]
+        answer.leader_id, answer.leader_epoch = 2, 4
+        answer.isr_nodes, answer.eligible_leader_replicas = [2], [1]
         return response
 
     metadata_broker.answers[DescribeTopicPartitionsRequest.API_KEY] = moved_on
-    told = ask()
-    assert told.listing.leader.tolist() == [2]
-    assert told.listing.leader_epoch.tolist() == [4]
-    assert told.listing.replica_flags.tolist() == [ELR, IN_ISR, 0]
+    status = ask()
+    assert status.listing.leader.tolist() == [2]
+    assert status.listing.leader_epoch.tolist() == [4]
+    assert status.listing.replica_flags.tolist() == [ELR, IN_ISR, 0]
 
 
 def test_an_older_answer_is_left_aside(cluster: FakeCluster, ask: Asker) -> None:
@@ -188,15 +188,15 @@ def test_an_older_answer_is_left_aside(cluster: FakeCluster, ask: Asker) -> None
         return response
 
     metadata_broker.answers[DescribeTopicPartitionsRequest.API_KEY] = behind
-    told = ask()
-    assert told.elr_known.tolist() == [False]
-    assert told.listing.replica_flags.tolist() == [IN_ISR, 0, 0]
+    status = ask()
+    assert status.elr_known.tolist() == [False]
+    assert status.listing.replica_flags.tolist() == [IN_ISR, 0, 0]
 
 
 def test_replicas_that_come_and_go_are_marked(cluster: FakeCluster, ask: Asker) -> None:
     one(cluster, isr=[2, 3], adding=[1], removing=[3])
-    told = ask(min_isr=1)
-    assert told.listing.replica_flags.tolist() == [
+    status = ask(min_isr=1)
+    assert status.listing.replica_flags.tolist() == [
         ReplicaFlags.ADDING,
         IN_ISR,
         IN_ISR | ReplicaFlags.REMOVING,
@@ -216,9 +216,9 @@ def test_reassignments_are_asked_again_only_while_something_moves(
     assert asked(cluster, ListPartitionReassignmentsRequest) == 4
     cluster.world.topics["a"].partitions[0].adding = []
     for _ in range(3):
-        told = ask()
+        status = ask()
     assert asked(cluster, ListPartitionReassignmentsRequest) == 5
-    assert told.listing.replica_flags.tolist() == [IN_ISR] * 3
+    assert status.listing.replica_flags.tolist() == [IN_ISR] * 3
 
 
 def test_a_missing_right_to_see_reassignments_is_said(cluster: FakeCluster, ask: Asker) -> None:

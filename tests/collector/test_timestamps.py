@@ -48,13 +48,13 @@ class Asker:
             [1, 2], lambda b, v: self.offsets.requests(b, v, place), deadline
         )
         samples = self.offsets.read(place, {b: r.bodies for b, r in replies.items()})
-        told = self.timestamps.read(
+        start_ms = self.timestamps.read(
             CycleContext(self.brokers, self.topics.metadata_broker, 900), place, samples
         )
         return {
             (place.topic[place.topic_of[p]], int(place.partition[p]), int(b)): int(ms)
             for p, b, ms in zip(
-                place.partition_of.tolist(), place.broker.tolist(), told.tolist(), strict=True
+                place.partition_of.tolist(), place.broker.tolist(), start_ms.tolist(), strict=True
             )
         }
 
@@ -112,8 +112,8 @@ def test_what_was_read_is_kept_when_other_topics_come_and_go(
     cluster.world.topics = {"b": Topic({0: Partition([1, 2], logs=logs())})}
     ask()
     cluster.world.topics["a"] = Topic({0: Partition([2], logs=logs(ms=8_000))})
-    told = ask()
-    assert told == {("b", 0, 1): 5_001, ("b", 0, 2): 5_002, ("a", 0, 2): 8_002}
+    timestamps = ask()
+    assert timestamps == {("b", 0, 1): 5_001, ("b", 0, 2): 5_002, ("a", 0, 2): 8_002}
     del cluster.world.topics["a"]
     ask()
     assert len(fetched(cluster)) == 3
@@ -176,10 +176,10 @@ def test_a_cycle_reads_a_bounded_number_and_the_next_goes_on(
 ) -> None:
     ask = Asker(cluster, first=16, least=2, most=16)
     cluster.world.topics = {"a": Topic({p: Partition([1], logs=logs()) for p in range(50)})}
-    known = [sum(ms > 0 for ms in ask().values()) for _ in range(6)]
-    assert known[0] == 16
-    assert known == sorted(known)
-    assert known[-1] == 50
+    counts = [sum(ms > 0 for ms in ask().values()) for _ in range(6)]
+    assert counts[0] == 16
+    assert counts == sorted(counts)
+    assert counts[-1] == 50
     ask.brokers.close()
 
 

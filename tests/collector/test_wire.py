@@ -138,8 +138,10 @@ def test_tagged_fields_are_left_to_the_codec() -> None:
 def plain(offset: dict[int, int]) -> bytes:
     kind = ListOffsetsResponse.ListOffsetsTopicResponse
     part = kind.ListOffsetsPartitionResponse
-    told = [part(partition_index=p, error_code=0, offset=o) for p, o in offset.items()]
-    return bytes(ListOffsetsResponse(topics=[kind(name="a", partitions=told)]).encode(version=11))
+    partitions = [part(partition_index=p, error_code=0, offset=o) for p, o in offset.items()]
+    return bytes(
+        ListOffsetsResponse(topics=[kind(name="a", partitions=partitions)]).encode(version=11)
+    )
 
 
 def with_tag(body: bytes) -> bytes:
@@ -174,7 +176,7 @@ def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: 
     home = {(t, p): draw(st.integers(0, dirs - 1)) for t, ps in topics.items() for p in sorted(ps)}
     moving = {key: draw(st.booleans()) and dirs > 1 for key in home}
     for d in range(dirs):
-        told = []
+        listed = []
         for name in draw(st.permutations(sorted(topics))):
             parts = [
                 kind.DescribeLogDirsPartition(
@@ -187,12 +189,12 @@ def log_dirs_answer(draw: Any, topics: dict[str, set[int]], version: int, dirs: 
                 if home[name, p] == d or (moving[name, p] and (home[name, p] + 1) % dirs == d)
             ]
             if parts:
-                told.append(kind(name=name, partitions=parts))
+                listed.append(kind(name=name, partitions=parts))
         results.append(
             directory(
                 error_code=0,
                 log_dir=f"/data/{d}",
-                topics=told,
+                topics=listed,
                 total_bytes=draw(st.integers(-1, 2**60)),
                 usable_bytes=draw(st.integers(-1, 2**60)),
             )
@@ -226,7 +228,7 @@ def test_a_truncated_answer_about_disks_is_irregular(
 
 
 @pytest.mark.parametrize("error", ["top", "directory"])
-def test_errors_about_disks_are_left_to_the_codec_and_told(error: str) -> None:
+def test_errors_about_disks_are_left_to_the_codec_and_reported(error: str) -> None:
     directory = DescribeLogDirsResponse.DescribeLogDirsResult
     answer = DescribeLogDirsResponse(
         error_code=31 if error == "top" else 0,
