@@ -45,8 +45,8 @@ class Shape:
     min_isr: int = 2
     eligible_ms: int = 600_000
     cold_share: float = 0.05  # replicas that joined lately and hold little
-    fetches: bool = False  # tell of the last fetch of each follower in each cycle
-    tier: bool = False  # tell of remote segments and leader epochs in each cycle
+    fetches: bool = False  # report the last fetch of each follower in each cycle
+    tier: bool = False  # report remote segments and leader epochs in each cycle
 
 
 def _none() -> Array:
@@ -81,7 +81,7 @@ class _Truth:
 
 
 class SimulatedShard:
-    """One shard of a cluster. Methods change the truth; ``observe`` tells it."""
+    """One shard of a cluster. Methods change the truth; ``observe`` reports it."""
 
     def __init__(
         self, shape: Shape = Shape(), seed: int = 0, cluster: str = "sim", shard: int = 0,
@@ -170,19 +170,19 @@ class SimulatedShard:
     def observe(self, at_ms: int) -> list[Frame]:
         """All frames of one cycle."""
         self.cycle += 1
-        told = [self._brokers(), self._partitions(), self._replicas(at_ms)]
+        tables = [self._brokers(), self._partitions(), self._replicas(at_ms)]
         if self.cycle % CONFIG_EVERY_CYCLES == 1:
-            told.append(self._configs())
+            tables.append(self._configs())
         if self.shape.fetches:
-            told.append(self._fetches(at_ms))
+            tables.append(self._fetches(at_ms))
         if self.shape.tier:
-            told += self._tier(at_ms)
+            tables += self._tier(at_ms)
         return [
             Frame(
                 FrameHeader(table.kind, self.cluster, self.shard, self.shards, at_ms, self.cycle),
                 rows,
             )
-            for table, rows in told
+            for table, rows in tables
         ]
 
     def _header(self, kind: str, at_ms: int) -> FrameHeader:
@@ -315,9 +315,11 @@ class SimulatedShard:
             epochs += [(row, *entry) for entry in history]
         return [self._segments(events, at_ms), self._epochs(epochs)]
 
-    def _segments(self, told: list[tuple[int, Event]], at_ms: int) -> tuple[type[Table], pa.Table]:
-        row = np.array([row for row, _ in told], np.int64)
-        events = [event for _, event in told]
+    def _segments(
+        self, row_events: list[tuple[int, Event]], at_ms: int
+    ) -> tuple[type[Table], pa.Table]:
+        row = np.array([row for row, _ in row_events], np.int64)
+        events = [event for _, event in row_events]
         records = [event.end_offset - event.start_offset + 1 for event in events]
         return SegmentsFrame, rows(
             SegmentsFrame,
@@ -333,8 +335,8 @@ class SimulatedShard:
             epoch_start_offsets=[[start for _, start in event.epochs] for event in events],
         )
 
-    def _epochs(self, told: list[tuple[int, int, int]]) -> tuple[type[Table], pa.Table]:
-        row, epoch, start = np.array(told, np.int64).reshape(-1, 3).T
+    def _epochs(self, entries: list[tuple[int, int, int]]) -> tuple[type[Table], pa.Table]:
+        row, epoch, start = np.array(entries, np.int64).reshape(-1, 3).T
         return EpochsFrame, rows(
             EpochsFrame,
             **self._keys(self._truth.topic[row], self._truth.partition[row]),

@@ -40,7 +40,7 @@ class SimulatedTier:
 
     def __init__(self) -> None:
         self._logs: dict[tuple[bytes, int], _Log] = {}
-        self._told = 0
+        self._event_count = 0
 
     def cycle(self, key: tuple[bytes, int], epoch: int, end: int) -> tuple[list[Event], Epochs]:
         """What a leader of this epoch, whose log ends there, has copied since; and its history."""
@@ -57,13 +57,13 @@ class SimulatedTier:
 
     def _copied(self, log: _Log, end: int, last: SegmentState) -> list[Event]:
         """The events of the segment that ends before that offset, up to a state."""
-        start, segment, events = log.uploaded, self._told, []
+        start, segment, events = log.uploaded, self._event_count, []
         if start >= end:
             return []
         epoch = [number for number, first in log.epochs if first <= start][-1]
         inside = ((epoch, start), *(entry for entry in log.epochs if start < entry[1] < end))
         for state in SegmentState:
             if state <= last:
-                events.append(Event(self._told, segment, state, start, end - 1, inside))
-                self._told += 1
+                events.append(Event(self._event_count, segment, state, start, end - 1, inside))
+                self._event_count += 1
         return events
