@@ -113,7 +113,7 @@ class TestSecondsUntilWarm:
         idle = Log(end=1_000, size_bytes=10_000)
         assert self.seconds(idle, idle, eligible_local_log_bytes=50_000) == NEVER
 
-    def test_before_a_rate_is_known_nobody_can_tell(self):
+    def test_before_a_rate_is_known_the_answer_is_unknown(self):
         assert math.isnan(self.seconds(Log(size_bytes=10), eligible_local_log_bytes=50_000))
 
     def test_the_sooner_of_two_conditions_counts(self):

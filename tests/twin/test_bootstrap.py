@@ -85,17 +85,17 @@ def a_leader(
 ) -> ShardState:
     """A partition whose leader answers as a broker does."""
     answered = max(pending, start)  # UnifiedLog does not answer below its log start
-    known = pending != UNKNOWN
-    if known and answered >= end:
+    is_known = pending != UNKNOWN
+    if is_known and answered >= end:
         answer, reason = UNKNOWN, PendingUpload.ALL_TIERED  # ReplicaManager suppresses its log end
-    elif known:
+    elif is_known:
         answer, reason = answered, PendingUpload.KNOWN
     elif local == start and start < end:
         answer, reason = start, PendingUpload.KNOWN
     else:
         answer = UNKNOWN
         reason = PendingUpload.LEARNING if local > start else PendingUpload.NOTHING_TIERED
-    last_tiered = pending - 1 if known else UNKNOWN
+    last_tiered = pending - 1 if is_known else UNKNOWN
     log = Log(end, local, start, 10 * (end - local), last_tiered=last_tiered, pending_upload=answer,
               reason=reason)  # fmt: skip
     return a_state(Partition(log=log), topics={"t": {"remote_storage": tiered} | more})
@@ -129,8 +129,8 @@ class TestScenarios:
         if path is None:
             assert local < start
             return
-        found = bootstrap(a_leader(start, local, pending, end, tiered), bool(feature))
-        assert (found.path[0], found.start_offset[0]) == (path, begins)
+        predicted = bootstrap(a_leader(start, local, pending, end, tiered), bool(feature))
+        assert (predicted.path[0], predicted.start_offset[0]) == (path, begins)
 
 
 def test_there_are_as_many_scenarios_as_in_kafkas_test():
@@ -155,9 +155,9 @@ def test_what_it_costs_and_what_the_feature_spares():
 
 def test_what_was_not_observed_stays_unknown():
     silent = a_state(Partition(silent=(1,)))
-    found = bootstrap(silent, True)
-    assert [found.path[0], found.start_offset[0], found.records[0]] == [UNKNOWN] * 3
-    assert math.isnan(found.bytes_estimate[0])
+    answer = bootstrap(silent, True)
+    assert [answer.path[0], answer.start_offset[0], answer.records[0]] == [UNKNOWN] * 3
+    assert math.isnan(answer.bytes_estimate[0])
     old_broker = Partition(log=Log(end=200, local_start=10, reason=PendingUpload.ABSENT))
     state = a_state(old_broker, topics={"t": {"remote_storage": 1}})
     assert bootstrap(state, True).path.tolist() == [UNKNOWN]
@@ -172,9 +172,9 @@ def test_it_starts_within_the_log_and_the_feature_never_copies_more(start, local
     end = max(end, local)
     pending = UNKNOWN if tiered < 0 else min(tiered, end)
     state = a_leader(start, local, pending, end)
-    found, off = bootstrap(state, on), bootstrap(state, False)
-    if found.start_offset[0] != UNKNOWN:
-        assert start <= found.start_offset[0] <= end
+    answer, off = bootstrap(state, on), bootstrap(state, False)
+    if answer.start_offset[0] != UNKNOWN:
+        assert start <= answer.start_offset[0] <= end
         # A tier that ends below the local start is a gap that no log has.
         if pending == UNKNOWN or pending >= local:
-            assert found.records[0] <= off.records[0]
+            assert answer.records[0] <= off.records[0]

@@ -381,11 +381,11 @@ SUBSETS = [chosen for size in range(len(PROPOSALS)) for chosen in combinations(P
 
 def tables_in(message: bytes) -> set[str]:
     """Every table that the message has, those of the previous cycle without their prefix."""
-    found = set()
+    names = set()
     for metadata, _ in frames.streams(message):
-        found |= {entry.partition("=")[0] for entry in metadata.get("tables", "").split(",")}
-        found.add(metadata["kind"].removeprefix(codec.PREFIX))
-    return {name.removeprefix(codec.BEFORE) for name in found}
+        names |= {entry.partition("=")[0] for entry in metadata.get("tables", "").split(",")}
+        names.add(metadata["kind"].removeprefix(codec.PREFIX))
+    return {name.removeprefix(codec.BEFORE) for name in names}
 
 
 @pytest.mark.parametrize("chosen", SUBSETS, ids=str)

@@ -110,5 +110,5 @@ def test_coverage_moves_with_the_clock_alone():
     later = a_state(
         young, at_ms=NOW_MS + TEN_MINUTES_MS, since=first, eligible_local_log_ms=TEN_MINUTES_MS
     )
-    found = [state[ReplicaCoverage].coverage[0, 0] for state in (first, later)]
-    assert found == [Coverage.COLD, Coverage.WARM]
+    verdicts = [state[ReplicaCoverage].coverage[0, 0] for state in (first, later)]
+    assert verdicts == [Coverage.COLD, Coverage.WARM]

@@ -43,16 +43,16 @@ def test_a_leader_that_moves_is_reported_with_both_brokers():
 
 
 def test_a_partition_that_goes_offline_opens_a_risk():
-    found = events(a_state(), partitions_frame([Partition(leader=-1, epoch=2)], LATER_MS))
-    assert found["leader_moved"].text == "t-0 lost its leader 1: it is offline"
-    assert found["risk_opened"].detail == "partition_offline"
+    by_kind = events(a_state(), partitions_frame([Partition(leader=-1, epoch=2)], LATER_MS))
+    assert by_kind["leader_moved"].text == "t-0 lost its leader 1: it is offline"
+    assert by_kind["risk_opened"].detail == "partition_offline"
 
 
 def test_isr_changes_name_who_left_and_who_joined():
     small = a_state(Partition(isr=(1, 2)))
-    found = events(small, partitions_frame([Partition(isr=(1, 3))], LATER_MS))
-    assert found["isr_shrank"].text == "t-0: replica 2 left the ISR, [1, 3] stay"
-    assert found["isr_expanded"].text == "t-0: replica 3 joined the ISR [1, 3]"
+    by_kind = events(small, partitions_frame([Partition(isr=(1, 3))], LATER_MS))
+    assert by_kind["isr_shrank"].text == "t-0: replica 2 left the ISR, [1, 3] stay"
+    assert by_kind["isr_expanded"].text == "t-0: replica 3 joined the ISR [1, 3]"
 
 
 def test_a_reassignment_is_not_mistaken_for_an_isr_change():
@@ -71,19 +71,19 @@ def test_a_replica_that_grows_past_the_threshold_becomes_warm():
 
 
 def test_created_and_deleted_partitions_are_reported_once():
-    found = kinds(a_state(Partition("a")), partitions_frame([Partition("b")], LATER_MS))
-    assert sorted(found) == ["partition_created", "partition_deleted"]
+    changes = kinds(a_state(Partition("a")), partitions_frame([Partition("b")], LATER_MS))
+    assert sorted(changes) == ["partition_created", "partition_deleted"]
 
 
 def test_a_recreated_topic_is_one_deletion_and_one_creation():
-    found = kinds(a_state(), partitions_frame([Partition(topic_id=b"new")], LATER_MS))
-    assert sorted(found) == ["partition_created", "partition_deleted"]
+    changes = kinds(a_state(), partitions_frame([Partition(topic_id=b"new")], LATER_MS))
+    assert sorted(changes) == ["partition_created", "partition_deleted"]
 
 
 def test_brokers_that_stop_answering_or_are_fenced_are_reported():
     state = a_state(brokers=(1, 2, 3))
-    found = kinds(state, brokers_frame([1, 2, 4], LATER_MS, fenced=[1], silent=[2]))
-    assert found == ["broker_registered", "broker_unregistered", "broker_fenced", "broker_silent"]
+    changes = kinds(state, brokers_frame([1, 2, 4], LATER_MS, fenced=[1], silent=[2]))
+    assert changes == ["broker_registered", "broker_unregistered", "broker_fenced", "broker_silent"]
 
 
 def test_only_one_shard_reports_brokers():
@@ -103,6 +103,6 @@ def test_a_repeated_event_has_one_id_and_two_events_have_two():
 
 def test_every_risk_is_reported_with_a_sentence_of_its_own():
     assert len({risk.sentence for risk in CATALOG.risks}) == len(CATALOG.risks)
-    found = events(a_state(), partitions_frame([Partition(leader=-1, epoch=2)], LATER_MS))
+    by_kind = events(a_state(), partitions_frame([Partition(leader=-1, epoch=2)], LATER_MS))
     sentence = {risk.name: risk.sentence for risk in CATALOG.risks}["partition_offline"]
-    assert found["risk_opened"].text == f"t-0: {sentence}"
+    assert by_kind["risk_opened"].text == f"t-0: {sentence}"

@@ -89,15 +89,15 @@ def test_followers_of_one_leader_that_leave_together_speak_against_it_across_par
 
 def test_a_leader_that_was_silent_and_is_back_stood_still():
     paused = cycle(a_state(Partition()), Partition(silent=(1,)), silent=(1,))
-    found = cycle(paused, Partition(isr=(1, 3)))
-    assert verdicts(found) == [Verdict.FROZEN_LEADER]
-    assert "slow_leader" in open_risks(found)
+    state = cycle(paused, Partition(isr=(1, 3)))
+    assert verdicts(state) == [Verdict.FROZEN_LEADER]
+    assert "slow_leader" in open_risks(state)
 
 
 def test_a_leader_that_hands_over_is_no_slow_follower():
-    found = left(Partition(leader=2, epoch=2, isr=(2, 3), logs={1: Log(end=90)}))
-    assert verdicts(found) == [Verdict.UNEXPLAINED]
-    assert found[IsrShrinks].evidence[0] & Evidence.WAS_LEADER
+    state = left(Partition(leader=2, epoch=2, isr=(2, 3), logs={1: Log(end=90)}))
+    assert verdicts(state) == [Verdict.UNEXPLAINED]
+    assert state[IsrShrinks].evidence[0] & Evidence.WAS_LEADER
 
 
 class TestSolution1:
@@ -111,55 +111,55 @@ class TestSolution1:
     removed = Partition(isr=(1, 3))
 
     def test_a_fetch_that_was_pending_at_the_shrink_would_have_kept_the_replica(self):
-        known = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])],
+        before = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])],
                      NOW_MS)[0]  # fmt: skip
-        found = cycle(known, self.removed)
-        assert pending(found) == [1]
-        assert verdicts(found) == [Verdict.SLOW_LEADER]
-        assert found[IsrShrinks].evidence[0] & Evidence.FETCH_WAS_PENDING
+        state = cycle(before, self.removed)
+        assert pending(state) == [1]
+        assert verdicts(state) == [Verdict.SLOW_LEADER]
+        assert state[IsrShrinks].evidence[0] & Evidence.FETCH_WAS_PENDING
 
     def test_the_fetch_may_become_known_after_the_shrink(self):
-        found = cycle(a_state(Partition()), self.removed)
-        assert pending(found) == [UNKNOWN]
+        state = cycle(a_state(Partition()), self.removed)
+        assert pending(state) == [UNKNOWN]
         frame = fetches_frame([self.earlier, self.waiting])
-        found = step(found, [frame], NOW_MS)[0]
-        assert pending(found) == [1]
+        state = step(state, [frame], NOW_MS)[0]
+        assert pending(state) == [1]
 
     def test_a_fetch_below_the_earlier_end_would_not_have(self):
         frame = fetches_frame([self.earlier, replace(self.waiting, offset=99),
                                Fetch(NOW_MS + 6_000, 99)])  # fmt: skip
-        found = step(left(self.removed), [frame], NOW_MS)[0]
-        assert pending(found) == [0]
+        state = step(left(self.removed), [frame], NOW_MS)[0]
+        assert pending(state) == [0]
 
     def test_a_fetch_that_waited_just_less_than_half_the_limit_is_not_the_reason(self):
         for took_ms, kept in ((14_999, 0), (15_000, 1)):
             slow = Fetch(NOW_MS - 10_000, 100, 100, took_ms=took_ms)
             frame = fetches_frame([self.earlier, slow, Fetch(NOW_MS + 6_000)])
-            found = step(left(self.removed), [frame], NOW_MS)[0]
-            assert pending(found) == [kept]
+            state = step(left(self.removed), [frame], NOW_MS)[0]
+            assert pending(state) == [kept]
 
     def test_fetches_that_all_arrived_after_the_shrink_say_nothing_about_it(self):
         frame = fetches_frame([Fetch(NOW_MS + 6_000), Fetch(NOW_MS + 7_000)])
-        found = step(left(self.removed), [frame], NOW_MS)[0]
-        assert pending(found) == [UNKNOWN]
+        state = step(left(self.removed), [frame], NOW_MS)[0]
+        assert pending(state) == [UNKNOWN]
 
     def test_what_was_found_stays_when_a_slower_fetch_follows_in_the_same_cycle(self):
         slower = Fetch(NOW_MS + 6_000, took_ms=25_000)
-        found = left(self.removed)
+        state = left(self.removed)
         for frame in (fetches_frame([self.earlier, self.waiting]), fetches_frame([slower])):
-            found = step(found, [frame], NOW_MS)[0]
-        assert pending(found) == [1]
+            state = step(state, [frame], NOW_MS)[0]
+        assert pending(state) == [1]
 
     def test_without_a_lag_limit_it_is_unknown(self):
-        found = cycle(a_state(Partition(), replica_lag_time_max_ms=UNKNOWN), self.removed)
-        found = step(found, [fetches_frame([self.earlier, self.waiting])], NOW_MS)[0]
-        assert pending(found) == [UNKNOWN]
+        state = cycle(a_state(Partition(), replica_lag_time_max_ms=UNKNOWN), self.removed)
+        state = step(state, [fetches_frame([self.earlier, self.waiting])], NOW_MS)[0]
+        assert pending(state) == [UNKNOWN]
 
     def test_the_event_says_so(self):
-        known = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])],
+        before = step(a_state(Partition()), [fetches_frame([self.earlier, self.waiting])],
                      NOW_MS)[0]  # fmt: skip
         at_ms = NOW_MS + INTERVAL_MS
-        _, changes = step(known, [partitions_frame([self.removed], at_ms)], at_ms)
+        _, changes = step(before, [partitions_frame([self.removed], at_ms)], at_ms)
         shrank = next(change for change in changes if change.kind == "isr_shrank")
         assert shrank.text == (
             "t-0: replica 2 left the ISR, [1, 3] stay "
@@ -220,24 +220,24 @@ def test_followers_that_leave_together_are_one_shrink_of_the_thrash():
 
 
 def test_a_dead_follower_does_not_speak_against_the_leader_of_another_that_left():
-    found = left(Partition(isr=(1,), logs={2: Log(end=60)}), silent=(3,))
-    assert dict(zip(found[IsrShrinks].broker.tolist(), verdicts(found), strict=True)) == {
+    state = left(Partition(isr=(1,), logs={2: Log(end=60)}), silent=(3,))
+    assert dict(zip(state[IsrShrinks].broker.tolist(), verdicts(state), strict=True)) == {
         2: Verdict.SLOW_FOLLOWER,
         3: Verdict.SLOW_FOLLOWER,
     }
 
 
 def test_a_follower_that_left_by_lag_and_is_fenced_later_was_dead():
-    found = left(Partition(isr=(1, 3)), silent=(2,))
-    assert verdicts(found) == [Verdict.SLOW_FOLLOWER]
-    found = cycle(found, Partition(isr=(1, 3), offline=(2,)), silent=(2,))
-    assert verdicts(found) == [Verdict.DEAD_FOLLOWER]
-    back = cycle(found, Partition())
+    state = left(Partition(isr=(1, 3)), silent=(2,))
+    assert verdicts(state) == [Verdict.SLOW_FOLLOWER]
+    state = cycle(state, Partition(isr=(1, 3), offline=(2,)), silent=(2,))
+    assert verdicts(state) == [Verdict.DEAD_FOLLOWER]
+    back = cycle(state, Partition())
     assert verdicts(cycle(back, Partition(offline=(2,)))) == [Verdict.DEAD_FOLLOWER]
 
 
 def test_an_event_without_a_verdict_may_still_say_what_kip_501_would_have_done():
-    known = step(
+    before = step(
         a_state(Partition()),
         [fetches_frame([
             Fetch(NOW_MS - 15_500, broker=1, leader=2, epoch=2),
@@ -247,7 +247,7 @@ def test_an_event_without_a_verdict_may_still_say_what_kip_501_would_have_done()
     )[0]  # fmt: skip
     at_ms = NOW_MS + INTERVAL_MS
     part = Partition(leader=2, epoch=2, isr=(2, 3))
-    _, changes = step(known, [partitions_frame([part], at_ms)], at_ms)
+    _, changes = step(before, [partitions_frame([part], at_ms)], at_ms)
     shrank = next(change for change in changes if change.kind == "isr_shrank")
     assert shrank.text == "t-0: replica 1 left the ISR, [2, 3] stay (KIP-501 would have kept it)"
 

@@ -67,12 +67,12 @@ def test_the_documents_example_of_an_orphan():
     assert within_lineage(latest, T6 + 50, epochs)
     # θ6 and not θ5, which is larger: this is what a follower must not replicate.
     assert highest_remote_offset(cache, epochs, T6 + 50) == (T6, 5)
-    found = judge(cache, epochs, T6 + 50, T6 + 1)
-    assert (found.orphan_segments, found.orphan_bytes) == (2, 250 + 200)
-    assert found.lineage_bytes == 200 + 250
-    assert found.remote_bytes == 250 + 200 + 200 + 250
-    assert found.overlaps == 1
-    assert (found.gap_start_offset, found.highest_remote_offset) == (UNKNOWN, T6)
+    finding = judge(cache, epochs, T6 + 50, T6 + 1)
+    assert (finding.orphan_segments, finding.orphan_bytes) == (2, 250 + 200)
+    assert finding.lineage_bytes == 200 + 250
+    assert finding.remote_bytes == 250 + 200 + 200 + 250
+    assert finding.overlaps == 1
+    assert (finding.gap_start_offset, finding.highest_remote_offset) == (UNKNOWN, T6)
 
 
 def test_a_new_leader_copies_its_full_segments_that_the_lineage_does_not_have():

@@ -123,14 +123,14 @@ def test_frames_of_one_cycle_in_any_order_give_the_same_loss():
         partitions_frame([given], at_ms),
         replicas_frame([given], at_ms),
     ]
-    found = []
+    losses = []
     for order in (frames, frames[::-1]):
         state = led_by_1()
         for frame in order:  # as Spark does if they come in batches of their own
             state, _ = step(state, [frame], at_ms)
-        found.append([column.tolist() for column in state[RecordsLost].values()])
-    assert found[0] == found[1]
-    assert found[0][0] == [0]
+        losses.append([column.tolist() for column in state[RecordsLost].values()])
+    assert losses[0] == losses[1]
+    assert losses[0][0] == [0]
 
 
 def test_a_question_counts_the_records_that_the_next_leader_would_lack():

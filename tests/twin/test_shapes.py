@@ -94,26 +94,26 @@ def check_metric(state: ShardState, metric: Metric) -> None:
     for source in state.catalog.sources(metric):
         if source.compute is None:  # a ratio: it is computed from the samples of other metrics
             continue
-        found = computed(state, source)
-        assert isinstance(found, Mapping) == bool(metric.labels), metric.series_name
+        result = computed(state, source)
+        assert isinstance(result, Mapping) == bool(metric.labels), metric.series_name
         if not metric.labels:
-            check_values(state, metric, found)
+            check_values(state, metric, result)
             continue
-        assert not labels & found.keys(), f"{metric.series_name} is computed twice"
-        labels |= found.keys()
-        for values, part in found.items():
+        assert not labels & result.keys(), f"{metric.series_name} is computed twice"
+        labels |= result.keys()
+        for values, part in result.items():
             assert len(values) == len(metric.labels), metric.series_name
             assert all(type(value) is str for value in values), metric.series_name
             check_values(state, metric, part)
 
 
-def check_values(state: ShardState, metric: Metric, found: Any) -> None:
+def check_values(state: ShardState, metric: Metric, result: Any) -> None:
     """What a metric returns for one set of labels, as ``Metric`` promises it by level."""
     partitions, slots = state.partitions, state.slots
     name = metric.series_name
-    match metric.level, found:
+    match metric.level, result:
         case "cluster", int() | float():
-            assert not isinstance(found, bool), name
+            assert not isinstance(result, bool), name
         case "rack", ByRack(rack, values):
             racks = len(rack_names(state[Brokers]))
             assert ((rack >= UNKNOWN) & (rack < racks)).all(), name
@@ -124,7 +124,7 @@ def check_values(state: ShardState, metric: Metric, found: Any) -> None:
             assert (broker >= 0).all(), name
             assert_numbers(values, broker.shape, name)
         case "topic", _:
-            assert_numbers(found, (partitions,), name)
+            assert_numbers(result, (partitions,), name)
         case "partition", OfRows(row, values):
             assert_rows(row, state)
             assert len(np.unique(row)) == len(row), f"{name}: two samples of one partition"
@@ -133,7 +133,7 @@ def check_values(state: ShardState, metric: Metric, found: Any) -> None:
             assert_numbers(values, (partitions,), name)
             assert (is_known.shape, is_known.dtype) == ((partitions,), np.bool_), name
         case "partition", _:
-            assert_numbers(found, (partitions,), name)
+            assert_numbers(result, (partitions,), name)
         case "replica", OfReplicas(row, slot, values):
             assert_rows(row, state)
             assert row.shape == slot.shape, name
@@ -143,9 +143,9 @@ def check_values(state: ShardState, metric: Metric, found: Any) -> None:
             assert_numbers(values, (partitions, slots), name)
             assert (is_known.shape, is_known.dtype) == ((partitions, slots), np.bool_), name
         case "replica", _:
-            assert_numbers(found, (partitions, slots), name)
+            assert_numbers(result, (partitions, slots), name)
         case _:
-            pytest.fail(f"{name} of level {metric.level} returns a {type(found).__name__}")
+            pytest.fail(f"{name} of level {metric.level} returns a {type(result).__name__}")
 
 
 def assert_rows(row: Any, state: ShardState) -> None:

@@ -93,12 +93,12 @@ def test_a_brokers_counts_are_what_counting_by_hand_gives(seed):
             hand["loss_under_min_isr_partitions", broker] += len(isr) - 1 < least[p]
     del hand["leaders", str(NO_BROKER)]
     totals = shard_totals(state)
-    found = {
+    counted = {
         (name, broker): value
         for name in {name for name, _ in hand}
         for (broker,), value in totals[f"kafka_twin_broker_{name}"].items()
     }
-    assert +Counter(found) == +hand
+    assert +Counter(counted) == +hand
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -136,16 +136,16 @@ class TestThresholds:
         return whatif.eligibility(a_state(part, topics=TIERED), ms, size)
 
     def test_a_threshold_that_is_off_leaves_all_as_it_is(self):
-        found = self.answer()
-        assert (found.cold_replicas, found.moved_leaders) == (0, 0)
-        assert dict(found.leaders_by_rack) == {"az-a": 1, "az-b": 0, "az-c": 0}
+        answer = self.answer()
+        assert (answer.cold_replicas, answer.moved_leaders) == (0, 0)
+        assert dict(answer.leaders_by_rack) == {"az-a": 1, "az-b": 0, "az-c": 0}
 
     @pytest.mark.parametrize("by", [{"size": MIB}, {"ms": HOUR_MS // 2}])
     def test_a_cold_leader_moves_once_leaders_are_balanced(self, by):
-        found = self.answer(**by)
-        assert (found.cold_replicas, found.cold_leaders, found.moved_leaders) == (1, 1, 1)
-        assert dict(found.leaders_by_rack) == {"az-a": 0, "az-b": 1, "az-c": 0}
-        assert found.rack_skew == 3
+        answer = self.answer(**by)
+        assert (answer.cold_replicas, answer.cold_leaders, answer.moved_leaders) == (1, 1, 1)
+        assert dict(answer.leaders_by_rack) == {"az-a": 0, "az-b": 1, "az-c": 0}
+        assert answer.rack_skew == 3
 
     def test_shards_add_up(self):
         one = self.answer(size=MIB)
@@ -154,8 +154,8 @@ class TestThresholds:
 
     @given(low=st.integers(1, 4 * MIB), more=st.integers(0, MIB))
     def test_a_higher_threshold_never_has_fewer_cold_replicas(self, low, more):
-        found = [self.answer(size=size).cold_replicas for size in (low, low + more)]
-        assert found == sorted(found)
+        counts = [self.answer(size=size).cold_replicas for size in (low, low + more)]
+        assert counts == sorted(counts)
 
     def test_it_can_be_asked_where_no_cluster_wide_value_is_known(self):
         state = a_state(Partition(log=Log(size_bytes=10)))
@@ -173,23 +173,23 @@ class TestBootstrap:
         parts = [Partition(number=0, log=LOG), Partition(number=1, log=IDLE),
                  Partition(number=2, replicas=(4, 5))]  # fmt: skip
         state = a_state(*parts, topics=TIERED)
-        found = whatif.bootstrap_cost(state, 2, whatif.replicas_on(state, 2))
-        assert (found.partitions, found.cannot_start, found.unknown) == (2, 1, 0)
-        assert (found.records_on, found.records_off) == (100, 500)
-        assert (found.bytes_on, found.bytes_off) == (1_000, 5_000)
-        assert dict(found.paths) == {"from_pending_upload": 1, "stuck_idle": 1}
-        assert (found + found).partitions == 4
+        cost = whatif.bootstrap_cost(state, 2, whatif.replicas_on(state, 2))
+        assert (cost.partitions, cost.cannot_start, cost.unknown) == (2, 1, 0)
+        assert (cost.records_on, cost.records_off) == (100, 500)
+        assert (cost.bytes_on, cost.bytes_off) == (1_000, 5_000)
+        assert dict(cost.paths) == {"from_pending_upload": 1, "stuck_idle": 1}
+        assert (cost + cost).partitions == 4
 
     def test_it_copies_from_the_next_leader_what_it_led(self):
         state = a_state(Partition(log=LOG, logs={2: replace(LOG, end=990)}), topics=TIERED)
-        found = whatif.bootstrap_cost(state, 1, whatif.replicas_on(state, 1))
-        assert found.records_on == 90
+        cost = whatif.bootstrap_cost(state, 1, whatif.replicas_on(state, 1))
+        assert cost.records_on == 90
 
     def test_what_nobody_else_holds_has_no_source(self):
         state = a_state(Partition(replicas=(1,), log=LOG), topics=TIERED)
-        found = whatif.bootstrap_cost(state, 1, whatif.replicas_on(state, 1))
-        assert (found.partitions, found.without_source, found.unknown) == (1, 1, 0)
-        assert (found.records_on, found.bytes_off, found.paths) == (0, 0.0, ())
+        cost = whatif.bootstrap_cost(state, 1, whatif.replicas_on(state, 1))
+        assert (cost.partitions, cost.without_source, cost.unknown) == (1, 1, 0)
+        assert (cost.records_on, cost.bytes_off, cost.paths) == (0, 0.0, ())
 
     @given(factors=st.lists(st.integers(1, 5), min_size=1, max_size=30), brokers=st.integers(5, 9))
     def test_a_newcomers_share_is_even_and_meets_no_partition_twice(self, factors, brokers):
@@ -214,9 +214,9 @@ class TestLocalRetention:
 
     def test_less_time_frees_disk_and_makes_replicas_cold(self):
         assert self.footprint().cold == 0
-        found = self.footprint(ms=HOUR_MS)
-        assert (found.replicas, found.cold, found.bytes) == (3, 3, 3 * MIB)
-        assert found.longest_span_ms == HOUR_MS
+        footprint = self.footprint(ms=HOUR_MS)
+        assert (footprint.replicas, footprint.cold, footprint.bytes) == (3, 3, 3 * MIB)
+        assert footprint.longest_span_ms == HOUR_MS
 
     def test_fewer_bytes_shorten_the_span_as_well(self):
         threshold = {"eligible_local_log_bytes": UNKNOWN, "eligible_local_log_ms": 2 * HOUR_MS}
@@ -233,9 +233,9 @@ class TestLocalRetention:
             topics={"t": {"remote_storage": 1, "local_retention_ms": HOUR_MS}},
         )  # fmt: skip
         longer = whatif.with_local_retention(state, 3 * HOUR_MS, UNKNOWN)
-        found = [whatif.local_footprint(each) for each in (state, longer)]
-        assert [one.cold for one in found] == [3, 3]
-        assert [one.cold_for_good for one in found] == [3, 0]
+        footprints = [whatif.local_footprint(each) for each in (state, longer)]
+        assert [one.cold for one in footprints] == [3, 3]
+        assert [one.cold_for_good for one in footprints] == [3, 0]
 
     def test_only_tiered_topics_keep_less(self):
         state = a_state(Partition(log=self.HELD))
@@ -257,7 +257,7 @@ class TestLocalRetention:
         assert whatif.longest_span_ms(both).tolist() == [5_000]
 
     @pytest.mark.parametrize(("size", "span"), [(UNKNOWN, np.inf), (MIB, np.nan)])
-    def test_a_span_has_no_limit_or_nobody_can_tell(self, size, span):
+    def test_a_span_has_no_limit_or_is_unknown(self, size, span):
         state = a_state(Partition(), topics=TIERED)  # one cycle gives no rate
         changed = whatif.with_local_retention(state, UNKNOWN, size)
         np.testing.assert_equal(whatif.longest_span_ms(changed), [span])
