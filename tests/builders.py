@@ -154,7 +154,7 @@ def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> 
 
 @dataclass(frozen=True)
 class Moved:
-    """A replica that left an ISR, or joined it, as a log tells."""
+    """A replica that left an ISR, or joined it, as a log reports."""
 
     at_ms: int
     left: bool = True
@@ -206,7 +206,7 @@ def broker_metrics_frame(given: Mapping[int, Mapping[str, float]], at_ms: int = 
 
 @dataclass(frozen=True)
 class SegmentEvent:
-    """An event of a remote segment; only the start of a copy tells its offsets."""
+    """An event of a remote segment; only the start of a copy has its offsets."""
 
     state: int
     name: str

@@ -121,7 +121,7 @@ def look(record: Played) -> None:
 def empty_panels(prometheus: str) -> list[str]:
     """Queries without an answer, of panels that do not say why they may have none."""
     chosen = {"cluster": "demo", "topic": ".*", "partition": ".*"}
-    found = []
+    empty = []
     for dashboard in DASHBOARDS:
         one = dashboard.uid == "kafka-twin-partition"
         values = chosen | ({"topic": "orders", "partition": "0"} if one else {})
@@ -133,8 +133,8 @@ def empty_panels(prometheus: str) -> list[str]:
                                          timeout=10).json()  # fmt: skip
                 says_why = panel["fieldConfig"]["defaults"].get("noValue")
                 if not says_why and not answer["data"]["result"]:
-                    found.append(f"{panel['title']}: {expr}")
-    return found
+                    empty.append(f"{panel['title']}: {expr}")
+    return empty
 
 
 @pytest.mark.parametrize("script", PLAYED)

@@ -45,9 +45,9 @@ def test_the_configuration_is_valid():
 def test_alerts_go_where_their_severity_belongs(severity: str, receiver: str):
     for alert in ALERTS:
         if alert["labels"]["severity"] == severity:
-            told = amtool("config", "routes", "test", "--config.file", str(CONFIG),
+            output = amtool("config", "routes", "test", "--config.file", str(CONFIG),
                           f"alertname={alert['alert']}", f"severity={severity}")  # fmt: skip
-            assert told.splitlines()[0].strip() == receiver
+            assert output.splitlines()[0].strip() == receiver
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_twin_that_is_down_holds_back_what_it_said_of_its_own_cluster(running:
         == {("KafkaTwinPartitionOffline", "a")}  # fmt: skip
 
 
-def test_a_twin_that_told_of_no_cluster_holds_nothing_back(running: str):
+def test_an_alert_without_a_cluster_inhibits_nothing(running: str):
     nowhere = {"alertname": "KafkaTwinDown", "severity": "page"}
     down = nowhere | {"cluster": "d"}
     offline = {"alertname": "KafkaTwinPartitionOffline", "severity": "page"}

@@ -36,16 +36,16 @@ def test_a_pinned_version_is_one_that_the_project_allows(wanted: Requirement):
 
 def test_what_dependencies_need_is_pinned_too():
     """As installed here, where the same is needed."""
-    seen: set[str] = set()
+    needed: set[str] = set()
     due = [r.name for r in required("spark", "grafana")]
     for name in due:  # grows as it is gone through
-        if canonicalize_name(name) not in seen:
-            seen.add(canonicalize_name(name))
+        if canonicalize_name(name) not in needed:
+            needed.add(canonicalize_name(name))
             for line in distribution(name).requires or []:
                 further = Requirement(line)
                 if further.marker is None or further.marker.evaluate({"extra": ""}):
                     due.append(further.name)
-    assert seen == {canonicalize_name(name) for name in PINNED}
+    assert needed == {canonicalize_name(name) for name in PINNED}
 
 
 def test_the_images_ask_for_what_pyproject_lists():

@@ -56,14 +56,14 @@ def of_kind(kind: str) -> list[Manifest]:
 
 def pods() -> dict[str, Manifest]:
     """The spec of every pod by whose it is."""
-    found = {}
+    specs = {}
     for _, d in RESOURCES:
         if d["kind"] in ("Deployment", "StatefulSet"):
-            found[d["metadata"]["name"]] = d["spec"]["template"]["spec"]
+            specs[d["metadata"]["name"]] = d["spec"]["template"]["spec"]
         if d["kind"] == "SparkApplication":
             for role in ("driver", "executor"):
-                found[role] = d["spec"][f"{role}Spec"]["podTemplateSpec"]["spec"]
-    return found
+                specs[role] = d["spec"][f"{role}Spec"]["podTemplateSpec"]["spec"]
+    return specs
 
 
 PODS = pods()
@@ -187,12 +187,12 @@ def test_the_programs_accept_the_configuration(path: Path):
 
 def test_images_and_versions_are_those_of_the_project():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    found = {c["image"] for pod in PODS.values() for c in pod["containers"] if "image" in c}
+    images = {c["image"] for pod in PODS.values() for c in pod["containers"] if "image" in c}
     [application] = of_kind("SparkApplication")
-    found.add(application["spec"]["sparkConf"]["spark.kubernetes.container.image"])
-    assert found == {f"kafka-twin:{version}", f"kafka-twin-spark:{version}"}
+    images.add(application["spec"]["sparkConf"]["spark.kubernetes.container.image"])
+    assert images == {f"kafka-twin:{version}", f"kafka-twin-spark:{version}"}
     overlay = yaml.safe_load((FOLDER / "overlays/example/kustomization.yaml").read_text())
-    assert {f"{i['name']}:{i['newTag']}" for i in overlay["images"]} == found
+    assert {f"{i['name']}:{i['newTag']}" for i in overlay["images"]} == images
 
 
 def test_the_exporters_port_is_one_number():

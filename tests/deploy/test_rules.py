@@ -79,7 +79,7 @@ def test_every_metric_exists(alert):
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=by_name)
-def test_an_alert_tells_a_person_what_they_need(alert):
+def test_an_alert_says_what_a_person_needs(alert):
     assert re.fullmatch(r"KafkaTwin[A-Z]\w+", alert["alert"])
     assert alert["labels"]["severity"] in ("page", "warn", "info")
     assert alert["for"]

@@ -35,23 +35,25 @@ COLD = Log(end=1_000, local_start=900, size_bytes=100_000, pending_upload=950, l
 
 def shown(state: ShardState) -> dict[str, Any]:
     """The object of the only partition."""
-    [found] = partition_objects(state, np.array([0]), NOW_MS)
-    return found
+    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    return partition
 
 
 def test_an_empty_follower_shows_what_kip1023_saves_and_how_long_it_copies():
-    found = shown(a_state(Partition(log=COLD), topics=TIERED, last_tiered_fetch=1))["bootstrap"]
-    assert found["kip1023_on"]["records"] == 50
-    assert found["kip1023_off"]["records"] == 100
-    assert found["saved_share"] == 0.5
-    assert found["kip1023_off"]["bytes_estimate"] == 100_000
-    assert found["kip1023_off"]["seconds_at_50_mib_per_s"] == pytest.approx(100_000 / (50 << 20))
+    bootstrap = shown(a_state(Partition(log=COLD), topics=TIERED, last_tiered_fetch=1))["bootstrap"]
+    assert bootstrap["kip1023_on"]["records"] == 50
+    assert bootstrap["kip1023_off"]["records"] == 100
+    assert bootstrap["saved_share"] == 0.5
+    assert bootstrap["kip1023_off"]["bytes_estimate"] == 100_000
+    assert bootstrap["kip1023_off"]["seconds_at_50_mib_per_s"] == pytest.approx(
+        100_000 / (50 << 20)
+    )
 
 
 def test_what_is_unknown_saves_nothing_that_anybody_knows():
-    found = shown(a_state(Partition(silent=(1,))))["bootstrap"]
-    assert found["saved_share"] is None
-    assert found["kip1023_on"]["seconds_at_50_mib_per_s"] is None
+    bootstrap = shown(a_state(Partition(silent=(1,))))["bootstrap"]
+    assert bootstrap["saved_share"] is None
+    assert bootstrap["kip1023_on"]["seconds_at_50_mib_per_s"] is None
 
 
 def test_each_rack_shows_where_its_consumers_are_sent():
@@ -71,10 +73,10 @@ def test_in_sync_three_ways_side_by_side():
     state = a_state(Partition(logs={1: Log(end=200)}))
     assert shown(state)["next_leader_kip501"] == {"leader": None, "is_cold": None}
     slow = [Fetch(NOW_MS - 61_000), Fetch(NOW_MS - 60_000, leader_end=150, took_ms=59_000)]
-    found = shown(step(state, [fetches_frame(slow)], NOW_MS)[0])
-    ways = [(r["broker"], r["in_sync"], r["in_sync_kip501"]) for r in found["replicas"]]
+    partition = shown(step(state, [fetches_frame(slow)], NOW_MS)[0])
+    ways = [(r["broker"], r["in_sync"], r["in_sync_kip501"]) for r in partition["replicas"]]
     assert ways == [(1, True, True), (2, False, True), (3, None, None)]
-    assert found["next_leader_kip501"]["leader"] == 2
+    assert partition["next_leader_kip501"]["leader"] == 2
 
 
 # ---------------------------------------------------------------- names and unknown values
@@ -95,13 +97,13 @@ def objects(state: ShardState) -> list[dict[str, Any]]:
 
 def column_fields(kind: type[Table]) -> dict[str, set[str]]:
     """By table that the API shows, the names of its fields: columns, or the flags of a column."""
-    found: dict[str, set[str]] = {}
+    by_table: dict[str, set[str]] = {}
     for table in (*CATALOG.stored, *CATALOG.on_demand):
         if issubclass(table, kind) and table.api is not None:
             for c in table.columns:
                 names = [c.name] if c.flags is None else [flag.name.lower() for flag in c.flags]
-                found.setdefault(table.api, set()).update(names if c.in_api else [])
-    return found
+                by_table.setdefault(table.api, set()).update(names if c.in_api else [])
+    return by_table
 
 
 def assert_names(shown: dict[str, Any], identity: set[str], tables: dict[str, set[str]]) -> None:
@@ -126,21 +128,26 @@ def test_names_inside_a_declared_field_are_in_its_meaning():
     state = full_state()
     meanings = {field.name: field.meaning for field in CATALOG.api_fields}
     racks, lineage = {*state[Brokers].rack.tolist()}, {c.name for c in Lineage.columns}
-    found: set[tuple[str, str]] = set()
+    inner_names: set[tuple[str, str]] = set()
 
     def collect(name: str, value: Any) -> None:
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, dict):
                 for key, below in inner.items():
-                    found.add((name, key))
+                    inner_names.add((name, key))
                     collect(name, below)
 
     for shown in objects(state):
         for name in meanings:
             collect(name, shown[name])
-    assert {name for name, _ in found} > {"bootstrap", "catching_up", "remote_segments", "kip501"}
+    assert {name for name, _ in inner_names} > {
+        "bootstrap",
+        "catching_up",
+        "remote_segments",
+        "kip501",
+    }
     undocumented = [
-        (name, key) for name, key in sorted(found)
+        (name, key) for name, key in sorted(inner_names)
         if f"`{key}`" not in meanings[name] and key not in racks
         and not (name == "remote_segments" and key in lineage)
     ]  # fmt: skip
@@ -173,10 +180,10 @@ def leaves(value: Any, *path: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
 def test_a_partition_that_was_not_described_yet_has_no_leader_and_no_age():
     """Replicas may answer before a listing names their partition."""
     state, _ = step(empty(), [replicas_frame([Partition()])], NOW_MS)
-    found = shown(state)
-    assert (found["leader"], found["leader_epoch"]) == (None, None)
-    assert (found["observed_at_ms"], found["age_seconds"]) == (None, None)
-    assert (found["replicas"], found["isr"], found["risks"]) == ([], [], [])
+    partition = shown(state)
+    assert (partition["leader"], partition["leader_epoch"]) == (None, None)
+    assert (partition["observed_at_ms"], partition["age_seconds"]) == (None, None)
+    assert (partition["replicas"], partition["isr"], partition["risks"]) == ([], [], [])
 
 
 def test_a_partition_is_the_same_on_any_page():

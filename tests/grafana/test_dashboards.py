@@ -50,9 +50,9 @@ def parsed(expr: str) -> promql_parser.Expr:
 
 
 def nodes(expr: promql_parser.Expr, kind: type) -> list[Any]:
-    found: list[Any] = []
-    promql_parser.walk(expr, lambda node: found.append(node) if isinstance(node, kind) else None)
-    return found
+    matches: list[Any] = []
+    promql_parser.walk(expr, lambda node: matches.append(node) if isinstance(node, kind) else None)
+    return matches
 
 
 def selectors(expr: promql_parser.Expr) -> list[promql_parser.VectorSelector]:
@@ -155,7 +155,7 @@ def test_every_query_is_of_one_cluster(dashboard):
 
 @each_dashboard
 def test_every_value_of_a_label_that_is_asked_for_is_one_the_twin_gives(dashboard):
-    known = {
+    possible = {
         **label_values(),
         "risk": {risk.name for risk in CATALOG.risks},
         "severity": {risk.severity for risk in CATALOG.risks},
@@ -165,7 +165,7 @@ def test_every_value_of_a_label_that_is_asked_for_is_one_the_twin_gives(dashboar
             for matcher in selector.matchers.matchers:
                 if "$" not in matcher.value:
                     asked = set(matcher.value.split("|"))
-                    assert asked <= known[matcher.name], f"{title}: {expr}"
+                    assert asked <= possible[matcher.name], f"{title}: {expr}"
 
 
 def test_an_election_policy_has_a_panel_if_the_twin_knows_it():

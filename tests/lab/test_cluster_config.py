@@ -90,9 +90,9 @@ def test_settings_of_the_user_win() -> None:
 
 def test_a_broker_only_node_has_no_controller() -> None:
     layout = Layout(Path("/home"), nodes=1, brokers=1)
-    told = properties(layout, 2)
-    assert told["process.roles"] == "broker"
-    assert "CONTROLLER://" not in told["listeners"]
+    settings = properties(layout, 2)
+    assert settings["process.roles"] == "broker"
+    assert "CONTROLLER://" not in settings["listeners"]
     assert layout.listens_on(2) == [29_092, 29_112]
 
 
@@ -103,10 +103,10 @@ def test_java_options_have_node_and_port_filled_in() -> None:
 
 def test_each_disk_has_an_id_of_its_own_in_the_same_cluster() -> None:
     formatted = "#\n#Mon\ncluster.id=abc=\ndirectory.id=first\nnode.id=1\nversion=1\n"
-    told = dict(line.split("=", 1) for line in disk_of(2, formatted).splitlines())
-    assert told["cluster.id"] == "abc="
-    assert told["node.id"] == "2"
-    assert told["directory.id"] not in ("", "first")
+    settings = dict(line.split("=", 1) for line in disk_of(2, formatted).splitlines())
+    assert settings["cluster.id"] == "abc="
+    assert settings["node.id"] == "2"
+    assert settings["directory.id"] not in ("", "first")
 
 
 def test_free_ports_are_below_those_lent_to_outgoing_connections() -> None:
@@ -117,7 +117,9 @@ def test_free_ports_are_below_those_lent_to_outgoing_connections() -> None:
 @pytest.mark.parametrize(
     "arguments", [["start", "--set", "x"], ["start", "--port", "40000"], ["status"], ["kill", "1"]]
 )
-def test_what_a_user_gets_wrong_is_told_in_one_line(tmp_path: Path, arguments: list[str]) -> None:
+def test_what_a_user_gets_wrong_is_reported_in_one_line(
+    tmp_path: Path, arguments: list[str]
+) -> None:
     home = tmp_path / "none"
     result = CliRunner().invoke(commands.cluster, [*arguments, "--home", str(home)])
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""Processes are told from others by their id and their command line."""
+"""Processes are distinguished from others by their id and their command line."""
 
 import signal
 import subprocess

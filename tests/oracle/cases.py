@@ -252,8 +252,8 @@ def _arrived_at(case: Case, answer: Case) -> Case:
 
 
 def _last_known(case: Case) -> int:
-    known: list[int] = case["partition"]["lastKnownElr"]
-    return known[0] if len(known) == 1 and case["elrEnabled"] else NOBODY
+    last_known: list[int] = case["partition"]["lastKnownElr"]
+    return last_known[0] if len(last_known) == 1 and case["elrEnabled"] else NOBODY
 
 
 def _members(broker: np.ndarray, sets: Sequence[Sequence[int]]) -> np.ndarray:

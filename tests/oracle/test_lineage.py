@@ -66,8 +66,8 @@ class TestEpochs:
             epochs = pairs(answer["steps"][-1])
             ends = [list(end_offset_for(epochs, *ask)) for ask in question["ends"]]
             assert ends == answer["ends"], (epochs, question["ends"])
-            found = [epoch_for_offset(epochs, offset) for offset in question["of"]]
-            assert found == answer["of"]
+            epoch_of_offset = [epoch_for_offset(epochs, offset) for offset in question["of"]]
+            assert epoch_of_offset == answer["of"]
 
     def test_epochs_without_records_are_dropped(self, oracle: Oracle) -> None:
         rng = random.Random(SEED)
@@ -101,8 +101,8 @@ class TestSegments:
             cache, _ = replayed(question)
             states = {str(number_of(s)): int(s.state) for s in cache.segments.values()}
             assert states == answer["states"], question
-            found = [cache.segment_at(*ask) for ask in question["at"]]
-            assert [number_of(s) if s else UNKNOWN for s in found] == answer["at"], question
+            segments = [cache.segment_at(*ask) for ask in question["at"]]
+            assert [number_of(s) if s else UNKNOWN for s in segments] == answer["at"], question
             epochs = question["ofEpochs"]
             assert [cache.highest_offset(e) for e in epochs] == answer["highest"], question
             listed = [sorted(number_of(s) for s in cache.listed(e)) for e in epochs]
@@ -134,14 +134,14 @@ class TestUploads:
         questions = [lineage_cases.uploads(n, SEED) for n in range(UPLOADS)]
         copied = 0
         for question, answer in answered(oracle, questions):
-            found = lineage.next_uploads(
+            uploads = lineage.next_uploads(
                 question["boundaries"],
                 question["highest"],
                 question["lastStable"],
                 question["logStart"],
             )
-            assert [list(segment) for segment in found] == answer["uploads"], question
-            copied += len(found) > 1
+            assert [list(segment) for segment in uploads] == answer["uploads"], question
+            copied += len(uploads) > 1
         assert copied > UPLOADS / 10
 
 

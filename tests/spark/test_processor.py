@@ -319,14 +319,14 @@ def test_everything_but_the_table_of_another_version_is_kept(changed, other):
     tester = a_tester()
     batch(tester, *a_cycle(NOW_MS - 5_000, isr=(1, 2, 3)), *a_copy())
     [held], _ = batch(tester, *a_cycle(isr=(1, 3)))
-    found = codec.decode(written_by_another_version(held, changed, other), CATALOG).state
-    for tables, kept in ((found.tables, held.tables), (found.before, held.before)):
+    decoded = codec.decode(written_by_another_version(held, changed, other), CATALOG).state
+    for tables, kept in ((decoded.tables, held.tables), (decoded.before, held.before)):
         for table in kept.keys() - {changed}:
             if not (issubclass(table, SparseTable) and not len(kept[table])):
                 pairs = zip(tables[table].values(), kept[table].values(), strict=True)
                 for mine, theirs in pairs:
                     np.testing.assert_array_equal(mine, theirs, table.kind)
-    assert changed not in found.tables
+    assert changed not in decoded.tables
 
 
 def test_frames_of_unknown_kinds_are_skipped_and_counted():

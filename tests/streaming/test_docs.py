@@ -34,9 +34,9 @@ def test_every_link_between_the_pages_leads_somewhere():
     folders = (ROOT, ROOT / "docs", ROOT / "grafana", ROOT / "deploy" / "kubernetes")
     for page in (path for folder in folders for path in folder.glob("*.md")):
         for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
-            found = page.parent / target if target else page
-            assert found.exists(), f"{page.name}: {target}"
-            assert not anchor or anchor in anchors(found), f"{page.name}: {target}#{anchor}"
+            linked = page.parent / target if target else page
+            assert linked.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(linked), f"{page.name}: {target}#{anchor}"
 
 
 def test_every_command_has_help_that_says_what_it_is_for():

@@ -105,12 +105,12 @@ def test_the_list_and_the_checksums_name_the_same_files() -> None:
     root = ElementTree.parse(folder / "jars.xml").getroot()
     listed = set()
     for dependency in root.iter("dependency"):
-        told = dependency.attrib
-        assert told["transitive"] == "false"
+        attributes = dependency.attrib
+        assert attributes["transitive"] == "false"
         classifiers = [a.get(f"{{{MAVEN}}}classifier") for a in dependency.iter("artifact")]
         for classifier in classifiers or [None]:
             suffix = f"-{classifier}" if classifier else ""
-            listed.add(f"{told['conf']}/{told['name']}-{told['rev']}{suffix}.jar")
+            listed.add(f"{attributes['conf']}/{attributes['name']}-{attributes['rev']}{suffix}.jar")
     lines = (folder / "jars.sha256").read_text().splitlines()
     assert {line.split()[1] for line in lines} == listed
     assert len(lines) == len(listed) == 40
@@ -120,15 +120,15 @@ def test_the_list_and_the_checksums_name_the_same_files() -> None:
 MAVEN = "http://ant.apache.org/ivy/maven"
 
 
-@pytest.mark.parametrize(("told", "fits"), [("17.0.15", True), ("1.8.0_402", False)])
+@pytest.mark.parametrize(("version", "fits"), [("17.0.15", True), ("1.8.0_402", False)])
 def test_java_is_taken_only_if_it_is_new_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, fits: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, fits: bool
 ) -> None:
     binary = tmp_path / "bin" / "java"
     binary.parent.mkdir()
     binary.write_text("#!/bin/sh\n")
     binary.chmod(0o755)
-    (tmp_path / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{told}"\n')
+    (tmp_path / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
     jars.java.cache_clear()

@@ -57,7 +57,7 @@ def test_they_follow_the_prefix_of_the_bus():
 
 def parsed(lines: list[str]) -> set[tuple[str, str, str, str]]:
     """What kafka-acls.sh would grant: (bootstrap, operation, topic or cluster, pattern)."""
-    found = set()
+    granted = set()
     for line in lines:
         words = shlex.split(line)
         assert words[0] == "kafka-acls.sh"
@@ -76,8 +76,8 @@ def parsed(lines: list[str]) -> set[tuple[str, str, str, str]]:
         [resource] = options.pop("--topic", ["the cluster"])
         assert options in ({}, {"--cluster": []})
         assert bool(options) == (resource == "the cluster")
-        found |= {(bootstrap, operation, resource, pattern) for operation in operations}
-    return found
+        granted |= {(bootstrap, operation, resource, pattern) for operation in operations}
+    return granted
 
 
 def test_the_lines_for_kafkas_tool_grant_exactly_the_list():
@@ -97,13 +97,13 @@ def test_what_only_an_option_needs_is_a_comment_while_it_is_off():
     for config, more in ((Config(), 2), (off, 0)):
         granted = [line for line in commands(config, "User:twin") if not line.startswith("#")]
         assert len(granted) == 6 + more
-    told = list(commands(off, "User:twin"))
-    at = told.index("# only for tap --enable:")
-    assert told[at + 1].startswith("# kafka-acls.sh ")
-    assert told[at + 1].endswith(" --operation AlterConfigs --cluster")
+    lines = list(commands(off, "User:twin"))
+    at = lines.index("# only for tap --enable:")
+    assert lines[at + 1].startswith("# kafka-acls.sh ")
+    assert lines[at + 1].endswith(" --operation AlterConfigs --cluster")
 
 
 def test_check_prints_the_lines_and_asks_nobody():
-    told = CliRunner().invoke(main, ["check", "--acls", "User:twin"], env={})
-    assert told.exit_code == 0
-    assert told.output.splitlines() == list(commands(Config(), "User:twin"))
+    result = CliRunner().invoke(main, ["check", "--acls", "User:twin"], env={})
+    assert result.exit_code == 0
+    assert result.output.splitlines() == list(commands(Config(), "User:twin"))

@@ -76,19 +76,19 @@ final class Elections {
         PartitionRegistration after = builder(question, before).build()
             .map(change -> before.merge((PartitionChangeRecord) change.message()))
             .orElse(before);
-        ObjectNode told = answer.putObject("after");
-        told.put("leader", after.leader);
-        told.set("isr", Json.array(after.isr));
-        told.set("elr", Json.array(after.elr));
-        told.set("lastKnownElr", Json.array(after.lastKnownElr));
+        ObjectNode registration = answer.putObject("after");
+        registration.put("leader", after.leader);
+        registration.set("isr", Json.array(after.isr));
+        registration.set("elr", Json.array(after.elr));
+        registration.set("lastKnownElr", Json.array(after.lastKnownElr));
     }
 
     private ObjectNode elect(PartitionChangeBuilder builder) throws ReflectiveOperationException {
         Object result = electLeader.invoke(builder);
-        ObjectNode told = Json.MAPPER.createObjectNode();
-        told.put("node", electedNode.getInt(result));
-        told.put("unclean", electedUncleanly.getBoolean(result));
-        return told;
+        ObjectNode election = Json.MAPPER.createObjectNode();
+        election.put("node", electedNode.getInt(result));
+        election.put("unclean", electedUncleanly.getBoolean(result));
+        return election;
     }
 
     private static PartitionRegistration registration(JsonNode partition, List<Integer> replicas) {

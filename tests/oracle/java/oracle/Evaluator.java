@@ -3,7 +3,7 @@ package oracle;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
-/** Puts one question to a class of Kafka. What it throws is told as the answer's error. */
+/** Puts one question to a class of Kafka. What it throws becomes the answer's error. */
 @FunctionalInterface
 interface Evaluator {
 

@@ -120,10 +120,10 @@ final class Lineages {
         left.forEach((epoch, offset) -> epochs.addArray().add((Integer) epoch).add((Long) offset));
     }
 
-    /** Segments told one by one, and which of them belong to the log. */
+    /** Segments given one by one, and which of them belong to the log. */
     void lineage(JsonNode question, ObjectNode answer) throws ReflectiveOperationException, IOException {
         Map<Integer, RemoteLogSegmentMetadata> segments = new LinkedHashMap<>();
-        question.get("segments").forEach(told -> segments.put(told.get("segment").intValue(), segment(told)));
+        question.get("segments").forEach(each -> segments.put(each.get("segment").intValue(), segment(each)));
         Tier tier = new Tier();
         TierAnswers.tier = tier;
         ArrayNode events = answer.putArray("events");
@@ -193,9 +193,9 @@ final class Lineages {
         return map;
     }
 
-    private static RemoteLogSegmentMetadata segment(JsonNode told) {
-        return new RemoteLogSegmentMetadata(id(told.get("segment").intValue()), told.get("start").longValue(),
-            told.get("end").longValue(), 0, 1, 0, 1, map(told.get("epochs")));
+    private static RemoteLogSegmentMetadata segment(JsonNode json) {
+        return new RemoteLogSegmentMetadata(id(json.get("segment").intValue()), json.get("start").longValue(),
+            json.get("end").longValue(), 0, 1, 0, 1, map(json.get("epochs")));
     }
 
     private static RemoteLogSegmentId id(int number) {

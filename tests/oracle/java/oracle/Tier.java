@@ -25,11 +25,11 @@ final class Tier {
 
     /** The name of what Kafka threw, or "ok": a transition it does not allow may be dropped in silence. */
     String add(RemoteLogSegmentMetadata segment) {
-        return told(ADD, segment);
+        return refusal(ADD, segment);
     }
 
     String update(RemoteLogSegmentMetadataUpdate update) {
-        return told(UPDATE, update);
+        return refusal(UPDATE, update);
     }
 
     Optional<RemoteLogSegmentMetadata> segment(int epoch, long offset) {
@@ -48,7 +48,7 @@ final class Tier {
         return ask(OF_EPOCH, epoch);
     }
 
-    private String told(Method method, Object event) {
+    private String refusal(Method method, Object event) {
         try {
             method.invoke(cache, event);
             return "ok";
