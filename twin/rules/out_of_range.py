@@ -86,8 +86,9 @@ def windows(
     source="KIP-392",
     alert=Alert(
         summary="have followers that would refuse consumers",
-        description="A consumer that reads {n} partitions of {cluster} from a follower may be told "
-        "that its offset is out of range; kafka_twin_replicas_out_of_range_window names the cases.",
+        description="A consumer that reads {n} partitions of {cluster} from a follower may be "
+        "refused because its offset is out of range; kafka_twin_replicas_out_of_range_window names "
+        "the cases.",
         # Windows open for a moment whenever a follower lags.
         wait="5m",
         keep_firing_for="5m",
