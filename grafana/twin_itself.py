@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from grafana.layout import Dashboard, band, row
-from grafana.panels import NONE_OR_ORANGE, Column, Look, Query, lines, stat, states, table
+from grafana.panels import (
+    NONE_OR_ORANGE,
+    NONE_OR_RED,
+    Column,
+    Look,
+    Query,
+    lines,
+    stat,
+    states,
+    table,
+)
 from grafana.queries import Scope, or_zero, per_second
 from grafana.variables import Json, cluster, datasource
 
@@ -15,11 +25,12 @@ _UP: Final = Look(mapping={"1": ("up", "green"), "0": ("down", "red")})
 _AGE: Final = Look("s", ((None, "green"), (30, "orange"), (60, "red")), lowest=0)
 
 
-def _now() -> tuple[Json, ...]:
-    def since(name: str) -> str:
-        """How much a counter grew in the time shown."""
-        return or_zero(_HERE, f"sum(increase({_HERE.series(name)}[$__range]))")
+def _grown(name: str, **chosen: str) -> str:
+    """How much a counter grew in the time shown."""
+    return or_zero(_HERE, f"sum(increase({_HERE.series(name, **chosen)}[$__range]))")
 
+
+def _now() -> tuple[Json, ...]:
     return (
         stat(
             "Twin", "Up while every shard's snapshot is there and recent.", _HERE.latest("up"), _UP
@@ -46,20 +57,60 @@ def _now() -> tuple[Json, ...]:
         stat(
             "Observations refused",
             "Observations that the query could not use, in the time shown.",
-            since("observations_refused_total"),
+            _grown("observations_refused_total"),
             Look(steps=NONE_OR_ORANGE, decimals=0),
         ),
         stat(
             "Snapshots refused",
             "Snapshots and events that the exporter could not use, in the time shown.",
-            since("snapshots_refused_total"),
+            _grown("snapshots_refused_total"),
             Look(steps=NONE_OR_ORANGE, decimals=0),
         ),
         stat(
             "Series dropped",
             "Series left out because of exporter.max_series, in the time shown.",
-            since("series_dropped_total"),
+            _grown("series_dropped_total"),
             Look(steps=NONE_OR_ORANGE, decimals=0),
+        ),
+    )
+
+
+def _predictions() -> tuple[Json, ...]:
+    whole = Look("locale", decimals=0)
+    return (
+        stat(
+            "Leader changes",
+            "Leader changes in the time shown; each is compared with the prediction before it.",
+            _grown("predictions_total"),
+            whole,
+        ),
+        stat(
+            "Predicted wrong",
+            "Leader changes for which the twin predicted another leader, and nothing that it "
+            "observed explains why.",
+            _grown("predictions_total", result="wrong"),
+            Look("locale", NONE_OR_RED, decimals=0),
+        ),
+        stat(
+            "Cold elections",
+            "Lost leaders replaced by a cold replica while a warm one was in sync: KIP-1303 would "
+            "have elected the warm one.",
+            _grown("cold_elections_total"),
+            Look("locale", NONE_OR_ORANGE, decimals=0),
+        ),
+        lines(
+            "Leader changes by result",
+            "overtaken: something else changed between the last observation and the election. "
+            "unforeseen: the twin did not know the replica yet.",
+            [
+                Query(
+                    f"sum by (result) (increase({_HERE.series('predictions_total')}"
+                    "[$__rate_interval]))",
+                    "{{result}}",
+                )
+            ],
+            Look("locale", lowest=0, decimals=0),
+            stacked=True,
         ),
     )
 
@@ -200,6 +251,7 @@ DASHBOARD: Final = Dashboard(
     rows=(
         row("Now", band(4, *_now())),
         row("Observations", band(7, *_observations()), band(7, _collected(), _unknown())),
+        row("Predictions", band(6, *_predictions())),
         row("Query", band(7, *_query())),
         row("Flow", band(8, *_flow())),
         row("Exporter", band(8, *_exporter())),

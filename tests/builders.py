@@ -59,6 +59,7 @@ class Partition:
     last_known: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
     leader: int | None = None
     epoch: int = 1
     topic_id: bytes = b""
@@ -78,6 +79,7 @@ class Partition:
             (ReplicaFlags.LAST_KNOWN_ELR, self.last_known),
             (ReplicaFlags.OFFLINE, self.offline),
             (ReplicaFlags.ADDING, self.adding),
+            (ReplicaFlags.REMOVING, self.removing),
         )
         return [sum(int(mark) for mark, who in marks if b in who) for b in self.replicas]
 

@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from streaming.exporter import api_views
+from streaming.exporter import api_views, prediction_views
 from streaming.exporter.exposition import CONTENT_TYPE, Exposition, at_scrape, gzipped
+from streaming.exporter.prediction_views import PredictionFilter
 from twin.catalog import Catalog
 
 _PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
@@ -65,6 +66,13 @@ def application(
     def brokers(_: Request) -> Response:
         return _json(api_views.brokers(current().view, clock()))
 
+    def predictions(request: Request) -> Response:
+        try:
+            asked = PredictionFilter.from_parameters(request.query_params.multi_items())
+        except ValueError as error:
+            return _json({"error": str(error)}, 400)
+        return _json(prediction_views.predictions(current().view, asked))
+
     def summary(_: Request) -> Response:
         return _json(api_views.summary(catalog, cluster, current().view, clock()))
 
@@ -79,6 +87,7 @@ def application(
             Route("/api/v1/partitions", partitions),
             Route("/api/v1/partitions/{topic}/{partition:int}", one_partition),
             Route("/api/v1/brokers", brokers),
+            Route("/api/v1/predictions", predictions),
             Route("/", page),
         ]
     )

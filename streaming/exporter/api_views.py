@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
+from streaming.exporter.parameters import each_once, number
 from streaming.runtime.kafka_uuid import uuid_text
 from twin import plain
 from twin.catalog import Catalog
@@ -32,9 +33,7 @@ from twin.tables.state import (
 )
 from twin.totals import Samples, Totals
 
-MAX_ROWS: Final = 1_000
 _NUMBERS: Final = ("partition", "broker", "limit", "offset")
-_MAX_DIGITS: Final = 10
 _ALL_BITS: Final = -1
 
 
@@ -57,15 +56,9 @@ class PartitionFilter:
             ValueError: one line with the parameter and the reason.
         """
         chosen: dict[str, Any] = {}
-        names: set[str] = set()
-        for name, text in parameters:
-            if name in names:
-                raise ValueError(f"{name}: it is given twice")
-            names.add(name)
+        for name, text in each_once(parameters):
             if name in _NUMBERS:
-                if not text.isdecimal() or len(text) > _MAX_DIGITS:
-                    raise ValueError(f"{name}: {text!r} is not a number")
-                chosen[name] = int(text)
+                chosen[name] = number(name, text)
             elif name == "topic":
                 chosen[name] = text
             elif name == "at_risk":
@@ -79,8 +72,6 @@ class PartitionFilter:
                 chosen["risks"] = 1 << catalog.risk_names.index(text)
             else:
                 raise ValueError(f"{name}: there is no such parameter")
-        if chosen.get("limit", 1) > MAX_ROWS:
-            raise ValueError(f"limit: at most {MAX_ROWS}")
         return PartitionFilter(**chosen)
 
     def matching(self, state: ShardState) -> Rows:
@@ -120,10 +111,10 @@ def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[s
         # The lowest bit is the risk that a person would act on first.
         chosen = np.argsort(risks & -risks, kind="stable")[first:last]
     by_place: dict[int, dict[str, Any]] = {}
-    for number in np.unique(shard[chosen]).tolist():
-        here = chosen[shard[chosen] == number]
+    for shard_number in np.unique(shard[chosen]).tolist():
+        here = chosen[shard[chosen] == shard_number]
         by_place |= zip(
-            here.tolist(), partition_objects(states[number], row[here], now_ms), strict=True
+            here.tolist(), partition_objects(states[shard_number], row[here], now_ms), strict=True
         )
     return {"total": total, "partitions": [by_place[place] for place in chosen.tolist()]}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,7 @@ def draw(
     if risky["total"] > len(risky["partitions"]):
         lines.append(f"    and {risky['total'] - len(risky['partitions'])} more")
     lines += [
+        *_track_record(summary["predictions"]),
         "",
         f"  page    {url}/         metrics  {url}/metrics",
         *([f"  alerts  {alerts}/alerts"] if alerts else []),
@@ -56,6 +58,21 @@ def draw(
         "          Ctrl-C stops everything.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _track_record(predictions: Mapping[str, Mapping[str, float]] | None) -> list[str]:
+    """Leader changes by how their predictions turned out; nothing before the first one."""
+    results = Counter[str]()
+    for counts in (predictions or {}).values():
+        results.update({result: int(n) for result, n in counts.items()})
+    if not results.total():
+        return []
+    return [
+        "",
+        f"  {results.total():,} leader changes: {results['right']:,} as predicted, "
+        f"{results['wrong']} predicted wrong, {results['overtaken']} overtaken, "
+        f"{results['unforeseen']} unforeseen",
+    ]
 
 
 def _count(summary: Mapping[str, Any], name: str) -> str:

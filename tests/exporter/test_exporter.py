@@ -118,7 +118,7 @@ def a_full_store() -> SnapshotStore:
     late = Partition("late", logs={2: Log(local_start=90)})
     first = a_state(
         Partition("warm", log=Log(end=10, size_bytes=2 * MIB)), catching_up("moves", Log(end=40)),
-        stuck, late, at_ms=NOW_MS - 5_000, **config,
+        stuck, late, Partition("moved"), at_ms=NOW_MS - 5_000, **config,
     )  # fmt: skip
     old = Log(size_bytes=2 * MIB, local_start=20, last_tiered=25, pending_upload=26)
     state = a_state(
@@ -127,7 +127,7 @@ def a_full_store() -> SnapshotStore:
                   log=Log(size_bytes=2 * MIB)),
         Partition("lost", leader=-1, isr=(), elr=(2,)),
         catching_up("moves", Log(end=60)), stuck, replace(late, isr=(1, 2)),
-        since=first, **config,
+        Partition("moved", leader=2, isr=(2, 3), epoch=2), since=first, **config,
     )  # fmt: skip
     copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
               SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip

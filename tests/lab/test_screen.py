@@ -33,6 +33,10 @@ SUMMARY = {
     "partitions_under_min_isr": 0,
     "cold_replicas": 1,
     "partitions_leader_cold": 0,
+    "predictions": {
+        "loss": {"right": 1_200, "wrong": 0, "overtaken": 3, "unforeseen": 0},
+        "balance": {"right": 4, "wrong": 1, "overtaken": 0, "unforeseen": 0},
+    },
 }
 
 
@@ -65,6 +69,11 @@ def test_no_partition_at_risk_is_a_sentence_and_no_empty_table():
     text = drawn()
     assert "No partition is at risk." in text
     assert "next leader" not in text
+
+
+def test_the_track_record_adds_up_all_causes():
+    line = "1,208 leader changes: 1,204 as predicted, 1 predicted wrong, 3 overtaken, 0 unforeseen"
+    assert line in drawn()
 
 
 def test_more_than_fit_are_counted():

@@ -93,7 +93,10 @@ def test_several_cycles_of_one_batch_are_stepped_in_order_and_snapshot_once():
     late_first = [*a_cycle(LATER_MS, leader=2, epoch=2), *a_cycle()]
     snapshots, events = batch(a_tester(), *late_first)
     assert [s.observed_at_ms for s in snapshots] == [LATER_MS]
-    assert [e["text"] for e in events] == ["t-0 is led by 2, was 1"]
+    assert [e["text"] for e in events] == [
+        "t-0 is led by 2, was 1",
+        "t-0: leader 1 was lost; broker 2 leads, broker 2 was predicted",
+    ]
 
 
 def test_the_state_carries_over_to_the_next_batch():

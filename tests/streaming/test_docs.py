@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from docs import generate as docs
-from docs.pages.markdown import enums, state_tables
+from docs.pages.markdown import state_tables
 from streaming.cli.main import main
 from streaming.exporter.api_views import PartitionFilter
+from streaming.exporter.prediction_views import PredictionFilter
 from tests.exporter.test_exporter import a_client, a_full_store
 from twin.builtin import CATALOG
 
@@ -111,13 +112,16 @@ def fields(answer: Any) -> set[str]:
 
 def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
     client = a_client(a_full_store())
-    served = (
-        set(PartitionFilter.__slots__) | {"risk", "at_risk"} | {"observed_at_ms", "age_seconds"}
-    )
+    served = {*PartitionFilter.__slots__, "risk", "at_risk", *PredictionFilter.__slots__} | {
+        "observed_at_ms",
+        "age_seconds",
+    }
     for path in ("summary", "brokers", "partitions"):
         served |= fields(client.get(f"/api/v1/{path}").json())
+    served |= fields(client.get("/api/v1/predictions").json()["predictions"])
     page = (docs.DOCS / "api.md").read_text(encoding="utf-8")
-    words = {word.name.lower() for kind in enums(state_tables(CATALOG)) for word in kind}
+    shown = [c for table in state_tables(CATALOG) for c in table.columns if c.in_api]
+    words = {word.name.lower() for c in shown for kind in (c.enum, c.flags) for word in kind or ()}
     explained = set(re.findall(r"`([a-z_0-9]+)`", page))
     assert served | words <= explained, (served | words) - explained
     rows = re.findall(r"^\| (`[^|]*`) \|", page, re.MULTILINE)

@@ -43,7 +43,8 @@ def test_a_leader_that_moves_is_reported_with_both_brokers():
 
 
 def test_a_partition_that_goes_offline_opens_a_risk():
-    by_kind = events(a_state(), partitions_frame([Partition(leader=-1, epoch=2)], LATER_MS))
+    offline = Partition(leader=-1, offline=(1, 2, 3), epoch=2)
+    by_kind = events(a_state(), partitions_frame([offline], LATER_MS))
     assert by_kind["leader_moved"].text == "t-0 lost its leader 1: it is offline"
     assert by_kind["risk_opened"].detail == "partition_offline"
 
@@ -103,6 +104,7 @@ def test_a_repeated_event_has_one_id_and_two_events_have_two():
 
 def test_every_risk_is_reported_with_a_sentence_of_its_own():
     assert len({risk.sentence for risk in CATALOG.risks}) == len(CATALOG.risks)
-    by_kind = events(a_state(), partitions_frame([Partition(leader=-1, epoch=2)], LATER_MS))
+    offline = Partition(leader=-1, offline=(1, 2, 3), epoch=2)
+    by_kind = events(a_state(), partitions_frame([offline], LATER_MS))
     sentence = {risk.name: risk.sentence for risk in CATALOG.risks}["partition_offline"]
     assert by_kind["risk_opened"].text == f"t-0: {sentence}"

@@ -299,11 +299,11 @@ def test_a_state_survives_being_encoded_at_every_cycle(seed):
 
 
 def test_a_large_state_is_sent_in_parts_that_together_hold_every_row():
-    shard = SimulatedShard(Shape(topics=5, partitions=50))
+    shard = SimulatedShard(Shape(topics=5, partitions=200))
     state = after(empty("sim"), *shard.observe(NOW_MS))
-    messages = codec.encode_parts(state, 25_000)
+    messages = codec.encode_parts(state, 40_000)
     assert len(messages) > 1
-    assert max(map(len, messages)) <= 25_000
+    assert max(map(len, messages)) <= 40_000
     parts = [decoded(message) for message in messages]
     for table in CATALOG.stored:
         if issubclass(table, PartitionTable | ReplicaTable):

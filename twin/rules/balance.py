@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+import numpy as np
+
 from twin.declare import ByRack, gauge, ratio, rule
 from twin.rules.coverage import ReplicaCoverage
 from twin.rules.election import Kind, elect
@@ -41,7 +43,10 @@ def balanced_leaders(
     """
     electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
                             topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
-    leader, _ = elect(state_as_it_is(electorate), Kind.PREFERRED)
+    is_settled = (roles.is_leader & roles.in_isr & candidates.is_acceptable)[:, 0]
+    row = np.flatnonzero(~is_settled)  # the others are led by their preferred replica and stay
+    leader = partitions.leader.copy()
+    leader[row], _ = elect(state_as_it_is(electorate).rows(row), Kind.PREFERRED)
     return BalancedLeaders(leader)
 
 

@@ -1,0 +1,105 @@
+"""The track record of predictions as plain data for the JSON API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from streaming.bus.view import ClusterView
+from streaming.exporter.parameters import each_once, number
+from twin import plain
+from twin.rules.predictions import Cause, Predictions, Result
+from twin.state import ShardState
+from twin.table import UNKNOWN, Rows
+from twin.tables.state import PartitionIndex
+
+_NUMBERS: Final = ("partition", "limit", "offset")
+_NAMES: Final[dict[str, type[IntEnum]]] = {"cause": Cause, "result": Result}
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionFilter:
+    """Which leader changes are asked for."""
+
+    topic: str = ""
+    partition: int = UNKNOWN
+    cause: int = UNKNOWN
+    result: int = UNKNOWN
+    limit: int = 100
+    offset: int = 0
+
+    @staticmethod
+    def from_parameters(parameters: Iterable[tuple[str, str]]) -> PredictionFilter:
+        """From a URL's parameters.
+
+        Raises:
+            ValueError: one line with the parameter and the reason.
+        """
+        chosen: dict[str, Any] = {}
+        for name, text in each_once(parameters):
+            if name in _NUMBERS:
+                chosen[name] = number(name, text)
+            elif name == "topic":
+                chosen[name] = text
+            elif name in _NAMES:
+                names = {each.name.lower(): int(each) for each in _NAMES[name]}
+                if text not in names:
+                    raise ValueError(f"{name}: {text!r} is none of {', '.join(names)}")
+                chosen[name] = names[text]
+            else:
+                raise ValueError(f"{name}: there is no such parameter")
+        return PredictionFilter(**chosen)
+
+    def matching(self, state: ShardState) -> Rows:
+        """[N] the rows of a shard's predictions that are asked for."""
+        table = state[Predictions]
+        wanted = np.ones(len(table), bool)
+        if self.topic:
+            wanted &= state.topic_names()[table.row] == self.topic
+        if self.partition != UNKNOWN:
+            wanted &= state[PartitionIndex].partition[table.row] == self.partition
+        if self.cause != UNKNOWN:
+            wanted &= table.cause == self.cause
+        if self.result != UNKNOWN:
+            wanted &= table.result == self.result
+        return np.flatnonzero(wanted)
+
+
+def predictions(view: ClusterView, asked: PredictionFilter) -> dict[str, Any]:
+    """The leader changes asked for, newest first, and how many are kept in all that match."""
+    states = [shard.state for shard in view.shards]
+    matching = [asked.matching(state) for state in states]
+    total = sum(map(len, matching))
+    if not total:
+        return {"total": 0, "predictions": []}
+    shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
+    row = np.concatenate(matching)
+    at_ms = np.concatenate(
+        [state[Predictions].at_ms[rows] for state, rows in zip(states, matching, strict=True)]
+    )
+    chosen = np.argsort(-at_ms, kind="stable")[asked.offset : asked.offset + asked.limit]
+    objects: dict[int, dict[str, Any]] = {}
+    for place in np.unique(shard[chosen]).tolist():
+        here = chosen[shard[chosen] == place]
+        objects |= zip(here.tolist(), _objects(states[place], row[here]), strict=True)
+    return {"total": total, "predictions": [objects[place] for place in chosen.tolist()]}
+
+
+def _objects(state: ShardState, rows: Rows) -> list[dict[str, Any]]:
+    table = state[Predictions].pick(rows)
+    columns = {
+        "topic": state.topic_names()[table.row].tolist(),
+        "partition": state[PartitionIndex].partition[table.row].tolist(),
+        **{
+            c.name: plain.column_values(c, getattr(table, c.name))
+            for c in Predictions.columns
+            if c.name != "row"
+        },
+    }
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]

@@ -1,0 +1,319 @@
+"""The track record: each change of leader, compared with what was predicted before it.
+
+A change is judged in the cycle that first lists the new leader, against the forecasts of the cycle
+before. Where another leader than the predicted one was elected, the election is held again with
+the facts of this cycle: if it gives the leader that Kafka elected, something changed between the
+last observation and the election, and the prediction was overtaken; otherwise it was wrong.
+
+A leader that changes and changes back between two cycles is not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from twin.declare import rule
+from twin.rules.coverage import Coverage, ReplicaCoverage
+from twin.rules.election import ElectionState, Kind, Slots, elect, pick_slot
+from twin.rules.forecasts import ElectionFacts, Fact, Forecasts
+from twin.rules.leaders import Leaders, Roles
+from twin.rules.next_leader import Candidates, LossOutcome, hold_election
+from twin.rules.topic_configs import TopicConfigs
+from twin.signature import Before, Cycle, Latest
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int32,
+    Int64,
+    Rows,
+    SparseTable,
+    column,
+)
+from twin.tables.state import Assignment, Partitions
+
+MAX_PREDICTIONS: Final = 1_000
+"""The newest changes that a shard keeps one by one; counters go on for ever."""
+
+
+class Cause(IntEnum):
+    """Why a partition got another leader. Stored: values never change."""
+
+    LOSS = 0  # the leader was fenced, shut down, or its log directory failed
+    RETURN = 1  # a replica came back to a partition that nobody led
+    BALANCE = 2  # a preferred election, by leader balancing or by an operator
+    REASSIGNMENT = 3  # the leader's replica was moved to another broker
+    OPERATOR = 4  # an unclean election that the configuration does not allow
+
+
+class Result(IntEnum):
+    """How the prediction of a change turned out. Stored: values never change."""
+
+    RIGHT = 0
+    WRONG = 1
+    OVERTAKEN = 2  # something else changed between the last observation and the election
+    UNFORESEEN = 3  # the twin did not know the partition, or not the replica that leads
+
+
+class OvertakenBy(IntEnum):
+    """Which other change overtook a prediction. Stored: values never change."""
+
+    NOTHING = 0
+    ASSIGNMENT = 1  # the replicas are others, or in another order
+    BROKER = 2  # another broker was lost, or came back
+    ISR = 3  # another replica left the ISR, or joined it
+    ELECTIONS = 4  # the leader changed more than once
+
+
+class Predictions(SparseTable, kind="predictions"):
+    """[N] one row a change of leader: what was predicted, and what Kafka did."""
+
+    at_ms: Int64 = column("when the new leader was first observed")
+    predicted_at_ms: Int64 = column("when the state was observed that the prediction rests on")
+    cause: Int8 = column("why the leader changed", enum=Cause)
+    result: Int8 = column("how the prediction turned out", enum=Result)
+    overtaken_by: Int8 = column("which other change overtook it", fill=0, enum=OvertakenBy)
+    leader_epoch: Int32 = column("leader epoch since the change")
+    old_leader: Int32 = column(
+        "broker id before, -1 for none", fill=NO_BROKER, minus_one_is_a_value=True
+    )
+    new_leader: Int32 = column(
+        "broker id since, -1 for none", fill=NO_BROKER, minus_one_is_a_value=True
+    )
+    predicted_leader: Int32 = column(
+        "broker id that was predicted, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
+    )
+    predicted_outcome: Int8 = column(
+        "how safe the predicted leader of a lost one was", enum=LossOutcome
+    )
+    warm_was_in_sync: Int8 = column(
+        "a cold replica was elected, although a warm one was in sync: KIP-1303 would have elected "
+        "the warm one",
+        tri_state=True,
+    )
+    local_records: Int64 = column("records that the new leader has on its own disk")
+    local_bytes: Int64 = column("size of the new leader's local log")
+
+
+@rule
+def predictions(
+    partitions: Partitions,
+    assignment: Assignment,
+    roles: Roles,
+    candidates: Candidates,
+    coverage: ReplicaCoverage,
+    topic_configs: TopicConfigs,
+    leaders: Leaders,
+    forecast: Before[Forecasts],
+    facts: Before[ElectionFacts],
+    latest: Latest[Predictions],
+    cycle: Cycle,
+) -> Predictions:
+    """Those of this cycle are made anew with each of its frames; earlier ones are kept."""
+    kept = _newest(latest.pick(latest.at_ms < cycle.observed_at_ms))
+    described = facts.has(Fact.IS_DESCRIBED).any(axis=1)
+    changed = described & (forecast.leader != partitions.leader)
+    changed &= partitions.leader_epoch > forecast.leader_epoch
+    row = np.flatnonzero(changed)
+    if not len(row):
+        return kept
+    change = _Change.of_rows(
+        row, partitions, assignment, roles, candidates, topic_configs, forecast, facts
+    )
+    cause = _causes(change)
+    predicted = _predicted(change, cause, forecast, row)
+    result, overtaken_by = _judged(change, cause, predicted)
+    local_end, local_start = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
+    is_measured = (local_end != UNKNOWN) & (local_start != UNKNOWN)
+    news = Predictions(
+        row=row.astype(np.int32),
+        at_ms=np.full(len(row), cycle.observed_at_ms),
+        predicted_at_ms=np.full(len(row), cycle.prev_observed_at_ms),
+        cause=cause,
+        result=result,
+        overtaken_by=overtaken_by,
+        leader_epoch=partitions.leader_epoch[row],
+        old_leader=change.old,
+        new_leader=change.new,
+        predicted_leader=predicted,
+        predicted_outcome=np.where(
+            cause == Cause.LOSS, forecast.if_lost_outcome[row], np.int8(UNKNOWN)
+        ),
+        warm_was_in_sync=_warm_was_in_sync(change, cause, coverage.coverage[row]),
+        local_records=np.where(is_measured, local_end - local_start, UNKNOWN),
+        local_bytes=leaders.local_log_bytes[row],
+    )
+    return _newest(kept.with_rows(news))
+
+
+# ---------------------------------------------------------------- inside
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """[N] changes of leader; [N, R] facts before them and now, in the present replica slots."""
+
+    old: Int32
+    new: Int32
+    elections: Int32  # how far the leader epoch moved
+    is_unclean_allowed: Bool
+    may_be_unclean: Bool  # allowed, or not known to be forbidden
+    broker: Int32  # [N, R]
+    was_described: Slots
+    was_acceptable: Slots
+    was_in_isr: Slots
+    was_in_elr: Slots
+    was_last_known: Slots
+    is_acceptable: Slots
+    is_in_isr: Slots
+    is_in_elr: Slots
+
+    @staticmethod
+    def of_rows(
+        row: Rows, partitions: Partitions, assignment: Assignment, roles: Roles,
+        candidates: Candidates, configs: TopicConfigs, forecast: Forecasts, facts: ElectionFacts,
+    ) -> _Change:  # fmt: skip
+        assigned = roles.is_assigned[row]
+
+        def was(fact: Fact) -> Slots:
+            return facts.has(fact)[row] & assigned
+
+        unclean = configs.unclean_leader_election[row]
+        return _Change(
+            old=forecast.leader[row],
+            new=partitions.leader[row],
+            elections=partitions.leader_epoch[row] - forecast.leader_epoch[row],
+            is_unclean_allowed=unclean == 1,
+            may_be_unclean=unclean != 0,
+            broker=np.where(assigned, assignment.broker[row], NO_BROKER).astype(np.int32),
+            was_described=was(Fact.IS_DESCRIBED),
+            was_acceptable=was(Fact.IS_ACCEPTABLE),
+            was_in_isr=was(Fact.IN_ISR),
+            was_in_elr=was(Fact.IN_ELR),
+            was_last_known=was(Fact.IS_LAST_KNOWN),
+            is_acceptable=candidates.is_acceptable[row],
+            is_in_isr=roles.in_isr[row] & assigned,
+            is_in_elr=roles.in_elr[row] & assigned,
+        )
+
+    def slots_of(self, broker: Int32) -> Slots:
+        """[N, R] the slot of that broker; none for NO_BROKER."""
+        slots: Slots = (self.broker == broker[:, None]) & (broker != NO_BROKER)[:, None]
+        return slots
+
+    def state(
+        self, acceptable: Slots, in_isr: Slots, in_elr: Slots, leader: Int32
+    ) -> ElectionState:
+        """An election over these facts; the last known leaders are those of before."""
+        last = self.was_last_known
+        known = np.where(last.any(axis=1), pick_slot(self.broker, last.argmax(axis=1)), NO_BROKER)
+        return ElectionState(
+            self.broker, acceptable, in_isr, in_elr, leader, known.astype(np.int32)
+        )
+
+
+def _causes(change: _Change) -> Int8:
+    """[N] the first that fits."""
+    old, new = change.slots_of(change.old), change.slots_of(change.new)
+    was_offline = change.old == NO_BROKER
+    was_safe = change.was_in_isr | change.was_in_elr | change.was_last_known
+    by_rule = (new & was_safe).any(axis=1) | change.may_be_unclean
+    stays_in_sync = (old & change.is_in_isr & change.is_acceptable).any(axis=1)
+    return np.select(
+        [
+            was_offline & by_rule,
+            was_offline,
+            ~old.any(axis=1),
+            stays_in_sync & new[:, 0],
+        ],
+        [Cause.RETURN, Cause.OPERATOR, Cause.REASSIGNMENT, Cause.BALANCE],
+        Cause.LOSS,
+    ).astype(np.int8)
+
+
+def _predicted(change: _Change, cause: Int8, forecast: Forecasts, row: Rows) -> Int32:
+    """[N] the predicted leader, by the rule of the cause."""
+    nobody = np.full(len(row), NO_BROKER, np.int32)
+    no_coverage = np.zeros_like(change.was_in_isr)
+    # Who comes back is what happens; who leads then is what is predicted.
+    returned = change.state(change.is_acceptable, change.was_in_isr, change.was_in_elr, nobody)
+    if_returned, _ = hold_election(returned, change.is_unclean_allowed, no_coverage)
+    if_forced, _ = elect(returned, Kind.UNCLEAN)
+    return np.select(
+        [cause == each for each in Cause],
+        [forecast.if_lost[row], if_returned, forecast.if_balanced[row],
+         forecast.if_reassigned[row], if_forced],
+    ).astype(np.int32)  # fmt: skip
+
+
+def _judged(change: _Change, cause: Int8, predicted: Int32) -> tuple[Int8, Int8]:
+    """[N] Result and OvertakenBy."""
+    new = change.slots_of(change.new)
+    right = predicted == change.new
+    is_foreseeable = (change.new == NO_BROKER) | (new & change.was_described).any(axis=1)
+    explained = _held_again(change, cause) == change.new
+    several = change.elections > 1
+    result = np.select(
+        [right, ~is_foreseeable, explained | several],
+        [Result.RIGHT, Result.UNFORESEEN, Result.OVERTAKEN],
+        Result.WRONG,
+    ).astype(np.int8)
+    by = np.where(explained, _what_else_changed(change), OvertakenBy.ELECTIONS)
+    return result, np.where(result == Result.OVERTAKEN, by, OvertakenBy.NOTHING).astype(np.int8)
+
+
+def _held_again(change: _Change, cause: Int8) -> Int32:
+    """[N] the leader by the same rule, with the facts of this cycle."""
+    old = change.slots_of(change.old)
+    nobody = np.full(len(cause), NO_BROKER, np.int32)
+    without = change.state(
+        change.is_acceptable & ~old, change.is_in_isr & ~old, change.is_in_elr & ~old, nobody
+    )
+    leader, _ = hold_election(without, change.is_unclean_allowed, np.zeros_like(old))
+    is_balance = cause == Cause.BALANCE
+    with_all = change.state(change.is_acceptable, change.is_in_isr, change.is_in_elr, change.old)
+    balanced, _ = elect(with_all, Kind.PREFERRED)
+    # Of several that came back, the first one led: which, no poll tells.
+    new = change.slots_of(change.new)
+    only = change.state(change.is_acceptable & new, change.was_in_isr, change.was_in_elr, nobody)
+    came_first, _ = hold_election(only, change.is_unclean_allowed, np.zeros_like(old))
+    return np.select([is_balance, cause == Cause.RETURN], [balanced, came_first], leader).astype(
+        np.int32
+    )
+
+
+def _what_else_changed(change: _Change) -> Array:
+    """[N] OvertakenBy: beside the old leader's own replica."""
+    others = ~change.slots_of(change.old) & (change.broker != NO_BROKER)
+    assignment = (others & ~change.was_described).any(axis=1)
+    broker = (others & (change.was_acceptable != change.is_acceptable)).any(axis=1)
+    isr = (others & (change.was_in_isr != change.is_in_isr)).any(axis=1)
+    return np.select(
+        [assignment, broker, isr],
+        [OvertakenBy.ASSIGNMENT, OvertakenBy.BROKER, OvertakenBy.ISR],
+        OvertakenBy.ASSIGNMENT,  # nothing is left but the order of the replicas
+    )
+
+
+def _warm_was_in_sync(change: _Change, cause: Int8, coverage: Array) -> Int8:
+    """[N] tri-state: of losses, whether a cold replica leads where a warm one was in sync."""
+    new = change.slots_of(change.new)
+    lost = (cause == Cause.LOSS) & (change.new != NO_BROKER)
+    cold = (new & (coverage == Coverage.COLD)).any(axis=1)
+    could_lead = change.was_in_isr & change.is_acceptable & ~change.slots_of(change.old)
+    warm = (could_lead & (coverage == Coverage.WARM)).any(axis=1)
+    return np.where(lost, (cold & warm).astype(np.int8), np.int8(UNKNOWN))
+
+
+def _newest(table: Predictions) -> Predictions:
+    """The newest MAX_PREDICTIONS rows; of the oldest cycle among them perhaps a part."""
+    if len(table) <= MAX_PREDICTIONS:
+        return table
+    newest = np.argsort(table.at_ms, kind="stable")[-MAX_PREDICTIONS:]
+    return table.pick(np.sort(newest))
