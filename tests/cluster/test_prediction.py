@@ -29,6 +29,7 @@ from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, wat
 from tests.waiting import until
 from twin.proposals.kip1303 import NextLeadersKip1303
 from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.rules.predictions import Cause, Predictions, Result
 from twin.state import ShardState
 from twin.tables.state import Assignment, Partitions, Replicas
 
@@ -125,6 +126,16 @@ def assert_came_true(loss: Loss) -> None:
     assert loss.led >= PARTITIONS_A_TOPIC, "too few partitions for a judgement"
     assert {key: state.leader for key, state in loss.after.items()} == loss.predicted
     assert_agrees(loss.twin_after, loss.after)
+    assert_scored(loss)
+
+
+def assert_scored(loss: Loss) -> None:
+    """The twin's own record has each of these changes once, as predicted."""
+    record = loss.twin_after[Predictions]
+    of_now = record.pick(record.at_ms == loss.twin_after.observed_at_ms)
+    assert len(of_now) == loss.led
+    assert (of_now.cause == Cause.LOSS).all()
+    assert (of_now.result == Result.RIGHT).all()
 
 
 @pytest.fixture(scope="module")

@@ -212,9 +212,11 @@ class _Change:
     ) -> ElectionState:
         """An election over these facts; the last known leaders are those of before."""
         last = self.was_last_known
-        known = np.where(last.any(axis=1), pick_slot(self.broker, last.argmax(axis=1)), NO_BROKER)
+        last_known = np.where(
+            last.any(axis=1), pick_slot(self.broker, last.argmax(axis=1)), NO_BROKER
+        )
         return ElectionState(
-            self.broker, acceptable, in_isr, in_elr, leader, known.astype(np.int32)
+            self.broker, acceptable, in_isr, in_elr, leader, last_known.astype(np.int32)
         )
 
 
