@@ -1,71 +1,67 @@
 """The leader that each partition gets next, by what takes the present one away.
 
 These are the predictions that the track record (``predictions``) compares with what Kafka does.
-They are kept for one cycle, with the facts that they rest on.
+They are kept for one cycle with the facts that they rest on, in one byte a replica.
 """
 
 from __future__ import annotations
 
 from enum import IntFlag
+from typing import Final
 
 import numpy as np
 
 from twin.declare import rule
 from twin.rules.balance import BalancedLeaders
-from twin.rules.election import ElectionState, Kind, elect
+from twin.rules.election import ElectionState, Kind, Slots, elect
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.next_leader import Candidates, LossOutcome, NextLeaders
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
-    Bool,
     Int8,
     Int32,
     PartitionTable,
     ReplicaTable,
+    Rows,
     UInt8,
     column,
 )
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Partitions, Replicas
 
-
-class Forecasts(
-    PartitionTable, kind="forecasts", on_demand="stored tables put together, kept for one cycle"
-):
-    """[P] the leader of each partition, and who leads next, by what takes the leader away."""
-
-    leader: Int32 = column("broker id of the leader, -1 for none", fill=NO_BROKER)
-    leader_epoch: Int32 = column("leader epoch")
-    if_lost: Int32 = column("who leads if the leader is lost, -1 for nobody", fill=NO_BROKER)
-    if_lost_outcome: Int8 = column("how safe that leader is", enum=LossOutcome)
-    if_balanced: Int32 = column("who leads after a preferred election", fill=NO_BROKER)
-    if_reassigned: Int32 = column(
-        "who leads once the reassignment in progress is complete", fill=NO_BROKER
-    )
+_WHY: Final = "stored tables put together, kept for one cycle"
 
 
-class Fact(IntFlag):
-    """A fact about a replica that an election depends on."""
+class Forecast(IntFlag):
+    """What was known and predicted of a replica. The first three are flags of the replica."""
 
-    IS_DESCRIBED = 1  # the controller described the partition with this replica
-    IS_ACCEPTABLE = 2
-    IN_ISR = 4
-    IN_ELR = 8
-    IS_LAST_KNOWN = 16
+    IN_ISR = ReplicaFlags.IN_ISR
+    IN_ELR = ReplicaFlags.IN_ELR
+    IN_LAST_KNOWN_ELR = ReplicaFlags.LAST_KNOWN_ELR
+    IS_ACCEPTABLE = 8
+    IS_DESCRIBED = 16  # the controller described the partition with this replica
+    LEADS_IF_LOST = 32  # it leads if the leader is lost
+    LEADS_IF_BALANCED = 64  # it leads after a preferred election
+    LEADS_IF_REASSIGNED = 128  # it leads once the reassignment in progress is complete
 
 
-class ElectionFacts(
-    ReplicaTable, kind="election_facts", on_demand="flags of replicas and brokers, put together"
-):
-    """[P, R] facts that elections depend on, as the forecasts used them."""
+class Forecasts(ReplicaTable, kind="forecasts", on_demand=_WHY):
+    """[P, R] which replica leads next, by what takes the leader away, and why."""
 
-    facts: UInt8 = column("facts about the replica", fill=0, flags=Fact, in_api=False)
+    flags: UInt8 = column("what is predicted of the replica", fill=0, flags=Forecast, in_api=False)
 
-    def has(self, fact: Fact) -> Bool:
-        """[P, R] the fact held."""
-        is_set: Bool = (self.facts & np.uint8(fact)) != 0
+    def has(self, flag: Forecast) -> Slots:
+        """[P, R] the flag is set."""
+        is_set: Slots = (self.flags & np.uint8(flag)) != 0
         return is_set
+
+
+class ForecastOutcomes(PartitionTable, kind="forecast_outcomes", on_demand=_WHY):
+    """[P] the leader epoch in which the forecasts hold, and how safe the next leader is."""
+
+    leader_epoch: Int32 = column("leader epoch", in_api=False)
+    if_lost: Int8 = column("outcome if the leader is lost", enum=LossOutcome, in_api=False)
 
 
 @rule
@@ -79,48 +75,48 @@ def forecasts(
     balanced: BalancedLeaders,
 ) -> Forecasts:
     """Each by the rule that also tells users: the forecast is what they were shown."""
-    if_reassigned = partitions.leader.copy()
-    flags = replicas.replica_flags
-    leaving = has_flag(flags, ReplicaFlags.REMOVING) & roles.is_assigned
-    row = np.flatnonzero(leaving.any(axis=1))
+    broker = assignment.broker
+    described = (partitions.described_at_ms != UNKNOWN)[:, None] & roles.is_assigned
+    kept = np.uint8(Forecast.IN_ISR | Forecast.IN_ELR | Forecast.IN_LAST_KNOWN_ELR)
+    flags = (replicas.replica_flags & kept) | np.uint8(Forecast.IS_DESCRIBED)
+    for flag, holds in (
+        (Forecast.IS_ACCEPTABLE, candidates.is_acceptable),
+        (Forecast.LEADS_IF_LOST, broker == following.leader[:, None]),
+        (Forecast.LEADS_IF_BALANCED, broker == balanced.leader[:, None]),
+    ):
+        flags |= holds * np.uint8(flag)
+    leaving = has_flag(replicas.replica_flags, ReplicaFlags.REMOVING)
+    row = np.flatnonzero((leaving & described).any(axis=1))
     if len(row):
-        joining = has_flag(flags[row], ReplicaFlags.ADDING)
-        stays = roles.is_assigned[row] & ~leaving[row]
-        leader = partitions.leader[row]
-        leads_on = ((assignment.broker[row] == leader[:, None]) & stays).any(axis=1)
-        # Complete means: the replicas that are added have joined the ISR, the others are gone.
-        # Source: PartitionReassignmentReplicas.maybeCompleteReassignment, Kafka 4.3.
-        complete = ElectionState(
-            broker=np.where(stays, assignment.broker[row], NO_BROKER),
-            acceptable=candidates.is_acceptable[row] & stays,
-            in_isr=(roles.in_isr[row] | joining) & stays,
-            in_elr=roles.in_elr[row] & stays,
-            leader=np.where(leads_on, leader, NO_BROKER).astype(np.int32),
-            last_known_leader=np.full(len(row), NO_BROKER, np.int32),
-        )
-        if_reassigned[row], _ = elect(complete, Kind.ONLINE)
-    return Forecasts(
-        leader=partitions.leader,
-        leader_epoch=partitions.leader_epoch,
-        if_lost=following.leader,
-        if_lost_outcome=following.outcome,
-        if_balanced=balanced.leader,
-        if_reassigned=if_reassigned,
-    )
+        leader = _leaders_once_reassigned(row, partitions, assignment, replicas, roles, candidates)
+        flags[row] |= (broker[row] == leader[:, None]) * np.uint8(Forecast.LEADS_IF_REASSIGNED)
+    return Forecasts(flags * described)
 
 
 @rule
-def election_facts(partitions: Partitions, roles: Roles, candidates: Candidates) -> ElectionFacts:
-    """Of assigned replicas; nothing holds of the others."""
-    described = (partitions.described_at_ms != UNKNOWN)[:, None] & roles.is_assigned
-    holds = {
-        Fact.IS_DESCRIBED: described,
-        Fact.IS_ACCEPTABLE: candidates.is_acceptable & described,
-        Fact.IN_ISR: roles.in_isr & described,
-        Fact.IN_ELR: roles.in_elr & described,
-        Fact.IS_LAST_KNOWN: candidates.is_last_known & described,
-    }
-    facts = np.zeros(described.shape, np.uint8)
-    for fact, mask in holds.items():
-        facts |= mask * np.uint8(fact)
-    return ElectionFacts(facts)
+def forecast_outcomes(partitions: Partitions, following: NextLeaders) -> ForecastOutcomes:
+    """As they are shown to users."""
+    return ForecastOutcomes(partitions.leader_epoch, following.outcome)
+
+
+def _leaders_once_reassigned(
+    row: Rows, partitions: Partitions, assignment: Assignment, replicas: Replicas, roles: Roles,
+    candidates: Candidates,
+) -> Int32:  # fmt: skip
+    """[N] the leaders once replicas that are added are in sync and those that leave are gone.
+
+    Source: PartitionReassignmentReplicas.maybeCompleteReassignment, Kafka 4.3.
+    """
+    flags, broker, leader = replicas.replica_flags[row], assignment.broker[row], partitions.leader
+    stays = roles.is_assigned[row] & ~has_flag(flags, ReplicaFlags.REMOVING)
+    leads_on = (roles.is_leader[row] & stays).any(axis=1)
+    complete = ElectionState(
+        broker=np.where(stays, broker, NO_BROKER),
+        acceptable=candidates.is_acceptable[row] & stays,
+        in_isr=(roles.in_isr[row] | has_flag(flags, ReplicaFlags.ADDING)) & stays,
+        in_elr=roles.in_elr[row] & stays,
+        leader=np.where(leads_on, leader[row], NO_BROKER).astype(np.int32),
+        last_known_leader=np.full(len(row), NO_BROKER, np.int32),
+    )
+    elected, _ = elect(complete, Kind.ONLINE)
+    return elected

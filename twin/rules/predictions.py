@@ -19,8 +19,8 @@ import numpy as np
 from twin.declare import rule
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.election import ElectionState, Kind, Slots, elect, pick_slot
-from twin.rules.forecasts import ElectionFacts, Fact, Forecasts
-from twin.rules.leaders import Leaders, Roles
+from twin.rules.forecasts import Forecast, ForecastOutcomes, Forecasts
+from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.next_leader import Candidates, LossOutcome, hold_election
 from twin.rules.topic_configs import TopicConfigs
 from twin.signature import Before, Cycle, Latest
@@ -87,7 +87,9 @@ class Predictions(SparseTable, kind="predictions"):
         "broker id since, -1 for none", fill=NO_BROKER, minus_one_is_a_value=True
     )
     predicted_leader: Int32 = column(
-        "broker id that was predicted, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
+        "broker id that was predicted, -1 for nobody and for a replica that is no longer assigned",
+        fill=NO_BROKER,
+        minus_one_is_a_value=True,
     )
     predicted_outcome: Int8 = column(
         "how safe the predicted leader of a lost one was", enum=LossOutcome
@@ -110,25 +112,30 @@ def predictions(
     coverage: ReplicaCoverage,
     topic_configs: TopicConfigs,
     leaders: Leaders,
-    forecast: Before[Forecasts],
-    facts: Before[ElectionFacts],
+    ends: Before[LeaderEnds],
+    forecasts: Before[Forecasts],
+    outcomes: Before[ForecastOutcomes],
     latest: Latest[Predictions],
     cycle: Cycle,
 ) -> Predictions:
     """Those of this cycle are made anew with each of its frames; earlier ones are kept."""
     kept = _newest(latest.pick(latest.at_ms < cycle.observed_at_ms))
-    described = facts.has(Fact.IS_DESCRIBED).any(axis=1)
-    changed = described & (forecast.leader != partitions.leader)
-    changed &= partitions.leader_epoch > forecast.leader_epoch
+    changed = ends.leader != partitions.leader
+    changed &= partitions.leader_epoch > outcomes.leader_epoch
     row = np.flatnonzero(changed)
+    row = row[(forecasts.flags[row] != 0).any(axis=1)]  # the others were not described before
     if not len(row):
         return kept
     change = _Change.of_rows(
-        row, partitions, assignment, roles, candidates, topic_configs, forecast, facts
+        row, partitions, assignment, roles, candidates, topic_configs, ends, forecasts
     )
     cause = _causes(change)
-    predicted = _predicted(change, cause, forecast, row)
-    result, overtaken_by = _judged(change, cause, predicted)
+    predicted = _predicted(change, cause)
+    elections = partitions.leader_epoch[row] - outcomes.leader_epoch[row]
+    # A replica that was predicted and is no longer assigned cannot be told from nobody.
+    is_gone = (predicted == NO_BROKER) & (outcomes.if_lost[row] != LossOutcome.NONE)
+    right = (predicted == change.new) & ~(is_gone & (cause == Cause.LOSS))
+    result, overtaken_by = _judged(change, cause, right, elections)
     local_end, local_start = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
     is_measured = (local_end != UNKNOWN) & (local_start != UNKNOWN)
     news = Predictions(
@@ -142,9 +149,7 @@ def predictions(
         old_leader=change.old,
         new_leader=change.new,
         predicted_leader=predicted,
-        predicted_outcome=np.where(
-            cause == Cause.LOSS, forecast.if_lost_outcome[row], np.int8(UNKNOWN)
-        ),
+        predicted_outcome=np.where(cause == Cause.LOSS, outcomes.if_lost[row], np.int8(UNKNOWN)),
         warm_was_in_sync=_warm_was_in_sync(change, cause, coverage.coverage[row]),
         local_records=np.where(is_measured, local_end - local_start, UNKNOWN),
         local_bytes=leaders.local_log_bytes[row],
@@ -161,10 +166,10 @@ class _Change:
 
     old: Int32
     new: Int32
-    elections: Int32  # how far the leader epoch moved
     is_unclean_allowed: Bool
     may_be_unclean: Bool  # allowed, or not known to be forbidden
     broker: Int32  # [N, R]
+    forecasts: Forecasts
     was_described: Slots
     was_acceptable: Slots
     was_in_isr: Slots
@@ -177,26 +182,25 @@ class _Change:
     @staticmethod
     def of_rows(
         row: Rows, partitions: Partitions, assignment: Assignment, roles: Roles,
-        candidates: Candidates, configs: TopicConfigs, forecast: Forecasts, facts: ElectionFacts,
+        candidates: Candidates, configs: TopicConfigs, ends: LeaderEnds, forecasts: Forecasts,
     ) -> _Change:  # fmt: skip
         assigned = roles.is_assigned[row]
 
-        def was(fact: Fact) -> Slots:
-            return facts.has(fact)[row] & assigned
-
+        held = Forecasts(forecasts.flags[row] * assigned)
+        last_known = held.has(Forecast.IN_LAST_KNOWN_ELR)
         unclean = configs.unclean_leader_election[row]
         return _Change(
-            old=forecast.leader[row],
+            old=ends.leader[row],
             new=partitions.leader[row],
-            elections=partitions.leader_epoch[row] - forecast.leader_epoch[row],
             is_unclean_allowed=unclean == 1,
             may_be_unclean=unclean != 0,
             broker=np.where(assigned, assignment.broker[row], NO_BROKER).astype(np.int32),
-            was_described=was(Fact.IS_DESCRIBED),
-            was_acceptable=was(Fact.IS_ACCEPTABLE),
-            was_in_isr=was(Fact.IN_ISR),
-            was_in_elr=was(Fact.IN_ELR),
-            was_last_known=was(Fact.IS_LAST_KNOWN),
+            forecasts=held,
+            was_described=held.has(Forecast.IS_DESCRIBED),
+            was_acceptable=held.has(Forecast.IS_ACCEPTABLE),
+            was_in_isr=held.has(Forecast.IN_ISR),
+            was_in_elr=held.has(Forecast.IN_ELR),
+            was_last_known=last_known & (last_known.sum(axis=1) == 1)[:, None],
             is_acceptable=candidates.is_acceptable[row],
             is_in_isr=roles.in_isr[row] & assigned,
             is_in_elr=roles.in_elr[row] & assigned,
@@ -206,6 +210,12 @@ class _Change:
         """[N, R] the slot of that broker; none for NO_BROKER."""
         slots: Slots = (self.broker == broker[:, None]) & (broker != NO_BROKER)[:, None]
         return slots
+
+    def marked(self, flag: Forecast) -> Int32:
+        """[N] the broker of the replica with that flag, NO_BROKER without one."""
+        slot = self.forecasts.has(flag)
+        broker = pick_slot(self.broker, slot.argmax(axis=1))
+        return np.where(slot.any(axis=1), broker, NO_BROKER).astype(np.int32)
 
     def state(
         self, acceptable: Slots, in_isr: Slots, in_elr: Slots, leader: Int32
@@ -239,9 +249,9 @@ def _causes(change: _Change) -> Int8:
     ).astype(np.int8)
 
 
-def _predicted(change: _Change, cause: Int8, forecast: Forecasts, row: Rows) -> Int32:
+def _predicted(change: _Change, cause: Int8) -> Int32:
     """[N] the predicted leader, by the rule of the cause."""
-    nobody = np.full(len(row), NO_BROKER, np.int32)
+    nobody = np.full(len(cause), NO_BROKER, np.int32)
     no_coverage = np.zeros_like(change.was_in_isr)
     # Who comes back is what happens; who leads then is what is predicted.
     returned = change.state(change.is_acceptable, change.was_in_isr, change.was_in_elr, nobody)
@@ -249,18 +259,18 @@ def _predicted(change: _Change, cause: Int8, forecast: Forecasts, row: Rows) -> 
     if_forced, _ = elect(returned, Kind.UNCLEAN)
     return np.select(
         [cause == each for each in Cause],
-        [forecast.if_lost[row], if_returned, forecast.if_balanced[row],
-         forecast.if_reassigned[row], if_forced],
+        [change.marked(Forecast.LEADS_IF_LOST), if_returned,
+         change.marked(Forecast.LEADS_IF_BALANCED), change.marked(Forecast.LEADS_IF_REASSIGNED),
+         if_forced],
     ).astype(np.int32)  # fmt: skip
 
 
-def _judged(change: _Change, cause: Int8, predicted: Int32) -> tuple[Int8, Int8]:
+def _judged(change: _Change, cause: Int8, right: Bool, elections: Int32) -> tuple[Int8, Int8]:
     """[N] Result and OvertakenBy."""
     new = change.slots_of(change.new)
-    right = predicted == change.new
     is_foreseeable = (change.new == NO_BROKER) | (new & change.was_described).any(axis=1)
     explained = _held_again(change, cause) == change.new
-    several = change.elections > 1
+    several = elections > 1
     result = np.select(
         [right, ~is_foreseeable, explained | several],
         [Result.RIGHT, Result.UNFORESEEN, Result.OVERTAKEN],
