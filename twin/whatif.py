@@ -79,8 +79,11 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     ISR when it fences its broker, which a listing made earlier does not show yet. So losing more is
     never safer.
     """
-    roles, electorate = state[Roles], electorate_of(state)
-    named = np.isin(state[Assignment].broker, list(brokers)) & roles.is_assigned
+    is_held = np.isin(state[Assignment].broker, list(brokers)).any(axis=1)
+    held = np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
+    affected = state.take(held)  # nothing changes for the others, so no election is held for them
+    roles, electorate = affected[Roles], electorate_of(affected)
+    named = np.isin(affected[Assignment].broker, list(brokers)) & roles.is_assigned
     lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
     in_isr = roles.in_isr & roles.is_assigned
     leader, outcome = elected_without(electorate, lost)
@@ -88,18 +91,17 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     isr = np.maximum((in_isr & ~lost).sum(axis=1), leader != NO_BROKER)
     least = electorate.least.min_isr
     falls_short = (isr < least) & (in_isr & named).any(axis=1)
-    described = state[Partitions].described_at_ms != UNKNOWN
-    row = np.flatnonzero(described & ((named & roles.is_leader).any(axis=1) | falls_short))
+    row = np.flatnonzero((named & roles.is_leader).any(axis=1) | falls_short)
     leader_1303 = outcome_1303 = None
     if NextLeadersKip1303 in state.catalog.rules:
         leader_1303, outcome_1303 = elected_without_kip1303(electorate, lost, leader, outcome)
         leader_1303, outcome_1303 = leader_1303[row], outcome_1303[row]
-    then = state.with_tables(NextLeaders(leader, outcome))
+    then = affected.with_tables(NextLeaders(leader, outcome))
     costs = {
         field.name: then.call(field.values, field.reads)[row] for field in state.catalog.loss_fields
     }
     return Loss(
-        row, leader[row], outcome[row], leader_1303, outcome_1303, isr[row], least[row], costs
+        held[row], leader[row], outcome[row], leader_1303, outcome_1303, isr[row], least[row], costs
     )
 
 

@@ -62,7 +62,7 @@ class TestLose:
         loss = whatif.lose(state, [2, 3])
         assert (loss.leader.tolist(), loss.under_min_isr.tolist()) == ([1], [True])
 
-    def test_a_broker_that_holds_nocoldg_is_missed_by_nobody(self):
+    def test_a_broker_that_holds_nothing_is_missed_by_nobody(self):
         assert len(whatif.lose(a_state(Partition()), [5]).row) == 0
 
     def test_a_rack_is_its_brokers(self):
@@ -223,7 +223,7 @@ class TestLocalRetention:
         assert self.footprint(size=2 * MIB, **threshold).cold == 0  # exactly at the threshold
         assert self.footprint(size=2 * MIB - 1, **threshold).cold == 3
 
-    def test_more_than_there_is_changes_nocoldg_now(self):
+    def test_more_than_there_is_changes_nothing_now(self):
         assert self.footprint(ms=8 * HOUR_MS).bytes == 12 * MIB
 
     def test_who_is_cold_for_good_need_not_be_under_a_longer_retention(self):
