@@ -248,16 +248,19 @@ def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int 
 
 def brokers_frame(
     ids: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, *, fenced: Sequence[int] = (),
-    silent: Sequence[int] = (), slow: Sequence[int] = (), **stamp: Any,
+    silent: Sequence[int] = (), slow: Sequence[int] = (), unlisted: Sequence[int] = (),
+    **stamp: Any,
 ) -> Frame:  # fmt: skip
+    """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells."""
     n = len(ids)
     return _frame(
         BrokersFrame, at_ms, stamp,
         broker=_ints(ids),
-        rack=[f"az-{'abc'[(i - 1) % 3]}" for i in ids],
-        host=[f"127.0.0.1:{19_090 + i}" for i in ids],
-        fenced=_ints([int(i in fenced) for i in ids]),
-        answered=np.array([i not in silent for i in ids], bool),
+        rack=["" if i in unlisted else f"az-{'abc'[(i - 1) % 3]}" for i in ids],
+        host=["" if i in unlisted else f"127.0.0.1:{19_090 + i}" for i in ids],
+        fenced=_ints([UNKNOWN if i in unlisted else int(i in fenced) for i in ids]),
+        listed=np.array([i not in unlisted for i in ids], bool),
+        answered=np.array([i not in (*silent, *unlisted) for i in ids], bool),
         answered_in_ms=_ints([2_000 if i in slow else 5 for i in ids]),
         log_dir_total_bytes=_ints([10**9] * n),
         log_dir_usable_bytes=_ints([10**8] * n),

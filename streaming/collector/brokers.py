@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.errors import KafkaError, NodeNotReadyError
+from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
 from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.metadata import MetadataResponse
@@ -36,6 +36,12 @@ _API_VERSIONS: Final = 18
 
 _FIRST_THROTTLED: Final = {1: 1, 2: 2, 3: 3, 32: 0, 35: 0, 46: 0, 60: 0, 75: 0}
 """First version of each API we use whose response begins with ``throttle_time_ms``."""
+
+_NOT_LISTED: Final = "the cluster does not list it, so its address is not known"
+
+_NOT_TRIED: Final = (NodeNotReadyError, UnknownBrokerIdError)
+"""The client waits before it tries again, or has refreshed its own list, which lacks the broker:
+the reason why the broker was not reached is the one before."""
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "client_id": CLIENT_ID,
@@ -228,6 +234,7 @@ class BrokerConnections:
 
     def update_metadata(self, addresses: Iterable[Address]) -> None:
         """Replace the client's list of brokers, which it refreshes too rarely by itself."""
+        addresses = [a for a in addresses if a.host]
         if sorted(a.broker for a in addresses) == self.broker_ids():
             return
         version = MetadataResponse.max_version
@@ -277,7 +284,9 @@ class BrokerConnections:
             # The client would never try again after a refused password.
             self._manager._auth_failures.pop(broker, None)
             problem = from_exception("broker", error, broker)
-            if isinstance(error, NodeNotReadyError):  # it only says that the client waits to retry
+            if isinstance(error, UnknownBrokerIdError):
+                problem = Problem("broker", broker, "NotListed", _NOT_LISTED)
+            if isinstance(error, _NOT_TRIED):
                 problem = self._unreached.get(broker, problem)
             self._unreached[broker] = problem
             return BrokerResponse((), problem, UNKNOWN)

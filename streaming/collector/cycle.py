@@ -200,6 +200,7 @@ class Collector:
             observed_at_ms=self._observed_at_ms,
             cycle=self._cycle,
             brokers=brokers_table(metadata.brokers, self._responses, sizes),
+            brokers_complete=metadata.lists_fenced,
             listing=listed,
             elr_known=status.elr_known,
             offsets=offsets,

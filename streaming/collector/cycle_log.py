@@ -29,6 +29,7 @@ class CycleLog:
     unsent: int = 0
     partitions: int = 0
     replicas: int = 0
+    brokers: frozenset[int] | None = None  # None before the first observation
     problems: Sequence[Problem] = ()
     took_ms: list[float] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)  # cycles, by broker
@@ -43,6 +44,8 @@ class CycleLog:
         self.failures.update(
             {f"broker {problem.broker}" for problem in problems if problem.source == "broker"}
         )
+        if observation is not None:
+            self.brokers = frozenset(observation.brokers.column("broker").to_pylist())
         self._log_changes(problems)
         self.problems = problems
         if observation is not None:
@@ -61,7 +64,8 @@ class CycleLog:
                 logged.add(problem.cause)
         places = {problem.place for problem in problems}
         for problem in {p.place: p for p in self.problems if p.place not in places}.values():
-            log.info("recovered", **_about(problem))
+            is_gone = self.brokers is not None and problem.broker not in {NO_BROKER, *self.brokers}
+            log.info("no longer registered" if is_gone else "recovered", **_about(problem))
 
     def sum_up(self) -> None:
         """Log one line: counts since the start, durations since the last such line."""

@@ -33,6 +33,7 @@ from streaming.collector.brokers import (
 )
 from streaming.collector.listing import Listing
 from streaming.collector.problem import Problem, from_code, some_topics
+from streaming.collector.unlisted import UnlistedBrokers
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -49,16 +50,20 @@ _MOST_NAMED: Final = 1_000
 _BY_NAME: Final = 4
 """Kafka 0.11: before, a broker might create a topic that is asked for by name."""
 
+_WITH_FENCED: Final = 2
+"""First version of DescribeCluster that lists fenced brokers (Kafka 4.0)."""
+
 _ATTEMPTS: Final = 3
 """Brokers that fit into one deadline: each has that part of it before the next is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredBroker:
-    """A broker that is registered with the controller."""
+    """A broker that is registered with the controller, or may be if it is not listed."""
 
     address: Address
     fenced: int  # tri-state
+    listed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class ClusterMetadata:
     """Brokers, topics and partitions, as one or more brokers list them."""
 
     brokers: tuple[RegisteredBroker, ...]  # by id
+    lists_fenced: bool  # so a broker that is not among them is not registered
     listing: Listing
 
 
@@ -86,6 +92,7 @@ class MetadataSource:
         self._requests: dict[_Versions, list[EncodedRequest]] = {}
         self._undeleted: frozenset[str] = frozenset()  # no longer listed, not known to be deleted
         self._failures: list[Problem] = []
+        self._unlisted = UnlistedBrokers()
         self.metadata_broker: int = UNKNOWN
         self.metadata: ClusterMetadata | None = None
         self.unauthorized: frozenset[str] = frozenset()  # listed once, must not be described now
@@ -116,6 +123,7 @@ class MetadataSource:
             if listing.is_behind(before.listing, metadata.listing):
                 metadata = self._confirm_with_another_broker(brokers, response, deadline)
             metadata = _with_placement_of(before, metadata)
+        metadata = self._with_unlisted(metadata)
         self.metadata = self._with_unauthorized(brokers, metadata, deadline)
         return self.metadata
 
@@ -124,8 +132,15 @@ class MetadataSource:
         return bool(self._include.fullmatch(topic)) and not self._exclude.fullmatch(topic)
 
     def _by_preference(self, brokers: BrokerConnections) -> list[int]:
-        """The metadata broker, then those with higher ids, so that each gets its turn."""
-        return sorted(brokers.broker_ids(), key=lambda b: (b < self.metadata_broker, b))
+        """The metadata broker, then those with higher ids, so that each gets its turn.
+
+        Brokers that are not listed come last: waiting for them takes a part of the deadline.
+        """
+        registered = () if self.metadata is None else self.metadata.brokers
+        unlisted = {r.address.broker for r in registered if not r.listed}
+        return sorted(
+            brokers.broker_ids(), key=lambda b: (b in unlisted, b < self.metadata_broker, b)
+        )
 
     def _first(
         self, brokers: BrokerConnections, candidates: Sequence[int], deadline: Deadline
@@ -169,7 +184,7 @@ class MetadataSource:
             alive = tuple(Address(b.node_id, b.host, b.port, b.rack or "") for b in decoded.brokers)
             listed = listing.from_metadata(decoded.topics, self._shards, self.is_wanted)
         described = response.bodies[1] if len(response.bodies) > 1 else None
-        whole = ClusterMetadata(_registered(alive, described, cluster), listed)
+        whole = ClusterMetadata(*_registered(alive, described, cluster), listed)
         controller_at = _controller_at(body, metadata)
         self._last = _Response(broker, body, metadata, controller_at, alive, whole)
         return self._last
@@ -186,7 +201,17 @@ class MetadataSource:
         self.metadata_broker = fresh.broker
         topics, agree = listing.merge_metadata(fresh.topics(), stale.topics())
         merged = listing.from_metadata(topics, self._shards, self.is_wanted, complete=agree)
-        return ClusterMetadata(fresh.metadata.brokers, merged)
+        return replace(fresh.metadata, listing=merged)
+
+    def _with_unlisted(self, metadata: ClusterMetadata) -> ClusterMetadata:
+        """With the brokers that are not listed and may still be registered."""
+        listed = {r.address.broker: r for r in metadata.brokers}
+        self._unlisted.update([r.address for r in metadata.brokers], complete=metadata.lists_fenced)
+        if metadata.lists_fenced:
+            return metadata
+        for address in self._unlisted.addresses(listed, metadata.listing.placement):
+            listed[address.broker] = RegisteredBroker(address, UNKNOWN, listed=False)
+        return replace(metadata, brokers=tuple(listed[b] for b in sorted(listed)))
 
     def _with_unauthorized(
         self, brokers: BrokerConnections, metadata: ClusterMetadata, deadline: Deadline
@@ -205,7 +230,7 @@ class MetadataSource:
         self._undeleted = frozenset(missing - (errors.keys() - self.unauthorized))
         if not self._undeleted:
             return metadata
-        return ClusterMetadata(metadata.brokers, replace(metadata.listing, complete=False))
+        return replace(metadata, listing=replace(metadata.listing, complete=False))
 
     def _errors_by_name(
         self, brokers: BrokerConnections, names: Sequence[str], deadline: Deadline
@@ -241,7 +266,7 @@ def _with_placement_of(before: ClusterMetadata, after: ClusterMetadata) -> Clust
     placement, listed = before.listing.placement, after.listing
     if listed.placement is placement or not listed.placement.same_as(placement):
         return after
-    return ClusterMetadata(after.brokers, replace(listed, placement=placement))
+    return replace(after, listing=replace(listed, placement=placement))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,13 +332,15 @@ def _encoded(metadata: int | None, cluster: int | None, client_id: str) -> list[
 
 def _registered(
     alive: Sequence[Address], described: bytes | None, version: int | None
-) -> tuple[RegisteredBroker, ...]:
-    """The brokers that are alive and, since Kafka 4.0, those that are fenced."""
+) -> tuple[tuple[RegisteredBroker, ...], bool]:
+    """The brokers that are alive and, since Kafka 4.0, those that are fenced; and if they are."""
     registered = {a.broker: RegisteredBroker(a, UNKNOWN) for a in alive}
+    lists_fenced = False
     if described is not None and version is not None:
         response = DescribeClusterResponse.decode(described, version=version)
+        lists_fenced = version >= _WITH_FENCED and response.error_code == 0
         for b in response.brokers if response.error_code == 0 else ():
-            fenced = int(b.is_fenced) if version >= 2 else UNKNOWN
+            fenced = int(b.is_fenced) if lists_fenced else UNKNOWN
             address = Address(b.broker_id, b.host, b.port, b.rack or "")
             registered[b.broker_id] = RegisteredBroker(address, fenced)
-    return tuple(registered[b] for b in sorted(registered))
+    return tuple(registered[b] for b in sorted(registered)), lists_fenced

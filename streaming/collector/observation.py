@@ -43,6 +43,7 @@ class Observation:
     observed_at_ms: int
     cycle: int
     brokers: pa.Table
+    brokers_complete: bool  # a broker that is not in the table is not registered
     listing: Listing
     elr_known: Array  # [P]
     offsets: ReplicaOffsets  # [N]
@@ -93,7 +94,10 @@ def _header(observation: Observation, shard: int, kind: str) -> FrameHeader:
         shards=observation.shards,
         observed_at_ms=observation.observed_at_ms,
         cycle=observation.cycle,
-        complete=kind != "partitions" or observation.listing.complete,
+        complete={
+            "brokers": observation.brokers_complete,
+            "partitions": observation.listing.complete,
+        }.get(kind, True),
     )
 
 
@@ -199,7 +203,7 @@ def brokers_table(
     responses: Mapping[int, BrokerResponse],
     sizes: LogDirSizes,
 ) -> pa.Table:
-    """One row for each registered broker."""
+    """One row for each broker that is registered, or may be."""
     space = [sizes.disk_space.get(r.address.broker, DiskSpace()) for r in registered]
     answers = [responses.get(r.address.broker) for r in registered]
     columns: dict[str, list[Any]] = {
@@ -209,6 +213,7 @@ def brokers_table(
             f"{r.address.host}:{r.address.port}" if r.address.host else "" for r in registered
         ],
         "fenced": [r.fenced for r in registered],
+        "listed": [r.listed for r in registered],
         "answered": [a is not None and a.answered for a in answers],
         "answered_in_ms": [UNKNOWN if a is None else a.after_ms for a in answers],
         "log_dir_total_bytes": [v.total_bytes for v in space],

@@ -149,7 +149,7 @@ def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[s
 
 
 def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
-    """Every registered broker: what it has, and what losing it would do."""
+    """Every broker that is registered, or may be: what it has, and what losing it would do."""
     state = view.newest
     if state is None:
         return {"brokers": []}

@@ -235,6 +235,7 @@ class SimulatedShard:
             rack=racks,
             host=[f"127.0.0.1:{19_090 + i}" for i in ids],
             fenced=~self.alive[ids],
+            listed=np.ones(len(ids), bool),
             answered=self.answers[ids],
             answered_in_ms=np.where(self.answers[ids], 20, UNKNOWN),
             log_dir_total_bytes=np.full(len(ids), 10**12),

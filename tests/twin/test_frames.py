@@ -82,7 +82,7 @@ def test_bytes_that_are_no_arrow_streams_are_refused(message):
         (with_metadata(shard="5"), "header"),
         (with_metadata(observed_at_ms="-5"), "header"),
         (with_metadata(part="3"), "header"),
-        (with_metadata(kind="replicas"), "columns"),
+        (with_metadata(kind="replicas", version="1"), "columns"),
     ],
 )
 def test_a_frame_that_cannot_be_used_is_invalid_for_a_reason_and_spoils_no_other(message, reason):

@@ -64,7 +64,13 @@ def _occurrence(broker: int, kind: str, text: str) -> Occurrence:
 # ---------------------------------------------------------------- exported
 
 
-@gauge("info", "1 for every registered broker.", level="broker", labels=("host",), combine="newest")
+@gauge(
+    "info",
+    "1 for every broker that is registered, or may be.",
+    level="broker",
+    labels=("host",),
+    combine="newest",
+)
 def info(brokers: Brokers) -> Mapping[tuple[str], ByBroker]:
     """Its address is a label."""
     return {

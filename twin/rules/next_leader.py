@@ -54,7 +54,7 @@ class Candidates(
 ):
     """[P, R] replicas that the controller would accept as leader, if they are in sync."""
 
-    is_acceptable: Bool = column("registered, not fenced, log directory online", fill=False)
+    is_acceptable: Bool = column("listed, not fenced, log directory online", fill=False)
     is_last_known: Bool = column("the last known leader, kept when ISR and ELR are empty",
                                  fill=False)  # fmt: skip
 
@@ -80,7 +80,8 @@ def candidates(
     """Source: ReplicationControlManager.LeaderAcceptor, Kafka 4.3."""
     able = roles.is_assigned & ~roles.is_offline
     if len(brokers.broker):
-        able &= np.isin(assignment.broker, brokers.broker[brokers.fenced != 1])
+        is_active = brokers.listed & (brokers.fenced != 1)
+        able &= np.isin(assignment.broker, brokers.broker[is_active])
     last = has_flag(replicas.replica_flags, ReplicaFlags.LAST_KNOWN_ELR) & roles.is_assigned
     sole = last.sum(axis=1) == 1
     return Candidates(able, last & sole[:, None])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.table import Float64, Int8, Int16, Int32, Int64, Table, Text, Uuid, column
+from twin.table import Bool, Float64, Int8, Int16, Int32, Int64, Table, Text, Uuid, column
 from twin.tables.enums import NOT_SET, PendingUpload
 
 ABSENT = float("nan")
@@ -90,13 +90,18 @@ class ConfigColumns(Table):
 
 
 class BrokerColumns(Table):
-    """A registered broker."""
+    """A broker that is registered, or may be: before Kafka 4.0 a fenced one is not listed."""
 
     broker: Int32 = column("broker id", source="DescribeCluster")
     rack: Text = column("rack, empty if none", source="DescribeCluster", fill="")
     host: Text = column("advertised host:port, empty if unknown", source="DescribeCluster", fill="")
     fenced: Int8 = column(
         "the controller has fenced the broker", source="DescribeCluster v2", tri_state=True
+    )
+    listed: Bool = column(
+        "the cluster lists it; if not, it is down or no longer registered",
+        source="Metadata, DescribeCluster",
+        fill=False,
     )
 
 

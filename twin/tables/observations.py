@@ -31,8 +31,11 @@ from twin.tables.columns import (
 from twin.tables.enums import SegmentState
 
 
-class BrokersFrame(Observation, BrokerColumns, kind="brokers"):
-    """One row a registered broker."""
+class BrokersFrame(Observation, BrokerColumns, kind="brokers", version=2):
+    """One row a broker that is listed, or that an assignment names.
+
+    The frame is complete if the cluster lists fenced brokers too (Kafka 4.0).
+    """
 
     answered: Bool = column("it answered this cycle within its deadline", fill=False)
     answered_in_ms: Int32 = column("time until its last answer of the cycle")

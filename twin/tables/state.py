@@ -35,6 +35,10 @@ from twin.tables.columns import (
 )
 from twin.tables.enums import CLUSTER_WIDE, ReplicaFlags
 
+UNLISTED_STAYS_MS: Final = 86_400_000
+"""A broker that no assignment names stays so long after it was listed last, unless the cluster
+lists fenced brokers: before Kafka 4.0 nobody says whether it is down or was removed."""
+
 STALE_METRICS_MS: Final = 60_000
 """A broker's own measurement that is older says nothing of now: four rounds by default."""
 
@@ -92,8 +96,8 @@ class Configs(KeyedTable, ConfigColumns, kind="configs"):
         return int(getattr(self, name)[row[0]])
 
 
-class Brokers(KeyedTable, BrokerColumns, kind="brokers"):
-    """[B] one row a registered broker, sorted by id."""
+class Brokers(KeyedTable, BrokerColumns, kind="brokers", version=2):
+    """[B] one row a broker that is registered, or may be, sorted by id."""
 
     answered: Bool = column("it answered the newest cycle within its deadline", fill=False)
     answered_in_ms: Int32 = column("time until its last answer of the cycle")
