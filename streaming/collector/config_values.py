@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from kafka.protocol.metadata import ApiVersionsResponse
 
@@ -27,6 +27,13 @@ BROKER_KEYS: Final = (
     "unclean.leader.election.enable",
 )
 _ELR_FEATURE: Final = "eligible.leader.replicas.version"
+_KRAFT_FEATURE: Final = "metadata.version"
+"""KRaft has always finalized it; a ZooKeeper cluster has no such feature."""
+
+_LIST_OFFSETS, _SINCE_3_9 = 2, 9
+"""ListOffsets v9 came with Kafka 3.9. The versions of an API tell the age of a broker; the level of
+metadata.version does not, since it stays where it is when brokers are upgraded."""
+
 _SAME_AS_RETENTION: Final = -2
 """Of local.retention.ms and local.retention.bytes: retention.ms and retention.bytes apply."""
 
@@ -60,12 +67,29 @@ def cluster_columns(values: Mapping[str, str | None]) -> dict[str, int]:
 
 def elr_enabled(body: bytes, version: int) -> int:
     """Whether KIP-966 is finalized (tri-state), from an ApiVersions response."""
+    levels = _finalized_levels(ApiVersionsResponse.decode(body, version=version), version)
+    return UNKNOWN if levels is None else int(levels.get(_ELR_FEATURE, 0) >= 1)
+
+
+def unclean_elections(body: bytes, version: int) -> int:
+    """Whether the controller obeys unclean.leader.election.enable, from an ApiVersions response.
+
+    KRaft's controller ignored it before Kafka 3.9.
+    """
     response = ApiVersionsResponse.decode(body, version=version)
+    if response.error_code:
+        return UNKNOWN
+    is_kraft = _KRAFT_FEATURE in (_finalized_levels(response, version) or {})
+    highest = {api.api_key: api.max_version for api in response.api_keys}
+    return int(not is_kraft or highest.get(_LIST_OFFSETS, 0) >= _SINCE_3_9)
+
+
+def _finalized_levels(response: Any, version: int) -> dict[str, int] | None:
+    """The level of each finalized feature, None if they are not known."""
     # Without a finalized epoch the list means nothing (ZooKeeper, or too old a version).
     if response.error_code or version < 3 or (response.finalized_features_epoch or 0) < 0:
-        return UNKNOWN
-    levels = {f.name: f.max_version_level for f in response.finalized_features or ()}
-    return int(levels.get(_ELR_FEATURE, 0) >= 1)
+        return None
+    return {f.name: f.max_version_level for f in response.finalized_features or ()}
 
 
 def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) -> int:

@@ -24,6 +24,7 @@ from streaming.collector.config_values import (
     cluster_columns,
     elr_enabled,
     topic_columns,
+    unclean_elections,
 )
 from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Placement
@@ -187,7 +188,9 @@ class ConfigSource:
             return False
         *described, features = response.bodies
         assert features is not None  # else there is a problem
-        self._cluster["elr_enabled"] = elr_enabled(features, self._versions[ApiVersionsRequest])
+        version = self._versions[ApiVersionsRequest]
+        self._cluster["elr_enabled"] = elr_enabled(features, version)
+        self._cluster["unclean_elections"] = unclean_elections(features, version)
         self._cluster_problem = None
         for result in self._results(described):
             if result.error_code:

@@ -16,6 +16,7 @@ from streaming.collector.thresholds import Thresholds
 from streaming.runtime.config import Collector, Config, ConfigError, Eligibility, TopicThreshold
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
+from tests.collector.older import all_be_kafka
 from twin.tables.observations import ConfigsFrame
 
 
@@ -86,6 +87,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "eligible_local_log_bytes": -2,
         "replica_lag_time_max_ms": -1,
         "elr_enabled": -1,
+        "unclean_elections": -1,
         "last_tiered_fetch": -1,
     }
     assert rows[""] == {
@@ -99,6 +101,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "eligible_local_log_bytes": -1,
         "replica_lag_time_max_ms": 30_000,
         "elr_enabled": 1,
+        "unclean_elections": 1,
         "last_tiered_fetch": 1,
     }
 
@@ -140,6 +143,22 @@ def test_elr_is_on_when_its_feature_is_finalized(
     cluster.world.features = features
     assert ask()[""]["elr_enabled"] == enabled
     assert ask.configs.elr_enabled == enabled
+
+
+@pytest.mark.parametrize(
+    ("version", "features", "obeyed"),
+    [("3.3", {"metadata.version": 7}, 0), ("3.7", {"metadata.version": 15}, 0),
+     ("3.9", {"metadata.version": 21}, 1), ("3.9", {"metadata.version": 15}, 1),
+     ("3.7", {}, 1), ("2.8", None, 1)],
+)  # fmt: skip
+def test_kraft_ignores_the_setting_for_unclean_elections_before_kafka_3_9(
+    version: str, features: dict[str, int] | None, obeyed: int, cluster: FakeCluster
+) -> None:
+    cluster.world.features = features
+    all_be_kafka(version, cluster)
+    asker = Asker(cluster)
+    assert asker()[""]["unclean_elections"] == obeyed
+    asker.brokers.close()
 
 
 def test_a_kafka_without_kip_1023_does_not_fetch_from_the_last_tiered_offset(

@@ -356,6 +356,7 @@ class SimulatedShard:
             "local_retention_bytes": UNKNOWN,
             "replica_lag_time_max_ms": 30_000,
             "elr_enabled": 0,
+            "unclean_elections": 1,
             "last_tiered_fetch": 1,
             "eligible_local_log_bytes": NOT_SET,
         }

@@ -8,7 +8,7 @@ from twin.proposals.kip1303 import NextLeadersKip1303, warm_first
 from twin.rules.election import ElectionState, Kind, Outcome, elect
 from twin.rules.next_leader import LossOutcome, NextLeaders
 from twin.rules.topic_configs import MinIsr
-from twin.table import NO_BROKER
+from twin.table import NO_BROKER, UNKNOWN
 
 MIB = 1 << 20
 
@@ -125,6 +125,19 @@ def test_the_only_replica_leaves_nobody():
 def test_with_unclean_election_a_replica_outside_the_isr_leads():
     kafka, _ = lost(replicas=(4, 5), isr=(4,), thresholds={"unclean_leader_election": 1})
     assert kafka == (5, LossOutcome.UNCLEAN)
+
+
+@pytest.mark.parametrize("obeyed", [1, UNKNOWN])
+def test_an_unclean_election_is_foretold_unless_the_controller_ignores_the_setting(obeyed):
+    allowed = {"unclean_leader_election": 1, "unclean_elections": obeyed}
+    assert lost(replicas=(4, 5), isr=(4,), thresholds=allowed)[0][1] == LossOutcome.UNCLEAN
+
+
+def test_a_controller_that_ignores_the_setting_leaves_nobody_by_either_rule():
+    """Measured on Kafka 3.5 to 3.7 with KRaft."""
+    ignored = {"unclean_leader_election": 1, "unclean_elections": 0}
+    nobody = (NO_BROKER, LossOutcome.NONE)
+    assert lost(replicas=(4, 5), isr=(4,), thresholds=ignored) == (nobody, nobody)
 
 
 def test_with_eligible_leader_replicas_an_elr_member_leads_when_the_isr_is_lost():

@@ -22,7 +22,7 @@ from twin.rules.next_leader import (
     state_as_it_is,
     state_without,
 )
-from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.rules.topic_configs import MinIsr, TopicConfigs, holds_unclean_elections
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -134,7 +134,7 @@ def elected_without_kip1303(
     leader, outcome = stock_leader.copy(), stock_outcome.copy()
     row = np.flatnonzero(cold.any(axis=1))
     if len(row):
-        unclean = electorate.topic_configs.unclean_leader_election[row] == 1
+        unclean = holds_unclean_elections(electorate.topic_configs)[row]
         state = state_without(electorate, lost).rows(row)
         leader[row], outcome[row] = hold_election(state, unclean, cold[row], warm_first(~cold[row]))
     return leader, outcome

@@ -14,7 +14,7 @@ from twin.declare import Alert, ByBroker, KnownValues, gauge, risk, rule
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
 from twin.rules.leaders import Roles, has_flag
-from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.rules.topic_configs import MinIsr, TopicConfigs, holds_unclean_elections
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -116,7 +116,7 @@ def elected_without(electorate: Electorate, lost: Slots) -> tuple[Int32, Int8]:
     """
     return hold_election(
         state_without(electorate, lost),
-        electorate.topic_configs.unclean_leader_election == 1,
+        holds_unclean_elections(electorate.topic_configs),
         electorate.coverage.coverage == Coverage.COLD,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twin.declare import gauge, rule
-from twin.table import UNKNOWN, Array, Int8, Int32, Int64, PartitionTable, column
+from twin.table import UNKNOWN, Array, Bool, Int8, Int32, Int64, PartitionTable, column
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Assignment, Configs, PartitionIndex, Partitions, Topics
 
@@ -17,6 +17,9 @@ class TopicConfigs(
 
     min_insync_replicas: Int64 = column("min.insync.replicas")
     unclean_leader_election: Int8 = column("unclean.leader.election.enable", tri_state=True)
+    unclean_elections: Int8 = column(
+        "the controller obeys unclean.leader.election.enable", tri_state=True
+    )
     remote_storage: Int8 = column("remote.storage.enable", tri_state=True)
     compacted: Int8 = column("cleanup.policy contains compact", tri_state=True)
     local_retention_ms: Int64 = column("effective local.retention.ms")
@@ -50,6 +53,16 @@ def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> To
             value[listed] = np.where(own == not_set, default, own)
         values.append(value[index.topic_index])
     return TopicConfigs(*values)
+
+
+def holds_unclean_elections(configs: TopicConfigs) -> Bool:
+    """[P] a replica from outside the ISR is elected if there is no other.
+
+    Source: ConfigurationControlManager.uncleanLeaderElectionEnabledForTopic, which returns false
+    in Kafka 3.3 to 3.8 and reads the setting since 3.9; ZooKeeper's controller always reads it.
+    """
+    held: Bool = (configs.unclean_leader_election == 1) & (configs.unclean_elections != 0)
+    return held
 
 
 @rule

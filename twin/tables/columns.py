@@ -82,6 +82,11 @@ class ConfigColumns(Table):
         source="ApiVersions, eligible.leader.replicas.version",
         tri_state=True,
     )
+    unclean_elections: Int8 = column(
+        "the controller obeys unclean.leader.election.enable; KRaft does since Kafka 3.9",
+        source="ApiVersions, metadata.version and ListOffsets v9",
+        tri_state=True,
+    )
     last_tiered_fetch: Int8 = column(
         "follower.fetch.last.tiered.offset.enable (KIP-1023)",
         source="DescribeConfigs",

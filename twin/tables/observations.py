@@ -63,7 +63,7 @@ class ReplicasFrame(Observation, LogSample, ReplicaKey, kind="replicas"):
     """One row a replica that answered, about its own log."""
 
 
-class ConfigsFrame(Observation, ConfigColumns, kind="configs"):
+class ConfigsFrame(Observation, ConfigColumns, kind="configs", version=2):
     """One row a topic, and one under the empty name for cluster-wide values."""
 
 

@@ -83,7 +83,7 @@ class Replicas(ReplicaTable, LogSample, kind="replicas", api=""):
     )
 
 
-class Configs(KeyedTable, ConfigColumns, kind="configs"):
+class Configs(KeyedTable, ConfigColumns, kind="configs", version=2):
     """[C] one row a configured topic, sorted by name; the empty name holds cluster-wide values."""
 
     configured_at_ms: Int64 = column("when it was observed")
