@@ -183,6 +183,24 @@ class _Raw:
         self.throttle_time_ms = int.from_bytes(body[:4], "big", signed=True) if throttled else 0
 
 
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+    """Connections that each negotiate their API versions.
+
+    kafka-python keeps those of the bootstrap broker and limits every later connection to them, so
+    brokers that are upgraded would be asked as before until the collector is restarted.
+    """
+
+    @property
+    def broker_version_data(self) -> Any:
+        """What a new connection is given: nothing, but for a version that the user has set."""
+        return self._version_of_user
+
+    @broker_version_data.setter
+    def broker_version_data(self, versions: Any) -> None:
+        is_of_user = versions is not None and self.config["api_version"] is not None
+        self._version_of_user = versions if is_of_user else None
+
+
 RequestFactory = Callable[[int, Versions], Sequence[EncodedRequest]]
 """Makes the requests to one broker, once its supported versions are known."""
 
@@ -207,7 +225,7 @@ class BrokerConnections:
         self.client_id: str = arguments["client_id"]
         self._unreached: dict[int, Problem] = {}
         self._net = NetworkSelector(client_id=self.client_id)
-        self._manager = KafkaConnectionManager(self._net, **arguments)
+        self._manager = _Manager(self._net, **arguments)
         self._net.start()
         try:
             self.reconnect(deadline_ms)
@@ -235,7 +253,8 @@ class BrokerConnections:
     def update_metadata(self, addresses: Iterable[Address]) -> None:
         """Replace the client's list of brokers, which it refreshes too rarely by itself."""
         addresses = [a for a in addresses if a.host]
-        if sorted(a.broker for a in addresses) == self.broker_ids():
+        held = {(b.node_id, b.host, b.port) for b in self._manager.cluster.brokers()}
+        if held == {(a.broker, a.host, a.port) for a in addresses}:
             return
         version = MetadataResponse.max_version
         kind = MetadataResponse.MetadataResponseBroker

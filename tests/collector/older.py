@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from kafka.protocol.admin import (
     DescribeClusterRequest,
+    DescribeLogDirsRequest,
     DescribeTopicPartitionsRequest,
 )
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from tests.collector.fake_broker import FakeBroker, FakeCluster
 
+
+def _highest(
+    fetch: int, list_offsets: int, log_dirs: int, cluster: int, topic_partitions: int | None
+) -> dict[Any, int | None]:
+    return {
+        FetchRequest: fetch,
+        ListOffsetsRequest: list_offsets,
+        DescribeLogDirsRequest: log_dirs,
+        DescribeClusterRequest: cluster,
+        DescribeTopicPartitionsRequest: topic_partitions,
+    }
+
+
 _HIGHEST: Final = {
-    "2.8": {ListOffsetsRequest: 6, DescribeClusterRequest: 0, DescribeTopicPartitionsRequest: None},
-    "3.3": {ListOffsetsRequest: 7, DescribeClusterRequest: 0, DescribeTopicPartitionsRequest: None},
-    "3.6": {ListOffsetsRequest: 8, DescribeClusterRequest: 0, DescribeTopicPartitionsRequest: None},
-    "3.7": {ListOffsetsRequest: 8, DescribeClusterRequest: 1, DescribeTopicPartitionsRequest: None},
-    "3.9": {ListOffsetsRequest: 9, DescribeClusterRequest: 1, DescribeTopicPartitionsRequest: 0},
-    "4.0": {ListOffsetsRequest: 10, DescribeClusterRequest: 2, DescribeTopicPartitionsRequest: 0},
+    "2.8": _highest(12, 6, 2, 0, None),
+    "3.3": _highest(13, 7, 4, 0, None),
+    "3.6": _highest(15, 8, 4, 0, None),
+    "3.7": _highest(16, 8, 4, 1, None),
+    "3.9": _highest(17, 9, 4, 1, 0),
+    "4.0": _highest(17, 10, 4, 2, 0),
 }
 
 

@@ -1,0 +1,97 @@
+"""Brokers of different versions in one cluster, and a collector that runs while they change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.cycle import Collector
+from streaming.collector.observation import Observation
+from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import Config
+from tests.collector.fake_broker import (
+    FakeBroker,
+    FakeCluster,
+    Log,
+    Partition,
+    Topic,
+    World,
+    fake_cluster,
+)
+from tests.collector.older import all_be_kafka, be_kafka
+
+CONFIG = Config(collector=Section(deadline_ms=600))
+ATTEMPTS = 40
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    logs = {b: Log(0, 30, 100, last_tiered=59, pending=60) for b in (1, 2, 3)}
+    with fake_cluster(
+        World(topics={"orders": Topic({0: Partition([1, 2, 3], logs=logs)})})
+    ) as all_:
+        yield all_
+
+
+def restart(cluster: FakeCluster, node: int, version: str | None) -> None:
+    """The broker is back on another port, as the version or as the newest one."""
+    cluster[node].stop()
+    cluster.brokers[node] = FakeBroker(node, cluster.world, cluster)
+    if version is not None:
+        be_kafka(version, cluster[node])
+
+
+def observed(collector: Collector) -> Observation:
+    """An observation that every broker has answered."""
+    for _ in range(ATTEMPTS):
+        observation = collector.observe()
+        assert observation is not None
+        if all(observation.brokers.column("answered").to_pylist()):
+            return observation
+        time.sleep(0.05)
+    raise AssertionError(f"not every broker answers: {collector.problems}")
+
+
+def known_offsets(observation: Observation) -> list[tuple[int, int, int]]:
+    """Local start, last tiered and pending upload of each replica."""
+    offsets = observation.offsets
+    columns = (offsets.local_start, offsets.last_tiered, offsets.pending_upload)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_a_rolling_upgrade_is_noticed_by_a_running_collector(cluster: FakeCluster) -> None:
+    all_be_kafka("3.7", cluster)
+    with BrokerConnections(cluster.bootstrap, {}, 600) as brokers:
+        collector = Collector(CONFIG, brokers)
+        before = observed(collector)
+        assert known_offsets(before) == [(30, -1, -1)] * 3
+        assert before.brokers.column("fenced").to_pylist() == [-1, -1, -1]
+        for node in (1, 2, 3):
+            restart(cluster, node, None)
+            upgraded = observed(collector)
+            assert known_offsets(upgraded) == [(30, 59, 60)] * node + [(30, -1, -1)] * (3 - node)
+        assert upgraded.brokers.column("fenced").to_pylist() == [0, 0, 0]
+        assert upgraded.brokers_complete
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_each_broker_is_asked_in_its_own_version_whichever_is_met_first(
+    first: int, cluster: FakeCluster
+) -> None:
+    be_kafka("3.6", cluster[2])
+    with BrokerConnections(f"127.0.0.1:{cluster[first].port}", {}, 600) as brokers:
+        seen = known_offsets(observed(Collector(CONFIG, brokers)))
+    assert seen == [(30, 59, 60), (30, -1, -1), (30, 59, 60)]
+
+
+def test_a_broker_that_goes_back_to_an_older_version_is_asked_as_one(cluster: FakeCluster) -> None:
+    with BrokerConnections(cluster.bootstrap, {}, 600) as brokers:
+        collector = Collector(CONFIG, brokers)
+        assert known_offsets(observed(collector)) == [(30, 59, 60)] * 3
+        for node in (1, 2, 3):
+            restart(cluster, node, "3.3")
+            downgraded = known_offsets(observed(collector))
+            assert downgraded == [(-1, -1, -1)] * node + [(30, 59, 60)] * (3 - node)
