@@ -11,17 +11,30 @@ from typing import Any, Final
 from uuid import uuid4
 
 from kafka import KafkaAdminClient
+from kafka.admin import ACLOperation
 from kafka.errors import KafkaError
+from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
 from streaming.checks.finding import Finding, missing, there
 from streaming.checks.rights import Right, rights
+from streaming.collector.brokers import (
+    BrokerConnections,
+    CollectorError,
+    EncodedRequest,
+    Versions,
+    negotiate_version,
+)
 from streaming.collector.metadata import MetadataSource
 from streaming.collector.problem import Problem
 from streaming.query.remote_rights import read_denied_reason
 from streaming.runtime import clients
 from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
 
 _MOST_NAMES: Final = 5
+
+_OLDEST: Final = 0
+"""Version of DescribeCluster: each tells what is authorized."""
 
 
 def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -> Iterator[Finding]:
@@ -49,7 +62,7 @@ def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -
                     yield missing(right)
                 elif not incomplete & set(right.wants):
                     yield there(right)
-    except (KafkaError, OSError, ValueError) as error:
+    except (CollectorError, KafkaError, OSError, ValueError) as error:
         yield Finding(f"rights: {clients.one_line(error)}", "saying which are missing")
 
 
@@ -72,12 +85,35 @@ def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
     return missing(right) if topic["error_code"] == clients.TOPIC_NOT_ALLOWED else None
 
 
-def _request_logs(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
+def _request_logs(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
     """Ask Kafka which operations are authorized; trying would alter the cluster."""
-    allowed: Any = admin.describe_cluster().get("authorized_operations")
+    allowed = _authorized_on_cluster(config)
     if not allowed:  # Kafka says nothing to those who may not describe the cluster
-        return missing(right, ": not known without DESCRIBE on the cluster")
+        return missing(right, ": not known without DESCRIBE on the cluster (or before Kafka 2.8)")
     return there(right) if right.operation in allowed else missing(right)
+
+
+def _authorized_on_cluster(config: Config) -> frozenset[str]:
+    """Names of the operations that are authorized on the cluster, empty if Kafka tells none.
+
+    Asked for by a request of our own: kafka-python's ``describe_cluster`` (3.0.12) ends with a
+    KeyError where the brokers have no DescribeCluster v1, which came with Kafka 3.7.
+    """
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+
+    def make(_: int, versions: Versions) -> list[EncodedRequest]:
+        version = negotiate_version(versions, DescribeClusterRequest, _OLDEST)
+        return [] if version is None else [EncodedRequest.encode(request, version)]
+
+    deadline_ms = config.collector.deadline_ms
+    with BrokerConnections(config.cluster.bootstrap, config.cluster.client, deadline_ms) as brokers:
+        for broker in brokers.broker_ids():
+            body = brokers.ask([broker], make, Deadline.after_ms(deadline_ms))[broker].first
+            if body is not None:
+                described = DescribeClusterResponse.decode(body, version=_OLDEST)
+                allowed = described.authorized_operations or ()
+                return frozenset(each.name for each in ACLOperation if each in allowed)
+    return frozenset()
 
 
 def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:

@@ -139,6 +139,7 @@ class World:
     denied: set[int] = field(default_factory=set)  # API keys that need a right we lack
     unreadable: set[str] = field(default_factory=set)  # topics without READ
     hidden: set[str] = field(default_factory=set)  # topics without DESCRIBE
+    authorized: set[int] | None = None  # operations on the cluster, None if not told
 
 
 class FakeBroker:
@@ -268,6 +269,7 @@ class FakeBroker:
         return DescribeClusterResponse(
             cluster_id="fake",
             controller_id=1,
+            authorized_operations=self.world.authorized,
             brokers=[
                 kind(
                     broker_id=b.node,

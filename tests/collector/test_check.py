@@ -1,0 +1,50 @@
+"""``kafka-twin check`` on clusters of other versions, and without remote storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.admin import ACLOperation as Operation
+
+from streaming.checks.cluster import of_cluster
+from streaming.runtime.config import Cluster, Config
+from streaming.runtime.config import Collector as Section
+from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
+from tests.collector.older import all_be_kafka
+
+NO_DESCRIBE = ": not known without DESCRIBE on the cluster (or before Kafka 2.8)"
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    logs = {b: Log(0, 0, 10, first_ms=5_000) for b in (1, 2)}
+    with fake_cluster(World(topics={"orders": Topic({0: Partition([1, 2], logs=logs)})})) as three:
+        yield three
+
+
+def configured(cluster: FakeCluster) -> Config:
+    return Config(cluster=Cluster(bootstrap=cluster.bootstrap), collector=Section(deadline_ms=900))
+
+
+def findings(cluster: FakeCluster) -> list[str]:
+    return [str(finding) for finding in of_cluster(configured(cluster))]
+
+
+@pytest.mark.parametrize("version", ["2.8", "3.3", "3.6", "3.7", "3.9", "4.0"])
+@pytest.mark.parametrize(
+    ("authorized", "expected"),
+    [
+        ({Operation.DESCRIBE, Operation.ALTER_CONFIGS}, "ok: ALTER_CONFIGS on the cluster"),
+        ({Operation.DESCRIBE}, "missing: ALTER_CONFIGS on the cluster ->"),
+        (None, f"missing: ALTER_CONFIGS on the cluster{NO_DESCRIBE}"),
+    ],
+)
+def test_every_version_says_what_is_authorized_on_the_cluster(
+    version: str, authorized: set[int] | None, expected: str, cluster: FakeCluster
+) -> None:
+    all_be_kafka(version, cluster)
+    cluster.world.authorized = authorized
+    lines = findings(cluster)
+    assert [line for line in lines if line.startswith(expected)], lines
+    assert lines[-1].startswith("missing: collector.metrics_url")  # it got to the end
