@@ -26,7 +26,7 @@ from streaming.collector.brokers import (
 )
 from streaming.collector.metadata import MetadataSource
 from streaming.collector.problem import Problem
-from streaming.query.remote_rights import read_denied_reason
+from streaming.query.remote_rights import ReadAccess, read_access
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -136,7 +136,15 @@ def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> Findi
     """Kafka's own topic of remote segments, which the query reads."""
     if not config.query.remote_log_metadata:
         return Finding("query.remote_log_metadata is off", right.without)
-    return missing(right) if read_denied_reason(config) else there(right)
+    access = read_access(config)
+    if access is ReadAccess.NO_TOPIC:
+        return Finding(
+            f"topic {right.name}: it does not exist, so no broker of this cluster has written "
+            "remote log metadata to it", right.without,
+        )  # fmt: skip
+    if access is ReadAccess.UNKNOWN:
+        return missing(right, ": not known, no broker has described the topic")
+    return there(right) if access is ReadAccess.ALLOWED else missing(right)
 
 
 _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | None]]] = {

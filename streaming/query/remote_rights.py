@@ -6,10 +6,11 @@ even see would find nothing and say nothing; this way it is not begun.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Final
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from streaming.query.remote_metadata import TOPIC
 from streaming.runtime import clients
@@ -19,11 +20,27 @@ _PATIENCE_MS: Final = 3_000
 """Whoever asks has something else to do."""
 
 
+class ReadAccess(Enum):
+    """What is known of the right to read the topic; the value is a reason, if there is one."""
+
+    ALLOWED = ""
+    NO_TOPIC = "there is no such topic"
+    HIDDEN = "neither is READ allowed, nor may be seen whether the topic is there"
+    DENIED = "READ is not allowed"
+    UNKNOWN = "no broker has described the topic"
+
+
 def read_denied_reason(config: Config) -> str:
     """One line, empty if the topic can be read, or does not exist.
 
     What cannot be found out now is no reason: Spark tries for itself, and it is asked again.
     """
+    access = read_access(config)
+    return access.value if access in (ReadAccess.HIDDEN, ReadAccess.DENIED) else ""
+
+
+def read_access(config: Config) -> ReadAccess:
+    """As Kafka describes the topic, or as it refuses to."""
     try:
         with KafkaAdminClient(
             **{
@@ -34,8 +51,14 @@ def read_denied_reason(config: Config) -> str:
         ) as admin:
             [topic] = admin.describe_topics([TOPIC])
     except (KafkaError, OSError, ValueError):
-        return ""
-    if topic["error_code"] == clients.TOPIC_NOT_ALLOWED:
-        return "neither is READ allowed, nor may be seen whether the topic is there"
-    allowed: Any = None if topic["error_code"] else topic.get("authorized_operations")
-    return "READ is not allowed" if allowed and "READ" not in allowed else ""
+        return ReadAccess.UNKNOWN
+    match topic["error_code"]:
+        case clients.TOPIC_NOT_ALLOWED:
+            return ReadAccess.HIDDEN
+        case UnknownTopicOrPartitionError.errno:
+            return ReadAccess.NO_TOPIC
+        case 0:
+            allowed: Any = topic.get("authorized_operations")  # nothing before Kafka 2.3
+            is_denied = bool(allowed) and "READ" not in allowed
+            return ReadAccess.DENIED if is_denied else ReadAccess.ALLOWED
+    return ReadAccess.UNKNOWN

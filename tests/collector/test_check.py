@@ -8,6 +8,8 @@ import pytest
 from kafka.admin import ACLOperation as Operation
 
 from streaming.checks.cluster import of_cluster
+from streaming.query.remote_metadata import TOPIC
+from streaming.query.remote_rights import ReadAccess, read_access, read_denied_reason
 from streaming.runtime.config import Cluster, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
@@ -48,3 +50,27 @@ def test_every_version_says_what_is_authorized_on_the_cluster(
     lines = findings(cluster)
     assert [line for line in lines if line.startswith(expected)], lines
     assert lines[-1].startswith("missing: collector.metrics_url")  # it got to the end
+
+
+def test_a_topic_of_remote_segments_that_is_not_there_cannot_be_read(cluster: FakeCluster) -> None:
+    lines = findings(cluster)
+    assert not [line for line in lines if line.startswith(f"ok: READ on topic {TOPIC}")]
+    [line] = [line for line in lines if TOPIC in line]
+    assert line.startswith(f"missing: topic {TOPIC}: it does not exist")
+    assert read_denied_reason(configured(cluster)) == ""
+
+
+def test_a_topic_of_remote_segments_that_is_there_can_be_read(cluster: FakeCluster) -> None:
+    cluster.world.topics[TOPIC] = Topic({0: Partition([1])})
+    assert f"ok: READ on topic {TOPIC}: remote segments" in findings(cluster)
+
+
+def test_a_hidden_topic_is_a_missing_right_and_an_unknown_one_is_not(cluster: FakeCluster) -> None:
+    cluster.world.hidden.add(TOPIC)
+    assert read_access(configured(cluster)) is ReadAccess.HIDDEN
+    assert read_denied_reason(configured(cluster)) == ReadAccess.HIDDEN.value
+    config = configured(cluster)
+    for broker in cluster.brokers.values():
+        broker.stop()
+    assert read_access(config) is ReadAccess.UNKNOWN
+    assert read_denied_reason(config) == ""
