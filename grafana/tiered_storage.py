@@ -323,6 +323,7 @@ def _measured() -> tuple[Json, ...]:
                 query("remote_copy_lag_bytes", "{{broker}}: broker"),
             ],
             _BYTES,
+            empty="Nothing is tiered, or Kafka is older than 3.9",
         ),
     )
 

@@ -218,10 +218,14 @@ class OfReplicas:
 
 @dataclass(frozen=True, slots=True)
 class ByBroker:
-    """[N] brokers and a number each, added up by broker. Without numbers each counts as 1."""
+    """[N] brokers and a number each, added up by broker. Without numbers each counts as 1.
+
+    A broker that is not among them has 0, or no value at all where ``named_only``.
+    """
 
     broker: Array
     values: Array | None = None
+    named_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

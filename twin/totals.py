@@ -1,7 +1,8 @@
 """Sums over a shard, as its metrics declare them: by cluster, rack, broker and topic.
 
 Totals of shards are put together by each metric's ``combine`` and then scaled. Nothing unknown is
-counted as a number; a broker or rack of which nothing is counted has a 0.
+counted as a number; a broker or rack of which nothing is counted has a 0, where a metric does not
+leave such brokers out.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ class _Summing:
             values = np.ones(len(part.broker), np.int64) if part.values is None else part.values
             pairs = zip(part.broker.tolist(), values.tolist(), strict=True)
             return [((str(broker),), value) for broker, value in pairs]
-        sums: defaultdict[str, float] = defaultdict(int, dict.fromkeys(self._brokers, 0))
+        others = () if part.named_only else self._brokers
+        sums: defaultdict[str, float] = defaultdict(int, dict.fromkeys(others, 0))
         for broker, value in _sums(part.broker, part.values):
             sums[str(broker)] += value
         return [((broker,), value) for broker, value in sums.items()]

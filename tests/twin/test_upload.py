@@ -9,6 +9,7 @@ from twin.rules.topic_configs import TopicConfigs
 from twin.rules.upload import UploadLag, lags_retention
 from twin.step import step
 from twin.table import UNKNOWN
+from twin.totals import shard_totals
 
 
 def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
@@ -21,6 +22,23 @@ def test_the_lag_counts_what_lies_beyond_the_last_tiered_offset():
     assert lag.upload_lag_records.tolist() == [10, 0, UNKNOWN]
     assert lag.upload_lag_bytes[0] == 100
     assert np.isnan(lag.upload_lag_bytes[2])
+
+
+def lag_by_broker(*parts: Partition) -> dict[tuple[str, ...], float]:
+    return dict(shard_totals(a_state(*parts))["kafka_twin_broker_upload_lag_bytes"])
+
+
+def test_a_broker_has_the_known_lag_of_what_it_leads_and_no_lag_where_none_is_known():
+    """Before Kafka 3.9 none is: that is not the same as 0."""
+    unknown, known = Log(last_tiered=UNKNOWN), Log(end=100, last_tiered=89, size_bytes=1_000)
+    assert lag_by_broker(Partition(log=unknown)) == {}
+    parts = [
+        Partition(number=0, log=unknown),
+        Partition(number=1, log=known),
+        Partition(number=2, replicas=(2, 1), log=Log(end=100, last_tiered=99)),
+        Partition(number=3, replicas=(3, 1), log=unknown),
+    ]
+    assert lag_by_broker(*parts) == {("1",): 100, ("2",): 0}
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,8 @@ def broker_metric_difference(
     ours: Mapping[tuple[str, ...], float], theirs: Mapping[tuple[str, ...], float]
 ) -> Mapping[tuple[str, ...], float]:
     """Brokers of which both are known."""
-    return {(key[0], "upload_lag_bytes"): ours.get(key, 0) - value for key, value in theirs.items()}
+    both = ours.keys() & theirs.keys()
+    return {(key[0], "upload_lag_bytes"): ours[key] - theirs[key] for key in sorted(both)}
 
 
 def _measured(column: str, name: str, help_text: str, scale: float = 1) -> Metric:

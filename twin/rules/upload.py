@@ -27,7 +27,9 @@ class UploadLag(
 ):
     """[P] what is not in remote storage yet."""
 
-    upload_lag_records: Int64 = column("records that the leader has not uploaded")
+    upload_lag_records: Int64 = column(
+        "records that the leader has not uploaded; unknown before Kafka 3.9"
+    )
     upload_lag_bytes: Float64 = column(
         "those records, estimated at the size of its local records", fill=float("nan")
     )
@@ -97,12 +99,12 @@ def upload_lag_bytes(lag: UploadLag) -> Array:
 
 @gauge(
     "upload_lag_bytes",
-    "Bytes not uploaded yet of the partitions that the broker leads, estimated, of those known.",
+    "Bytes not uploaded yet of the partitions that the broker leads, estimated, of those known; no "
+    "series where none is, as before Kafka 3.9.",
     level="broker",
 )
 def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:
-    """Partitions of unknown lag are left out."""
+    """Partitions of unknown lag are left out, and brokers that lead no others."""
     is_counted = ~np.isnan(lag.upload_lag_bytes) & (partitions.leader != NO_BROKER)
-    return ByBroker(
-        partitions.leader[is_counted], np.rint(lag.upload_lag_bytes[is_counted]).astype(np.int64)
-    )
+    lag_bytes = np.rint(lag.upload_lag_bytes[is_counted]).astype(np.int64)
+    return ByBroker(partitions.leader[is_counted], lag_bytes, named_only=True)

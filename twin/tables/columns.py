@@ -28,13 +28,17 @@ class LogSample(Table):
     """Columns that a replica reports about its own log."""
 
     log_start_offset: Int64 = column("first offset of the log", source="ListOffsets -2")
-    local_log_start_offset: Int64 = column("first offset on disk", source="ListOffsets -4")
+    local_log_start_offset: Int64 = column(
+        "first offset on disk; unknown before Kafka 3.5", source="ListOffsets -4"
+    )
     log_end_offset: Int64 = column("offset of the next record", source="ListOffsets -1")
     last_tiered_offset: Int64 = column(
-        "last offset that the replica knows to be in remote storage", source="ListOffsets -5"
+        "last offset that the replica knows to be in remote storage; unknown before Kafka 3.9",
+        source="ListOffsets -5",
     )
     pending_upload_offset: Int64 = column(
-        "first offset not yet in remote storage", source="ListOffsets -6"
+        "first offset not yet in remote storage; unknown before Kafka 4.2",
+        source="ListOffsets -6",
     )
     pending_upload: Int8 = column(
         "why pending_upload_offset is what it is", fill=PendingUpload.ABSENT, enum=PendingUpload
