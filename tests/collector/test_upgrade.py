@@ -83,8 +83,8 @@ def test_each_broker_is_asked_in_its_own_version_whichever_is_met_first(
 ) -> None:
     be_kafka("3.6", cluster[2])
     with BrokerConnections(f"127.0.0.1:{cluster[first].port}", {}, 600) as brokers:
-        seen = known_offsets(observed(Collector(CONFIG, brokers)))
-    assert seen == [(30, 59, 60), (30, -1, -1), (30, 59, 60)]
+        offsets = known_offsets(observed(Collector(CONFIG, brokers)))
+    assert offsets == [(30, 59, 60), (30, -1, -1), (30, 59, 60)]
 
 
 def test_a_broker_that_goes_back_to_an_older_version_is_asked_as_one(cluster: FakeCluster) -> None:

@@ -42,8 +42,8 @@ def started(*parts: Partition) -> ShardState:
 
 
 def kinds(state: ShardState, frame: Frame) -> list[str]:
-    found = step(state, [frame], frame.header.observed_at_ms)[1]
-    return [change.kind for change in found if not change.topic]
+    changes = step(state, [frame], frame.header.observed_at_ms)[1]
+    return [change.kind for change in changes if not change.topic]
 
 
 def after(state: ShardState, *frames: Frame) -> ShardState:

@@ -30,13 +30,16 @@ def lag_by_broker(*parts: Partition) -> dict[tuple[str, ...], float]:
 
 def test_a_broker_has_the_known_lag_of_what_it_leads_and_no_lag_where_none_is_known():
     """Before Kafka 3.9 none is: that is not the same as 0."""
-    unknown, known = Log(last_tiered=UNKNOWN), Log(end=100, last_tiered=89, size_bytes=1_000)
-    assert lag_by_broker(Partition(log=unknown)) == {}
+    without_answer, uploading = (
+        Log(last_tiered=UNKNOWN),
+        Log(end=100, last_tiered=89, size_bytes=1_000),
+    )
+    assert lag_by_broker(Partition(log=without_answer)) == {}
     parts = [
-        Partition(number=0, log=unknown),
-        Partition(number=1, log=known),
+        Partition(number=0, log=without_answer),
+        Partition(number=1, log=uploading),
         Partition(number=2, replicas=(2, 1), log=Log(end=100, last_tiered=99)),
-        Partition(number=3, replicas=(3, 1), log=unknown),
+        Partition(number=3, replicas=(3, 1), log=without_answer),
     ]
     assert lag_by_broker(*parts) == {("1",): 100, ("2",): 0}
 

@@ -22,7 +22,7 @@ from twin.rules.election import ElectionState, Kind, Slots, elect, pick_slot
 from twin.rules.forecasts import Forecast, ForecastOutcomes, Forecasts
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.next_leader import Candidates, LossOutcome, hold_election
-from twin.rules.topic_configs import TopicConfigs
+from twin.rules.topic_configs import TopicConfigs, holds_unclean_elections
 from twin.signature import Before, Cycle, Latest
 from twin.table import (
     NO_BROKER,
@@ -188,12 +188,12 @@ class _Change:
 
         held = Forecasts(forecasts.flags[row] * assigned)
         last_known = held.has(Forecast.IN_LAST_KNOWN_ELR)
-        unclean = configs.unclean_leader_election[row]
+        is_forbidden = (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
         return _Change(
             old=ends.leader[row],
             new=partitions.leader[row],
-            is_unclean_allowed=unclean == 1,
-            may_be_unclean=unclean != 0,
+            is_unclean_allowed=holds_unclean_elections(configs)[row],
+            may_be_unclean=~is_forbidden[row],
             broker=np.where(assigned, assignment.broker[row], NO_BROKER).astype(np.int32),
             forecasts=held,
             was_described=held.has(Forecast.IS_DESCRIBED),
