@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from streaming.collector.brokers import BrokerConnections, BrokerResponse, RequestFactory
 from streaming.collector.problem import timeout
 from streaming.runtime.deadline import Deadline
+from twin.table import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class CycleContext:
     brokers: BrokerConnections
     metadata_broker: int  # the broker that listed the cluster in this cycle
     deadline_ms: int  # of each source
+    controller: int = UNKNOWN  # as Metadata names it: with KRaft it is any live broker
 
     def deadline(self, share: float = 1.0) -> Deadline:
         """The deadline of a source that begins now; ``share`` is the part that it may use."""
@@ -23,6 +25,10 @@ class CycleContext:
 
     def ask_metadata_broker(self, make: RequestFactory, deadline: Deadline) -> BrokerResponse:
         """The responses of the metadata broker."""
+        return self.ask(self.metadata_broker, make, deadline)
+
+    def ask(self, broker: int, make: RequestFactory, deadline: Deadline) -> BrokerResponse:
+        """The responses of one broker."""
         if deadline.left_ms == 0:
-            return BrokerResponse((), timeout("broker", self.metadata_broker), -1)
-        return self.brokers.ask([self.metadata_broker], make, deadline)[self.metadata_broker]
+            return BrokerResponse((), timeout("broker", broker), UNKNOWN)
+        return self.brokers.ask([broker], make, deadline)[broker]

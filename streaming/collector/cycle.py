@@ -129,7 +129,9 @@ class Collector:
         self._cluster_problem = None
         before = self._metadata.metadata
         metadata = self._metadata.read(self._brokers, Deadline.after_ms(self._deadline_ms))
-        context = CycleContext(self._brokers, self.metadata_broker, self._deadline_ms)
+        context = CycleContext(
+            self._brokers, self.metadata_broker, self._deadline_ms, self._metadata.controller
+        )
         if metadata is None:
             self._reconnect()
             if before is None:

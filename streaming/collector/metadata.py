@@ -94,6 +94,7 @@ class MetadataSource:
         self._failures: list[Problem] = []
         self._unlisted = UnlistedBrokers()
         self.metadata_broker: int = UNKNOWN
+        self.controller: int = UNKNOWN  # with KRaft: any live broker
         self.metadata: ClusterMetadata | None = None
         self.unauthorized: frozenset[str] = frozenset()  # listed once, must not be described now
 
@@ -118,6 +119,7 @@ class MetadataSource:
             self.metadata_broker = UNKNOWN
             return None
         self.metadata_broker, metadata = response.broker, response.metadata
+        self.controller = response.controller
         before = self.metadata
         if before is not None and metadata.listing is not before.listing:
             if listing.is_behind(before.listing, metadata.listing):
@@ -178,15 +180,18 @@ class MetadataSource:
             return None
         last = self._last
         if last is not None and last.version == metadata and last.has_same_listing(body):
-            alive, listed = last.alive, last.metadata.listing
+            alive, listed, controller = last.alive, last.metadata.listing, last.controller
         else:
             decoded = MetadataResponse.decode(body, version=metadata)
             alive = tuple(Address(b.node_id, b.host, b.port, b.rack or "") for b in decoded.brokers)
             listed = listing.from_metadata(decoded.topics, self._shards, self.is_wanted)
+            controller = decoded.controller_id
         described = response.bodies[1] if len(response.bodies) > 1 else None
         whole = ClusterMetadata(*_registered(alive, described, cluster), listed)
         controller_at = _controller_at(body, metadata)
-        self._last = _Response(broker, body, metadata, controller_at, alive, whole)
+        if controller_at < len(body):
+            controller = ByteReader(body, controller_at).number(4)
+        self._last = _Response(broker, body, metadata, controller_at, controller, alive, whole)
         return self._last
 
     def _confirm_with_another_broker(
@@ -277,6 +282,7 @@ class _Response:
     body: bytes
     version: int
     controller_at: int
+    controller: int
     alive: tuple[Address, ...]
     metadata: ClusterMetadata
 

@@ -2,8 +2,9 @@
 
 ELR (KIP-966) is empty while the ISR has min.insync.replicas members, so DescribeTopicPartitions is
 asked only for topics with partitions below that. Reassignments come from the controller, through
-the metadata broker. They are asked for when the placement changed, while one is under way, and once
-in a while: the controller may be away, and waiting for it would delay the observation.
+the metadata broker; in a ZooKeeper cluster only the broker that is the controller answers. They are
+asked for when the placement changed, while one is under way, and once in a while: the controller
+may be away, and waiting for it would delay the observation.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from kafka.errors import NotControllerError
 from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -21,7 +23,12 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
-from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.brokers import (
+    EncodedRequest,
+    RequestFactory,
+    Versions,
+    negotiate_version,
+)
 from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.problem import Problem, by_error, error_name, from_code, is_lasting
@@ -33,6 +40,7 @@ PAGE_PARTITIONS: Final = 2_000
 """Kafka's own default for max.request.partition.size.limit: larger pages are cut anyway."""
 
 _MAX_PAGES: Final = 10_000
+_NOT_CONTROLLER: Final[int] = NotControllerError.errno
 _DESCRIBED: Final = (
     ReplicaFlags.IN_ISR | ReplicaFlags.OFFLINE | ReplicaFlags.IN_ELR | ReplicaFlags.LAST_KNOWN_ELR
 )
@@ -195,14 +203,15 @@ class ReplicaStatusSource:
             request = ListPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=None)
             return [EncodedRequest.encode(request, version, self._client_id)]
 
-        response = context.ask_metadata_broker(make, deadline)
-        failure = response.problem
-        self._reassignment_problem = None if failure is None else failure.at("reassignments")
-        body = response.first
-        if body is None:
+        problem, decoded = self._asked(context, context.metadata_broker, make, deadline)
+        refused = decoded is not None and decoded.error_code == _NOT_CONTROLLER
+        if refused and context.controller != UNKNOWN:
+            problem, decoded = self._asked(context, context.controller, make, deadline)
+        self._reassignment_problem = problem
+        if decoded is None:
             return  # asked again in the next cycle
-        self._listed_at_s, self._listed_for = now_s, placement
-        decoded = ListPartitionReassignmentsResponse.decode(body, version=0)
+        if decoded.error_code != _NOT_CONTROLLER:  # else the controller has just moved
+            self._listed_at_s, self._listed_for = now_s, placement
         if decoded.error_code:
             text = "replicas that are added or removed stay unknown"
             self._reassignment_problem = from_code("reassignments", decoded.error_code, text)
@@ -212,6 +221,18 @@ class ReplicaStatusSource:
             for topic in decoded.topics
             for p in topic.partitions
         }
+
+    @staticmethod
+    def _asked(
+        context: CycleContext, broker: int, make: RequestFactory, deadline: Deadline
+    ) -> tuple[Problem | None, Any]:
+        """Why a broker did not answer, or its response; neither if it does not support the API."""
+        response = context.ask(broker, make, deadline)
+        body, failure = response.first, response.problem
+        return (
+            None if failure is None else failure.at("reassignments"),
+            None if body is None else ListPartitionReassignmentsResponse.decode(body, version=0),
+        )
 
     def _with_reassignments(self, listing: Listing) -> Listing:
         if not self._reassignments:

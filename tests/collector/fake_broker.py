@@ -64,6 +64,7 @@ FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 TOPIC_AUTHORIZATION_FAILED = 29
 CLUSTER_AUTHORIZATION_FAILED = 31
+NOT_CONTROLLER = 41
 UNSUPPORTED_VERSION = 35
 FIRST_VERSION_OF_KIND = {-1: 0, -2: 0, -4: 8, -5: 9, -6: 11}
 
@@ -136,6 +137,7 @@ class World:
     features: dict[str, int] | None = field(
         default_factory=lambda: {"eligible.leader.replicas.version": 1}
     )
+    controller: int | None = None  # of a ZooKeeper cluster; with KRaft any broker is named
     denied: set[int] = field(default_factory=set)  # API keys that need a right we lack
     unreadable: set[str] = field(default_factory=set)  # topics without READ
     hidden: set[str] = field(default_factory=set)  # topics without DESCRIBE
@@ -233,7 +235,8 @@ class FakeBroker:
                 if b.node not in self.world.fenced
             ],
             cluster_id="fake",
-            controller_id=len(self.asked) % 3 + 1,  # KRaft names any live broker
+            # KRaft names any live broker.
+            controller_id=self.world.controller or len(self.asked) % 3 + 1,
             topics=[
                 kind(
                     error_code=t.error,
@@ -462,6 +465,8 @@ class FakeBroker:
             return ListPartitionReassignmentsResponse(
                 error_code=CLUSTER_AUTHORIZATION_FAILED, topics=[]
             )
+        if self.world.controller not in (None, self.node):
+            return ListPartitionReassignmentsResponse(error_code=NOT_CONTROLLER, topics=[])
         kind = ListPartitionReassignmentsResponse.OngoingTopicReassignment
         part = kind.OngoingPartitionReassignment
         topics = []

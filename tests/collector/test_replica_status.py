@@ -9,6 +9,7 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
+from kafka.protocol.metadata import MetadataRequest
 
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.context import CycleContext
@@ -51,7 +52,9 @@ class Asker:
         view = self.topics.read(self.brokers, Deadline.after_ms(900))
         assert view is not None
         least = np.full(len(view.listing.placement), min_isr, np.int64)
-        context = CycleContext(self.brokers, self.topics.metadata_broker, 900)
+        context = CycleContext(
+            self.brokers, self.topics.metadata_broker, 900, self.topics.controller
+        )
         return self.status.read(context, view.listing, least, elr_enabled)
 
 
@@ -219,6 +222,42 @@ def test_reassignments_are_asked_again_only_while_something_moves(
         status = ask()
     assert asked(cluster, ListPartitionReassignmentsRequest) == 5
     assert status.listing.replica_flags.tolist() == [IN_ISR] * 3
+
+
+@pytest.mark.parametrize("metadata_version", [7, 11])
+@pytest.mark.parametrize("controller", [1, 2, 3])
+def test_a_zookeeper_cluster_is_asked_at_its_controller(
+    controller: int, metadata_version: int, cluster: FakeCluster
+) -> None:
+    cluster.world.controller = controller
+    for broker in cluster.brokers.values():
+        broker.highest[MetadataRequest.API_KEY] = metadata_version
+    one(cluster, isr=[2, 3], adding=[1])
+    with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
+        ask = Asker(older)
+        assert ask(min_isr=1).listing.replica_flags.tolist() == [
+            ReplicaFlags.ADDING,
+            IN_ISR,
+            IN_ISR,
+        ]
+        assert ask.status.problems == ()
+        cluster.world.controller = controller % 3 + 1
+        cluster.world.topics["a"].partitions[0].removing = [3]
+        assert ask(min_isr=1).listing.replica_flags[2] == IN_ISR | ReplicaFlags.REMOVING
+        assert ask.status.problems == ()
+
+
+def test_a_controller_that_moves_meanwhile_is_asked_again_in_the_next_cycle(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    one(cluster, isr=[2, 3], adding=[1])
+    cluster.world.controller = 9  # nobody has taken over yet
+    ask(min_isr=1)
+    [problem] = ask.status.problems
+    assert problem.source == "reassignments"
+    cluster.world.controller = 3
+    assert ask(min_isr=1).listing.replica_flags[0] == ReplicaFlags.ADDING
+    assert ask.status.problems == ()
 
 
 def test_a_missing_right_to_see_reassignments_is_said(cluster: FakeCluster, ask: Asker) -> None:
