@@ -66,6 +66,16 @@ def test_a_silent_leader_proves_nothing_new():
     assert state[CaughtUp].caught_up_at_ms[0].tolist() == [NOW_MS, NOW_MS]
 
 
+def test_a_dead_follower_of_an_idle_partition_was_caught_up_when_it_answered_last():
+    """Its log end still equals the leader's, so it is in sync by Kafka's rule."""
+    state = watched((100, 100), (100, 100))
+    dead = Partition(replicas=(1, 2), logs={1: Log(end=100)}, silent=(2,))
+    for cycle in (2, 3, 4):
+        state = a_state(dead, at_ms=NOW_MS + cycle * 5_000, since=state)
+    assert state[CaughtUp].caught_up_at_ms[0].tolist() == [NOW_MS + 20_000, NOW_MS + 5_000]
+    assert state[InSync].in_sync[0, 1] == 1
+
+
 def test_lag_is_unknown_where_either_end_is():
     state = watched((100, 60))
     assert state[Lag].lag_records[0].tolist() == [0, 40]

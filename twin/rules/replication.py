@@ -63,15 +63,18 @@ def sampled_caught_up(
     """The newest time at which the replica had all that the leader had.
 
     The leader is caught up whenever it answers. A follower was so at the leader's sample of this
-    cycle or of the previous one, if its log end reaches that far.
+    cycle or of the previous one, if its log end reaches that far; but not after it answered last,
+    since it fetches no more once it is dead.
     """
     end = replicas.log_end_offset
     leader_end, leader_at_ms = leaders.log_end_offset[:, None], leaders.sampled_at_ms[:, None]
     prev_end, prev_at_ms = previous_end.offset[:, None], previous_end.sampled_at_ms[:, None]
     then = (end != UNKNOWN) & (prev_end != UNKNOWN) & (end >= prev_end)
     now = (end != UNKNOWN) & (leader_end != UNKNOWN) & (end >= leader_end)
-    at_ms = np.maximum(before.at_ms, np.where(then, prev_at_ms, UNKNOWN))
-    at_ms = np.maximum(at_ms, np.where(now, leader_at_ms, UNKNOWN))
+    heard_at_ms = replicas.sampled_at_ms
+    at_ms = np.where(then, np.minimum(prev_at_ms, heard_at_ms), UNKNOWN)
+    at_ms = np.maximum(at_ms, np.where(now, np.minimum(leader_at_ms, heard_at_ms), UNKNOWN))
+    at_ms = np.maximum(at_ms, before.at_ms)
     return SampledCaughtUp(np.where(roles.is_leader, replicas.sampled_at_ms, at_ms))
 
 
