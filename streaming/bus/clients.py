@@ -27,6 +27,9 @@ _FETCH_BYTES: Final = 16 << 20
 _LOOK_EVERY_S: Final = 5.0
 """How often a reader without records checks that its topics exist and may be described."""
 
+_LOOK_MS: Final = 2_000
+"""A reader that looks at another topic has records of its own to read."""
+
 
 class BusError(UserError, RuntimeError):
     """The bus cannot be used: one line that says which address or topic, and why."""
@@ -273,6 +276,16 @@ class Reader:
             (self._consumer.position(tp, timeout_ms=1_000) or 0) >= end
             for tp, end in self._ends.items()
         )
+
+    def has_records_since(self, name: str, since_ms: int) -> bool | None:
+        """A record was written to a topic since then; None if that cannot be found out now."""
+        try:
+            partitions = self._consumer.partitions_for_topic(name) or ()
+            wanted = {TopicPartition(name, p): since_ms for p in partitions}
+            found = self._consumer.offsets_for_times(wanted, timeout_ms=_LOOK_MS)
+        except KafkaError:  # no right to describe it, or nobody answers
+            return None
+        return any(found.values()) if wanted else None
 
     def close(self) -> None:
         """Disconnect."""

@@ -7,7 +7,7 @@ a whole, never changed, so nobody waits for anybody.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,19 @@ STALE_AFTER_MS: Final = 60_000
 """The twin is not up with older observations, unless cycles are that rare."""
 
 STALE_AFTER_CYCLES: Final = 3
+
+_STALE: Final = {
+    None: "observation is {s} s old: are the collector and the query running?",
+    False: "observation is {s} s old: is the collector running?",
+    True: "snapshot is of {s} s ago, and newer observations wait for the query: it is slow, or not "
+    "running",
+}
+_WITHOUT_SNAPSHOTS: Final = {
+    None: "",
+    False: ", and nothing was observed: is the collector running?",
+    True: ", and observations wait for the query: it is slow, or not running",
+}
+"""What the twin waits for, by whether observations arrive."""
 
 _IDS_KEPT: Final = 100_000
 """Events are delivered at least once; so many ids are remembered to count each event once."""
@@ -53,6 +66,8 @@ class ClusterView:
     state_bytes: int = 0  # of the newest snapshots: they are the query's state
     # From the newest observations to their snapshots, of the slowest shard.
     end_to_end_latency_ms: int = UNKNOWN
+    # Observations newer than ``stale_after_ms`` are on the bus; None while nobody has looked.
+    observations_arrive: bool | None = None
 
     @property
     def observed_at_ms(self) -> int:
@@ -76,12 +91,12 @@ class ClusterView:
     def why_not_up(self, now_ms: int) -> str:
         """One sentence, empty while the view is complete and fresh."""
         if not self.shards:
-            return "no snapshot has been read yet"
+            return f"no snapshot has been read yet{_WITHOUT_SNAPSHOTS[self.observations_arrive]}"
         if len(self.shards) < self.shards_expected:
             return f"snapshots of {len(self.shards)} of {self.shards_expected} shards were read"
         age_ms = now_ms - self.observed_at_ms
         if age_ms > self.stale_after_ms:
-            return f"the newest observation is {age_ms // 1000} s old: is the collector running?"
+            return f"the newest {_STALE[self.observations_arrive].format(s=age_ms // 1000)}"
         if -age_ms > self.stale_after_ms:
             # Nothing older is taken until then, from any collector: the twin may stand still.
             return (
@@ -108,7 +123,7 @@ class SnapshotStore:
         # Of each message of a shard: size, when it was written, and what it observed.
         self._messages: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.annotations: Counter[str] = Counter()
-        self.view = ClusterView(shards_expected=shards)
+        self.view = ClusterView(shards_expected=shards, stale_after_ms=self._stale_after_ms)
 
     def take_snapshot(self, key: bytes | None, value: bytes | None, at_ms: int = UNKNOWN) -> bool:
         """A message of the snapshots topic; true if it could be used. Other clusters' cannot.
@@ -152,6 +167,12 @@ class SnapshotStore:
             self._refused[event.reason] += 1
         return event
 
+    def note_observations(self, arrive: bool | None) -> ClusterView:
+        """The view, with whether recent observations are on the bus."""
+        if self.view.observations_arrive != arrive:
+            self.view = replace(self.view, observations_arrive=arrive)
+        return self.view
+
     def publish(self) -> ClusterView:
         """Make what was taken visible. A snapshot that a newer one overtook is never counted."""
         self._views |= {
@@ -176,6 +197,7 @@ class SnapshotStore:
             annotations=Counter(self.annotations),
             state_bytes=sum(size for size, *_ in self._messages.values()),
             end_to_end_latency_ms=max(latencies, default=UNKNOWN),
+            observations_arrive=self.view.observations_arrive,
         )
         return self.view
 

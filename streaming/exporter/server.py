@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -30,6 +31,7 @@ EVENTS_READ_BACK: Final = 10_000
 """Events of each partition counted again after a restart, so that counters do not start at zero."""
 
 POLL_MS: Final = 200
+LOOK_EVERY_S: Final = 5.0
 RETRY_PAUSE_S: Final = 2.0
 LOG_AGAIN_AFTER_S: Final = 60.0
 """How often the same cause is logged while it lasts."""
@@ -59,6 +61,7 @@ class SnapshotReader:
             self._store.annotations = annotator.counts
         self._renderer = Renderer(catalog, config.cluster.name, config.exporter)
         self._stop = threading.Event()
+        self._look_at_s = 0.0
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
         self.exposition = Exposition(self._store.view)
 
@@ -126,6 +129,21 @@ class SnapshotReader:
                 # Snapshots of the past are not worth rendering one by one.
                 if (records or reported) and (ready := ready or snapshots.caught_up()):
                     self.exposition = self._renderer.render(self._store.publish())
+                self._look_for_observations(snapshots)
+
+    def _look_for_observations(self, reader: bus.Reader) -> None:
+        """While the twin is not up: whether it waits for the collector, or for the query."""
+        if time.monotonic() < self._look_at_s:
+            return
+        self._look_at_s = time.monotonic() + LOOK_EVERY_S
+        view, now_ms = self._store.view, time.time_ns() // 1_000_000
+        arrive = None
+        if view.why_not_up(now_ms):
+            observations = bus.topics(self._config).observations
+            arrive = reader.has_records_since(observations, now_ms - view.stale_after_ms)
+        if arrive != view.observations_arrive:
+            noted = self._store.note_observations(arrive)
+            self.exposition = replace(self.exposition, view=noted)
 
 
 class _Server(uvicorn.Server):  # type: ignore[misc]

@@ -87,5 +87,5 @@ def test_an_old_snapshot_is_asked_and_said_to_be_old(config: Config) -> None:
     write(config, a_state(Partition(), at_ms=1_000_000_000_000))
     done = ask(config, "bootstrap", "--broker", "2")
     assert done.exit_code == 0, done.output
-    assert "s old: is the collector running?" in done.stderr
+    assert "s old: are the collector and the query running?" in done.stderr
     assert "Broker 2, empty" in done.stdout

@@ -81,6 +81,7 @@ class Log:
     size: int = 0
     future_size: int | None = None
     first_ms: int = -1
+    newest_ms: int = -1  # timestamp of the last record
 
     def offset(self, kind: int) -> Any:
         return {
@@ -338,12 +339,17 @@ class FakeBroker:
         return kind(error_code=error, partition=asked.partition, leader_epoch=epoch, end_offset=end)
 
     def _offset(self, request: Any, topic: str, asked: Any, version: int) -> Any:
-        if version < FIRST_VERSION_OF_KIND[asked.timestamp]:
+        if version < FIRST_VERSION_OF_KIND.get(asked.timestamp, 1):
             return Error(UNSUPPORTED_VERSION)
         log = self._log(topic, asked.partition_index)
-        if log is None or request.replica_id != -2:
+        if log is None or not (request.replica_id == -2 or self._leads(topic, asked)):
             return Error(NOT_LEADER_OR_FOLLOWER)
+        if asked.timestamp >= 0:  # the first record that is not older
+            return log.log_end - 1 if log.newest_ms >= asked.timestamp else -1
         return log.offset(asked.timestamp)
+
+    def _leads(self, topic: str, asked: Any) -> bool:
+        return self.world.topics[topic].partitions[asked.partition_index].leader == self.node
 
     def _log(self, topic: str, partition: int) -> Log | None:
         held = self.world.topics.get(topic)

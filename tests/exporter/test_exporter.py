@@ -313,6 +313,7 @@ def test_it_is_up_only_while_every_shard_is_fresh():
     view = store.publish()
     assert view.why_not_up(NOW_MS) == ""
     assert "s old" in view.why_not_up(NOW_MS + STALE_AFTER_MS + 1)
+    assert view.why_not_up(NOW_MS + STALE_AFTER_MS) == ""
     assert value(at_scrape("c", view, NOW_MS + 7_000).decode(), "observation_age_seconds") == 7
 
 

@@ -1,0 +1,86 @@
+"""What a twin that is not up waits for: the collector, or the query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from streaming import bus
+from streaming.exporter.exposition import Exposition
+from streaming.exporter.server import SnapshotReader
+from streaming.runtime.config import Bus, Cluster, Config
+from tests.builders import Partition, a_state
+from tests.collector.fake_broker import FakeCluster, Log, Topic, World, fake_cluster
+from tests.collector.fake_broker import Partition as Stored
+from twin import codec
+
+CLUSTER = "c"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def stored(newest_ms: int = -1) -> Topic:
+    log = Log(0, 0, 5 if newest_ms >= 0 else 0, newest_ms=newest_ms)
+    return Topic({0: Stored([1], logs={1: log})})
+
+
+@pytest.fixture
+def bus_brokers() -> Iterator[FakeCluster]:
+    with fake_cluster(World(), [1]) as one:
+        yield one
+
+
+def why_not_up(
+    brokers: FakeCluster, *, observations: Topic, observed_at_ms: int | None = None
+) -> str:
+    """What the exporter says with such observations on the bus, and such a snapshot."""
+    config = Config(cluster=Cluster(name=CLUSTER, bootstrap=brokers.bootstrap), bus=Bus(shards=1))
+    names = bus.topics(config)
+    brokers.world.topics = {names.observations: observations, names.snapshots: stored()}
+    exporter = SnapshotReader(config, lambda: None)
+    if observed_at_ms is not None:
+        state = a_state(Partition(), at_ms=observed_at_ms)
+        exporter._store.take_snapshot(f"{CLUSTER}/0".encode(), codec.encode(state))
+        exporter.exposition = Exposition(exporter._store.publish())
+    with bus.Reader(config, [names.snapshots], "beginning") as reader:
+        exporter._look_for_observations(reader)
+    return exporter.exposition.view.why_not_up(now_ms())
+
+
+def test_a_slow_query_is_not_taken_for_a_collector_that_does_not_run(
+    bus_brokers: FakeCluster,
+) -> None:
+    why = why_not_up(bus_brokers, observations=stored(now_ms()), observed_at_ms=now_ms() - 75_000)
+    assert why == (
+        "the newest snapshot is of 75 s ago, and newer observations wait for the query: it is "
+        "slow, or not running"
+    )
+
+
+def test_without_new_observations_the_collector_is_asked_about(bus_brokers: FakeCluster) -> None:
+    old_ms = now_ms() - 75_000
+    why = why_not_up(bus_brokers, observations=stored(old_ms), observed_at_ms=old_ms)
+    assert why == "the newest observation is 75 s old: is the collector running?"
+
+
+def test_before_the_first_snapshot_the_two_are_told_apart_as_well(
+    bus_brokers: FakeCluster,
+) -> None:
+    why = why_not_up(bus_brokers, observations=stored(now_ms()))
+    assert why.endswith("observations wait for the query: it is slow, or not running")
+    why = why_not_up(bus_brokers, observations=stored())
+    assert why.endswith("nothing was observed: is the collector running?")
+
+
+def test_who_must_not_describe_observations_is_told_of_both(bus_brokers: FakeCluster) -> None:
+    bus_brokers.world.hidden = {bus.topics(Config()).observations}
+    why = why_not_up(bus_brokers, observations=stored(now_ms()), observed_at_ms=now_ms() - 75_000)
+    assert why == "the newest observation is 75 s old: are the collector and the query running?"
+
+
+def test_a_twin_that_is_up_does_not_look(bus_brokers: FakeCluster) -> None:
+    assert why_not_up(bus_brokers, observations=stored(), observed_at_ms=now_ms()) == ""
