@@ -11,6 +11,7 @@ import structlog
 
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.encode import Deployment, messages
+from streaming.tap.lines import KAFKA_BEFORE_3_0
 from streaming.tap.sources import Source
 from streaming.tap.topic_ids import Topic
 
@@ -19,6 +20,8 @@ IDLE_S: Final = 1.0
 
 MAX_ROWS: Final = 200_000
 """Rows of one table that wait to be sent; the oldest beyond this number are dropped."""
+
+_TOO_OLD: Final = "the broker is older than Kafka 3.0: its lines about fetches cannot be read"
 
 log = structlog.get_logger("tap")
 
@@ -40,6 +43,7 @@ class BrokerTap:
         self._problems = [""] * len(self.sources)
         self._last_line_s = time.monotonic()
         self._is_flushed = True
+        self._is_too_old = False
 
     @property
     def ended(self) -> bool:
@@ -65,6 +69,9 @@ class BrokerTap:
             what = f"{source.name} of broker {self.parser.broker}"
             log_problem(what, self._problems[i], source.problem)
             self._problems[i] = source.problem
+        if self.parser.invalid_lines[KAFKA_BEFORE_3_0] and not self._is_too_old:
+            self._is_too_old = True
+            log_problem(f"request log of broker {self.parser.broker}", "", _TOO_OLD)
         if has_lines:
             self._last_line_s, self._is_flushed = time.monotonic(), False
         return has_lines

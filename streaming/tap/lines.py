@@ -32,6 +32,12 @@ from twin.table import UNKNOWN
 
 _REQUEST: Final = b"Completed request:"
 _SHRINK: Final = b"Shrinking ISR from "
+_BEFORE_3_0: Final = b'"partitionResponses"'
+"""A field of fetch responses that is called ``partitions`` since Kafka 3.0."""
+
+KAFKA_BEFORE_3_0: Final = "kafka_before_3_0"
+"""The reason why such a line is not read."""
+
 _API_KEY: Final = re.compile(rb'"requestApiKey":(\d+)')
 _API_KEY_WITHIN: Final = 200
 """The request header comes first in the JSON, with a few short fields before the API key."""
@@ -96,7 +102,8 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
 
     Raises:
         InvalidLineError: the reason is ``request`` (the broker parsed the request before its log
-            was enabled, so it is not logged), ``json``, ``timestamp`` or ``shrink``.
+            was enabled, so it is not logged), ``kafka_before_3_0``, ``json``, ``timestamp`` or
+            ``shrink``.
     """
     at = line.find(_REQUEST)
     if at >= 0:
@@ -122,7 +129,8 @@ def _completed_request(
     try:
         request: CompletedRequest = decoder.decode(line[start:end])
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise InvalidLineError("json") from None
+        is_old = line.find(_BEFORE_3_0, start) >= 0
+        raise InvalidLineError(KAFKA_BEFORE_3_0 if is_old else "json") from None
     if isinstance(request.request, str):
         raise InvalidLineError("request")
     return _logged_at_ms(line, zone), request

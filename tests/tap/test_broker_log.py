@@ -1,14 +1,18 @@
 """Rows from lines of brokers' logs."""
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from streaming.tap.broker_log import BrokerLogParser
+from streaming.tap.broker_tap import BrokerTap
 from streaming.tap.lines import InvalidLineError, parse
 from streaming.tap.sessions import REPORT_IDLE_EVERY_MS, SLOW_MS, FetchRow
+from streaming.tap.sources import FileSource
 from tests.tap.lines import (
     SAMPLE,
     SHRINK,
@@ -223,6 +227,32 @@ def test_a_followers_lookup_of_the_earliest_pending_upload_is_a_row():
     assert [tuple(start) for start in log.pending_upload_lookups] == [("t", 0, 3, T0_MS - 2, 36, 0)]
 
 
+def of_kafka_2_8(at_ms: int) -> bytes:
+    """The fields of its FetchResponse.json that differ from later ones."""
+    line = fetch(at_ms, {0: 100}, gets={0: {"errorCode": 0}})
+    before, response, rest = line.partition(b'"response":')
+    return (
+        before
+        + response
+        + rest.replace(b'"partitions"', b'"partitionResponses"').replace(
+            b'"partitionIndex"', b'"partition"'
+        )
+    )
+
+
+def test_that_kafka_is_too_old_is_logged_once(tmp_path: Path):
+    path = tmp_path / "request.log"
+    tap = BrokerTap(BrokerLogParser(4, UTC_ZONE), [FileSource(path, from_beginning=True)])
+    with capture_logs() as logged, path.open("ab", buffering=0) as written:
+        for at_ms in (T0_MS, T0_MS + 1):
+            written.write(of_kafka_2_8(at_ms) + b"\n")
+            tap.read()
+    [line] = [line for line in logged if line["event"] == "unavailable"]
+    assert line["what"] == "request log of broker 4"
+    assert line["why"].startswith("the broker is older than Kafka 3.0")
+    assert tap.parser.invalid_lines == {"kafka_before_3_0": 2}
+
+
 class TestInvalidLines:
     @pytest.mark.parametrize(
         ("line", "reason"),
@@ -232,6 +262,7 @@ class TestInvalidLines:
             (fetch(T0_MS, {0: 1}).replace(b'"fetchOffset":1', b'"fetchOffset":"x"'), "json"),
             (fetch(T0_MS, {0: 1}).replace(b"[20", b"[xx"), "timestamp"),
             (stamped(T0_MS, SHRINK).replace(b"endOffset", b"end"), "shrink"),
+            (of_kafka_2_8(T0_MS), "kafka_before_3_0"),
         ],
     )
     def test_they_are_counted_by_reason(self, line: bytes, reason: str):
