@@ -6,7 +6,8 @@ The laws, each a property test:
     * of two views of a partition the higher leader epoch wins, then the later one: a resumed
       leader answers from stale state for up to 100 ms (measured)
     * a recreated topic has a new id and starts anew
-    * a partition disappears only when a whole listing no longer has it
+    * a partition disappears only when a whole listing no longer has it; so does a broker, and
+      before Kafka 4.0, where no listing of brokers is whole, a day after it was listed last
     * what did not answer keeps its last values and ages
 """
 
