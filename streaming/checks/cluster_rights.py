@@ -138,10 +138,8 @@ def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> Findi
         return Finding("query.remote_log_metadata is off", right.without)
     access = read_access(config)
     if access is ReadAccess.NO_TOPIC:
-        return Finding(
-            f"topic {right.name}: it does not exist, so no broker of this cluster has written "
-            "remote log metadata to it", right.without,
-        )  # fmt: skip
+        why = "the cluster has no remote storage, or another metadata manager for it"
+        return Finding(f"topic {right.name} does not exist: {why}", right.without)
     if access is ReadAccess.UNKNOWN:
         return missing(right, ": not known, no broker has described the topic")
     return there(right) if access is ReadAccess.ALLOWED else missing(right)
