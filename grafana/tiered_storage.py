@@ -285,6 +285,16 @@ def _consumers() -> tuple[Json, ...]:
             Look(steps=((None, "green"), (1, "orange")), lowest=0),
         ),
         lines(
+            "Who chooses the replica",
+            "Partitions by the kind of their leader's replica.selector.class. Under leader nobody "
+            "is sent to a follower; under custom and unknown, cold reads are not judged.",
+            [
+                Query(_HERE.latest("partitions_by_replica_selector", "selector"), "{{selector}}"),
+                Query(_HERE.latest("partitions_cold_read_unknown"), "cold reads not judged"),
+            ],
+            Look(lowest=0),
+        ),
+        lines(
             "Out of range windows",
             "Followers that cannot serve a window of offsets, by the cases of KIP-392.",
             [Query(_HERE.latest("replicas_out_of_range_window", "case"), "{{case}}")],

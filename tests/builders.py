@@ -15,7 +15,7 @@ from twin.state import ShardState
 from twin.step import step
 from twin.table import UNKNOWN, Table
 from twin.tables.columns import BROKER_METRICS
-from twin.tables.enums import CLUSTER_WIDE, NOT_SET, PendingUpload, ReplicaFlags
+from twin.tables.enums import CLUSTER_WIDE, NOT_SET, PendingUpload, ReplicaFlags, ReplicaSelector
 from twin.tables.observations import (
     BrokerMetricsFrame,
     BrokersFrame,
@@ -249,14 +249,16 @@ def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int 
 def brokers_frame(
     ids: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, *, fenced: Sequence[int] = (),
     silent: Sequence[int] = (), slow: Sequence[int] = (), unlisted: Sequence[int] = (),
-    **stamp: Any,
+    has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE, **stamp: Any,
 ) -> Frame:  # fmt: skip
     """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells."""
     n = len(ids)
     return _frame(
         BrokersFrame, at_ms, stamp,
         broker=_ints(ids),
-        rack=["" if i in unlisted else f"az-{'abc'[(i - 1) % 3]}" for i in ids],
+        rack=[
+            f"az-{'abc'[(i - 1) % 3]}" if has_racks and i not in unlisted else "" for i in ids
+        ],
         host=["" if i in unlisted else f"127.0.0.1:{19_090 + i}" for i in ids],
         fenced=_ints([UNKNOWN if i in unlisted else int(i in fenced) for i in ids]),
         listed=np.array([i not in unlisted for i in ids], bool),
@@ -264,6 +266,7 @@ def brokers_frame(
         answered_in_ms=_ints([2_000 if i in slow else 5 for i in ids]),
         log_dir_total_bytes=_ints([10**9] * n),
         log_dir_usable_bytes=_ints([10**8] * n),
+        replica_selector=_ints([int(selector)] * n),
     )  # fmt: skip
 
 
@@ -288,12 +291,15 @@ def configs_frame(
 def a_state(
     *parts: Partition, at_ms: int = NOW_MS, fenced: Sequence[int] = (), silent: Sequence[int] = (),
     topics: Mapping[str, Mapping[str, int]] | None = None, since: ShardState | None = None,
-    brokers: Sequence[int] = (1, 2, 3, 4, 5), **cluster: int,
+    brokers: Sequence[int] = (1, 2, 3, 4, 5), has_racks: bool = True,
+    selector: int = ReplicaSelector.RACK_AWARE, **cluster: int,
 ) -> ShardState:  # fmt: skip
     """The state after one whole cycle that reports these partitions."""
     given = parts or (Partition(),)
     frames = [
-        brokers_frame(brokers, at_ms, fenced=fenced, silent=silent),
+        brokers_frame(
+            brokers, at_ms, fenced=fenced, silent=silent, has_racks=has_racks, selector=selector
+        ),
         configs_frame(topics, at_ms, **cluster),
         partitions_frame(given, at_ms),
         replicas_frame(given, at_ms),

@@ -33,6 +33,8 @@ _NOTES: Final = {
     "verdict": "why a replica left the ISR, see Verdict in [tables](tables.md#verdict)",
     "case": "windows of offsets that a follower cannot serve, see OutOfRange in "
     "[tables](tables.md#outofrange)",
+    "selector": "kind of a replica.selector.class, see ReplicaSelector in "
+    "[tables](tables.md#replicaselector)",
     "report": "what leaders would report to the controller under KIP-1303",
     "would_have_stayed": "whether solution 1 of KIP-501 would have kept the replica in the ISR",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import Finding
@@ -13,6 +14,8 @@ from streaming.collector.jmx import urls
 from streaming.collector.observation import Observation
 from streaming.collector.scrape import scrape_all
 from streaming.runtime.config import Config, ConfigError
+from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaSelector
 
 
 def of_cluster(config: Config) -> Iterator[Finding]:
@@ -39,7 +42,30 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     for problem in sorted(problems, key=str):
         if not (problem.is_denied and problem.source in named):  # these have lines above
             yield Finding(str(problem), WITHOUT[problem.source])
+    yield from _selectors(observation)
     yield from _measured(config, observation)
+
+
+def _selectors(observation: Observation) -> Iterator[Finding]:
+    """Who sends consumers to followers, by broker (KIP-392)."""
+    kinds: dict[int, list[int]] = {}
+    for row in observation.brokers.select(["broker", "replica_selector"]).to_pylist():
+        kinds.setdefault(row["replica_selector"], []).append(row["broker"])
+    for kind, brokers in sorted(kinds.items()):
+        who = ", ".join(map(str, brokers))
+        what, without = _SELECTORS[kind]
+        yield Finding(f"replica.selector.class of brokers {who}: {what}", without)
+
+
+_SELECTORS: Final = {
+    UNKNOWN: ("not read", "which replicas consumers of their partitions read from"),
+    ReplicaSelector.LEADER: ("not set, consumers read from leaders", ""),
+    ReplicaSelector.RACK_AWARE: ("RackAwareReplicaSelector", ""),
+    ReplicaSelector.CUSTOM: (
+        "a class that the twin does not know",
+        "which replicas consumers of their partitions read from",
+    ),
+}
 
 
 def _connected(config: Config, observation: Observation) -> Finding:

@@ -31,7 +31,8 @@ WITHOUT: Final = {
     "reassignments": "which replicas are being added or removed",
     "eligible leader replicas": "eligible leader replicas, in predictions too",
     "topic configs": "min.insync.replicas, retention and remote storage of such topics",
-    "broker configs": "replica.lag.time.max.ms and other defaults of the cluster",
+    "broker configs": "replica.lag.time.max.ms and other defaults of the cluster; which replicas "
+    "consumers read from",
     "local start timestamps": "when a replica's oldest local record was written, so that "
     "thresholds in time are assumed to be met",
     "thresholds": "the thresholds of such topics",

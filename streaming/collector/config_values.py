@@ -8,6 +8,7 @@ from typing import Any, Final
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaSelector
 
 TOPIC_KEYS: Final = (
     "min.insync.replicas",
@@ -26,6 +27,10 @@ BROKER_KEYS: Final = (
     "min.insync.replicas",
     "unclean.leader.election.enable",
 )
+BROKER_OWN_KEYS: Final = ("replica.selector.class",)
+"""Settings that may differ between brokers: each broker is asked for its own."""
+
+_RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _ELR_FEATURE: Final = "eligible.leader.replicas.version"
 _KRAFT_FEATURE: Final = "metadata.version"
 """KRaft has always finalized it; a ZooKeeper cluster has no such feature."""
@@ -63,6 +68,21 @@ def cluster_columns(values: Mapping[str, str | None]) -> dict[str, int]:
         "replica_lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
         "last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),  # before 4.2
     }
+
+
+def broker_columns(values: Mapping[str, str | None]) -> dict[str, int]:
+    """A broker's own values by column of ``BrokerConfigColumns``."""
+    return {"replica_selector": _replica_selector(values)}
+
+
+def _replica_selector(values: Mapping[str, str | None]) -> int:
+    key = "replica.selector.class"
+    if key not in values:
+        return UNKNOWN
+    name = values[key]
+    if not name:
+        return ReplicaSelector.LEADER
+    return ReplicaSelector.RACK_AWARE if name == _RACK_AWARE else ReplicaSelector.CUSTOM
 
 
 def elr_enabled(body: bytes, version: int) -> int:

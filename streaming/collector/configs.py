@@ -18,6 +18,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.config_requests import BROKER, TOPIC, Resource, describe_configs
 from streaming.collector.config_values import (
     BROKER_KEYS,
     TOPIC_KEYS,
@@ -36,16 +37,10 @@ from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.observations import ConfigsFrame
 
-_TOPIC, _BROKER = 2, 4
-"""Kafka's resource types."""
-
 _UNKNOWN_TOPIC: Final = 3
 
 TOPICS_PER_CYCLE: Final = 500
 """Apart from new topics: a cycle should not wait for the settings of all topics at once."""
-
-_Resource = tuple[int, str, Sequence[str]]
-"""Type, name and the keys that are read."""
 
 
 class ConfigSource:
@@ -150,7 +145,7 @@ class ConfigSource:
 
         def make(_: int, versions: Versions) -> list[EncodedRequest]:
             return self._describe(
-                versions, [[(_TOPIC, name, TOPIC_KEYS) for name in chunk] for chunk in chunks]
+                versions, [[(TOPIC, name, TOPIC_KEYS) for name in chunk] for chunk in chunks]
             )
 
         response = context.ask_metadata_broker(make, deadline)
@@ -173,7 +168,7 @@ class ConfigSource:
         """Read the settings of one broker for all, and the finalized features."""
 
         def make(broker: int, versions: Versions) -> list[EncodedRequest]:
-            requests = self._describe(versions, [[(_BROKER, str(broker), BROKER_KEYS)]])
+            requests = self._describe(versions, [[(BROKER, str(broker), BROKER_KEYS)]])
             version = negotiate_version(versions, ApiVersionsRequest)
             assert version is not None  # the client got the versions by this request
             self._versions[ApiVersionsRequest] = version
@@ -201,31 +196,14 @@ class ConfigSource:
         return True
 
     def _describe(
-        self, versions: Versions, requested: Iterable[Iterable[_Resource]]
+        self, versions: Versions, requested: Iterable[Iterable[Resource]]
     ) -> list[EncodedRequest]:
         """One DescribeConfigs request for each group of resources; none if it is unsupported."""
         version = negotiate_version(versions, DescribeConfigsRequest)
         if version is None:
             return []
         self._versions[DescribeConfigsRequest] = version
-        resource = DescribeConfigsRequest.DescribeConfigsResource
-        return [
-            EncodedRequest.encode(
-                DescribeConfigsRequest(
-                    resources=[
-                        resource(
-                            resource_type=kind, resource_name=name, configuration_keys=list(keys)
-                        )
-                        for kind, name, keys in resources
-                    ],
-                    include_synonyms=False,
-                    include_documentation=False,
-                ),
-                version,
-                self._client_id,
-            )
-            for resources in requested
-        ]
+        return [describe_configs(resources, version, self._client_id) for resources in requested]
 
     def _results(self, bodies: Sequence[bytes | None]) -> Iterator[Any]:
         for body in bodies:

@@ -19,6 +19,7 @@ from streaming import bus
 from streaming.bus import BusError, Sender
 from streaming.bus.arrow import use_little_memory
 from streaming.collector import listing
+from streaming.collector.broker_configs import BrokerConfigSource
 from streaming.collector.brokers import (
     BrokerConnections,
     BrokerResponse,
@@ -73,7 +74,9 @@ class Collector:
         client_id = brokers.client_id
         self._metadata = MetadataSource(config, client_id)
         self._configs = ConfigSource(config, client_id)
-        self._status = ReplicaStatusSource(client_id, config.collector.config_interval_ms)
+        interval_ms = config.collector.config_interval_ms
+        self._broker_configs = BrokerConfigSource(client_id, interval_ms)
+        self._status = ReplicaStatusSource(client_id, interval_ms)
         self._offsets = OffsetSource(self._deadline_ms, client_id)
         self._log_dirs = LogDirSource(client_id)
         # A query that starts without a state must find every history on the bus.
@@ -104,6 +107,7 @@ class Collector:
         sources = (
             self._metadata,
             self._configs,
+            self._broker_configs,
             self._status,
             self._offsets,
             self._log_dirs,
@@ -170,12 +174,14 @@ class Collector:
     ) -> Observation:
         """Ask every broker for its replicas."""
         listed, placement = status.listing, status.listing.placement
-        count: dict[int, int] = {}  # of requests for offsets, by broker
+        cuts: dict[int, tuple[int, int]] = {}  # ends of offsets and log dirs, by broker
 
         def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
-            offsets = self._offsets.requests(broker, versions, placement)
-            count[broker] = len(offsets)
-            return [*offsets, *self._log_dirs.requests(broker, versions)]
+            requests = [*self._offsets.requests(broker, versions, placement)]
+            offsets_end = len(requests)
+            requests += self._log_dirs.requests(broker, versions)
+            cuts[broker] = offsets_end, len(requests)
+            return [*requests, *self._broker_configs.requests(broker, versions)]
 
         self._cycle += 1
         # A clock that is set back must not make this cycle older than the last one.
@@ -184,10 +190,16 @@ class Collector:
         self._responses = self._brokers.ask(sorted(ids), make, context.deadline())
         self._offsets.forget(ids)
         self._log_dirs.forget(ids)
-        bodies = {b: r.bodies for b, r in self._responses.items() if b in count}
-        offsets = self._offsets.read(placement, {b: all_[: count[b]] for b, all_ in bodies.items()})
+        self._broker_configs.forget(ids)
+        bodies = {b: r.bodies for b, r in self._responses.items() if b in cuts}
+        offsets = self._offsets.read(
+            placement, {b: all_[: cuts[b][0]] for b, all_ in bodies.items()}
+        )
         sizes = self._log_dirs.read(
-            placement, {b: all_[count[b]] for b, all_ in bodies.items() if len(all_) > count[b]}
+            placement, {b: body for b, all_ in bodies.items() for body in all_[slice(*cuts[b])]}
+        )
+        configs = self._broker_configs.read(
+            {b: all_[cuts[b][1] :] for b, all_ in bodies.items() if self._responses[b].answered}
         )
         timestamps = self._read_timestamps(context, placement, offsets)
         histories = self._epochs.read(
@@ -201,7 +213,7 @@ class Collector:
             shards=self._config.bus.shards,
             observed_at_ms=self._observed_at_ms,
             cycle=self._cycle,
-            brokers=brokers_table(metadata.brokers, self._responses, sizes),
+            brokers=brokers_table(metadata.brokers, self._responses, sizes, configs),
             brokers_complete=metadata.lists_fenced,
             listing=listed,
             elr_known=status.elr_known,

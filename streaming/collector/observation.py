@@ -25,6 +25,7 @@ from streaming.collector.problem import Problem
 from twin import frames
 from twin.frames import Frame, FrameHeader
 from twin.table import UNKNOWN
+from twin.tables.columns import BROKER_CONFIGS
 from twin.tables.observations import BrokersFrame, EpochsFrame, PartitionsFrame, ReplicasFrame
 
 _MOST_EPOCHS: Final = 20_000
@@ -202,8 +203,10 @@ def brokers_table(
     registered: Sequence[RegisteredBroker],
     responses: Mapping[int, BrokerResponse],
     sizes: LogDirSizes,
+    configs: Mapping[int, Mapping[str, int]],
 ) -> pa.Table:
     """One row for each broker that is registered, or may be."""
+    own = [configs.get(r.address.broker, {}) for r in registered]
     space = [sizes.disk_space.get(r.address.broker, DiskSpace()) for r in registered]
     answers = [responses.get(r.address.broker) for r in registered]
     columns: dict[str, list[Any]] = {
@@ -218,6 +221,7 @@ def brokers_table(
         "answered_in_ms": [UNKNOWN if a is None else a.after_ms for a in answers],
         "log_dir_total_bytes": [v.total_bytes for v in space],
         "log_dir_usable_bytes": [v.usable_bytes for v in space],
+        **{name: [values.get(name, UNKNOWN) for values in own] for name in BROKER_CONFIGS},
     }
     arrays = []
     for column in BrokersFrame.columns:

@@ -14,10 +14,10 @@ from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.reading import conditions
 from tests.waiting import until
+from twin.rules.cold_reads import ColdReads
 from twin.rules.leaders import Roles
 from twin.rules.racks import rack_names
 from twin.rules.selection import (
-    ColdReads,
     SelectorViews,
     candidates_at,
     is_warm_at,

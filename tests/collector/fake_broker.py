@@ -152,6 +152,7 @@ class FakeBroker:
         self.node, self.world, self.cluster = node, world, cluster
         self.silent: set[int] | bool = False  # API keys that are never answered, or all
         self.highest: dict[int, int | None] = {}  # highest version of an API, None if unknown
+        self.configs: dict[str, str | None] = {}  # its own, beside those of the world
         self.asked: list[tuple[int, Any]] = []
         self.answers: dict[int, Callable[[Any, int], Any]] = {}  # a test's own answers
         self._connections: list[socket.socket] = []
@@ -400,7 +401,7 @@ class FakeBroker:
             else:
                 error, configs = (
                     CLUSTER_AUTHORIZATION_FAILED if denied else 0,
-                    self.world.broker_configs,
+                    self.world.broker_configs | self.configs,
                 )
             results.append(
                 result(

@@ -16,7 +16,13 @@ import pyarrow as pa
 from tests.simulator.tier import NOT_TIERED_RECORDS, Event, SimulatedTier
 from twin.frames import Frame, FrameHeader
 from twin.table import NO_BROKER, UNKNOWN, Array, Table
-from twin.tables.enums import CLUSTER_WIDE, NOT_SET, PendingUpload, ReplicaFlags
+from twin.tables.enums import (
+    CLUSTER_WIDE,
+    NOT_SET,
+    PendingUpload,
+    ReplicaFlags,
+    ReplicaSelector,
+)
 from twin.tables.observations import (
     BrokersFrame,
     ConfigsFrame,
@@ -240,6 +246,7 @@ class SimulatedShard:
             answered_in_ms=np.where(self.answers[ids], 20, UNKNOWN),
             log_dir_total_bytes=np.full(len(ids), 10**12),
             log_dir_usable_bytes=np.full(len(ids), 5 * 10**11),
+            replica_selector=np.full(len(ids), int(ReplicaSelector.RACK_AWARE)),
         )
 
     def _partitions(self) -> tuple[type[Table], pa.Table]:

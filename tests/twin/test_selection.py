@@ -1,5 +1,7 @@
 """Where a consumer is sent (brokers 1..5 are in az-a, az-b, az-c, az-a, az-b)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,21 +9,24 @@ from hypothesis import strategies as st
 
 from tests.builders import Log, Partition, a_state
 from tests.reading import computed, conditions
+from twin.rules.cold_reads import ColdReads, ReadsCold
+from twin.rules.high_watermark import HighWatermarks
 from twin.rules.leaders import Leaders, Roles
 from twin.rules.out_of_range import OutOfRange, OutOfRangeWindows, windows
 from twin.rules.racks import rack_names
 from twin.rules.selection import (
-    ColdReads,
-    HighWatermarks,
+    LeaderSelectors,
     SelectorViews,
     candidates_at,
     is_warm_at,
+    read_replicas,
     replica_views,
     select,
     select_warm,
 )
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Assignment, Brokers, Replicas
 
 TIERED = {"t": {"remote_storage": 1}}
@@ -93,7 +98,81 @@ def cold(part: Partition, **config) -> list[tuple[int, int, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
+class TestReplicaSelector:
+    """Without a selector nobody is sent anywhere; what a custom class does is unknown."""
+
+    PART = Partition(logs={2: COLD}, log=WARM)
+
+    def state(self, selector: int) -> ShardState:
+        return a_state(self.PART, topics=TIERED, selector=selector)
+
+    @pytest.mark.parametrize(
+        ("selector", "reads_cold", "windows"),
+        [
+            (ReplicaSelector.RACK_AWARE, 1, 1),
+            (ReplicaSelector.LEADER, 0, 0),
+            (ReplicaSelector.CUSTOM, UNKNOWN, 0),
+            (UNKNOWN, UNKNOWN, 0),
+        ],
+    )
+    def test_cold_reads_are_judged_under_rack_aware_selection_alone(
+        self, selector, reads_cold, windows
+    ):
+        state = self.state(selector)
+        assert state[ReadsCold].reads_cold.tolist() == [reads_cold]
+        assert len(state[ColdReads]) == windows
+        assert ("cold_read_replica" in conditions(state)) is bool(windows)
+        unknown = computed(state, "kafka_twin_partitions_cold_read_unknown")
+        assert unknown == int(reads_cold == UNKNOWN)
+
+    def test_the_selector_of_the_leader_decides(self):
+        state = self.state(ReplicaSelector.CUSTOM)
+        brokers = state[Brokers]
+        of_leader = np.where(brokers.broker == 1, ReplicaSelector.LEADER, brokers.replica_selector)
+        state = state.with_tables(replace(brokers, replica_selector=of_leader))
+        assert state[LeaderSelectors].replica_selector.tolist() == [ReplicaSelector.LEADER]
+        counts = computed(state, "kafka_twin_partitions_by_replica_selector")
+        assert {key[0]: n for key, n in counts.items() if n} == {"leader": 1}
+
+    def test_a_partition_without_a_leader_has_no_selector(self):
+        state = a_state(Partition(leader=-1), topics=TIERED)
+        assert state[LeaderSelectors].replica_selector.tolist() == [UNKNOWN]
+        assert state[ReadsCold].reads_cold.tolist() == [UNKNOWN]
+
+    def test_a_topic_that_is_not_tiered_reads_nothing_from_remote_storage(self):
+        for selector, expected in ((ReplicaSelector.CUSTOM, 0), (UNKNOWN, UNKNOWN)):
+            state = a_state(self.PART, topics={"t": {"remote_storage": 0}}, selector=selector)
+            assert state[ReadsCold].reads_cold.tolist() == [expected]
+
+    @pytest.mark.parametrize(
+        ("selector", "oldest"),
+        [(ReplicaSelector.RACK_AWARE, 2), (ReplicaSelector.LEADER, 1), (UNKNOWN, None)],
+    )
+    def test_the_api_says_to_whom_consumers_of_a_rack_are_sent(self, selector, oldest):
+        part = Partition(logs={2: Log(end=1_000, start=50, local_start=900)}, log=WARM)
+        state = a_state(part, topics=TIERED, selector=selector)
+        [found] = read_replicas(
+            state[Assignment], state[Replicas], state[Roles], state[SelectorViews],
+            state[Leaders], state[HighWatermarks], state[Brokers], state[LeaderSelectors],
+        )  # fmt: skip
+        assert found["az-b"]["oldest_on_disk"] == oldest
+        assert found["az-b"]["oldest_on_disk_tier_aware"] == 1
+        assert found[""]["newest"] == (None if selector == UNKNOWN else 1)
+
+
 class TestColdReads:
+    def test_without_racks_a_cold_leader_sends_everybody_to_remote_storage(self):
+        part = Partition(logs={1: COLD}, log=WARM)
+        state = a_state(part, topics=TIERED, has_racks=False)
+        reads = state[ColdReads]
+        window = [int(values[0]) for values in (reads.broker, reads.start_offset, reads.end_offset)]
+        assert window == [1, 100, 900]
+        assert "cold_read_replica" in conditions(state)
+
+    def test_without_racks_nobody_is_sent_to_a_cold_follower(self):
+        part = Partition(logs={2: COLD}, log=WARM)
+        assert not len(a_state(part, topics=TIERED, has_racks=False)[ColdReads])
+
     def test_the_window_ends_where_the_chosen_replica_has_it_on_disk(self):
         assert cold(Partition(logs={2: COLD}, log=WARM)) == [(100, 900, 2)]
 

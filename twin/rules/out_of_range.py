@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from twin.declare import Alert, gauge, risk, rule
+from twin.rules.high_watermark import HighWatermarks
 from twin.rules.leaders import Leaders, Roles
-from twin.rules.selection import HighWatermarks
 from twin.table import UNKNOWN, Bool, Int64, ReplicaTable, UInt8, column
 from twin.tables.state import Replicas
 

@@ -1,13 +1,15 @@
-"""To which replica a consumer is sent (KIP-392), and whether that one has the records on disk.
+"""To which replica a consumer is sent (KIP-392).
 
-A leader with RackAwareReplicaSelector sends a consumer to an in-sync replica in the consumer's own
-rack. It looks at log ends and log starts, not at what is on disk: a follower that joined by
-KIP-1023 is chosen for offsets that it must read from remote storage. KIP-1023 asks for such
-followers to be deprioritised. The tier-aware choice here reads that as: replicas whose local log
-begins above the offset come last, in the consumer's rack as anywhere.
+The leader decides, by its own replica.selector.class. Without one every consumer reads from the
+leader. RackAwareReplicaSelector sends a consumer to an in-sync replica in the consumer's own rack.
+What another class does is unknown.
 
-The rules assume RackAwareReplicaSelector. Source: RackAwareReplicaSelector,
-ReplicaManager.findPreferredReadReplica, Kafka 4.3.
+RackAwareReplicaSelector looks at log ends and log starts, not at what is on disk: a follower that
+joined by KIP-1023 is chosen for offsets that it must read from remote storage. KIP-1023 asks for
+such followers to be deprioritised. The tier-aware choice here reads that as: replicas whose local
+log begins above the offset come last, in the consumer's rack as anywhere.
+
+Source: RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica, Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -19,25 +21,26 @@ from typing import Any, Final
 import numpy as np
 
 from twin import plain
-from twin.declare import Alert, ByBroker, OfRows, api_field, gauge, risk, rule
+from twin.declare import api_field, gauge, rule
+from twin.rules.high_watermark import HighWatermarks
 from twin.rules.leaders import Leaders, Roles
 from twin.rules.racks import rack_names, racks_of
 from twin.rules.replication import CaughtUp
-from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Lazy, NowMs
+from twin.signature import NowMs
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
     Array,
     Bool,
+    Int8,
     Int32,
     Int64,
     PartitionTable,
     ReplicaTable,
-    SparseTable,
     column,
 )
-from twin.tables.state import Assignment, Brokers, PartitionIndex, Partitions, Replicas
+from twin.tables.enums import ReplicaSelector
+from twin.tables.state import Assignment, Brokers, Partitions, Replicas
 
 _NEVER: Final = np.int64(1) << 62
 
@@ -57,15 +60,17 @@ class ReplicaViews:
         return ReplicaViews(*(getattr(self, field.name)[row] for field in fields(ReplicaViews)))
 
 
-class ColdReads(SparseTable, kind="cold_reads"):
-    """[N] offsets that a consumer of some rack would read from remote storage for no need.
+class LeaderSelectors(
+    PartitionTable, kind="leader_selectors", api="", on_demand="looked up in the table brokers"
+):
+    """[P] which kind of selector each partition's leader has."""
 
-    The widest window over the racks: from ``start_offset`` up to, not including, ``end_offset``.
-    """
-
-    broker: Int32 = column("broker that reads them from remote storage")
-    start_offset: Int64 = column("first offset")
-    end_offset: Int64 = column("first offset behind them")
+    replica_selector: Int8 = column(
+        "who chooses the replicas that consumers read from: leader (nobody: all read from the "
+        "leader), rack_aware, custom (a class that the twin does not know), or null if the "
+        "leader's settings could not be read",
+        enum=ReplicaSelector,
+    )
 
 
 class SelectorViews(
@@ -77,14 +82,14 @@ class SelectorViews(
     since_caught_up_ms: Int64 = column("age of its caught-up time; 0 for the leader")
 
 
-class HighWatermarks(
-    PartitionTable, kind="high_watermark", api="", on_demand="the lowest stored log end of the ISR"
-):
-    """[P] an estimate of each partition's high watermark."""
-
-    high_watermark_estimate: Int64 = column(
-        "lowest sampled log end of the ISR; the leader's own is at most one fetch behind it"
-    )
+@rule
+def leader_selectors(partitions: Partitions, brokers: Brokers) -> LeaderSelectors:
+    """Unknown without a leader."""
+    leader, ids = partitions.leader, brokers.broker
+    if not len(ids):
+        return LeaderSelectors.blank(len(leader))
+    row = np.minimum(np.searchsorted(ids, leader), len(ids) - 1)
+    return LeaderSelectors(np.where(ids[row] == leader, brokers.replica_selector[row], UNKNOWN))
 
 
 @rule
@@ -98,56 +103,6 @@ def selector_views(
         rack=racks_of(brokers, assignment.broker),
         since_caught_up_ms=np.where(roles.is_leader, 0, since),
     )
-
-
-@rule
-def high_watermarks(replicas: Replicas, roles: Roles) -> HighWatermarks:
-    """Unknown where a log end of the ISR is."""
-    isr = roles.in_isr & roles.is_assigned
-    ends = np.where(isr, replicas.log_end_offset, _NEVER).min(axis=1, initial=_NEVER)
-    return HighWatermarks(np.where(ends == _NEVER, UNKNOWN, ends))
-
-
-@rule
-def cold_reads(
-    assignment: Assignment,
-    replicas: Replicas,
-    roles: Roles,
-    brokers: Brokers,
-    configs: TopicConfigs,
-    views: Lazy[SelectorViews],
-) -> ColdReads:
-    """The widest window of each partition in which a consumer is sent to a cold replica.
-
-    Looked for between the highest log start and the lowest log end of the in-sync replicas, where
-    all of them are candidates and the choice is the same for every offset.
-    """
-    serving = _serving(replicas, roles)
-    local = replicas.local_log_start_offset
-    highest = np.where(serving, local, UNKNOWN).max(axis=1, initial=UNKNOWN)
-    lowest = np.where(serving, local, _NEVER).min(axis=1, initial=_NEVER)
-    row = np.flatnonzero((highest > lowest) & (configs.remote_storage == 1))
-    if not len(row):
-        return ColdReads.empty()
-    widest = ColdReads(
-        row=row.astype(np.int32),
-        broker=np.full(len(row), NO_BROKER, np.int32),
-        start_offset=np.zeros(len(row), np.int64),
-        end_offset=np.zeros(len(row), np.int64),
-    )
-    serving, local = serving[row], local[row]
-    by_replica = replica_views(assignment, replicas, roles, views()).rows(row)
-    begins = np.where(serving, replicas.log_start_offset[row], UNKNOWN).max(axis=1)
-    ends = np.where(serving, replicas.log_end_offset[row], _NEVER).min(axis=1)
-    start = np.maximum(begins, lowest[row])
-    for rack in range(len(rack_names(brokers))):
-        chosen = select(by_replica, serving, rack)
-        sent_to = by_replica.broker == chosen[:, None]
-        end = np.minimum(ends, np.where(sent_to, local, UNKNOWN).max(axis=1))
-        wider = end - start > widest.end_offset - widest.start_offset
-        widest.start_offset[wider], widest.end_offset[wider] = start[wider], end[wider]
-        widest.broker[wider] = chosen[wider]
-    return widest.pick(widest.broker != NO_BROKER)
 
 
 def replica_views(
@@ -208,14 +163,6 @@ def is_warm_at(offset: Int64, replicas: Replicas) -> Bool:
     return warm
 
 
-def _serving(replicas: Replicas, roles: Roles) -> Bool:
-    """[P, R] in-sync replicas whose offsets are known: the leader and those that may be chosen."""
-    is_known = (replicas.log_end_offset != UNKNOWN) & (replicas.local_log_start_offset != UNKNOWN)
-    member = roles.is_assigned & (roles.is_leader | roles.in_isr)
-    serving: Bool = is_known & member & roles.is_leader.any(axis=1, keepdims=True)
-    return serving
-
-
 def _best(views: ReplicaViews, among: Bool) -> Int32:
     """[P] of those, the broker with the highest log end, the latest caught up, the highest id."""
     ranks = (views.broker, -views.since_caught_up_ms, views.log_end_offset, among)
@@ -225,93 +172,34 @@ def _best(views: ReplicaViews, among: Bool) -> Int32:
 
 
 def _leader(views: ReplicaViews) -> Int32:
+    """[P] the leader's broker."""
     slot = views.is_leader.argmax(axis=1)
     leader = views.broker[np.arange(len(slot)), slot]
     return np.where(views.is_leader.any(axis=1), leader, NO_BROKER)
-
-
-# ---------------------------------------------------------------- risks
-
-
-@risk(
-    "cold_read_replica",
-    rank=120,
-    severity="info",
-    open_after_ms=30_000,
-    close_after_ms=30_000,
-    sentence="consumers are sent to a replica that reads from remote storage what another has on "
-    "disk",
-    source="KIP-392, KIP-1023",
-    alert=Alert(
-        summary="send consumers to a replica that reads from remote storage without need",
-        description="Consumers of {n} partitions of {cluster} are sent to a replica that reads "
-        "from remote storage what another has on disk (KIP-392).",
-        wait="5m",
-        keep_firing_for="5m",
-    ),
-)
-def has_cold_reads(reads: ColdReads, partitions: Partitions) -> Bool:
-    """There is such a window."""
-    return reads.row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported
 
 
 @gauge(
-    "cold_read_records",
-    "Offsets of the partition that consumers read from remote storage though a replica has them "
-    "on disk.",
-    level="partition",
+    "partitions_by_replica_selector",
+    "Partitions by the kind of their leader's replica.selector.class: leader (none is set), "
+    "rack_aware, custom, or unknown.",
+    labels=("selector",),
 )
-def cold_read_records(reads: ColdReads) -> OfRows:
-    """No series where there are none."""
-    return OfRows(reads.row, reads.end_offset - reads.start_offset)
-
-
-@gauge(
-    "cold_read_records",
-    "Offsets of the topic that consumers read from remote storage though a replica has them on "
-    "disk.",
-    level="topic",
-)
-def topic_cold_read_records(reads: ColdReads, index: PartitionIndex) -> Array:
-    """Summed over its partitions."""
-    records = np.zeros(len(index.partition), np.int64)
-    records[reads.row] = reads.end_offset - reads.start_offset
-    return records
-
-
-@gauge(
-    "cold_read_partitions",
-    "Partitions whose consumers are sent to the broker to read from remote storage what another "
-    "replica has on disk.",
-    level="broker",
-)
-def cold_read_partitions(reads: ColdReads) -> ByBroker:
-    """By the broker that they are sent to."""
-    return ByBroker(reads.broker)
-
-
-@api_field(
-    "cold_reads",
-    "offsets (`start_offset` to before `end_offset`) that consumers read through `broker` from "
-    "remote storage though another replica has them on disk; null where there are none",
-)
-def cold_reads_field(reads: ColdReads, partitions: Partitions) -> list[dict[str, int] | None]:
-    """At most one window a partition."""
-    objects: list[dict[str, int] | None] = [None] * len(partitions.leader)
-    columns = (reads.row, reads.broker, reads.start_offset, reads.end_offset)
-    for row, broker, start, end in zip(*(c.tolist() for c in columns), strict=True):
-        objects[row] = {"broker": broker, "start_offset": start, "end_offset": end}
-    return objects
+def partitions_by_replica_selector(selectors: LeaderSelectors) -> Mapping[tuple[str], int]:
+    """Unknown are those without a leader, and where the leader's settings could not be read."""
+    kinds = selectors.replica_selector
+    counts = {(kind.name.lower(),): int((kinds == kind).sum()) for kind in ReplicaSelector}
+    return counts | {("unknown",): int((kinds == UNKNOWN).sum())}
 
 
 @api_field(
     "read_replicas",
-    "by a consumer's rack, the broker that it is sent to (KIP-392): for the `newest` records, for "
-    "the `oldest_on_disk` of the leader, and for those if the selector looked at local logs "
-    "(`oldest_on_disk_tier_aware`)",
+    'by a consumer\'s rack (`""`: no rack, or one without replicas), the broker that it is sent '
+    "to (KIP-392): for the `newest` records, for the `oldest_on_disk` of the leader, and for those "
+    "if the selector looked at local logs (`oldest_on_disk_tier_aware`). Null where the leader's "
+    "`replica_selector` is custom or unknown",
 )
 def read_replicas(
     assignment: Assignment,
@@ -321,21 +209,29 @@ def read_replicas(
     leaders: Leaders,
     watermarks: HighWatermarks,
     brokers: Brokers,
+    selectors: LeaderSelectors,
 ) -> list[Mapping[str, Any]]:
-    """As RackAwareReplicaSelector decides; empty where offsets are unknown."""
+    """As the leader's selector decides; empty where offsets are unknown."""
     oldest, newest = leaders.local_log_start_offset, watermarks.high_watermark_estimate
     by_replica = replica_views(assignment, replicas, roles, views)
-    at_newest = candidates_at(newest, replicas, roles)
-    at_oldest = candidates_at(oldest, replicas, roles)
     warm = is_warm_at(oldest, replicas)
     has_offsets = (oldest != UNKNOWN) & (newest != UNKNOWN)
     listed: list[dict[str, Any]] = [{} for _ in range(len(oldest))]
-    for place, rack in enumerate(rack_names(brokers)):
-        chosen = {
-            "newest": select(by_replica, at_newest, place),
-            "oldest_on_disk": select(by_replica, at_oldest, place),
-            "oldest_on_disk_tier_aware": select_warm(by_replica, at_oldest, warm, place),
-        }
+    names = rack_names(brokers)
+    for rack, place in (*zip(names, range(len(names)), strict=True), ("", UNKNOWN)):
+        chosen = {}
+        for name, offset in (("newest", newest), ("oldest_on_disk", oldest)):
+            near = select(by_replica, candidates_at(offset, replicas, roles), place)
+            chosen[name] = _as_configured(selectors, near, by_replica)
+        candidates = candidates_at(oldest, replicas, roles)
+        chosen["oldest_on_disk_tier_aware"] = select_warm(by_replica, candidates, warm, place)
         for row in np.flatnonzero(has_offsets).tolist():
             listed[row][rack] = {name: plain.integer(who[row]) for name, who in chosen.items()}
     return list(listed)
+
+
+def _as_configured(selectors: LeaderSelectors, near: Int32, views: ReplicaViews) -> Int32:
+    """[P] the broker of a consumer, given whom RackAwareReplicaSelector would pick."""
+    kind = selectors.replica_selector
+    only_leaders = np.where(kind == ReplicaSelector.LEADER, _leader(views), UNKNOWN)
+    return np.where(kind == ReplicaSelector.RACK_AWARE, near, only_leaders).astype(np.int32)

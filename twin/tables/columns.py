@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twin.table import Bool, Float64, Int8, Int16, Int32, Int64, Table, Text, Uuid, column
-from twin.tables.enums import NOT_SET, PendingUpload
+from twin.tables.enums import NOT_SET, PendingUpload, ReplicaSelector
 
 ABSENT = float("nan")
 
@@ -111,6 +111,17 @@ class BrokerColumns(Table):
         "the cluster lists it; if not, it is down or no longer registered",
         source="Metadata, DescribeCluster",
         fill=False,
+    )
+
+
+class BrokerConfigColumns(Table):
+    """Settings that each broker has for itself; unknown where they could not be read."""
+
+    replica_selector: Int8 = column(
+        "kind of the class that sends consumers to replicas of the partitions it leads; custom: "
+        "a class that the twin does not know",
+        source="DescribeConfigs, replica.selector.class",
+        enum=ReplicaSelector,
     )
 
 
@@ -225,6 +236,9 @@ BROKER_METRICS = tuple(
     c.name for c in BrokerMetricColumns.columns if c.name not in ("broker", "measured_at_ms")
 )
 """Names of what a broker measures."""
+
+BROKER_CONFIGS = tuple(c.name for c in BrokerConfigColumns.columns)
+"""Names of what each broker has configured for itself."""
 
 LOG_SAMPLE = tuple(c.name for c in LogSample.columns)
 """Names of what a replica reports of its log."""

@@ -23,6 +23,17 @@ class ReplicaFlags(IntFlag):
     REMOVING = 32
 
 
+class ReplicaSelector(IntEnum):
+    """The kind of a broker's replica.selector.class, which sends consumers to replicas (KIP-392).
+
+    It is that of the leader which decides.
+    """
+
+    LEADER = 0  # none is configured: every consumer reads from the leader
+    RACK_AWARE = 1  # RackAwareReplicaSelector
+    CUSTOM = 2  # any other class: nobody but that class knows where it sends consumers
+
+
 class PendingUpload(IntEnum):
     """Why the earliest pending upload offset (ListOffsets -6) is what it is.
 

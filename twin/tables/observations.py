@@ -22,6 +22,7 @@ from twin.table import (
 )
 from twin.tables.columns import (
     BrokerColumns,
+    BrokerConfigColumns,
     BrokerMetricColumns,
     ConfigColumns,
     LogSample,
@@ -31,7 +32,7 @@ from twin.tables.columns import (
 from twin.tables.enums import SegmentState
 
 
-class BrokersFrame(Observation, BrokerColumns, kind="brokers", version=2):
+class BrokersFrame(Observation, BrokerConfigColumns, BrokerColumns, kind="brokers", version=2):
     """One row a broker that is listed, or that an assignment names.
 
     The frame is complete if the cluster lists fenced brokers too (Kafka 4.0).

@@ -29,6 +29,7 @@ from twin.table import (
 )
 from twin.tables.columns import (
     BrokerColumns,
+    BrokerConfigColumns,
     BrokerMetricColumns,
     ConfigColumns,
     LogSample,
@@ -96,7 +97,7 @@ class Configs(KeyedTable, ConfigColumns, kind="configs", version=2):
         return int(getattr(self, name)[row[0]])
 
 
-class Brokers(KeyedTable, BrokerColumns, kind="brokers", version=2):
+class Brokers(KeyedTable, BrokerConfigColumns, BrokerColumns, kind="brokers", version=2):
     """[B] one row a broker that is registered, or may be, sorted by id."""
 
     answered: Bool = column("it answered the newest cycle within its deadline", fill=False)

@@ -1,0 +1,83 @@
+"""The settings that brokers may have differently, read from every broker by DescribeConfigs.
+
+Only a broker itself knows its static settings. The requests go out with those for offsets, so that
+a broker that does not answer costs no second deadline. Values of a broker that is silent stay, and
+it is asked again as soon as it is back: a restart is when static settings change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.config_requests import BROKER, describe_configs
+from streaming.collector.config_values import BROKER_OWN_KEYS, broker_columns
+from streaming.collector.problem import Problem, from_code
+
+
+class BrokerConfigSource:
+    """Remembers the settings of every broker."""
+
+    def __init__(self, client_id: str, interval_ms: int) -> None:
+        self._client_id = client_id
+        self._interval_s = interval_ms / 1_000
+        self._values: dict[int, dict[str, int]] = {}
+        self._read_at_s: dict[int, float] = {}
+        self._versions: dict[int, int] = {}  # of the last request to each broker
+        self._problems: dict[int, Problem] = {}  # as of when each broker was last read
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Brokers whose settings are unknown, as of when they last answered."""
+        return tuple(self._problems.values())
+
+    def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
+        """One request to a broker whose settings are unknown or old."""
+        version = negotiate_version(versions, DescribeConfigsRequest)
+        read_at_s = self._read_at_s.get(broker)
+        is_recent = read_at_s is not None and time.monotonic() - read_at_s < self._interval_s
+        if version is None or is_recent:
+            return []
+        self._versions[broker] = version
+        wanted = [(BROKER, str(broker), BROKER_OWN_KEYS)]
+        return [describe_configs(wanted, version, self._client_id)]
+
+    def read(self, answers: Mapping[int, Sequence[bytes | None]]) -> Mapping[int, dict[str, int]]:
+        """The settings of all brokers, once these have answered.
+
+        Args:
+            answers: for each broker that answered anything, the responses to ``requests``; empty
+                for one that had no such request, None for a response that is missing.
+        """
+        for broker in self._read_at_s.keys() - answers.keys():
+            del self._read_at_s[broker]  # it is silent: perhaps it restarts
+        for broker, bodies in answers.items():
+            for body in bodies:
+                if body is None:
+                    self._read_at_s.pop(broker, None)
+                else:
+                    self._read(broker, body)
+                    self._read_at_s[broker] = time.monotonic()
+        return self._values
+
+    def _read(self, broker: int, body: bytes) -> None:
+        self._problems.pop(broker, None)
+        response = DescribeConfigsResponse.decode(body, version=self._versions[broker])
+        for result in response.results:
+            if result.error_code:
+                text = "its own settings stay unknown"
+                self._values.pop(broker, None)
+                self._problems[broker] = from_code(
+                    "broker configs", result.error_code, text, broker
+                )
+            else:
+                self._values[broker] = broker_columns({c.name: c.value for c in result.configs})
+
+    def forget(self, brokers: set[int]) -> None:
+        """Drop all brokers but these."""
+        for broker in self._versions.keys() - brokers:
+            for kept in (self._versions, self._values, self._read_at_s, self._problems):
+                kept.pop(broker, None)

@@ -1,0 +1,132 @@
+"""Settings that brokers may have differently (replica.selector.class, KIP-392)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from streaming.checks.cluster import of_cluster
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.config_values import BROKER_OWN_KEYS, broker_columns
+from streaming.collector.cycle import Collector
+from streaming.runtime.config import Cluster, Config
+from streaming.runtime.config import Collector as Section
+from tests.collector.fake_broker import FakeCluster, World, fake_cluster
+from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaSelector
+
+KEY = "replica.selector.class"
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({KEY: None}, ReplicaSelector.LEADER),
+        ({KEY: ""}, ReplicaSelector.LEADER),
+        ({KEY: RACK_AWARE}, ReplicaSelector.RACK_AWARE),
+        ({KEY: "org.example.RackAwareReplicaSelector"}, ReplicaSelector.CUSTOM),
+        ({}, UNKNOWN),
+    ],
+)
+def test_a_class_is_of_one_kind(values: dict[str, str | None], kind: int) -> None:
+    assert broker_columns(values) == {"replica_selector": kind}
+
+
+class Asker:
+    """Collects cycles; the selectors of each, by broker."""
+
+    def __init__(self, cluster: FakeCluster, config_interval_ms: int = 60_000) -> None:
+        section = Section(deadline_ms=900, config_interval_ms=config_interval_ms)
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, 900)
+        self.collector = Collector(Config(collector=section), self.brokers)
+
+    def __call__(self) -> dict[int, int]:
+        observation = self.collector.observe()
+        assert observation is not None
+        rows = observation.brokers.to_pylist()
+        return {row["broker"]: row["replica_selector"] for row in rows}
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with fake_cluster(World()) as three:
+        three.world.broker_configs[KEY] = RACK_AWARE
+        yield three
+
+
+@pytest.fixture
+def ask(cluster: FakeCluster) -> Iterator[Asker]:
+    asker = Asker(cluster)
+    yield asker
+    asker.brokers.close()
+
+
+def questions(cluster: FakeCluster, broker: int) -> int:
+    """How often a broker was asked for its own settings."""
+    return sum(
+        list(resource.configuration_keys) == list(BROKER_OWN_KEYS)
+        for request in cluster[broker].asked_of(DescribeConfigsRequest)
+        for resource in request.resources
+    )
+
+
+def test_every_broker_is_asked_for_its_own(cluster: FakeCluster, ask: Asker) -> None:
+    cluster[2].configs = {KEY: None}
+    cluster[3].configs = {KEY: "org.example.Nearest"}
+    assert ask() == {
+        1: ReplicaSelector.RACK_AWARE, 2: ReplicaSelector.LEADER, 3: ReplicaSelector.CUSTOM
+    }  # fmt: skip
+
+
+def test_they_are_read_once_in_the_interval(cluster: FakeCluster, ask: Asker) -> None:
+    first = ask()
+    assert ask() == first
+    assert [questions(cluster, broker) for broker in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_they_are_read_again_once_the_interval_is_over(cluster: FakeCluster) -> None:
+    ask = Asker(cluster, config_interval_ms=0)
+    ask()
+    cluster.world.broker_configs[KEY] = ""
+    assert set(ask().values()) == {ReplicaSelector.LEADER}
+    ask.brokers.close()
+
+
+def test_a_silent_broker_keeps_its_value_and_is_asked_as_it_is_back(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    ask()
+    silent = 2 if ask.collector.metadata_broker != 2 else 3
+    cluster[silent].silent = True
+    assert ask()[silent] == ReplicaSelector.RACK_AWARE
+    cluster[silent].silent = False
+    cluster[silent].configs = {KEY: None}  # it was restarted with another setting
+    for _ in range(10):
+        if (found := ask()[silent]) == ReplicaSelector.LEADER:
+            break
+    assert found == ReplicaSelector.LEADER
+
+
+def test_without_the_right_it_is_unknown_and_a_problem_says_so(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    cluster.world.denied = {DescribeConfigsRequest.API_KEY}
+    assert set(ask().values()) == {UNKNOWN}
+    denied = [p for p in ask.collector.problems if p.source == "broker configs" and p.broker > 0]
+    assert sorted(p.broker for p in denied) == [1, 2, 3]
+    assert all(p.is_denied for p in denied)
+
+
+def test_check_says_which_brokers_have_a_selector(cluster: FakeCluster) -> None:
+    cluster[2].configs = {KEY: None}
+    cluster[3].configs = {KEY: "org.example.Nearest"}
+    found = [str(f) for f in of_cluster(Config(cluster=Cluster(bootstrap=cluster.bootstrap)))]
+    assert [line for line in found if KEY in line] == [
+        f"ok: {KEY} of brokers 2: not set, consumers read from leaders",
+        f"ok: {KEY} of brokers 1: RackAwareReplicaSelector",
+        f"missing: {KEY} of brokers 3: a class that the twin does not know -> "
+        "which replicas consumers of their partitions read from",
+    ]

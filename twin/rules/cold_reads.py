@@ -1,0 +1,215 @@
+"""Offsets for which consumers are sent to a replica that must read from remote storage for no need.
+
+Only where the leader has RackAwareReplicaSelector: without a selector nobody is sent anywhere, and
+what a class of one's own does is unknown. Source: KIP-392, KIP-1023.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twin.declare import Alert, ByBroker, OfRows, api_field, gauge, risk, rule
+from twin.rules.leaders import Leaders, Roles
+from twin.rules.racks import rack_names
+from twin.rules.selection import LeaderSelectors, SelectorViews, replica_views, select
+from twin.rules.topic_configs import TopicConfigs
+from twin.signature import Lazy
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int32,
+    Int64,
+    PartitionTable,
+    SparseTable,
+    column,
+)
+from twin.tables.enums import ReplicaSelector
+from twin.tables.state import Assignment, Brokers, PartitionIndex, Partitions, Replicas
+
+_NEVER: Final = np.int64(1) << 62
+
+
+class ColdReads(SparseTable, kind="cold_reads"):
+    """[N] offsets that a consumer would read from remote storage for no need.
+
+    The widest window over the consumers' racks: from ``start_offset`` up to, not including,
+    ``end_offset``.
+    """
+
+    broker: Int32 = column("broker that reads them from remote storage")
+    start_offset: Int64 = column("first offset")
+    end_offset: Int64 = column("first offset behind them")
+
+
+class ReadsCold(
+    PartitionTable, kind="reads_cold", api="", on_demand="derived from cold_reads and selectors"
+):
+    """[P] whether consumers of each partition are sent to a cold replica for no need."""
+
+    reads_cold: Int8 = column(
+        "consumers are sent to a replica that reads from remote storage what another in-sync "
+        "replica has on disk; null where the leader's `replica_selector` is custom or unknown",
+        tri_state=True,
+    )
+
+
+@rule
+def cold_reads(
+    assignment: Assignment,
+    replicas: Replicas,
+    roles: Roles,
+    brokers: Brokers,
+    configs: TopicConfigs,
+    selectors: LeaderSelectors,
+    views: Lazy[SelectorViews],
+) -> ColdReads:
+    """The widest window of each partition in which a consumer is sent to a cold replica.
+
+    The consumers are those of each rack and those without one, whom the leader serves itself.
+    Looked for between the highest log start and the lowest log end of the in-sync replicas, where
+    all of them are candidates and the choice is the same for every offset.
+    """
+    serving = _serving(replicas, roles)
+    local = replicas.local_log_start_offset
+    highest = np.where(serving, local, UNKNOWN).max(axis=1, initial=UNKNOWN)
+    lowest = np.where(serving, local, _NEVER).min(axis=1, initial=_NEVER)
+    by_rack = selectors.replica_selector == ReplicaSelector.RACK_AWARE
+    row = np.flatnonzero((highest > lowest) & (configs.remote_storage == 1) & by_rack)
+    if not len(row):
+        return ColdReads.empty()
+    widest = ColdReads(
+        row=row.astype(np.int32),
+        broker=np.full(len(row), NO_BROKER, np.int32),
+        start_offset=np.zeros(len(row), np.int64),
+        end_offset=np.zeros(len(row), np.int64),
+    )
+    serving, local = serving[row], local[row]
+    by_replica = replica_views(assignment, replicas, roles, views()).rows(row)
+    begins = np.where(serving, replicas.log_start_offset[row], UNKNOWN).max(axis=1)
+    ends = np.where(serving, replicas.log_end_offset[row], _NEVER).min(axis=1)
+    start = np.maximum(begins, lowest[row])
+    for rack in (*range(len(rack_names(brokers))), UNKNOWN):
+        chosen = select(by_replica, serving, rack)
+        sent_to = by_replica.broker == chosen[:, None]
+        end = np.minimum(ends, np.where(sent_to, local, UNKNOWN).max(axis=1))
+        wider = end - start > widest.end_offset - widest.start_offset
+        widest.start_offset[wider], widest.end_offset[wider] = start[wider], end[wider]
+        widest.broker[wider] = chosen[wider]
+    return widest.pick(widest.broker != NO_BROKER)
+
+
+@rule
+def reads_cold(
+    reads: ColdReads, selectors: LeaderSelectors, leaders: Leaders, configs: TopicConfigs
+) -> ReadsCold:
+    """No for certain where the leader has no selector, and for topics that are not tiered."""
+    kind, tiered = selectors.replica_selector, configs.remote_storage
+    no = (kind == ReplicaSelector.LEADER) | ((kind != UNKNOWN) & (tiered == 0))
+    no |= (
+        (kind == ReplicaSelector.RACK_AWARE)
+        & (tiered == 1)
+        & (leaders.local_log_start_offset != UNKNOWN)
+    )
+    yes = reads.row_mask(len(kind))
+    return ReadsCold(np.where(yes, 1, np.where(no, 0, UNKNOWN)).astype(np.int8))
+
+
+def _serving(replicas: Replicas, roles: Roles) -> Bool:
+    """[P, R] in-sync replicas whose offsets are known: the leader and those that may be chosen."""
+    is_known = (replicas.log_end_offset != UNKNOWN) & (replicas.local_log_start_offset != UNKNOWN)
+    member = roles.is_assigned & (roles.is_leader | roles.in_isr)
+    serving: Bool = is_known & member & roles.is_leader.any(axis=1, keepdims=True)
+    return serving
+
+
+# ---------------------------------------------------------------- risks
+
+
+@risk(
+    "cold_read_replica",
+    rank=120,
+    severity="info",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="consumers are sent to a replica that reads from remote storage what another has on "
+    "disk",
+    source="KIP-392, KIP-1023",
+    alert=Alert(
+        summary="send consumers to a replica that reads from remote storage without need",
+        description="Consumers of {n} partitions of {cluster} are sent to a replica that reads "
+        "from remote storage what another has on disk (KIP-392).",
+        wait="5m",
+        keep_firing_for="5m",
+    ),
+)
+def has_cold_reads(reads: ColdReads, partitions: Partitions) -> Bool:
+    """There is such a window."""
+    return reads.row_mask(len(partitions.leader))
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "cold_read_records",
+    "Offsets of the partition that consumers read from remote storage though a replica has them "
+    "on disk.",
+    level="partition",
+)
+def cold_read_records(reads: ColdReads) -> OfRows:
+    """No series where there are none."""
+    return OfRows(reads.row, reads.end_offset - reads.start_offset)
+
+
+@gauge(
+    "cold_read_records",
+    "Offsets of the topic that consumers read from remote storage though a replica has them on "
+    "disk.",
+    level="topic",
+)
+def topic_cold_read_records(reads: ColdReads, index: PartitionIndex) -> Array:
+    """Summed over its partitions."""
+    records = np.zeros(len(index.partition), np.int64)
+    records[reads.row] = reads.end_offset - reads.start_offset
+    return records
+
+
+@gauge(
+    "cold_read_partitions",
+    "Partitions whose consumers are sent to the broker to read from remote storage what another "
+    "replica has on disk.",
+    level="broker",
+)
+def cold_read_partitions(reads: ColdReads) -> ByBroker:
+    """By the broker that they are sent to."""
+    return ByBroker(reads.broker)
+
+
+@gauge(
+    "partitions_cold_read_unknown",
+    "Partitions of which nobody knows whether consumers are sent to a cold replica: the leader's "
+    "replica.selector.class is a custom one, or settings could not be read.",
+)
+def partitions_cold_read_unknown(reads: ReadsCold) -> int:
+    """They are in no count of cold reads."""
+    return int((reads.reads_cold == UNKNOWN).sum())
+
+
+@api_field(
+    "cold_reads",
+    "offsets (`start_offset` to before `end_offset`) that consumers read through `broker` from "
+    "remote storage though another replica has them on disk; null where none are known, see "
+    "`reads_cold`",
+)
+def cold_reads_field(reads: ColdReads, partitions: Partitions) -> list[dict[str, int] | None]:
+    """At most one window a partition."""
+    objects: list[dict[str, int] | None] = [None] * len(partitions.leader)
+    columns = (reads.row, reads.broker, reads.start_offset, reads.end_offset)
+    for row, broker, start, end in zip(*(c.tolist() for c in columns), strict=True):
+        objects[row] = {"broker": broker, "start_offset": start, "end_offset": end}
+    return objects
