@@ -28,14 +28,20 @@ from grafana.variables import Json, broker, cluster, datasource, rack, severity
 _HERE: Final = Scope(many=("rack", "broker", "severity"))
 
 _OUTCOMES: Final[dict[str, tuple[str, Steps]]] = {
-    "clean_warm": ("Clean, warm", PLAIN),
-    "clean_cold": ("Clean, cold", above_zero("yellow")),
+    "clean": ("In sync", PLAIN),
     "elr": ("From ELR", above_zero("orange")),
     "last_known": ("Last known", above_zero("red")),
     "unclean": ("Unclean", above_zero("red")),
     "none": ("Offline", above_zero("dark-red")),
 }
 """Outcomes of losing the leader of a partition, best first."""
+
+_COVERAGE: Final[dict[str, tuple[tuple[str, ...], Steps]]] = {
+    "Warm": (("warm",), PLAIN),
+    "Cold": (("cold",), above_zero("yellow")),
+    "Not judged": (("assumed", "not_judged"), PLAIN),
+}
+"""Whether the next leaders, of any outcome, hold enough local log to lead."""
 
 _LOSES: Final = ("last_known", "unclean", "none")
 """Outcomes that lose committed records or availability."""
@@ -120,16 +126,42 @@ def _matrix(rule: str) -> Json:
     columns = [
         Column(
             title,
-            _HERE.latest("broker_loss_partitions", "broker", "rack", rule=rule, outcome=outcome),
+            _HERE.added(
+                "broker_loss_partitions",
+                "broker",
+                "rack",
+                over="coverage",
+                rule=rule,
+                outcome=outcome,
+            ),
             Look(steps=steps),
         )
         for outcome, (title, steps) in _OUTCOMES.items()
     ]
+    columns += [
+        Column(
+            title,
+            f"sum by (broker, rack) ({lost})",
+            Look(steps=steps),
+        )
+        for title, (coverage, steps) in _COVERAGE.items()
+        for lost in [
+            _HERE.latest(
+                "broker_loss_partitions",
+                "broker",
+                "rack",
+                "outcome",
+                "coverage",
+                rule=rule,
+                coverage=coverage,
+            )
+        ]
+    ]
     return table(
         f"If a broker were lost now: {ELECTION_POLICIES[rule]}",
-        "Partitions that each broker leads, by who would lead them without it. Cold: a replica "
-        "with less local log than the thresholds of KIP-1303. The first three columns lose no "
-        "committed record.",
+        "Partitions that each broker leads, by who would lead them without it. In sync and ELR "
+        "lose no committed record. Cold, of any outcome: less local log than the thresholds of "
+        "KIP-1303. Not judged: no threshold is set, or a number is unknown.",
         ("broker", "rack"),
         columns,
         empty="No broker is known",

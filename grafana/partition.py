@@ -25,7 +25,7 @@ from grafana.variables import Json, cluster, datasource, partition, topic
 
 _HERE: Final = Scope(one=("cluster", "topic", "partition"))
 
-_WARM: Final[Mapping] = {"1": ("enough", "green"), "0": ("cold", "orange")}
+_WARM: Final[Mapping] = {"1": ("eligible", "green"), "0": ("cold", "orange")}
 _LEADER: Final = Look("none", BLUE, NOBODY)
 _OFFSET: Final = Look("locale")
 _RECORDS: Final = Look("locale", lowest=0)
@@ -178,7 +178,8 @@ def _replicas() -> Json:
 
     return table(
         "Each replica",
-        "Local log to lead: enough by the thresholds of KIP-1303 that hold for the topic.",
+        "Local log to lead: by the thresholds of KIP-1303 that hold for the topic; no value where "
+        "none is set.",
         ("broker", "rack"),
         [
             Column("In ISR", expr("in_isr"), Look(mapping=YES_NO)),
@@ -235,7 +236,7 @@ def _coverage() -> tuple[Json, ...]:
         ),
         _bands_by_broker(
             "Enough local log to lead",
-            "Cold: known to miss every threshold of KIP-1303 that is set.",
+            "Cold: known to miss every threshold of KIP-1303 that is set. No value where none is.",
             "election_eligible",
             _WARM,
         ),

@@ -47,6 +47,10 @@ class Scope:
         """
         return highest(self.series(name, **chosen), *by)
 
+    def added(self, name: str, *by: str, over: str, **chosen: str | tuple[str, ...]) -> str:
+        """The latest values, added up over one more label."""
+        return f"sum{_by(by)} ({self.latest(name, *by, over, **chosen)})"
+
     def total(self, name: str, *by: str, **chosen: str | tuple[str, ...]) -> str:
         """The sum over the labels that are not in ``by``."""
         return f"sum{_by(by)} ({self.series(name, **chosen)})"

@@ -260,6 +260,7 @@ def _cold() -> tuple[Json, ...]:
             "Replicas with unknown values",
             "Replicas whose numbers are unknown or implausible.",
             [
+                line("replicas_coverage_not_judged", "no threshold is set"),
                 line("replicas_coverage_assumed", "taken as eligible"),
                 line("replicas_local_log_unknown", "size unknown"),
                 line("replicas_timestamp_suspect", "first record dated too early"),

@@ -16,21 +16,15 @@ from twin.proposals.kip1303 import NextLeadersKip1303, elected_without_kip1303
 from twin.proposals.kip1303_balance import BalancedLeadersKip1303
 from twin.rules.balance import BalancedLeaders
 from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
-from twin.rules.coverage import LocalLog, ReplicaCoverage, is_cold
+from twin.rules.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
 from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Roles
-from twin.rules.next_leader import (
-    Candidates,
-    Electorate,
-    LossOutcome,
-    NextLeaders,
-    elected_without,
-)
+from twin.rules.next_leader import Candidates, Electorate, NextLeaders, elected_without
 from twin.rules.racks import rack_names, racks_of
 from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.rules.warm_up import is_unreachable
 from twin.state import ShardState
-from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int8, Int32, Int64, Rows, blank
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int32, Int64, Rows, blank
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 
@@ -39,15 +33,13 @@ from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 class Loss:
     """The effect of losing brokers. [N] rows that lose their leader, or end under min ISR.
 
-    ``isr`` is its size once leaders are elected. The columns of KIP-1303 are None where that
-    proposal is switched off.
+    ``isr`` is its size once leaders are elected. Next leaders are told by Kafka's rule and by
+    KIP-1303's, the latter None where that proposal is switched off.
     """
 
     row: Rows
-    leader: Int32
-    outcome: Int8  # LossOutcome
-    leader_kip1303: Int32 | None
-    outcome_kip1303: Int8 | None
+    kafka: NextLeaders
+    kip1303: NextLeadersKip1303 | None
     isr: Int64
     min_isr: Int32
     fields: Mapping[str, Array]  # what rules add (``@loss_field``), by name
@@ -55,7 +47,7 @@ class Loss:
     @property
     def offline(self) -> Bool:
         """[N] nobody leads it any more."""
-        offline: Bool = self.leader == NO_BROKER
+        offline: Bool = self.kafka.leader == NO_BROKER
         return offline
 
     @property
@@ -86,23 +78,20 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     named = np.isin(affected[Assignment].broker, list(brokers)) & roles.is_assigned
     lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
     in_isr = roles.in_isr & roles.is_assigned
-    leader, outcome = elected_without(electorate, lost)
+    following = elected_without(electorate, lost)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
-    isr = np.maximum((in_isr & ~lost).sum(axis=1), leader != NO_BROKER)
+    isr = np.maximum((in_isr & ~lost).sum(axis=1), following.leader != NO_BROKER)
     least = electorate.least.min_isr
     falls_short = (isr < least) & (in_isr & named).any(axis=1)
     row = np.flatnonzero((named & roles.is_leader).any(axis=1) | falls_short)
-    leader_1303 = outcome_1303 = None
+    kip1303 = None
     if NextLeadersKip1303 in state.catalog.rules:
-        leader_1303, outcome_1303 = elected_without_kip1303(electorate, lost, leader, outcome)
-        leader_1303, outcome_1303 = leader_1303[row], outcome_1303[row]
-    then = affected.with_tables(NextLeaders(leader, outcome))
+        kip1303 = elected_without_kip1303(electorate, lost, following).take(row)
+    then = affected.with_tables(following)
     costs = {
         field.name: then.call(field.values, field.reads)[row] for field in state.catalog.loss_fields
     }
-    return Loss(
-        held[row], leader[row], outcome[row], leader_1303, outcome_1303, isr[row], least[row], costs
-    )
+    return Loss(held[row], following.take(row), kip1303, isr[row], least[row], costs)
 
 
 def electorate_of(state: ShardState) -> Electorate:
@@ -172,13 +161,13 @@ def eligibility(state: ShardState, local_log_ms: int, local_log_bytes: int) -> E
     brokers = changed[Brokers]
     names, racks = rack_names(brokers), racks_of(brokers, kip1303)
     counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))
-    outcome = changed[NextLeaders].outcome
+    following = changed[NextLeaders].coverage
     return Eligibility(
         local_log_ms=local_log_ms,
         local_log_bytes=local_log_bytes,
         cold_replicas=int(cold.sum()),
         cold_leaders=int((cold & roles.is_leader).sum()),
-        next_leaders_cold=int((outcome == LossOutcome.CLEAN_COLD).sum()),
+        next_leaders_cold=int((following == Coverage.COLD).sum()),
         moved_leaders=int((stock != kip1303).sum()),
         unreachable_partitions=int(is_unreachable(changed[TopicConfigs]).sum()),
         leaders_by_rack=tuple(zip(names, counts.tolist(), strict=True)),
@@ -235,7 +224,7 @@ def bootstrap_cost(state: ShardState, broker: int, rows: Rows) -> BootstrapCost:
     Partitions that it leads are led by another broker by then, which Kafka's rule elects.
     """
     lost = (state[Assignment].broker == broker) & state[Roles].is_assigned
-    leader, _ = elected_without(electorate_of(state), lost)
+    leader = elected_without(electorate_of(state), lost).leader
     led = state.with_tables(replace(state[Partitions], leader=leader))
     has_source = leader[rows] != NO_BROKER
     rows = rows[has_source]

@@ -26,6 +26,8 @@ _NOTES: Final = {
     "rule": "the election policy: `kafka` is Kafka 4.x, `kip1303` is KIP-1303, which no Kafka has "
     "yet; `now` are the present leaders",
     "outcome": "who leads once the leader is lost, best first",
+    "coverage": "whether that leader holds enough local log, see Coverage in "
+    "[tables](tables.md#coverage)",
     "feature": "KIP-1023's `follower.fetch.last.tiered.offset.enable`",
     "path": "where an empty follower starts to copy, see BootstrapPath in "
     "[tables](tables.md#bootstrappath)",

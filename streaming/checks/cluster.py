@@ -42,8 +42,23 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     for problem in sorted(problems, key=str):
         if not (problem.is_denied and problem.source in named):  # these have lines above
             yield Finding(str(problem), WITHOUT[problem.source])
+    yield from _thresholds(config)
     yield from _selectors(observation)
     yield from _measured(config, observation)
+
+
+def _thresholds(config: Config) -> Iterator[Finding]:
+    """The thresholds by which replicas are called warm or cold (KIP-1303)."""
+    own = config.eligibility
+    if max(own.local_log_ms, own.local_log_bytes) > 0:
+        yield Finding("eligibility: a threshold for every topic")
+    elif any(max(topic.local_log_ms, topic.local_log_bytes) > 0 for topic in own.topics):
+        yield Finding("eligibility: thresholds for some topics")
+    else:
+        yield Finding(
+            "eligibility.local_log_ms or .local_log_bytes in twin.toml, e.g. local_log_ms = 600000",
+            "which replicas are warm or cold: nothing is judged",
+        )
 
 
 def _selectors(observation: Observation) -> Iterator[Finding]:

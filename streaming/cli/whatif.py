@@ -25,7 +25,8 @@ from streaming.runtime.terminal import table, width_of
 from twin import plain
 from twin import whatif as questions
 from twin.proposals.kip1303_balance import BalancedLeadersKip1303
-from twin.rules.next_leader import LossOutcome
+from twin.rules.coverage import Coverage
+from twin.rules.election import Outcome
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.state import Brokers, PartitionIndex, Partitions
@@ -219,12 +220,12 @@ def _losses(state: ShardState, gone: Sequence[int]) -> list[dict[str, Any]]:
             "topic": str(topics[row]),
             "partition": int(numbers[row]),
             "leader": int(leaders[row]),
-            "next_leader_kafka": int(losses.leader[i]),
-            "outcome_kafka": _outcome(losses.outcome[i]),
         }
-        if losses.leader_kip1303 is not None and losses.outcome_kip1303 is not None:
-            loss["next_leader_kip1303"] = int(losses.leader_kip1303[i])
-            loss["outcome_kip1303"] = _outcome(losses.outcome_kip1303[i])
+        for rule, following in (("kafka", losses.kafka), ("kip1303", losses.kip1303)):
+            if following is not None:
+                loss[f"next_leader_{rule}"] = int(following.leader[i])
+                loss[f"outcome_{rule}"] = plain.name(Outcome, following.outcome[i])
+                loss[f"coverage_{rule}"] = plain.name(Coverage, following.coverage[i])
         loss |= {"isr": int(losses.isr[i]), "min_isr": int(losses.min_isr[i])}
         loss |= {name: plain.integer(values[i]) for name, values in losses.fields.items()}
         rows.append(loss)
@@ -239,11 +240,11 @@ def _loss_columns(
         "partition": lambda r: f"{r['topic']}-{r['partition']}",
         "led by": lambda r: _who(r["leader"]),
         "next (Kafka)": lambda r: _who(r["next_leader_kafka"]),
-        "safety": lambda r: r["outcome_kafka"],
+        "safety": lambda r: _safety(r, "kafka"),
     }
     if any("outcome_kip1303" in row for row in rows):
         columns["next (KIP-1303)"] = lambda r: _who(r["next_leader_kip1303"])
-        columns["safety "] = lambda r: r["outcome_kip1303"]
+        columns["safety "] = lambda r: _safety(r, "kip1303")
     columns["ISR"] = lambda r: f"{r['isr']}/{r['min_isr']}"
     for field in states[0].catalog.loss_fields if states else ():
         if any(row[field.name] is not None for row in rows):
@@ -372,11 +373,13 @@ def print_answer(answer: Answer, as_json: bool, out: TextIO) -> None:
         out.write(f"{len(answer.rows) - MOST_ROWS} more; --json has all of them\n")
 
 
-_WORST: Final = {outcome.name.lower(): int(outcome) for outcome in LossOutcome}
+_WORST: Final = {outcome.name.lower(): int(outcome) for outcome in Outcome}
 
 
-def _outcome(value: Any) -> str:
-    return LossOutcome(int(value)).name.lower()
+def _safety(row: dict[str, Any], rule: str) -> str:
+    """How safe the next leader is, and whether it is warm or cold."""
+    coverage = row[f"coverage_{rule}"]
+    return str(row[f"outcome_{rule}"]) + (f", {coverage}".replace("_", " ") if coverage else "")
 
 
 def _brokers(states: Sequence[ShardState]) -> list[int]:

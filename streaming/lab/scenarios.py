@@ -264,7 +264,7 @@ def _before_cold(stage: Stage) -> dict[str, Any] | None:
     now = stage.partition(COLD_TOPIC)
     if not now or now["leader"] != 1 or not stage.is_at_rest([now]):
         return None
-    return now if now["next_leader"]["outcome"] == "clean_cold" else None
+    return now if now["next_leader"]["coverage"] == "cold" else None
 
 
 def _elected(stage: Stage, key: TopicPartition) -> bool:

@@ -8,9 +8,14 @@ from typing import Any
 
 from streaming.runtime.terminal import table
 
-_OUTCOMES = ("clean_warm", "clean_cold", "elr", "last_known", "unclean", "none")
-_BROKERS = ("broker", "rack", "state", "leads", "warm", "cold", "ELR",
-            "last known", "unclean", "nobody", "under min ISR then")  # fmt: skip
+_OUTCOMES = ("clean", "elr", "last_known", "unclean", "none")
+_BROKERS = ("broker", "rack", "state", "leads", "in sync", "ELR", "last known", "unclean",
+            "nobody", "cold", "not judged", "under min ISR then")  # fmt: skip
+_NOT_JUDGED = ("not_judged", "assumed")
+_SET_A_THRESHOLD = (
+    "  No threshold is set, so no replica is called warm or cold. Set one in twin.toml:",
+    "  [eligibility] local_log_ms = 600000   (kafka-twin whatif threshold --grid helps to choose)",
+)
 _PARTITIONS = ("partition", "led by", "risks", "next leader")
 _INDENT = "  "
 
@@ -38,9 +43,12 @@ def draw(
         f"cold leaders {_count(summary, 'partitions_leader_cold'):>3}",
         "",
         "  If this broker is lost now, its partitions are led by a replica that is",
-        "  (Kafka's rule; KIP-1303's in brackets where it differs. cold: less log on its own disk",
-        "  than the threshold; ELR: left the ISR, but has every committed record)",
+        "  (Kafka's rule; KIP-1303's in brackets where it differs. ELR: left the ISR, but has all",
+        "  committed records. Of all of them cold: less log on its own disk than the threshold;",
+        "  not judged: no threshold is set for the topic, or a number is unknown)",
     ]
+    if summary["replicas"] and summary["replicas_coverage_not_judged"] == summary["replicas"]:
+        lines += ["", *_SET_A_THRESHOLD]
     lines += _table(_BROKERS, map(_broker, brokers), {0, *range(3, len(_BROKERS))}, width)
     lines += ["", "  Partitions at risk" if risky["total"] else "  No partition is at risk."]
     if risky["total"]:
@@ -89,11 +97,12 @@ def _table(
 
 def _broker(broker: Mapping[str, Any]) -> Sequence[object]:
     state = "fenced" if broker["fenced"] else "answers" if broker["answered"] else "silent"
-    outcomes = []
-    for outcome in _OUTCOMES:
-        losses = broker["loss_partitions"]
-        kafka, kip = losses["kafka"][outcome], losses.get("kip1303", losses["kafka"])[outcome]
-        outcomes.append(str(kafka or "·") if kafka == kip else f"{kafka} ({kip})")
+    losses = broker["loss_partitions"]
+    kafka, kip1303 = (_counts(losses.get(rule, losses["kafka"])) for rule in ("kafka", "kip1303"))
+    outcomes = [
+        str(now or "·") if now == then else f"{now} ({then})"
+        for now, then in zip(kafka, kip1303, strict=True)
+    ]
     return (
         broker["broker"],
         broker["rack"] or "-",
@@ -102,6 +111,15 @@ def _broker(broker: Mapping[str, Any]) -> Sequence[object]:
         *outcomes,
         broker["loss_under_min_isr_partitions"] or "·",
     )
+
+
+def _counts(losses: Mapping[str, Mapping[str, int]]) -> list[int]:
+    """Partitions by outcome; then those with a cold successor, and with one not judged."""
+    return [
+        *(sum(losses[outcome].values()) for outcome in _OUTCOMES),
+        sum(by_coverage.get("cold", 0) for by_coverage in losses.values()),
+        sum(by.get(name, 0) for by in losses.values() for name in _NOT_JUDGED),
+    ]
 
 
 def _partition(partition: Mapping[str, Any]) -> Sequence[object]:
@@ -120,4 +138,6 @@ def _partition(partition: Mapping[str, Any]) -> Sequence[object]:
 
 def _next(answer: Mapping[str, Any]) -> str:
     word = str(answer["outcome"]).replace("_", " ")
-    return word if answer["leader"] < 0 else f"{answer['leader']} ({word})"
+    if answer["leader"] < 0:
+        return word
+    return f"{answer['leader']} ({word}, {str(answer['coverage']).replace('_', ' ')})"

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from twin.builtin import CATALOG
 from twin.frames import Frame
 from twin.rules.coverage import Coverage
-from twin.rules.next_leader import LossOutcome
+from twin.rules.election import Outcome
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import ReplicaFlags
 
@@ -44,8 +44,8 @@ class Answer(NamedTuple):
     caught_up: list[int]
     in_sync: list[int]
     coverage: list[int]
-    kafka: tuple[int, int]
-    kip1303: tuple[int, int]
+    kafka: tuple[int, int, int]
+    kip1303: tuple[int, int, int]
     risks: int
 
 
@@ -97,7 +97,7 @@ def judge(row: Any, before: list[int] | None, settings: Settings) -> tuple[Answe
         for order in (range(len(replicas)), warm_first)
     )
     isr = sum(1 for each in flags if each & ReplicaFlags.IN_ISR)
-    risks = _risks(row.leader, isr, len(replicas), kafka[1], slot, coverage, settings)
+    risks = _risks(row.leader, isr, len(replicas), kafka[1:], slot, coverage, settings)
     return Answer(caught_up, in_sync, coverage, kafka, kip1303, risks), now.values()
 
 
@@ -145,13 +145,12 @@ def _coverage(now_ms: int, now: Held, i: int, settings: Settings) -> int:
 
 def _next_leader(
     replicas: list[int], left: list[bool], coverage: list[int], order: Any
-) -> tuple[int, int]:
-    """The first replica in that order that may lead, and how safe it is."""
+) -> tuple[int, int, int]:
+    """The first replica in that order that may lead, how safe it is, and its coverage."""
     for i in order:
         if left[i]:
-            is_cold = coverage[i] == Coverage.COLD
-            return replicas[i], LossOutcome.CLEAN_COLD if is_cold else LossOutcome.CLEAN_WARM
-    return NO_BROKER, LossOutcome.NONE
+            return replicas[i], Outcome.CLEAN, coverage[i]
+    return NO_BROKER, Outcome.NONE, UNKNOWN
 
 
 def _bit(name: str) -> int:
@@ -172,14 +171,15 @@ RISKS: Final = (
 
 
 def _risks(
-    leader: int, isr: int, replicas: int, outcome: int, slot: int | None, coverage: list[int],
-    settings: Settings,
+    leader: int, isr: int, replicas: int, following: tuple[int, int], slot: int | None,
+    coverage: list[int], settings: Settings,
 ) -> int:  # fmt: skip
+    outcome, next_coverage = following
     least = min(settings.min_isr, replicas)
     bits = 0 if leader != NO_BROKER else OFFLINE
     if leader != NO_BROKER:
-        bits |= NO_CLEAN_SUCCESSOR if outcome >= LossOutcome.LAST_KNOWN else 0
-        bits |= NEXT_LEADER_COLD if outcome == LossOutcome.CLEAN_COLD else 0
+        bits |= NO_CLEAN_SUCCESSOR if outcome >= Outcome.LAST_KNOWN else 0
+        bits |= NEXT_LEADER_COLD if next_coverage == Coverage.COLD else 0
         cold = slot is not None and coverage[slot] == Coverage.COLD
         bits |= LEADER_COLD if cold else 0
     bits |= UNDER_MIN_ISR if isr < least else 0

@@ -28,7 +28,8 @@ from tests.cluster.broker_client import (
 from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching
 from tests.waiting import until
 from twin.proposals.kip1303 import NextLeadersKip1303
-from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.rules.coverage import Coverage
+from twin.rules.next_leader import NextLeaders
 from twin.rules.predictions import Cause, Predictions, Result
 from twin.state import ShardState
 from twin.tables.state import Assignment, Partitions, Replicas
@@ -189,9 +190,9 @@ def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_cold_o
     size = dict(zip(brokers.tolist(), sizes.tolist(), strict=True))
     assert size[5] < ENOUGH_BYTES < size[2]
     assert state[NextLeaders].leader[row] == 5
-    assert state[NextLeaders].outcome[row] == LossOutcome.CLEAN_COLD
+    assert state[NextLeaders].coverage[row] == Coverage.COLD
     assert state[NextLeadersKip1303].leader[row] == 2
-    assert state[NextLeadersKip1303].outcome[row] == LossOutcome.CLEAN_WARM
+    assert state[NextLeadersKip1303].coverage[row] == Coverage.WARM
 
     loss = lose(five, watch, 4, five.term)
     assert_came_true(loss)

@@ -217,8 +217,9 @@ def test_the_numbers_are_the_states():
     assert value(text, "partition_next_leader", rule="kafka", **at) == 5
     assert value(text, "partition_next_leader", rule="kip1303", **at) == 2
     loss = {"broker": 4, "rack": "az-a"}
-    assert value(text, "broker_loss_partitions", rule="kafka", outcome="clean_cold", **loss) == 1
-    assert value(text, "broker_loss_partitions", rule="kip1303", outcome="clean_warm", **loss) == 1
+    for rule, coverage in (("kafka", "cold"), ("kip1303", "warm")):
+        at_loss = loss | {"rule": rule, "outcome": "clean", "coverage": coverage}
+        assert value(text, "broker_loss_partitions", **at_loss) == 1
     replica = {"broker": 5, "rack": "az-b", **at}
     assert value(text, "replica_election_eligible", **replica) == 0
     assert value(text, "replica_local_log_bytes", **replica) == 10
@@ -367,7 +368,7 @@ def test_the_api_writes_unknown_as_null_and_how_old_a_fact_is():
     listed = client.get("/api/v1/partitions", params=one_risk).json()
     assert [p["topic"] for p in listed["partitions"]] == ["lost"]
     cold = client.get("/api/v1/partitions/cold/0").json()
-    assert cold["next_leader"] == {"leader": 5, "outcome": "clean_cold"}
+    assert cold["next_leader"] == {"leader": 5, "outcome": "clean", "coverage": "cold"}
     assert cold["risks"] == ["next_leader_cold"]
     assert cold["replicas"][1]["coverage"] == "cold"
     assert cold["replicas"][0]["last_tiered_offset"] is None
@@ -425,7 +426,7 @@ def test_paging_reaches_every_partition_once():
 def test_brokers_say_what_losing_them_would_do():
     brokers = a_client(a_busy_store()).get("/api/v1/brokers").json()["brokers"]
     losses = next(b for b in brokers if b["broker"] == 4)["loss_partitions"]
-    assert losses["kafka"]["clean_cold"] == losses["kip1303"]["clean_warm"] == 1
+    assert losses["kafka"]["clean"]["cold"] == losses["kip1303"]["clean"]["warm"] == 1
 
 
 def test_before_the_first_snapshot_the_api_knows_nothing_and_says_so():

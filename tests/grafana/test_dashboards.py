@@ -18,7 +18,7 @@ from grafana.__main__ import DASHBOARDS, FOLDER, text
 from grafana.layout import TAG, WIDTH, Dashboard
 from grafana.queries import ELECTION_POLICIES, LABELS, Scope
 from twin.builtin import CATALOG
-from twin.rules.next_leader import LossOutcome
+from twin.rules.election import Outcome
 from twin.state import ShardState
 
 ROOT = Path(__file__).parents[2]
@@ -183,7 +183,7 @@ def test_the_matrix_has_every_outcome_of_losing_a_broker(rule):
         for matcher in selector.matchers.matchers
         if matcher.name == "outcome"
     }
-    assert asked == {outcome.name.lower() for outcome in LossOutcome}
+    assert asked == {outcome.name.lower() for outcome in Outcome}
 
 
 def test_a_query_for_a_label_the_metric_has_not_is_refused():

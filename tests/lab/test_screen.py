@@ -4,15 +4,17 @@ from typing import Any
 
 from streaming.lab.screen import draw
 
-OUTCOMES = ("clean_warm", "clean_cold", "elr", "last_known", "unclean", "none")
-KAFKA = dict.fromkeys(OUTCOMES, 0) | {"clean_warm": 9, "clean_cold": 1}
+LOST = {outcome: {"warm": 0, "cold": 0} for outcome in ("clean", "elr", "last_known", "unclean")}
+LOST |= {"none": {"none": 0}}
+KAFKA = LOST | {"clean": {"warm": 6, "cold": 1}, "elr": {"cold": 1, "not_judged": 2}}
+KIP1303 = LOST | {"clean": {"warm": 7}, "elr": {"cold": 1, "not_judged": 2}}
 BROKER = {
     "broker": 7,
     "rack": "az-a",
     "fenced": False,
     "answered": True,
     "leaders": 10,
-    "loss_partitions": {"kafka": KAFKA, "kip1303": KAFKA | {"clean_warm": 10, "clean_cold": 0}},
+    "loss_partitions": {"kafka": KAFKA, "kip1303": KIP1303},
     "loss_under_min_isr_partitions": 2,
 }
 PARTITION = {
@@ -20,8 +22,8 @@ PARTITION = {
     "partition": 0,
     "leader": -1,
     "risks": ["leader_cold", "at_min_isr"],
-    "next_leader": {"outcome": "clean_cold", "leader": 3},
-    "next_leader_kip1303": {"outcome": "clean_warm", "leader": 2},
+    "next_leader": {"outcome": "clean", "leader": 3, "coverage": "cold"},
+    "next_leader_kip1303": {"outcome": "clean", "leader": 2, "coverage": "not_judged"},
 }
 SUMMARY = {
     "cluster": "demo",
@@ -37,17 +39,23 @@ SUMMARY = {
         "loss": {"right": 1_200, "wrong": 0, "overtaken": 3, "unforeseen": 0},
         "balance": {"right": 4, "wrong": 1, "overtaken": 0, "unforeseen": 0},
     },
+    "replicas": 72,
+    "replicas_coverage_not_judged": 0,
 }
 
 
-def drawn(*partitions: dict[str, Any], total: int = 0, width: int | None = None) -> str:
+def drawn(
+    *partitions: dict[str, Any], total: int = 0, width: int | None = None, **counts: int
+) -> str:
     risky = {"total": total or len(partitions), "partitions": partitions}
-    return draw(SUMMARY, [BROKER], risky, "http://exporter", None, "home", "b:1", "twin", width)
+    return draw(
+        SUMMARY | counts, [BROKER], risky, "http://exporter", None, "home", "b:1", "twin", width
+    )
 
 
 def test_a_broker_is_a_row_with_both_rules_where_they_differ():
     [row] = [line.split() for line in drawn().splitlines() if line.strip().startswith("7 ")]
-    assert row == ["7", "az-a", "answers", "10", "9", "(10)", "1", "(0)", *"····", "2"]
+    assert row == ["7", "az-a", "answers", "10", "7", "3", *"···", "2", "(1)", "2", "2"]
 
 
 def test_a_partition_at_risk_is_a_row_that_is_not_cut_in_a_pipe():
@@ -55,7 +63,7 @@ def test_a_partition_at_risk_is_a_row_that_is_not_cut_in_a_pipe():
     assert "ledger-of-a-long-name-0" in row
     assert "nobody" in row
     assert "leader cold, at min isr" in row
-    assert row.endswith("3 (clean cold); under KIP-1303 2 (clean warm)")
+    assert row.endswith("3 (clean, cold); under KIP-1303 2 (clean, not judged)")
 
 
 def test_tables_are_no_wider_than_the_terminal():
@@ -78,3 +86,8 @@ def test_the_track_record_adds_up_all_causes():
 
 def test_more_than_fit_are_counted():
     assert "and 29 more" in drawn(PARTITION, total=30)
+
+
+def test_where_nothing_is_judged_it_says_how_to_set_a_threshold():
+    assert "[eligibility] local_log_ms" in drawn(replicas_coverage_not_judged=72)
+    assert "[eligibility]" not in drawn(replicas_coverage_not_judged=71)

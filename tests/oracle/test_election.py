@@ -13,7 +13,7 @@ from tests.oracle.cases import Case
 from tests.oracle.oracle import Oracle
 from twin.proposals.kip1303 import NextLeadersKip1303, warm_first
 from twin.rules.election import ElectionState, Kind, Outcome, elect
-from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.rules.next_leader import NextLeaders
 from twin.state import ShardState
 from twin.table import NO_BROKER
 
@@ -109,9 +109,9 @@ def test_the_twin_predicts_what_kafka_does_when_a_leader_is_lost(
     ):
         rule, answers = following.kind, oracle.ask(asked)
         leader, outcome = following.leader, following.outcome
-        unclean = np.isin(outcome, [LossOutcome.LAST_KNOWN, LossOutcome.UNCLEAN])
+        unclean = np.isin(outcome, [Outcome.LAST_KNOWN, Outcome.UNCLEAN])
         different = [
-            (rule, question, answer, int(leader[i]), LossOutcome(outcome[i]).name)
+            (rule, question, answer, int(leader[i]), Outcome(outcome[i]).name)
             for i, (question, answer) in enumerate(zip(questions, answers, strict=True))
             if answer["electInBuild"] != {"node": leader[i], "unclean": bool(unclean[i])}
         ]

@@ -1,11 +1,14 @@
 """Who holds enough local log to lead (KIP-1303)."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.reading import computed
 from twin.rules.coverage import Coverage, LocalLog, ReplicaCoverage
+from twin.rules.next_leader import NextLeaders
 from twin.table import UNKNOWN
 
 TEN_MINUTES_MS = 600_000
@@ -21,13 +24,25 @@ def spanning(ms: int, **more) -> Log:
     return Log(started_ms=NOW_MS - ms, **more)
 
 
-def test_without_a_threshold_everyone_is_warm():
-    assert covered(spanning(1, size_bytes=1)) is Coverage.WARM
+def test_without_a_threshold_nobody_is_judged():
+    assert covered(spanning(1, size_bytes=1)) is Coverage.NOT_JUDGED
+    state = a_state(Partition(log=spanning(1, size_bytes=1)))
+    assert state[NextLeaders].coverage.tolist() == [Coverage.NOT_JUDGED]
+    assert computed(state, "kafka_twin_replicas_coverage_not_judged") == 3
+    assert set(computed(state, "kafka_twin_replica_election_eligible").ravel()) == {UNKNOWN}
+    assert np.isnan(computed(state, "kafka_twin_replica_warm_in_seconds")).all()
+
+
+def test_a_topic_without_a_threshold_is_not_judged_beside_one_that_has_one():
+    parts = (Partition("judged", log=spanning(1)), Partition("other", log=spanning(1)))
+    state = a_state(*parts, topics={"judged": {"eligible_local_log_ms": TEN_MINUTES_MS}})
+    assert state[ReplicaCoverage].coverage[:, 0].tolist() == [Coverage.COLD, Coverage.NOT_JUDGED]
+    assert computed(state, "kafka_twin_replicas_coverage_not_judged") == 3
 
 
 @pytest.mark.parametrize("off", [-1, 0])
 def test_zero_and_minus_one_switch_a_condition_off(off):
-    assert covered(spanning(1), eligible_local_log_ms=off) is Coverage.WARM
+    assert covered(spanning(1), eligible_local_log_ms=off) is Coverage.NOT_JUDGED
 
 
 @pytest.mark.parametrize(
@@ -80,7 +95,7 @@ def test_a_timestamp_in_the_future_spans_nothing():
 
 def test_a_topics_own_threshold_wins_and_can_switch_the_feature_off():
     cold = spanning(1_000)
-    for own, expected in ((500, Coverage.WARM), (5_000, Coverage.COLD), (-1, Coverage.WARM)):
+    for own, expected in ((500, Coverage.WARM), (5_000, Coverage.COLD), (-1, Coverage.NOT_JUDGED)):
         topics = {"t": {"eligible_local_log_ms": own}}
         assert covered(cold, topics=topics, eligible_local_log_ms=TEN_MINUTES_MS) is expected
 

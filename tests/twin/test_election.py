@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from tests.builders import Log, Partition, a_state
+from tests.reading import conditions
 from twin.proposals.kip1303 import NextLeadersKip1303, warm_first
+from twin.rules.coverage import Coverage
 from twin.rules.election import ElectionState, Kind, Outcome, elect
-from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.rules.next_leader import NextLeaders
 from twin.rules.topic_configs import MinIsr
 from twin.table import NO_BROKER, UNKNOWN
 
@@ -98,13 +100,13 @@ def lost(*, thresholds=None, **partition):
     state = a_state(Partition(**partition), **(thresholds or {}))
     kafka, kip1303 = state[NextLeaders], state[NextLeadersKip1303]
     return (
-        (kafka.leader[0], LossOutcome(kafka.outcome[0])),
-        (kip1303.leader[0], LossOutcome(kip1303.outcome[0])),
+        (kafka.leader[0], Outcome(kafka.outcome[0])),
+        (kip1303.leader[0], Outcome(kip1303.outcome[0])),
     )
 
 
 def test_both_rules_agree_where_every_replica_holds_enough():
-    assert lost(replicas=(4, 5, 2)) == ((5, LossOutcome.CLEAN_WARM),) * 2
+    assert lost(replicas=(4, 5, 2)) == ((5, Outcome.CLEAN),) * 2
 
 
 def test_kafka_elects_the_cold_replica_and_kip_1303_the_full_one():
@@ -114,29 +116,67 @@ def test_kafka_elects_the_cold_replica_and_kip_1303_the_full_one():
         logs={5: Log(size_bytes=48_615), 2: Log(size_bytes=2_090_446)},
         thresholds={"eligible_local_log_bytes": MIB},
     )
-    assert kafka == (5, LossOutcome.CLEAN_COLD)
-    assert kip1303 == (2, LossOutcome.CLEAN_WARM)
+    assert kafka == (5, Outcome.CLEAN)
+    assert kip1303 == (2, Outcome.CLEAN)
+
+
+@pytest.mark.parametrize(
+    ("partition", "settings", "outcome"),
+    [
+        ({"isr": (4, 5)}, {}, Outcome.CLEAN),
+        ({"isr": (4,), "elr": (5,)}, {"elr_enabled": 1, "min_insync_replicas": 2}, Outcome.ELR),
+        ({"isr": (), "leader": NO_BROKER, "last_known": (5,)}, {}, Outcome.LAST_KNOWN),
+        ({"isr": (4,)}, {"unclean_leader_election": 1}, Outcome.UNCLEAN),
+    ],
+)
+@pytest.mark.parametrize(
+    ("size", "threshold", "coverage"),
+    [
+        (MIB - 1, MIB, Coverage.COLD),
+        (MIB, MIB, Coverage.WARM),
+        (UNKNOWN, MIB, Coverage.ASSUMED),
+        (1, UNKNOWN, Coverage.NOT_JUDGED),
+    ],
+)
+def test_the_coverage_of_the_next_leader_is_given_whatever_set_it_is_elected_from(
+    partition, settings, outcome, size, threshold, coverage
+):
+    part = Partition(replicas=(4, 5), logs={5: Log(size_bytes=size)}, **partition)
+    state = a_state(part, eligible_local_log_bytes=threshold, **settings)
+    for following in (state[NextLeaders], state[NextLeadersKip1303]):
+        assert following.leader[0] == 5
+        assert following.outcome[0] == outcome
+        assert following.coverage[0] == coverage
+    # Without a leader the risk is that nobody leads.
+    is_led = outcome is not Outcome.LAST_KNOWN
+    at_risk = coverage is Coverage.COLD and is_led
+    assert ("next_leader_cold" in conditions(state)) is at_risk
+
+
+def test_nobody_has_no_coverage():
+    following = a_state(Partition(replicas=(4,)), eligible_local_log_bytes=MIB)[NextLeaders]
+    assert (following.leader[0], following.coverage[0]) == (NO_BROKER, UNKNOWN)
 
 
 def test_the_only_replica_leaves_nobody():
-    assert lost(replicas=(4,))[0] == (NO_BROKER, LossOutcome.NONE)
+    assert lost(replicas=(4,))[0] == (NO_BROKER, Outcome.NONE)
 
 
 def test_with_unclean_election_a_replica_outside_the_isr_leads():
     kafka, _ = lost(replicas=(4, 5), isr=(4,), thresholds={"unclean_leader_election": 1})
-    assert kafka == (5, LossOutcome.UNCLEAN)
+    assert kafka == (5, Outcome.UNCLEAN)
 
 
 @pytest.mark.parametrize("obeyed", [1, UNKNOWN])
 def test_an_unclean_election_is_foretold_unless_the_controller_ignores_the_setting(obeyed):
     allowed = {"unclean_leader_election": 1, "unclean_elections": obeyed}
-    assert lost(replicas=(4, 5), isr=(4,), thresholds=allowed)[0][1] == LossOutcome.UNCLEAN
+    assert lost(replicas=(4, 5), isr=(4,), thresholds=allowed)[0][1] == Outcome.UNCLEAN
 
 
 def test_a_controller_that_ignores_the_setting_leaves_nobody_by_either_rule():
     """Measured on Kafka 3.5 to 3.7 with KRaft."""
     ignored = {"unclean_leader_election": 1, "unclean_elections": 0}
-    nobody = (NO_BROKER, LossOutcome.NONE)
+    nobody = (NO_BROKER, Outcome.NONE)
     assert lost(replicas=(4, 5), isr=(4,), thresholds=ignored) == (nobody, nobody)
 
 
@@ -145,12 +185,12 @@ def test_with_eligible_leader_replicas_an_elr_member_leads_when_the_isr_is_lost(
         replicas=(4, 5), isr=(4,), elr=(5,),
         thresholds={"elr_enabled": 1, "min_insync_replicas": 2},
     )  # fmt: skip
-    assert kafka == (5, LossOutcome.ELR)
+    assert kafka == (5, Outcome.ELR)
 
 
 def test_without_the_feature_elr_members_count_for_nothing():
     kafka, _ = lost(replicas=(4, 5), isr=(4,), elr=(5,), thresholds={"elr_enabled": 0})
-    assert kafka == (NO_BROKER, LossOutcome.NONE)
+    assert kafka == (NO_BROKER, Outcome.NONE)
 
 
 def test_a_fenced_broker_is_passed_over():

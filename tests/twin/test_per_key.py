@@ -45,8 +45,8 @@ def vectorised(state: ShardState, row: int) -> Any:
         caught_up=state[CaughtUp].caught_up_at_ms[row].tolist(),
         in_sync=state[InSync].in_sync[row].tolist(),
         coverage=state[ReplicaCoverage].coverage[row].tolist(),
-        kafka=(kafka.leader[row], kafka.outcome[row]),
-        kip1303=(kip1303.leader[row], kip1303.outcome[row]),
+        kafka=(kafka.leader[row], kafka.outcome[row], kafka.coverage[row]),
+        kip1303=(kip1303.leader[row], kip1303.outcome[row], kip1303.coverage[row]),
         risks=state[RiskConditions].bits[row] & per_key.RISKS,
     )
 

@@ -86,8 +86,9 @@ def test_a_lost_leader_is_replaced_as_predicted():
         "old_leader": 1,
         "new_leader": 2,
         "predicted_leader": 2,
-        "predicted_outcome": "clean_warm",
-        "warm_was_in_sync": False,
+        "predicted_outcome": "clean",
+        "predicted_coverage": "not_judged",
+        "warm_was_in_sync": None,
         "local_records": 100,
         "local_bytes": 0,
     }
@@ -247,7 +248,9 @@ def test_a_cold_replica_elected_while_a_warm_one_was_in_sync_is_counted():
     state = a_state(replace(HELD, logs=logs), topics=topics)
     state, _ = cycle(state, led(2, 2, 3, logs=logs), fenced=(1,))
     judged = last(state)
-    assert (judged["predicted_outcome"], judged["warm_was_in_sync"]) == ("clean_cold", True)
+    predicted = judged["predicted_outcome"], judged["predicted_coverage"]
+    assert predicted == ("clean", "cold")
+    assert judged["warm_was_in_sync"]
     assert judged["local_records"] == 10
     assert computed(state, "kafka_twin_cold_elections_total") == 1
 

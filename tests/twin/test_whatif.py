@@ -11,7 +11,8 @@ from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import whatif
 from twin.proposals.kip1303 import NextLeadersKip1303
-from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.rules.election import Outcome
+from twin.rules.next_leader import NextLeaders
 from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER, UNKNOWN
@@ -21,8 +22,6 @@ from twin.tables.state import Brokers, Configs, Partitions, Replicas
 MIB = 1 << 20
 HOUR_MS = 3_600_000
 TIERED = {"t": {"remote_storage": 1}}
-SAFETY = {LossOutcome.CLEAN_WARM: 0, LossOutcome.CLEAN_COLD: 0}
-"""How much log a safe leader has is no matter of safety."""
 
 
 def a_shard(seed: int) -> ShardState:
@@ -43,24 +42,25 @@ class TestLose:
             led = leader[loss.row] == broker
             rows = loss.row[led]
             assert (leader == broker).sum() == led.sum()
-            assert loss.leader[led].tolist() == kafka.leader[rows].tolist()
-            assert loss.outcome_kip1303[led].tolist() == kip1303.outcome[rows].tolist()
+            assert loss.kafka.leader[led].tolist() == kafka.leader[rows].tolist()
+            assert loss.kip1303.outcome[led].tolist() == kip1303.outcome[rows].tolist()
+            assert loss.kip1303.coverage[led].tolist() == kip1303.coverage[rows].tolist()
 
     def test_two_at_once_skip_the_successor_that_is_lost_as_well(self):
         loss = whatif.lose(a_state(Partition()), [1, 2])
-        assert (loss.leader.tolist(), loss.isr.tolist()) == ([3], [1])
+        assert (loss.kafka.leader.tolist(), loss.isr.tolist()) == ([3], [1])
         assert loss.offline.tolist() == [False]
 
     def test_all_of_them_take_it_offline(self):
         loss = whatif.lose(a_state(Partition()), [1, 2, 3])
-        assert loss.leader.tolist() == [NO_BROKER]
+        assert loss.kafka.leader.tolist() == [NO_BROKER]
         assert loss.offline.all()
 
     def test_a_leader_that_is_not_lost_stays_and_only_a_short_isr_counts(self):
         state = a_state(Partition(), min_insync_replicas=2)
         assert len(whatif.lose(state, [3]).row) == 0
         loss = whatif.lose(state, [2, 3])
-        assert (loss.leader.tolist(), loss.under_min_isr.tolist()) == ([1], [True])
+        assert (loss.kafka.leader.tolist(), loss.under_min_isr.tolist()) == ([1], [True])
 
     def test_a_broker_that_holds_nothing_is_missed_by_nobody(self):
         assert len(whatif.lose(a_state(Partition()), [5]).row) == 0
@@ -109,8 +109,8 @@ class TestLose:
         part = Partition(isr=(1, 2), elr=(3,), offline=(2,))
         state = a_state(part, elr_enabled=1, min_insync_replicas=3)
         loss = whatif.lose(state, [1])
-        assert loss.leader.tolist() == [3]
-        assert loss.outcome.tolist() == [LossOutcome.ELR]
+        assert loss.kafka.leader.tolist() == [3]
+        assert loss.kafka.outcome.tolist() == [Outcome.ELR]
         assert loss.isr.tolist() == [1]  # who is elected from the ELR is the ISR then
 
 
@@ -123,10 +123,7 @@ def assert_never_safer(state: ShardState, fewer: set[int], more: set[int]) -> No
 def outcomes(state: ShardState, brokers: set[int]) -> dict[int, int]:
     """How unsafe each partition is that loses its leader."""
     loss = whatif.lose(state, brokers)
-    return {
-        int(row): SAFETY.get(LossOutcome(int(outcome)), int(outcome))
-        for row, outcome in zip(loss.row, loss.outcome, strict=True)
-    }
+    return dict(zip(loss.row.tolist(), loss.kafka.outcome.tolist(), strict=True))
 
 
 class TestThresholds:

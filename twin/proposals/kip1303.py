@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.declare import ByBroker, KnownValues, adds_to, gauge, rule
-from twin.rules.coverage import ReplicaCoverage, is_cold
-from twin.rules.election import Kind, Slots, elect
+from twin.rules.coverage import Coverage, ReplicaCoverage, is_cold
+from twin.rules.election import Kind, Outcome, Slots, elect
 from twin.rules.leaders import Roles
 from twin.rules.next_leader import (
     Candidates,
     Electorate,
-    LossOutcome,
     NextLeaders,
     by_outcome,
+    coverage_of,
     hold_election,
     state_as_it_is,
     state_without,
@@ -42,13 +42,18 @@ class LeadershipFlags(IntFlag):
     BALANCER_NOOP = 2  # each round of leader balancing visits it and moves nothing
 
 
-class NextLeadersKip1303(PartitionTable, kind="next_leader_kip1303", api="next_leader_kip1303"):
+class NextLeadersKip1303(
+    PartitionTable, kind="next_leader_kip1303", version=2, api="next_leader_kip1303"
+):
     """[P] who leads each partition if its leader is lost, by the rule of KIP-1303."""
 
     leader: Int32 = column(
         "broker id of the next leader, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
     )
-    outcome: Int8 = column("how safe that leader is", enum=LossOutcome)
+    outcome: Int8 = column("how safe that leader is", enum=Outcome)
+    coverage: Int8 = column(
+        "whether it holds enough local log to lead, null for nobody", enum=Coverage
+    )
 
 
 class Kip1303Leadership(PartitionTable, kind="kip1303_leadership", api="kip1303"):
@@ -77,10 +82,7 @@ def next_leaders_kip1303(
     """As Kafka's rule, with warm replicas before cold ones."""
     electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
                             topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
-    leader, outcome = elected_without_kip1303(
-        electorate, roles.is_leader, stock.leader, stock.outcome
-    )
-    return NextLeadersKip1303(leader, outcome)
+    return elected_without_kip1303(electorate, roles.is_leader, stock)
 
 
 @rule
@@ -118,26 +120,25 @@ def kip1303_leadership(
 
 
 def elected_without_kip1303(
-    electorate: Electorate, lost: Slots, stock_leader: Int32, stock_outcome: Int8
-) -> tuple[Int32, Int8]:
-    """[P] leader and LossOutcome if the brokers of those replicas [P, R] were fenced at once.
+    electorate: Electorate, lost: Slots, stock: NextLeaders
+) -> NextLeadersKip1303:
+    """[P] who leads if the brokers of those replicas [P, R] were fenced at once.
 
     Where no replica is cold KIP-1303 sorts nothing, so only the other rows are elected again.
 
     Args:
         electorate: the tables that an election reads.
         lost: [P, R] replicas on brokers that are fenced.
-        stock_leader: [P] who is elected by Kafka's rule.
-        stock_outcome: [P] and how safe that is.
+        stock: [P] who is elected by Kafka's rule.
     """
     cold = is_cold(electorate.coverage, electorate.roles)
-    leader, outcome = stock_leader.copy(), stock_outcome.copy()
+    leader, outcome = stock.leader.copy(), stock.outcome.copy()
     row = np.flatnonzero(cold.any(axis=1))
     if len(row):
         unclean = holds_unclean_elections(electorate.topic_configs)[row]
         state = state_without(electorate, lost).rows(row)
-        leader[row], outcome[row] = hold_election(state, unclean, cold[row], warm_first(~cold[row]))
-    return leader, outcome
+        leader[row], outcome[row] = hold_election(state, unclean, warm_first(~cold[row]))
+    return NextLeadersKip1303(leader, outcome, coverage_of(leader, electorate))
 
 
 def warm_first(eligible: Slots) -> NDArray[np.int16]:
@@ -163,10 +164,10 @@ def next_leader(
 @adds_to("kafka_twin_broker_loss_partitions")
 def loss_partitions(
     partitions: Partitions, following: NextLeadersKip1303
-) -> Mapping[tuple[str, str], ByBroker]:
+) -> Mapping[tuple[str, str, str], ByBroker]:
     """By the rule of KIP-1303."""
-    losses = by_outcome(partitions, following.outcome)
-    return {("kip1303", outcome): brokers for outcome, brokers in losses.items()}
+    losses = by_outcome(partitions, following.outcome, following.coverage)
+    return {("kip1303", *labels): brokers for labels, brokers in losses.items()}
 
 
 @gauge(

@@ -201,7 +201,7 @@ def _next_member(
     slot, any_able, at = able.argmax(axis=1), able.any(axis=1), np.arange(len(row))
     to = np.where(any_able, brokers[at, slot], NO_BROKER)
     covered = coverage.coverage[row][at, slot]
-    is_judged = any_able & (covered != Coverage.ASSUMED)
+    is_judged = any_able & np.isin(covered, (Coverage.WARM, Coverage.COLD))
     cold = np.where(is_judged, covered == Coverage.COLD, UNKNOWN)
     return to.astype(np.int32), cold.astype(np.int8)
 

@@ -17,7 +17,7 @@ import numpy as np
 from twin import keys, plain
 from twin.declare import Alert, OfReplicas, api_field, gauge, risk, rule
 from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, as_configured
-from twin.rules.coverage import LocalLog, coverage, local_log
+from twin.rules.coverage import Coverage, LocalLog, coverage, local_log
 from twin.rules.growth import WEIGHT, Growth, RecordSizes
 from twin.rules.leaders import Leaders, Roles, has_flag
 from twin.rules.topic_configs import TopicConfigs
@@ -213,7 +213,9 @@ def lead_estimates(
     has_bytes = (held[place] != UNKNOWN) & ~np.isnan(missing_bytes)
     held[place] = np.where(has_bytes, held[place] + missing_bytes, UNKNOWN)
     then = local_log(replace(replicas, log_end_offset=end, local_log_bytes=held), now_ms)
-    warm = warm_up(coverage(then, configs), roles, then, configs, growth, sizes).warm_in_s[place]
+    covered = coverage(then, configs)
+    warm = warm_up(covered, roles, then, configs, growth, sizes).warm_in_s[place]
+    warm = np.where(covered.coverage[place] == Coverage.COLD, warm, 0.0)  # all others may lead
     left = np.where(warm == NEVER, NEVER, np.maximum(estimates.seconds_left, warm))
     return LeadEstimates(rows.row, left)
 

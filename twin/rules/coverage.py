@@ -1,10 +1,10 @@
 """How much of its log a replica holds on its own disk, and whether that is enough to lead.
 
-A replica is *cold* if it holds too little local log, *warm* if it holds enough. Source: KIP-1303,
-with its open points decided so: a replica is eligible unless every enabled condition is known and
-fails; a threshold is enabled when positive; equality is enough; a topic's value overrides the
-broker's; unknown is eligible and said to be assumed; an empty local log is known to hold nothing; a
-timestamp in the future spans nothing.
+A replica is *cold* if it holds too little local log, *warm* if it holds enough. Where no threshold
+is set, it is neither: *not judged*. Source: KIP-1303, with its open points decided so: a replica is
+eligible unless every enabled condition is known and fails; a threshold is enabled when positive;
+equality is enough; a topic's value overrides the broker's; unknown is eligible and said to be
+assumed; an empty local log is known to hold nothing; a timestamp in the future spans nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.declare import Alert, ByBroker, Occurrence, event, gauge, risk, rule
+from twin.declare import Alert, ByBroker, Occurrence, event, gauge, hidden, risk, rule
 from twin.rules.alignment import assigned_brokers, in_present_slots
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.topic_configs import TopicConfigs
@@ -43,6 +43,7 @@ class Coverage(IntEnum):
     COLD = 0  # every enabled threshold is known and missed
     WARM = 1
     ASSUMED = 2  # a number it depends on is unknown: eligible by the KIP's rule
+    NOT_JUDGED = 3  # no threshold is set: the KIP treats all replicas alike
 
 
 class LocalLog(
@@ -60,7 +61,7 @@ class ReplicaCoverage(ReplicaTable, kind="coverage", api=""):
 
     coverage: Int8 = column(
         "warm: enough local log to lead; cold: too little; assumed: a number is unknown, which "
-        "the KIP treats as eligible",
+        "the KIP treats as eligible; not_judged: no threshold is set for the topic",
         fill=Coverage.ASSUMED,
         enum=Coverage,
     )
@@ -101,20 +102,20 @@ def local_log(replicas: Replicas, now_ms: NowMs) -> LocalLog:
 
 @rule
 def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
-    """WARM, COLD, or ASSUMED where a needed number is unknown."""
+    """WARM or COLD; ASSUMED where a needed number is unknown, NOT_JUDGED without a threshold."""
     least_ms = configs.eligible_local_log_ms[:, None]
     least_bytes = configs.eligible_local_log_bytes[:, None]
     shape = local.held_bytes.shape
     if not ((least_ms > 0) | (least_bytes > 0)).any():
-        return ReplicaCoverage(np.full(shape, Coverage.WARM, np.int8))
+        return ReplicaCoverage(np.full(shape, Coverage.NOT_JUDGED, np.int8))
     passes, fails = np.zeros(shape, bool), np.ones(shape, bool)
     for least, value in ((least_ms, local.local_log_span_ms), (least_bytes, local.held_bytes)):
         is_known = value != UNKNOWN
         passes |= (least > 0) & is_known & (value >= least)
         fails &= (least <= 0) | (is_known & (value < least))
     is_on = (least_ms > 0) | (least_bytes > 0)
-    decided = np.where(fails & is_on, Coverage.COLD, Coverage.ASSUMED)
-    return ReplicaCoverage(np.where(passes | ~is_on, Coverage.WARM, decided).astype(np.int8))
+    decided = np.where(fails, Coverage.COLD, np.where(passes, Coverage.WARM, Coverage.ASSUMED))
+    return ReplicaCoverage(np.where(is_on, decided, Coverage.NOT_JUDGED).astype(np.int8))
 
 
 @rule
@@ -234,12 +235,14 @@ def replica_timestamp_suspect(suspect: SuspectTimestamps) -> Array:
 
 @gauge(
     "election_eligible",
-    "1 unless the replica is known to hold too little local log to lead (KIP-1303).",
+    "1 unless the replica is known to hold too little local log to lead (KIP-1303); no series "
+    "where no threshold is set.",
     level="replica",
 )
 def election_eligible(coverage: ReplicaCoverage) -> Array:
     """An assumed coverage is eligible."""
-    return np.where(coverage.coverage != Coverage.COLD, 1, 0)
+    eligible = np.where(coverage.coverage != Coverage.COLD, 1, 0)
+    return hidden(eligible, coverage.coverage == Coverage.NOT_JUDGED)
 
 
 @gauge("partitions_leader_cold", "Partitions whose leader holds too little local log (KIP-1303).")
@@ -253,6 +256,16 @@ def partitions_leader_cold(coverage: ReplicaCoverage, roles: Roles, partitions: 
 def replicas_coverage_assumed(coverage: ReplicaCoverage, roles: Roles) -> int:
     """Replicas with a threshold, whose span or size is unknown."""
     return int((roles.is_assigned & (coverage.coverage == Coverage.ASSUMED)).sum())
+
+
+@gauge(
+    "replicas_coverage_not_judged",
+    "Replicas of topics without a threshold of KIP-1303: nobody says whether they are warm or "
+    "cold.",
+)
+def replicas_coverage_not_judged(coverage: ReplicaCoverage, roles: Roles) -> int:
+    """Assigned ones."""
+    return int((roles.is_assigned & (coverage.coverage == Coverage.NOT_JUDGED)).sum())
 
 
 @gauge(

@@ -13,9 +13,10 @@ import numpy as np
 
 from twin.declare import rule
 from twin.rules.balance import BalancedLeaders
-from twin.rules.election import ElectionState, Kind, Slots, elect
+from twin.rules.coverage import Coverage
+from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect
 from twin.rules.leaders import Roles, has_flag
-from twin.rules.next_leader import Candidates, LossOutcome, NextLeaders
+from twin.rules.next_leader import Candidates, NextLeaders
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -61,7 +62,10 @@ class ForecastOutcomes(PartitionTable, kind="forecast_outcomes", on_demand=_WHY)
     """[P] the leader epoch in which the forecasts hold, and how safe the next leader is."""
 
     leader_epoch: Int32 = column("leader epoch", in_api=False)
-    if_lost: Int8 = column("outcome if the leader is lost", enum=LossOutcome, in_api=False)
+    if_lost: Int8 = column("outcome if the leader is lost", enum=Outcome, in_api=False)
+    coverage_if_lost: Int8 = column(
+        "coverage of the leader that follows", enum=Coverage, in_api=False
+    )
 
 
 @rule
@@ -96,7 +100,7 @@ def forecasts(
 @rule
 def forecast_outcomes(partitions: Partitions, following: NextLeaders) -> ForecastOutcomes:
     """As they are shown to users."""
-    return ForecastOutcomes(partitions.leader_epoch, following.outcome)
+    return ForecastOutcomes(partitions.leader_epoch, following.outcome, following.coverage)
 
 
 def _leaders_once_reassigned(

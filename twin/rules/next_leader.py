@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -29,24 +28,16 @@ from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 
 
-class LossOutcome(IntEnum):
-    """The outcome if a partition loses its leader, best first. Stored: values never change."""
-
-    CLEAN_WARM = 0  # an in-sync replica with enough local log leads
-    CLEAN_COLD = 1  # an in-sync replica leads, and reads older records from remote storage
-    ELR = 2  # an eligible leader replica leads
-    LAST_KNOWN = 3  # the last known leader leads: committed records may be lost
-    UNCLEAN = 4  # any live replica leads: committed records may be lost
-    NONE = 5  # nobody leads
-
-
-class NextLeaders(PartitionTable, kind="next_leader", api="next_leader"):
+class NextLeaders(PartitionTable, kind="next_leader", version=2, api="next_leader"):
     """[P] who leads each partition if its leader is lost, by Kafka's rule."""
 
     leader: Int32 = column(
         "broker id of the next leader, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
     )
-    outcome: Int8 = column("how safe that leader is", enum=LossOutcome)
+    outcome: Int8 = column("how safe that leader is", enum=Outcome)
+    coverage: Int8 = column(
+        "whether it holds enough local log to lead, null for nobody", enum=Coverage
+    )
 
 
 class Candidates(
@@ -105,20 +96,25 @@ def next_leaders(
     """
     electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
                             topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
-    leader, outcome = elected_without(electorate, roles.is_leader)
-    return NextLeaders(leader, outcome)
+    return elected_without(electorate, roles.is_leader)
 
 
-def elected_without(electorate: Electorate, lost: Slots) -> tuple[Int32, Int8]:
-    """[P] leader and LossOutcome if the brokers of those replicas [P, R] were fenced at once.
+def elected_without(electorate: Electorate, lost: Slots) -> NextLeaders:
+    """[P] who leads if the brokers of those replicas [P, R] were fenced at once.
 
     A leader that is not lost stays. A partition that loses nobody is judged as it is.
     """
-    return hold_election(
-        state_without(electorate, lost),
-        holds_unclean_elections(electorate.topic_configs),
-        electorate.coverage.coverage == Coverage.COLD,
+    leader, outcome = hold_election(
+        state_without(electorate, lost), holds_unclean_elections(electorate.topic_configs)
     )
+    return NextLeaders(leader, outcome, coverage_of(leader, electorate))
+
+
+def coverage_of(leader: Int32, electorate: Electorate) -> Int8:
+    """[P] the coverage of those replicas, UNKNOWN for nobody."""
+    held = electorate.assignment.broker == leader[:, None]
+    coverage = pick_slot(electorate.coverage.coverage, held.argmax(axis=1))
+    return np.where(leader == NO_BROKER, np.int8(UNKNOWN), coverage)
 
 
 def state_without(electorate: Electorate, lost: Slots) -> ElectionState:
@@ -157,36 +153,37 @@ def state_as_it_is(electorate: Electorate) -> ElectionState:
 
 
 def hold_election(
-    state: ElectionState, unclean: Bool, cold: Slots, preference: NDArray[np.int16] | None = None
+    state: ElectionState, unclean: Bool, preference: NDArray[np.int16] | None = None
 ) -> tuple[Int32, Int8]:
-    """[P] the elected broker and its LossOutcome; ``unclean`` rows may lose records."""
+    """[P] the elected broker and its Outcome; ``unclean`` rows may lose records."""
     leader, outcome = elect(state, Kind.ONLINE, preference)
     row = np.flatnonzero(unclean & (outcome == Outcome.NONE))
     if len(row):
         leader[row], outcome[row] = elect(
             state.rows(row), Kind.UNCLEAN, None if preference is None else preference[row]
         )
-    is_cold = (outcome == Outcome.CLEAN) & cold.any(axis=1)
-    if is_cold.any():
-        is_cold &= ((state.broker == leader[:, None]) & cold).any(axis=1)
-    return leader, np.where(is_cold, np.int8(LossOutcome.CLEAN_COLD), _LOSS_OUTCOME[outcome])
+    return leader, outcome
 
 
-def by_outcome(partitions: Partitions, outcome: Int8) -> Mapping[str, ByBroker]:
-    """The partitions that each broker leads, by the outcome of losing it."""
+def by_outcome(
+    partitions: Partitions, outcome: Int8, coverage: Int8
+) -> Mapping[tuple[str, str], ByBroker]:
+    """The partitions that each broker leads, by outcome and coverage of its successor."""
     led = partitions.leader != NO_BROKER
-    return {
-        each.name.lower(): ByBroker(partitions.leader[led & (outcome == each)])
-        for each in LossOutcome
-    }
+    losses = {}
+    for safety in Outcome:
+        if safety is Outcome.NONE:
+            continue
+        for held in Coverage:
+            chosen = led & (outcome == safety) & (coverage == held)
+            losses[safety.name.lower(), held.name.lower()] = ByBroker(partitions.leader[chosen])
+    nobody = led & (outcome == Outcome.NONE)
+    losses[NOBODY, NOBODY] = ByBroker(partitions.leader[nobody])
+    return losses
 
 
-_LOSS_OUTCOME: Final = np.zeros(len(Outcome), np.int8)
-_LOSS_OUTCOME[Outcome.CLEAN] = LossOutcome.CLEAN_WARM
-_LOSS_OUTCOME[Outcome.ELR] = LossOutcome.ELR
-_LOSS_OUTCOME[Outcome.LAST_KNOWN] = LossOutcome.LAST_KNOWN
-_LOSS_OUTCOME[Outcome.UNCLEAN] = LossOutcome.UNCLEAN
-_LOSS_OUTCOME[Outcome.NONE] = LossOutcome.NONE
+NOBODY: Final = Outcome.NONE.name.lower()
+"""Outcome and coverage, as labels, where nobody leads."""
 
 
 def _assigned_brokers(electorate: Electorate) -> Int32:
@@ -222,7 +219,7 @@ def _last_known_leaders(electorate: Electorate) -> Int32:
 )
 def has_no_clean_successor(partitions: Partitions, following: NextLeaders) -> Bool:
     """Neither the ISR nor the ELR has another live member."""
-    unsafe: Bool = following.outcome >= LossOutcome.LAST_KNOWN
+    unsafe: Bool = following.outcome >= Outcome.LAST_KNOWN
     unsafe &= partitions.leader != NO_BROKER
     return unsafe
 
@@ -244,8 +241,8 @@ def has_no_clean_successor(partitions: Partitions, following: NextLeaders) -> Bo
     ),
 )
 def gets_cold_leader(partitions: Partitions, following: NextLeaders) -> Bool:
-    """Kafka would elect a cold replica."""
-    cold: Bool = following.outcome == LossOutcome.CLEAN_COLD
+    """Kafka would elect a cold replica, from wherever it takes it."""
+    cold: Bool = following.coverage == Coverage.COLD
     cold &= partitions.leader != NO_BROKER
     return cold
 
@@ -267,13 +264,14 @@ def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple
 
 @gauge(
     "loss_partitions",
-    "Partitions that the broker leads, by the outcome of losing it and by election rule.",
+    "Partitions that the broker leads, by election rule, and by how safe the leader is that "
+    "follows if the broker is lost, and whether that one holds enough local log.",
     level="broker",
-    labels=("rule", "outcome"),
+    labels=("rule", "outcome", "coverage"),
 )
 def loss_partitions(
     partitions: Partitions, following: NextLeaders
-) -> Mapping[tuple[str, str], ByBroker]:
+) -> Mapping[tuple[str, str, str], ByBroker]:
     """By Kafka's rule."""
-    losses = by_outcome(partitions, following.outcome)
-    return {("kafka", outcome): brokers for outcome, brokers in losses.items()}
+    losses = by_outcome(partitions, following.outcome, following.coverage)
+    return {("kafka", *labels): brokers for labels, brokers in losses.items()}

@@ -18,10 +18,10 @@ import numpy as np
 
 from twin.declare import rule
 from twin.rules.coverage import Coverage, ReplicaCoverage
-from twin.rules.election import ElectionState, Kind, Slots, elect, pick_slot
+from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
 from twin.rules.forecasts import Forecast, ForecastOutcomes, Forecasts
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
-from twin.rules.next_leader import Candidates, LossOutcome, hold_election
+from twin.rules.next_leader import Candidates, hold_election
 from twin.rules.topic_configs import TopicConfigs, holds_unclean_elections
 from twin.signature import Before, Cycle, Latest
 from twin.table import (
@@ -92,11 +92,14 @@ class Predictions(SparseTable, kind="predictions"):
         minus_one_is_a_value=True,
     )
     predicted_outcome: Int8 = column(
-        "how safe the predicted leader of a lost one was", enum=LossOutcome
+        "how safe the predicted leader of a lost one was", enum=Outcome
+    )
+    predicted_coverage: Int8 = column(
+        "whether it held enough local log to lead, null for nobody", enum=Coverage
     )
     warm_was_in_sync: Int8 = column(
         "a cold replica was elected, although a warm one was in sync: KIP-1303 would have elected "
-        "the warm one",
+        "the warm one; unknown where the new leader is neither warm nor cold",
         tri_state=True,
     )
     local_records: Int64 = column("records that the new leader has on its own disk")
@@ -130,10 +133,10 @@ def predictions(
         row, partitions, assignment, roles, candidates, topic_configs, ends, forecasts
     )
     cause = _causes(change)
-    predicted = _predicted(change, cause)
+    predicted, is_loss = _predicted(change, cause), cause == Cause.LOSS
     elections = partitions.leader_epoch[row] - outcomes.leader_epoch[row]
     # A replica that was predicted and is no longer assigned cannot be told from nobody.
-    is_gone = (predicted == NO_BROKER) & (outcomes.if_lost[row] != LossOutcome.NONE)
+    is_gone = (predicted == NO_BROKER) & (outcomes.if_lost[row] != Outcome.NONE)
     right = (predicted == change.new) & ~(is_gone & (cause == Cause.LOSS))
     result, overtaken_by = _judged(change, cause, right, elections)
     local_end, local_start = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
@@ -149,7 +152,8 @@ def predictions(
         old_leader=change.old,
         new_leader=change.new,
         predicted_leader=predicted,
-        predicted_outcome=np.where(cause == Cause.LOSS, outcomes.if_lost[row], np.int8(UNKNOWN)),
+        predicted_outcome=np.where(is_loss, outcomes.if_lost[row], np.int8(UNKNOWN)),
+        predicted_coverage=np.where(is_loss, outcomes.coverage_if_lost[row], np.int8(UNKNOWN)),
         warm_was_in_sync=_warm_was_in_sync(change, cause, coverage.coverage[row]),
         local_records=np.where(is_measured, local_end - local_start, UNKNOWN),
         local_bytes=leaders.local_log_bytes[row],
@@ -252,10 +256,9 @@ def _causes(change: _Change) -> Int8:
 def _predicted(change: _Change, cause: Int8) -> Int32:
     """[N] the predicted leader, by the rule of the cause."""
     nobody = np.full(len(cause), NO_BROKER, np.int32)
-    no_coverage = np.zeros_like(change.was_in_isr)
     # Who comes back is what happens; who leads then is what is predicted.
     returned = change.state(change.is_acceptable, change.was_in_isr, change.was_in_elr, nobody)
-    if_returned, _ = hold_election(returned, change.is_unclean_allowed, no_coverage)
+    if_returned, _ = hold_election(returned, change.is_unclean_allowed)
     if_forced, _ = elect(returned, Kind.UNCLEAN)
     return np.select(
         [cause == each for each in Cause],
@@ -287,14 +290,14 @@ def _held_again(change: _Change, cause: Int8) -> Int32:
     without = change.state(
         change.is_acceptable & ~old, change.is_in_isr & ~old, change.is_in_elr & ~old, nobody
     )
-    leader, _ = hold_election(without, change.is_unclean_allowed, np.zeros_like(old))
+    leader, _ = hold_election(without, change.is_unclean_allowed)
     is_balance = cause == Cause.BALANCE
     with_all = change.state(change.is_acceptable, change.is_in_isr, change.is_in_elr, change.old)
     balanced, _ = elect(with_all, Kind.PREFERRED)
     # Of several that came back, the first one led: which, no poll tells.
     new = change.slots_of(change.new)
     only = change.state(change.is_acceptable & new, change.was_in_isr, change.was_in_elr, nobody)
-    came_first, _ = hold_election(only, change.is_unclean_allowed, np.zeros_like(old))
+    came_first, _ = hold_election(only, change.is_unclean_allowed)
     return np.select([is_balance, cause == Cause.RETURN], [balanced, came_first], leader).astype(
         np.int32
     )
@@ -320,7 +323,8 @@ def _warm_was_in_sync(change: _Change, cause: Int8, coverage: Array) -> Int8:
     cold = (new & (coverage == Coverage.COLD)).any(axis=1)
     could_lead = change.was_in_isr & change.is_acceptable & ~change.slots_of(change.old)
     warm = (could_lead & (coverage == Coverage.WARM)).any(axis=1)
-    return np.where(lost, (cold & warm).astype(np.int8), np.int8(UNKNOWN))
+    is_judged = lost & (new & np.isin(coverage, (Coverage.COLD, Coverage.WARM))).any(axis=1)
+    return np.where(is_judged, (cold & warm).astype(np.int8), np.int8(UNKNOWN))
 
 
 def _newest(table: Predictions) -> Predictions:

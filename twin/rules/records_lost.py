@@ -27,8 +27,9 @@ from twin.declare import (
     risk,
     rule,
 )
+from twin.rules.election import Outcome
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
-from twin.rules.next_leader import LossOutcome, NextLeaders
+from twin.rules.next_leader import NextLeaders
 from twin.signature import Before, Cycle, Earlier, Latest
 from twin.table import (
     NO_BROKER,
@@ -206,7 +207,7 @@ def records_lost_then(
     following: NextLeaders, leaders: Leaders, assignment: Assignment, replicas: Replicas
 ) -> Array:
     """By the present log ends; unknown where either is, and for clean successors."""
-    unsafe = np.isin(following.outcome, (LossOutcome.LAST_KNOWN, LossOutcome.UNCLEAN))
+    unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe & (leaders.log_end_offset != UNKNOWN))
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
     end = replicas.log_end_offset[row, slot]

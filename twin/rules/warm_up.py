@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from twin.declare import Alert, gauge, risk, rule
-from twin.rules.coverage import LocalLog, ReplicaCoverage, is_cold
+from twin.rules.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
 from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Roles
 from twin.rules.topic_configs import TopicConfigs
@@ -28,7 +28,8 @@ class WarmUp(
     """[P, R] how long each replica takes to hold enough local log to lead."""
 
     warm_in_s: Float64 = column(
-        "seconds until the replica is warm; 0 unless it is cold; null if unknown or never", fill=0.0
+        "seconds until the replica is warm, 0 if it is; null if unknown, never, or not judged",
+        fill=float("nan"),
     )
     never_warm: Bool = column("local retention deletes before a threshold is reached", fill=False)
 
@@ -47,7 +48,7 @@ def warm_up(
     Local retention bounds both: a threshold beyond it is never reached.
     """
     cold = is_cold(coverage, roles)
-    seconds = np.zeros(cold.shape)
+    seconds = np.where(coverage.coverage == Coverage.WARM, 0.0, np.nan)
     row = np.flatnonzero(cold.any(axis=1))
     if len(row):
         by_span = _seconds_by_span(configs, local, growth, row)
@@ -55,7 +56,7 @@ def warm_up(
         soonest = np.fmin(by_span, by_bytes)
         # One way that is never reached does not settle it while the other is unknown.
         unsure = (np.isnan(by_span) | np.isnan(by_bytes)) & (soonest == NEVER)
-        seconds[row] = np.where(cold[row], np.where(unsure, np.nan, soonest), 0.0)
+        seconds[row] = np.where(cold[row], np.where(unsure, np.nan, soonest), seconds[row])
     return WarmUp(seconds, seconds == NEVER)
 
 
@@ -90,7 +91,8 @@ def stays_cold(coverage: ReplicaCoverage, roles: Roles, configs: TopicConfigs) -
 
 @gauge(
     "warm_in_seconds",
-    "Seconds until a cold replica holds enough local log to lead; 0 if it does; +Inf for never.",
+    "Seconds until a cold replica holds enough local log to lead; 0 if it does; +Inf for never; "
+    "no series where that is unknown or no threshold is set.",
     level="replica",
 )
 def warm_in_seconds(warm_up: WarmUp) -> Array:
