@@ -145,8 +145,11 @@ def write_files(layout: Layout, node: int) -> None:
 
 
 def properties(layout: Layout, node: int) -> dict[str, str]:
-    """The broker settings of a node; the user's settings override the others."""
-    return {
+    """The broker settings of a node; the user's settings override the others, or leave them out.
+
+    A setting that is empty is left out: Kafka's own default holds.
+    """
+    settings = {
         **_place(layout, node),
         **_SMALL,
         **_TIERED,
@@ -154,6 +157,7 @@ def properties(layout: Layout, node: int) -> dict[str, str]:
         "rsm.config.dir": str(layout.home / "remote"),
         **layout.settings,
     }
+    return {key: value for key, value in settings.items() if value}
 
 
 def _place(layout: Layout, node: int) -> dict[str, str]:

@@ -262,7 +262,9 @@ class BrokerClient:
             ],
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        [result] = self.ask(1, request, IncrementalAlterConfigsResponse, 1).responses
+        # A broker accepts its own dynamic settings alone.
+        asked = int(name) if resource_type == BROKER_RESOURCE and name else 1
+        [result] = self.ask(asked, request, IncrementalAlterConfigsResponse, 1).responses
         assert result.error_code == 0, result.error_message
 
 

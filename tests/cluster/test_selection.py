@@ -14,7 +14,7 @@ from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.reading import conditions
 from tests.waiting import until
-from twin.rules.cold_reads import ColdReads
+from twin.rules.cold_reads import ColdReads, ReadsCold
 from twin.rules.leaders import Roles
 from twin.rules.racks import rack_names
 from twin.rules.selection import (
@@ -27,6 +27,7 @@ from twin.rules.selection import (
 )
 from twin.state import ShardState
 from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Assignment, Brokers, Replicas
 
 pytestmark = pytest.mark.cluster
@@ -109,6 +110,13 @@ def test_consumers_of_every_rack_are_sent_where_the_twin_says(
     }
     assert answers == {(rack, offset): predicted(state, rack, offset) for rack, offset in answers}
     assert {answers[rack, 0] for rack in RACKS.values()} == {1, 2, 3}
+
+
+def test_the_selector_of_every_broker_is_read(watch: Watch) -> None:
+    state = watch.look()
+    assert state[Brokers].replica_selector.tolist() == [ReplicaSelector.RACK_AWARE] * 3
+    [row] = [i for i, key in enumerate(keys(state)) if key == (TOPIC, 0)]
+    assert state[ReadsCold].reads_cold[row] == 1
 
 
 def test_the_cold_replica_that_the_leader_hands_out_is_a_cold_read(

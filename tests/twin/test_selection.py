@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import Log, Partition, a_state
+from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.reading import computed, conditions
 from twin.rules.cold_reads import ColdReads, ReadsCold
 from twin.rules.high_watermark import HighWatermarks
@@ -263,14 +263,14 @@ class TestWindows:
 
     def test_committed_records_that_an_out_of_sync_replica_does_not_have(self):
         part = Partition(logs={2: Log(end=60)}, isr=(1, 3))
-        assert self.window(part, OutOfRange.UNAVAILABLE) == (60, 100)
+        assert self.window(part, OutOfRange.UNAVAILABLE) == (61, 101)
 
     def test_a_log_start_above_the_leaders(self):
         assert self.window(Partition(logs={2: Log(start=7)}), OutOfRange.TOO_SMALL) == (0, 7)
 
     def test_beyond_the_log_end_and_not_committed(self):
         part = Partition(logs={2: Log(end=60), 3: Log(end=90)}, isr=(1, 3))
-        assert self.window(part, OutOfRange.TOO_LARGE) == (90, 100)
+        assert self.window(part, OutOfRange.TOO_LARGE) == (91, 101)
 
     def test_the_leader_offline_replicas_and_unknown_offsets_have_none(self):
         lagging = Partition(logs={2: Log(end=60)}, isr=(1, 3), offline=(2,))
@@ -278,6 +278,33 @@ class TestWindows:
         assert self.window(Partition(logs={2: Log(start=7)}), OutOfRange.TOO_SMALL, 1) == (0, 0)
         unknown = Partition(logs={2: Log(end=UNKNOWN)}, isr=(1, 3))
         assert self.window(unknown, OutOfRange.UNAVAILABLE) == (0, 0)
+
+    def test_the_api_lists_follower_case_offsets_and_error(self):
+        part = Partition(logs={2: Log(start=7, end=60), 3: Log(end=90)}, isr=(1, 3))
+        state = a_state(part)
+        [field] = [f for f in state.catalog.api_fields if f.name == "out_of_range_windows"]
+        [listed] = state.call(field.values, field.reads)
+        error = "OFFSET_OUT_OF_RANGE"
+        assert [tuple(window.values()) for window in listed] == [
+            (2, "unavailable", 61, 91, error),
+            (2, "too_small", 0, 7, error),
+            (2, "too_large", 91, 101, error),
+            (3, "too_large", 91, 101, error),
+        ]
+
+    def test_an_unclean_election_leaves_no_window_for_what_it_lost(self):
+        """Leader 1 had 500 records and was the ISR; 2 had 300, and leads once 1 is gone."""
+        logs = {1: Log(end=500), 2: Log(end=300), 3: Log(end=300)}
+        before = a_state(Partition(isr=(1,), logs=logs))
+        assert "out_of_range_window" in conditions(before)
+        gone = {"offline": (1,), "silent": (1,), "logs": logs}
+        leaderless = Partition(isr=(1,), leader=-1, epoch=2, **gone)
+        state = a_state(leaderless, at_ms=NOW_MS + 5_000, since=before)
+        assert "out_of_range_window" not in conditions(state)
+        elected = Partition(isr=(2,), leader=2, epoch=3, **gone)
+        state = a_state(elected, at_ms=NOW_MS + 10_000, since=state)
+        assert "records_lost" in conditions(state)
+        assert "out_of_range_window" not in conditions(state)
 
     def test_only_windows_of_committed_records_are_a_risk(self):
         in_flight = a_state(Partition(logs={2: Log(end=101)}, log=Log(end=100)))

@@ -1,5 +1,11 @@
 """Offsets at which a follower cannot serve a consumer (KIP-392's four cases).
 
+Measured on Kafka 4.3.1, against KIP-392: records that are not committed are answered by none and no
+error (the KIP has OFFSET_NOT_AVAILABLE), and committed records that the follower lacks by
+OFFSET_OUT_OF_RANGE (the KIP has OFFSET_NOT_AVAILABLE again): a follower takes no high watermark
+above its own log end, so it cannot tell them from offsets that do not exist. The answer has neither
+log start nor high watermark. At exactly its log end a follower answers by no records.
+
 Source: KIP-392, "high watermark propagation" and the cases of its section on out of range errors.
 """
 
@@ -7,24 +13,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntFlag
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from twin.declare import Alert, gauge, risk, rule
+from twin.declare import Alert, api_field, gauge, risk, rule
 from twin.rules.high_watermark import HighWatermarks
 from twin.rules.leaders import Leaders, Roles
 from twin.table import UNKNOWN, Bool, Int64, ReplicaTable, UInt8, column
-from twin.tables.state import Replicas
+from twin.tables.state import Assignment, Replicas
 
 
 class OutOfRange(IntFlag):
     """Windows of offsets in which a follower cannot serve a consumer."""
 
     UNCOMMITTED = 1  # it has the records, and they are not committed yet
-    UNAVAILABLE = 2  # committed, and it does not have them yet
+    UNAVAILABLE = 2  # beyond its log end, and committed
     TOO_SMALL = 4  # below its log start, and the leader still has them
     TOO_LARGE = 8  # beyond its log end, and not committed
+
+    @property
+    def error(self) -> str | None:
+        """The error that a consumer gets there from Kafka 4.3.1; None: no records, no error."""
+        return None if self is OutOfRange.UNCOMMITTED else "OFFSET_OUT_OF_RANGE"
 
 
 _REFUSING: Final = np.uint8(OutOfRange.UNAVAILABLE | OutOfRange.TOO_SMALL)
@@ -55,22 +66,25 @@ def windows(
 ) -> dict[OutOfRange, tuple[Int64, Int64]]:
     """[P, R] first offset and end of the window of each case, empty (0, 0) where there is none.
 
-    Followers on live brokers only.
+    Followers on live brokers only, and none without a leader: there is nobody who has what they
+    lack, and an unclean election may be about to cut it off. The offsets are those that a consumer
+    may ask for: behind the last record of the leader too, where it waits for the next one.
     """
     end, start = replicas.log_end_offset, replicas.log_start_offset
     committed = watermarks.high_watermark_estimate[:, None]
     leader_end, leader_start = leaders.log_end_offset[:, None], leaders.log_start_offset[:, None]
     follows = roles.is_assigned & ~roles.is_leader & ~roles.is_offline
+    follows &= roles.is_leader.any(axis=1, keepdims=True)
     follows &= (end != UNKNOWN) & (committed != UNKNOWN)
     bounds = {
         OutOfRange.UNCOMMITTED: (committed, end),
-        OutOfRange.UNAVAILABLE: (end, committed),
+        OutOfRange.UNAVAILABLE: (end + 1, committed + 1),
         OutOfRange.TOO_SMALL: (leader_start, start),
-        OutOfRange.TOO_LARGE: (np.maximum(end, committed), leader_end),
+        OutOfRange.TOO_LARGE: (np.maximum(end, committed) + 1, leader_end + 1),
     }
     by_case = {}
     for case, (lower, upper) in bounds.items():
-        # An unknown upper end is below everything; an unknown lower one is not.
+        # An unknown upper end is not above any offset; an unknown lower one is below them.
         holds = follows & (upper > lower) & (lower != UNKNOWN)
         by_case[case] = np.where(holds, lower, 0), np.where(holds, upper, 0)
     return by_case
@@ -98,6 +112,34 @@ def refuses_consumers(cases: OutOfRangeWindows) -> Bool:
     """A follower lacks committed records that the leader has."""
     refuses: Bool = ((cases.out_of_range & _REFUSING) != 0).any(axis=1)
     return refuses
+
+
+@api_field(
+    "out_of_range_windows",
+    "offsets (`start_offset` to before `end_offset`) at which the follower on `broker` cannot "
+    "serve a consumer, by `case` of KIP-392, and the `error` that Kafka 4.3.1 answers: null is no "
+    "error and no records",
+)
+def out_of_range_windows(
+    assignment: Assignment,
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    watermarks: HighWatermarks,
+) -> list[list[dict[str, Any]]]:
+    """A list for each partition, in the order of the cases."""
+    listed: list[list[dict[str, Any]]] = [[] for _ in assignment.broker]
+    for case, (lower, upper) in windows(replicas, roles, leaders, watermarks).items():
+        for row, slot in np.argwhere(upper > lower).tolist():
+            window = {
+                "broker": int(assignment.broker[row, slot]),
+                "case": str(case.name).lower(),
+                "start_offset": int(lower[row, slot]),
+                "end_offset": int(upper[row, slot]),
+                "error": case.error,
+            }
+            listed[row].append(window)
+    return listed
 
 
 @gauge(
