@@ -9,13 +9,14 @@ from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import Finding
 from streaming.checks.rights import WITHOUT, rights
 from streaming.collector.brokers import Address, BrokerConnections, CollectorError
+from streaming.collector.config_values import THRESHOLDS
 from streaming.collector.cycle import Collector
 from streaming.collector.jmx import urls
 from streaming.collector.observation import Observation
 from streaming.collector.scrape import scrape_all
 from streaming.runtime.config import Config, ConfigError
 from twin.table import UNKNOWN
-from twin.tables.enums import ReplicaSelector
+from twin.tables.enums import CLUSTER_WIDE, ReplicaSelector
 
 
 def of_cluster(config: Config) -> Iterator[Finding]:
@@ -42,21 +43,27 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     for problem in sorted(problems, key=str):
         if not (problem.is_denied and problem.source in named):  # these have lines above
             yield Finding(str(problem), WITHOUT[problem.source])
-    yield from _thresholds(config)
+    yield from _thresholds(observation)
     yield from _selectors(observation)
     yield from _measured(config, observation)
 
 
-def _thresholds(config: Config) -> Iterator[Finding]:
+def _thresholds(observation: Observation) -> Iterator[Finding]:
     """The thresholds by which replicas are called warm or cold (KIP-1303)."""
-    own = config.eligibility
-    if max(own.local_log_ms, own.local_log_bytes) > 0:
-        yield Finding("eligibility: a threshold for every topic")
-    elif any(max(topic.local_log_ms, topic.local_log_bytes) > 0 for topic in own.topics):
-        yield Finding("eligibility: thresholds for some topics")
+    rows = [
+        row
+        for table in observation.configs.values()
+        for row in table.select(["topic", *THRESHOLDS.values()]).to_pylist()
+    ]
+    topics = {row["topic"] for row in rows if max(row[c] for c in THRESHOLDS.values()) > 0}
+    if CLUSTER_WIDE in topics:
+        yield Finding("threshold of KIP-1303 for all topics")
+    elif topics:
+        yield Finding(f"threshold of KIP-1303 for {len(topics)} topics, the others are not judged")
     else:
         yield Finding(
-            "eligibility.local_log_ms or .local_log_bytes in twin.toml, e.g. local_log_ms = 600000",
+            "threshold of KIP-1303; set one in twin.toml, e.g. local_log_ms = 600000 under "
+            "[eligibility]",
             "which replicas are warm or cold: nothing is judged",
         )
 

@@ -67,7 +67,7 @@ def collector(ctx: click.Context) -> None:
     """Poll brokers; write observations to the bus."""
     from streaming.collector.cycle import run
 
-    run(_config(ctx))
+    run(_config(ctx), ctx.obj)
 
 
 @main.command()

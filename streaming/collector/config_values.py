@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from twin.table import UNKNOWN
-from twin.tables.enums import ReplicaSelector
+from twin.tables.enums import NOT_SET, ReplicaSelector
+
+THRESHOLDS: Final = {
+    "leader.election.eligible.local.log.ms": "eligible_local_log_ms",
+    "leader.election.eligible.local.log.bytes": "eligible_local_log_bytes",
+}
+"""KIP-1303's settings of brokers and of topics, and their columns."""
 
 TOPIC_KEYS: Final = (
+    *THRESHOLDS,
     "min.insync.replicas",
     "unclean.leader.election.enable",
     "remote.storage.enable",
@@ -22,6 +29,7 @@ TOPIC_KEYS: Final = (
     "retention.bytes",
 )
 BROKER_KEYS: Final = (
+    *THRESHOLDS,
     "replica.lag.time.max.ms",
     "follower.fetch.last.tiered.offset.enable",
     "min.insync.replicas",
@@ -43,8 +51,12 @@ _SAME_AS_RETENTION: Final = -2
 """Of local.retention.ms and local.retention.bytes: retention.ms and retention.bytes apply."""
 
 
-def topic_columns(values: Mapping[str, str | None]) -> dict[str, int]:
-    """A topic's values by column; UNKNOWN for a setting that its Kafka does not have."""
+def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -> dict[str, int]:
+    """A topic's values by column; UNKNOWN for a setting that its Kafka does not have.
+
+    Thresholds are left out where its Kafka has none; they are overridden where the topic has a
+    value of its ``own``.
+    """
     tiered = _boolean(values.get("remote.storage.enable"))
     copies = _boolean(values.get("remote.log.copy.disable")) != 1
     has_local_retention = tiered == 1 and copies
@@ -56,17 +68,23 @@ def topic_columns(values: Mapping[str, str | None]) -> dict[str, int]:
         "compacted": UNKNOWN if policy is None else int("compact" in policy.split(",")),
         "local_retention_ms": _local_retention(values, "retention.ms", has_local_retention),
         "local_retention_bytes": _local_retention(values, "retention.bytes", has_local_retention),
+        **{
+            column: _number(values[key]) if key in own else NOT_SET
+            for key, column in THRESHOLDS.items()
+            if key in values
+        },
     }
 
 
 def cluster_columns(values: Mapping[str, str | None]) -> dict[str, int]:
-    """A broker's values by column, for the whole cluster."""
+    """A broker's values by column, for the whole cluster; thresholds if its Kafka has them."""
     last_tiered = values.get("follower.fetch.last.tiered.offset.enable")
     return {
         "min_insync_replicas": _number(values.get("min.insync.replicas")),
         "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
         "replica_lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
         "last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),  # before 4.2
+        **{column: _number(values[key]) for key, column in THRESHOLDS.items() if key in values},
     }
 
 

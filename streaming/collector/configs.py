@@ -1,8 +1,10 @@
 """The settings that rules depend on: of topics and of the cluster, by DescribeConfigs.
 
 A topic is read when it appears, and again every ``config_interval_ms``: the topics with the oldest
-values first, and not all in one cycle. A topic that may not be read keeps unknown values; its
-thresholds (KIP-1303) come from the twin's own configuration in any case.
+values first, and not all in one cycle. A topic that may not be read keeps unknown values.
+
+Thresholds (KIP-1303) are those of the brokers and topics where their Kafka has such settings, and
+else those of the twin's own configuration.
 """
 
 from __future__ import annotations
@@ -31,13 +33,15 @@ from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Placement
 from streaming.collector.problem import Problem, by_error, error_name, from_code
 from streaming.collector.thresholds import Thresholds
-from streaming.runtime.config import Config, ConfigError
+from streaming.runtime.config import Config, ConfigError, Eligibility
 from streaming.runtime.deadline import Deadline
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.observations import ConfigsFrame
 
 _UNKNOWN_TOPIC: Final = 3
+_TOPIC_CONFIG: Final = 1
+"""The source of a value that is set for the topic itself, not inherited from the brokers."""
 
 TOPICS_PER_CYCLE: Final = 500
 """Apart from new topics: a cycle should not wait for the settings of all topics at once."""
@@ -53,13 +57,12 @@ class ConfigSource:
         self._topics_per_cycle = topics_per_cycle
         self._interval_s = config.collector.config_interval_ms / 1_000
         self._thresholds = Thresholds(config.eligibility)
+        self._configured: dict[str, dict[str, int]] = {}  # thresholds in twin.toml, by topic
         self._topics: dict[str, dict[str, int]] = {}
         self._ids: dict[str, bytes] = {}
         self._read_at: dict[str, float] = {}  # by topic, CLUSTER_WIDE too
-        self._cluster: dict[str, int] = {
-            "eligible_local_log_ms": self._thresholds.local_log_ms,
-            "eligible_local_log_bytes": self._thresholds.local_log_bytes,
-        }
+        self._cluster: dict[str, int] = {}
+        self._is_news = False  # thresholds were changed since the last refresh
         self._min_isr: tuple[Placement, Array] | None = None
         self._tiered: tuple[Placement, Array] | None = None
         self._versions: dict[Any, int] = {}  # of the last requests, by class
@@ -85,6 +88,14 @@ class ConfigSource:
             problems.append(Problem("thresholds", NO_BROKER, "ContradictingPatterns", conflict))
         return tuple(problems)
 
+    def use(self, eligibility: Eligibility) -> None:
+        """Replace the thresholds of the twin's own configuration."""
+        self._thresholds = Thresholds(eligibility)
+        self._conflicts.clear()
+        for topic in self._configured:
+            self._configured[topic] = self._threshold_columns(topic, strict=False)
+        self._is_news = True
+
     def refresh(self, context: CycleContext, placement: Placement) -> set[int]:
         """Read what is new or old; returns the shards that something was read for.
 
@@ -98,12 +109,15 @@ class ConfigSource:
         due = {t for t, at_s in self._read_at.items() if now_s - at_s >= self._interval_s}
         new = [t for t in placement.topic if t not in self._topics]
         for topic in new:
-            self._topics[topic] = self._threshold_columns(topic, strict=first)
+            self._configured[topic] = self._threshold_columns(topic, strict=first)
+            self._topics[topic] = {}
         cluster_due = first or CLUSTER_WIDE in due
         oldest = sorted(due & self._topics.keys(), key=self._read_at.__getitem__)
         wanted = [*new, *oldest[: self._topics_per_cycle]]
+        every_shard = set(range(placement.shards)) if cluster_due or self._is_news else set()
+        self._is_news = False
         if not wanted and not cluster_due:
-            return set()
+            return every_shard
         self._min_isr = self._tiered = None
         deadline = context.deadline()
         # What is not read now is due again in the next cycle.
@@ -113,14 +127,14 @@ class ConfigSource:
             self._read_at[CLUSTER_WIDE] = now_s if is_read else overdue_s
         read = self._read_topics(context, wanted, deadline) if wanted else set()
         self._read_at |= {topic: now_s if topic in read else overdue_s for topic in wanted}
-        return set(range(placement.shards)) if cluster_due else _shards_of(placement, wanted)
+        return every_shard or _shards_of(placement, wanted)
 
     def _forget(self, placement: Placement) -> None:
         """Drop topics that are gone, also those that exist again with another id."""
         before = self._ids
         self._ids = dict(zip(placement.topic, placement.topic_id, strict=True))
         for topic in [t for t in self._topics if before[t] != self._ids.get(t)]:
-            del self._topics[topic]
+            del self._topics[topic], self._configured[topic]
             self._read_at.pop(topic, None)
             self._topic_errors.pop(topic, None)
             self._conflicts.pop(topic, None)
@@ -161,7 +175,9 @@ class ConfigSource:
             if result.error_code:
                 self._topic_errors[name] = error_name(result.error_code)
             else:
-                self._topics[name] |= topic_columns({c.name: c.value for c in result.configs})
+                values = {c.name: c.value for c in result.configs}
+                own = {c.name for c in result.configs if c.config_source == _TOPIC_CONFIG}
+                self._topics[name] |= topic_columns(values, own)
         return answered & self._topics.keys()
 
     def _read_cluster(self, context: CycleContext, deadline: Deadline) -> bool:
@@ -233,7 +249,14 @@ class ConfigSource:
         """The rows of a shard: cluster-wide values under the empty name, then its topics."""
         start, stop = placement.topic_cuts[shard], placement.topic_cuts[shard + 1]
         topics = placement.topic[start:stop]
-        rows = [self._cluster, *(self._topics.get(t, {}) for t in topics)]
+        cluster = {
+            "eligible_local_log_ms": self._thresholds.local_log_ms,
+            "eligible_local_log_bytes": self._thresholds.local_log_bytes,
+        }
+        rows = [
+            cluster | self._cluster,
+            *(self._configured.get(t, {}) | self._topics.get(t, {}) for t in topics),
+        ]
         columns = [dictionary(np.arange(len(rows)), texts([CLUSTER_WIDE, *topics]))]
         for column in ConfigsFrame.columns[1:]:
             fill = int(column.fill)

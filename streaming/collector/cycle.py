@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import structlog
@@ -31,6 +32,7 @@ from streaming.collector.configs import ConfigSource
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
 from streaming.collector.denied import RETRY_DENIED_MS
+from streaming.collector.eligibility_file import EligibilityFile
 from streaming.collector.epochs import EpochSource
 from streaming.collector.jmx import MetricsSource
 from streaming.collector.log_dirs import LogDirSource
@@ -43,7 +45,7 @@ from streaming.collector.timestamps import ReadLimits, TimestampSource
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.health import touch_liveness_file
-from streaming.runtime.stop import on_stop_signal
+from streaming.runtime.stop import on_hangup_signal, on_stop_signal
 from twin.table import NO_BROKER, UNKNOWN
 
 log = structlog.get_logger("collector")
@@ -58,6 +60,7 @@ class Collector:
         brokers: BrokerConnections,
         metrics: MetricsSource | None = None,
         *,
+        eligibility: EligibilityFile | None = None,
         retry_denied_ms: int = RETRY_DENIED_MS,
     ) -> None:
         """Nothing is asked before the first cycle.
@@ -66,6 +69,7 @@ class Collector:
             config: of all programs.
             brokers: connections to the watched cluster.
             metrics: reads the brokers' own metrics; None leaves them out.
+            eligibility: where thresholds may change while it runs; None keeps those of ``config``.
             retry_denied_ms: when a topic that was refused is asked for again.
         """
         self._config = config
@@ -87,6 +91,7 @@ class Collector:
             TimestampSource(client_id, limits) if config.collector.timestamps else None
         )
         self._metrics = metrics
+        self._eligibility = eligibility
         self._responses: Mapping[int, BrokerResponse] = {}
         self._observed_at_ms = 0
         self._cycle = 0
@@ -108,6 +113,7 @@ class Collector:
             self._metadata,
             self._configs,
             self._broker_configs,
+            self._eligibility,
             self._status,
             self._offsets,
             self._log_dirs,
@@ -131,6 +137,9 @@ class Collector:
             ConfigError: at the first cycle, thresholds contradict each other.
         """
         self._cluster_problem = None
+        changed = None if self._eligibility is None else self._eligibility.read()
+        if changed is not None:
+            self._configs.use(changed)
         before = self._metadata.metadata
         metadata = self._metadata.read(self._brokers, Deadline.after_ms(self._deadline_ms))
         context = CycleContext(
@@ -234,8 +243,10 @@ class Collector:
         return self._timestamps.read(context, placement, offsets)
 
 
-def run(config: Config, *, cycles: int | None = None) -> None:
+def run(config: Config, path: Path | None = None, *, cycles: int | None = None) -> None:
     """Collect until SIGTERM or SIGINT, or for so many cycles; the running cycle is completed.
+
+    Thresholds are read again from the file at ``path`` when it has changed, and on SIGHUP.
 
     Raises:
         CollectorError, BusError, ConfigError: it cannot start; one line each.
@@ -243,8 +254,10 @@ def run(config: Config, *, cycles: int | None = None) -> None:
     use_little_memory()
     stop = threading.Event()
     section = config.collector
+    eligibility = EligibilityFile(path, config.eligibility)
     with (
         on_stop_signal(stop),
+        on_hangup_signal(eligibility.request),
         BrokerConnections(
             config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as brokers,
@@ -255,7 +268,7 @@ def run(config: Config, *, cycles: int | None = None) -> None:
         with Sender(config) as sender:
             log.info("running", cluster=config.cluster.name, interval_ms=section.interval_ms)
             encoder = ObservationEncoder()
-            collector = Collector(config, brokers, metrics)
+            collector = Collector(config, brokers, metrics, eligibility=eligibility)
             collect(config, collector, partial(send, config, sender, encoder), stop, cycles)
     log.info("stopped")
 

@@ -1,4 +1,4 @@
-"""KIP-1303's thresholds, from the twin's own configuration since no Kafka has them yet.
+"""KIP-1303's thresholds in the twin's own configuration, for a Kafka that has no such settings.
 
 A topic's value overrides the cluster-wide one. A section for its exact name overrides one whose
 pattern matches the whole name. Patterns that disagree about a topic are an error, since no order

@@ -76,7 +76,7 @@ class TopicThreshold(_Section, frozen=True):
 
 
 class Eligibility(_Section, frozen=True):
-    """leader.election.eligible.local.log.ms/.bytes (KIP-1303), which no Kafka has yet; -1: off."""
+    """leader.election.eligible.local.log.ms/.bytes of KIP-1303, where Kafka lacks them; -1: off."""
 
     local_log_ms: int = -1
     local_log_bytes: int = -1

@@ -135,6 +135,7 @@ class World:
     broker_configs: dict[str, str] = field(
         default_factory=lambda: {"replica.lag.time.max.ms": "30000", "min.insync.replicas": "1"}
     )
+    defaults: dict[str, str] = field(default_factory=dict)  # what topics inherit
     features: dict[str, int] | None = field(
         default_factory=lambda: {"eligible.leader.replicas.version": 1}
     )
@@ -397,7 +398,7 @@ class FakeBroker:
             if asked.resource_type == 2:
                 topic = self.world.topics.get(asked.resource_name)
                 error = 3 if topic is None else TOPIC_AUTHORIZATION_FAILED if denied else 0
-                configs = {} if topic is None else topic.configs
+                configs = {} if topic is None else self.world.defaults | topic.configs
             else:
                 error, configs = (
                     CLUSTER_AUTHORIZATION_FAILED if denied else 0,
@@ -410,7 +411,14 @@ class FakeBroker:
                     resource_type=asked.resource_type,
                     resource_name=asked.resource_name,
                     configs=[
-                        entry(name=name, value=value, read_only=False, is_sensitive=False)
+                        entry(
+                            name=name,
+                            value=value,
+                            read_only=False,
+                            is_sensitive=False,
+                            # 1: set for the topic, 5: Kafka's default
+                            config_source=5 if value is self.world.defaults.get(name) else 1,
+                        )
                         for name, value in configs.items()
                         if name in asked.configuration_keys and not error
                     ],

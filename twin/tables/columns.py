@@ -72,12 +72,12 @@ class ConfigColumns(Table):
     )
     eligible_local_log_ms: Int64 = column(
         "leader.election.eligible.local.log.ms, -2 if the topic does not override it",
-        source="configuration of kafka-twin (KIP-1303)",
+        source="DescribeConfigs where Kafka has KIP-1303, else configuration of kafka-twin",
         fill=NOT_SET,
     )
     eligible_local_log_bytes: Int64 = column(
         "leader.election.eligible.local.log.bytes, -2 if the topic does not override it",
-        source="configuration of kafka-twin (KIP-1303)",
+        source="DescribeConfigs where Kafka has KIP-1303, else configuration of kafka-twin",
         fill=NOT_SET,
     )
     replica_lag_time_max_ms: Int64 = column("replica.lag.time.max.ms", source="DescribeConfigs")

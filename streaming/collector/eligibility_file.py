@@ -1,0 +1,75 @@
+"""The section [eligibility] of the configuration file, read again while the collector runs.
+
+A threshold is tried and changed again: that should take one cycle, not a restart. The file is read
+when it has changed or was replaced, and on request (SIGHUP). Nothing else of it takes effect. What
+cannot be used is a problem, and the thresholds of before stay.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from streaming.collector.problem import Problem
+from streaming.runtime.config import Config, ConfigError, Eligibility, load
+from twin.table import NO_BROKER
+
+log = structlog.get_logger("collector")
+
+
+class EligibilityFile:
+    """Notices changes of the thresholds in a configuration file."""
+
+    def __init__(
+        self, path: Path | None, current: Eligibility, load_config: Callable[[Path], Config] = load
+    ) -> None:
+        """Without a file there is nothing to notice.
+
+        Args:
+            path: the configuration file.
+            current: what was read of it at the start.
+            load_config: reads it, with the environment laid over it.
+        """
+        self._path = path
+        self._load = load_config
+        self._current = current
+        self._seen = self._signature()
+        self._requested = threading.Event()
+        self.problems: tuple[Problem, ...] = ()  # as of when it was last read
+
+    def request(self) -> None:
+        """Read it at the next turn even if it seems unchanged."""
+        self._requested.set()
+
+    def read(self) -> Eligibility | None:
+        """The new thresholds; None if they are as before."""
+        signature = self._signature()
+        if self._path is None or (signature == self._seen and not self._requested.is_set()):
+            return None
+        self._requested.clear()
+        self._seen = signature
+        try:
+            found = self._load(self._path).eligibility
+        except ConfigError as error:
+            text = f"{error}; the thresholds read before stay"
+            self.problems = (Problem("thresholds", NO_BROKER, "ConfigError", text),)
+            return None
+        self.problems = ()
+        if found == self._current:
+            return None
+        self._current = found
+        log.info("thresholds changed", file=str(self._path))
+        return found
+
+    def _signature(self) -> tuple[int, ...] | None:
+        """Differs once the file has been written or replaced; None if there is none."""
+        if self._path is None:
+            return None
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_mtime_ns, stat.st_size
