@@ -22,9 +22,20 @@ from twin.rules.leaders import Roles
 from twin.rules.next_leader import Candidates, Electorate, NextLeaders, elected_without
 from twin.rules.racks import rack_names, racks_of
 from twin.rules.topic_configs import MinIsr, TopicConfigs
-from twin.rules.warm_up import is_unreachable
+from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
 from twin.state import ShardState
-from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Float64, Int32, Int64, Rows, blank
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int32,
+    Int64,
+    Rows,
+    blank,
+    object_array,
+)
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 
@@ -110,7 +121,11 @@ def electorate_of(state: ShardState) -> Electorate:
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """How a threshold divides the replicas, and what it does to leaders once they are balanced."""
+    """How a threshold divides the replicas, and what it does to leaders.
+
+    A higher threshold makes leaders surer to serve from their own disks, and keeps them out of
+    balance for longer: until each cold preferred leader (replica 0) has grown to the threshold.
+    """
 
     local_log_ms: int
     local_log_bytes: int
@@ -119,6 +134,10 @@ class Eligibility:
     next_leaders_cold: int
     moved_leaders: int  # others lead than by Kafka's rule
     unreachable_partitions: int
+    preferred_cold: int  # partitions that are out of balance until replica 0 is warm
+    preferred_eta_unknown: int  # of those, nobody knows when that is
+    preferred_never_warm: int  # of those, it cannot be as things are
+    balanced_in_s: float  # when the last of the others is; 0 without any
     leaders_by_rack: tuple[tuple[str, int], ...]
 
     @property
@@ -132,36 +151,63 @@ class Eligibility:
         for rack, count in other.leaders_by_rack:
             racks[rack] = racks.get(rack, 0) + count
         counts = {name: getattr(self, name) + getattr(other, name) for name in _ADDED_UP}
-        return replace(self, leaders_by_rack=tuple(sorted(racks.items())), **counts)
+        return replace(
+            self,
+            leaders_by_rack=tuple(sorted(racks.items())),
+            balanced_in_s=max(self.balanced_in_s, other.balanced_in_s),
+            **counts,
+        )
 
 
 _ADDED_UP: Final = (
     "cold_replicas", "cold_leaders", "next_leaders_cold", "moved_leaders",
-    "unreachable_partitions",
+    "unreachable_partitions", "preferred_cold", "preferred_eta_unknown", "preferred_never_warm",
 )  # fmt: skip
 
 
-def with_threshold(state: ShardState, local_log_ms: int, local_log_bytes: int) -> ShardState:
-    """The state with these thresholds for every topic (-1: off), judged anew."""
-    configs = _with_cluster_row(state[Configs])
-    everywhere = configs.topic == CLUSTER_WIDE
+def of_topic(state: ShardState, topic: str) -> ShardState:
+    """The state of that topic's partitions alone."""
+    return state.take(np.flatnonzero(state.topic_names() == topic))
+
+
+def topics_with_thresholds(state: ShardState) -> int:
+    """How many topics override the cluster-wide thresholds."""
+    configs = state[Configs]
+    own = (configs.eligible_local_log_ms != NOT_SET) | (configs.eligible_local_log_bytes != NOT_SET)
+    return int((own & (configs.topic != CLUSTER_WIDE)).sum())
+
+
+def with_threshold(
+    state: ShardState, local_log_ms: int, local_log_bytes: int, topic: str = CLUSTER_WIDE
+) -> ShardState:
+    """The state with these thresholds (-1: off) cluster-wide or for one topic, judged anew.
+
+    As in Kafka, cluster-wide thresholds do not touch those that topics have of their own.
+    """
+    configs = _with_row(state[Configs], topic)
+    chosen = configs.topic == topic
     changed = replace(
         configs,
-        eligible_local_log_ms=np.where(everywhere, local_log_ms, NOT_SET),
-        eligible_local_log_bytes=np.where(everywhere, local_log_bytes, NOT_SET),
+        eligible_local_log_ms=np.where(chosen, local_log_ms, configs.eligible_local_log_ms),
+        eligible_local_log_bytes=np.where(
+            chosen, local_log_bytes, configs.eligible_local_log_bytes
+        ),
     )
     return state.with_tables(changed).remade(ReplicaCoverage)
 
 
-def eligibility(state: ShardState, local_log_ms: int, local_log_bytes: int) -> Eligibility:
-    """The effect of these thresholds under KIP-1303."""
-    changed = with_threshold(state, local_log_ms, local_log_bytes).remade(NextLeaders)
+def eligibility(
+    state: ShardState, local_log_ms: int, local_log_bytes: int, topic: str = CLUSTER_WIDE
+) -> Eligibility:
+    """The effect of these thresholds under KIP-1303, on all partitions of the state."""
+    changed = with_threshold(state, local_log_ms, local_log_bytes, topic).remade(NextLeaders)
     roles, cold = changed[Roles], is_cold(changed[ReplicaCoverage], changed[Roles])
     stock, kip1303 = changed[BalancedLeaders].leader, changed[BalancedLeadersKip1303].leader
     brokers = changed[Brokers]
     names, racks = rack_names(brokers), racks_of(brokers, kip1303)
     counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))
     following = changed[NextLeaders].coverage
+    waits_s = changed[WarmUp].warm_in_s[:, 0][cold[:, 0]]
     return Eligibility(
         local_log_ms=local_log_ms,
         local_log_bytes=local_log_bytes,
@@ -170,6 +216,10 @@ def eligibility(state: ShardState, local_log_ms: int, local_log_bytes: int) -> E
         next_leaders_cold=int((following == Coverage.COLD).sum()),
         moved_leaders=int((stock != kip1303).sum()),
         unreachable_partitions=int(is_unreachable(changed[TopicConfigs]).sum()),
+        preferred_cold=len(waits_s),
+        preferred_eta_unknown=int(np.isnan(waits_s).sum()),
+        preferred_never_warm=int((waits_s == NEVER).sum()),
+        balanced_in_s=float(waits_s[np.isfinite(waits_s)].max(initial=0.0)),
         leaders_by_rack=tuple(zip(names, counts.tolist(), strict=True)),
     )
 
@@ -324,7 +374,7 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
         local_log_bytes=np.where(held == UNKNOWN, UNKNOWN, cut_bytes),
         local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, now_ms - cut_ms),
     )
-    configs = _with_cluster_row(state[Configs])
+    configs = _with_row(state[Configs])
     rows = len(configs.topic)
     if local_ms != UNKNOWN:
         configs = replace(configs, local_retention_ms=np.full(rows, local_ms))
@@ -337,9 +387,9 @@ def _path_name(path: int) -> str:
     return "unknown" if path == UNKNOWN else BootstrapPath(path).name.lower()
 
 
-def _with_cluster_row(configs: Configs) -> Configs:
-    """With a row of the cluster-wide values, also where none was observed."""
-    if CLUSTER_WIDE in configs.topic:
+def _with_row(configs: Configs, topic: str = CLUSTER_WIDE) -> Configs:
+    """With a row of that topic, or of the cluster-wide values, also where none was observed."""
+    if topic in configs.topic:
         return configs
     row = Configs.from_values(blank(c, 1) for c in Configs.columns)
-    return configs.with_rows(row, "topic")
+    return configs.with_rows(replace(row, topic=object_array([topic])), "topic")

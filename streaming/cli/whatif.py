@@ -29,6 +29,7 @@ from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.enums import CLUSTER_WIDE
 from twin.tables.state import Brokers, PartitionIndex, Partitions
 
 MOST_ROWS: Final = 50
@@ -108,17 +109,19 @@ def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json:
 @click.option("--ms", type=DURATION, default=UNKNOWN, help="Span of local log, e.g. 10m.")
 @click.option("--bytes", "size", type=SIZE, default=UNKNOWN, help="Its size, e.g. 100MiB.")
 @click.option("--grid", is_flag=True, help="A curve: a tenth to four times of what is given.")
+@click.option("--topic", default=CLUSTER_WIDE, help="For this topic alone.")
 @_json_option
 @click.pass_obj
-def threshold(config: Any, ms: int, size: int, grid: bool, as_json: bool) -> None:
-    """Set KIP-1303's thresholds for every topic.
+def threshold(config: Any, ms: int, size: int, grid: bool, topic: str, as_json: bool) -> None:
+    """Set thresholds of KIP-1303.
 
-    Shows which replicas are cold then, and how leaders are spread over racks.
+    Cluster-wide, or for a topic. Shows which replicas are cold then, how leaders are spread over
+    racks, and how long they stay out of balance. Topics with thresholds of their own keep them.
     """
     if ms <= 0 and size <= 0:
         raise WhatIfError("say a threshold: --ms 10m, --bytes 100MiB, or both")
     shares = GRID if grid else (1.0,)
-    _answer(config, lambda states: thresholds(states, ms, size, shares), as_json)
+    _answer(config, lambda states: thresholds(states, ms, size, shares, topic), as_json)
 
 
 @whatif.command()
@@ -256,45 +259,76 @@ def _cell(name: str, row: dict[str, Any]) -> str:
     return "-" if row[name] is None else str(row[name])
 
 
-def thresholds(states: Sequence[ShardState], ms: int, size: int, shares: Iterable[float]) -> Answer:
+def thresholds(
+    states: Sequence[ShardState],
+    ms: int,
+    size: int,
+    shares: Iterable[float],
+    topic: str = CLUSTER_WIDE,
+) -> Answer:
     """The answer to ``threshold``: a row for each share of what is asked.
 
     Raises:
-        WhatIfError: KIP-1303 is switched off.
+        WhatIfError: KIP-1303 is switched off, or there is no such topic.
     """
     if any(BalancedLeadersKip1303 not in state.catalog.rules for state in states):
         raise WhatIfError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
+    own = sum(map(questions.topics_with_thresholds, states))
+    whose = "cluster-wide" + (f" ({own} topics keep thresholds of their own)" if own else "")
+    if topic:
+        states = [part for state in states if (part := questions.of_topic(state, topic)).partitions]
+        whose = f"for topic {topic}"
+        if not states:
+            raise WhatIfError(f"there is no topic {topic}")
     judged = []
     for share in shares:
         span, held = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, size))
-        parts = [questions.eligibility(state, span, held) for state in states]
+        parts = [questions.eligibility(state, span, held, topic) for state in states]
         judged.append(reduce(add, parts))
-    rows: list[dict[str, Any]] = [
-        {
-            "local_log_ms": one.local_log_ms,
-            "local_log_bytes": one.local_log_bytes,
-            "cold_replicas": one.cold_replicas,
-            "cold_leaders": one.cold_leaders,
-            "next_leaders_cold": one.next_leaders_cold,
-            "moved_leaders": one.moved_leaders,
-            "unreachable_partitions": one.unreachable_partitions,
-            "rack_skew": None if one.rack_skew != one.rack_skew else round(one.rack_skew, 3),
-            "leaders_by_rack": dict(one.leaders_by_rack),
-        }
-        for one in judged
-    ]
+    rows = [_threshold_row(one) for one in judged]
     return Answer(
-        {"thresholds": rows},
-        ["With these thresholds for every topic, once leaders are balanced:"],
+        {"topic": topic or None, "thresholds": rows},
+        [
+            f"With these thresholds {whose}, once leaders are balanced under KIP-1303. Until their "
+            "preferred leaders are warm, partitions are led from elsewhere.",
+        ],
         ("span", "bytes", "cold replicas", "cold leaders", "next leaders cold", "leaders moved",
-         "unreachable", "rack skew"),
+         "unreachable", "rack skew", "out of balance", "balanced in"),
         [
             (_span(r["local_log_ms"]), _size(r["local_log_bytes"]), r["cold_replicas"],
              r["cold_leaders"], r["next_leaders_cold"], r["moved_leaders"],
-             r["unreachable_partitions"], r["rack_skew"])
+             r["unreachable_partitions"], r["rack_skew"], r["preferred_cold"], _balanced_in(r))
             for r in rows
         ],
     )  # fmt: skip
+
+
+def _threshold_row(one: questions.Eligibility) -> dict[str, Any]:
+    return {
+        "local_log_ms": one.local_log_ms,
+        "local_log_bytes": one.local_log_bytes,
+        "cold_replicas": one.cold_replicas,
+        "cold_leaders": one.cold_leaders,
+        "next_leaders_cold": one.next_leaders_cold,
+        "moved_leaders": one.moved_leaders,
+        "unreachable_partitions": one.unreachable_partitions,
+        "rack_skew": None if one.rack_skew != one.rack_skew else round(one.rack_skew, 3),
+        "leaders_by_rack": dict(one.leaders_by_rack),
+        "preferred_cold": one.preferred_cold,
+        "preferred_eta_unknown": one.preferred_eta_unknown,
+        "preferred_never_warm": one.preferred_never_warm,
+        "balanced_in_s": round(one.balanced_in_s, 3),
+    }
+
+
+def _balanced_in(row: dict[str, Any]) -> str:
+    """How long leaders stay out of balance: of those that are known, and what is not."""
+    never, unknown = row["preferred_never_warm"], row["preferred_eta_unknown"]
+    parts = [f"{never} never"] if never else []
+    parts += [f"{unknown} unknown"] if unknown else []
+    if row["preferred_cold"] > never + unknown or not parts:
+        parts.insert(0, _span(int(row["balanced_in_s"] * 1_000)))
+    return ", ".join(parts)
 
 
 def bootstrapped(

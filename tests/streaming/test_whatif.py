@@ -17,7 +17,7 @@ from streaming.cli.whatif import (
     retained,
     thresholds,
 )
-from tests.builders import Log, Partition, a_state
+from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.table import UNKNOWN
 
 MIB = 1 << 20
@@ -117,6 +117,28 @@ def test_a_grid_is_a_curve_in_the_threshold():
     assert [row["local_log_bytes"] for row in rows] == [100, 250, 500, 1_000, 2_000, 4_000]
     cold = [row["cold_replicas"] for row in rows]
     assert cold == sorted(cold)
+
+
+def test_a_threshold_for_one_topic_is_about_its_partitions():
+    answer = thresholds([STATE, STATE], UNKNOWN, 1_001, [1.0], "orders")
+    assert "for topic orders" in answer.lines[0]
+    [row] = answer.data["thresholds"]
+    assert (answer.data["topic"], row["cold_replicas"]) == ("orders", 6)
+    with pytest.raises(WhatIfError, match="there is no topic payments"):
+        thresholds([STATE], UNKNOWN, 1_001, [1.0], "payments")
+
+
+def test_how_long_leaders_stay_out_of_balance_is_shown_with_what_is_unknown():
+    young = a_state(Partition(logs={1: Log(started_ms=NOW_MS - 1_000)}))
+    [row] = thresholds([young], 61_000, UNKNOWN, [1.0]).rows
+    assert row[-2:] == (1, "1 m")
+    [row] = thresholds([young, STATE], UNKNOWN, 2_000, [1.0]).rows
+    assert row[-2:] == (3, "3 unknown")
+
+
+def test_topics_that_keep_their_own_thresholds_are_counted():
+    state = a_state(topics={"t": {"eligible_local_log_ms": 1}})
+    assert "1 topics keep thresholds of their own" in thresholds([state], 60_000, 0, [1.0]).lines[0]
 
 
 def test_racks_are_lost_with_their_brokers_and_shards_are_joined():

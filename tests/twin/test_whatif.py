@@ -148,11 +148,52 @@ class TestThresholds:
         one = self.answer(size=MIB)
         both = one + one
         assert (both.cold_replicas, dict(both.leaders_by_rack)["az-b"]) == (2, 2)
+        assert (both.preferred_cold, both.balanced_in_s) == (2, one.balanced_in_s)
 
     @given(low=st.integers(1, 4 * MIB), more=st.integers(0, MIB))
     def test_a_higher_threshold_never_has_fewer_cold_replicas(self, low, more):
         counts = [self.answer(size=size).cold_replicas for size in (low, low + more)]
         assert counts == sorted(counts)
+
+    def test_topics_keep_thresholds_of_their_own(self):
+        log = Log(size_bytes=10)
+        parts = (Partition("a", log=log), Partition("b", log=log))
+        state = a_state(*parts, topics={"b": {"eligible_local_log_bytes": 5}})
+        assert whatif.topics_with_thresholds(state) == 1
+        assert whatif.eligibility(state, UNKNOWN, MIB).cold_replicas == 3
+
+    @pytest.mark.parametrize(("topic", "cold"), [("a", 3), ("b", 6)])
+    def test_for_one_topic_only_its_partitions_are_judged(self, topic, cold):
+        log = Log(size_bytes=10)
+        parts = (Partition("a", log=log), *(Partition("b", n, log=log) for n in range(2)))
+        state = whatif.of_topic(
+            a_state(*parts, topics={"b": {"eligible_local_log_bytes": 5}}), topic
+        )
+        found = whatif.eligibility(state, UNKNOWN, MIB, topic)
+        assert (found.cold_replicas, found.local_log_bytes) == (cold, MIB)
+
+    def test_a_higher_threshold_keeps_leaders_out_of_balance_for_longer(self):
+        cold = Log(started_ms=NOW_MS - 60_000)
+        state = a_state(Partition(logs={1: cold}))
+        found = [whatif.eligibility(state, ms, UNKNOWN) for ms in (60_000, 90_000, 180_000)]
+        assert [each.preferred_cold for each in found] == [0, 1, 1]
+        assert [each.balanced_in_s for each in found] == [0, 30, 120]
+
+    def test_a_follower_that_is_cold_keeps_no_leader_out_of_balance(self):
+        found = self.answer_for(Partition(logs={2: Log(size_bytes=10)}, log=Log(size_bytes=MIB)))
+        assert (found.cold_replicas, found.preferred_cold, found.balanced_in_s) == (1, 0, 0)
+
+    def test_when_it_is_warm_is_unknown_without_a_rate_and_never_above_local_retention(self):
+        part = Partition(log=Log(size_bytes=10))
+        found = self.answer_for(part)  # one cycle gives no rate
+        assert (found.preferred_cold, found.preferred_eta_unknown) == (1, 1)
+        found = self.answer_for(part, local_retention_bytes=1_000)
+        assert (found.preferred_cold, found.preferred_never_warm) == (1, 1)
+        assert found.balanced_in_s == 0
+
+    def answer_for(self, part: Partition, **configs: int) -> whatif.Eligibility:
+        state = a_state(part, topics={"t": {"remote_storage": 1, **configs}})
+        return whatif.eligibility(state, UNKNOWN, MIB)
 
     def test_it_can_be_asked_where_no_cluster_wide_value_is_known(self):
         state = a_state(Partition(log=Log(size_bytes=10)))
