@@ -146,6 +146,7 @@ def _geometry() -> Json:
 def _offsets() -> Json:
     names = {
         "log_end_offset": "log end",
+        "high_watermark_offset": "high watermark",
         "pending_upload_offset": "pending upload",
         "last_tiered_offset": "last tiered",
         "highest_remote_offset": "last of its lineage in remote storage",
@@ -154,8 +155,8 @@ def _offsets() -> Json:
     }
     return lines(
         "Offsets",
-        "Offsets as the leader reports them; the last one of the lineage comes from the "
-        "metadata of remote segments.",
+        "Offsets as the leader reports them. The high watermark is an estimate without a tap; the "
+        "last one of the lineage comes from the metadata of remote segments.",
         [Query(_latest(name), legend) for name, legend in names.items()],
         _OFFSET,
         empty="No offset is known",

@@ -129,10 +129,11 @@ class Fetch:
     start: int = 0
     error: int = 0
     part: Partition = Partition()
+    high_watermark: int = UNKNOWN
 
 
 def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
-    same = {"broker_epoch": 1, "queue_ms": 0, "high_watermark": UNKNOWN}
+    same = {"broker_epoch": 1, "queue_ms": 0}
     return _frame(
         FetchesFrame, at_ms, stamp,
         **_keys([(f.part.topic, f.part.id, f.part.number) for f in given]),
@@ -144,6 +145,7 @@ def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> 
         local_ms=_ints([0 for _ in given]),
         remote_ms=_ints([f.took_ms for f in given]),
         fetch_offset=_ints([f.offset for f in given]),
+        high_watermark=_ints([f.high_watermark for f in given]),
         log_start_offset=_ints([f.start for f in given]),
         leader_end_offset=_ints([f.leader_end for f in given]),
         leader_end_estimate_offset=_ints(

@@ -290,6 +290,8 @@ class SimulatedShard:
         row, slot = np.nonzero(follows)
         leads = (self._truth.broker == self._truth.leader[:, None]).argmax(axis=1)
         count = len(row)
+        ends = np.where(self._truth.isr, self._truth.end, np.iinfo(np.int64).max)
+        committed = np.where(self._truth.isr.any(axis=1), ends.min(axis=1), UNKNOWN)
         return FetchesFrame, rows(
             FetchesFrame,
             **self._keys(self._truth.topic[row], self._truth.partition[row]),
@@ -306,7 +308,7 @@ class SimulatedShard:
             log_start_offset=np.zeros(count, np.int64),
             leader_end_offset=self._truth.end[row, leads[row]],
             leader_end_estimate_offset=self._truth.end[row, leads[row]],
-            high_watermark=np.full(count, UNKNOWN),
+            high_watermark=committed[row],
             error_code=np.zeros(count, np.int16),
         )
 

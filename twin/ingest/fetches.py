@@ -15,6 +15,7 @@ import numpy as np
 from twin import keys
 from twin.declare import expiry, ingest
 from twin.frames import Frame, InvalidFrame
+from twin.ingest.high_watermarks import with_high_watermarks
 from twin.ingest.isr_changes import with_tracked_caught_up
 from twin.rows import rows_of
 from twin.rules.follower_state import (
@@ -45,6 +46,7 @@ def take_fetches(state: ShardState, frame: Frame) -> ShardState:
     if not good.any():
         return state
     fetch = {name: values[good] for name, values in fetch.items()}
+    state = with_high_watermarks(state, row[good], fetch)
     key, removals = keys.pack(row[good], fetch["broker"]), state[IsrRemovals]
     fetch["spans_removal"] = _spans_removal(
         removals, key, fetch["arrived_at_ms"], fetch["completed_at_ms"]

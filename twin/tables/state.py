@@ -157,6 +157,15 @@ class FollowerStates(SparseTable, kind="follower_states"):
     )
 
 
+class LoggedHighWatermarks(SparseTable, kind="logged_high_watermarks"):
+    """[N] one row a partition whose leader's answers to followers are known."""
+
+    leader: Int32 = column("broker id of the leader that answered")
+    leader_epoch: Int32 = column("leader epoch that the follower named")
+    at_ms: Int64 = column("when it answered")
+    offset: Int64 = column("high watermark of the answer")
+
+
 class IsrRemovals(SparseTable, kind="isr_removals"):
     """[N] one row a replica that left the ISR recently, as a broker logged it."""
 

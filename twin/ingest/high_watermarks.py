@@ -1,0 +1,40 @@
+"""High watermarks that leaders sent to followers, by the log of completed fetches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from twin.state import ShardState
+from twin.table import UNKNOWN, Array, Rows
+from twin.tables.state import LoggedHighWatermarks
+
+
+def with_high_watermarks(state: ShardState, row: Rows, fetch: Mapping[str, Array]) -> ShardState:
+    """The state with the newest high watermark of each partition; the same if none is newer.
+
+    Args:
+        state: of the shard.
+        row: [N] partitions.
+        fetch: the columns of these fetches.
+    """
+    sent = np.flatnonzero(fetch["high_watermark"] != UNKNOWN)
+    if not len(sent):
+        return state
+    held = state[LoggedHighWatermarks]
+    news = LoggedHighWatermarks(
+        row=row[sent].astype(np.int32),
+        leader=fetch["leader"][sent],
+        leader_epoch=fetch["leader_epoch"][sent],
+        at_ms=fetch["completed_at_ms"][sent],
+        offset=fetch["high_watermark"][sent],
+    )
+    # The last of each row is the newest; whatever order frames came in, it is the same one.
+    both = held.with_rows(news)
+    both = both.pick(np.lexsort(
+        (both.leader, both.offset, both.at_ms, both.leader_epoch, both.row)
+    ))  # fmt: skip
+    newest = both.pick(np.append(both.row[1:] != both.row[:-1], True))
+    same = all(map(np.array_equal, newest.values(), held.values()))
+    return state if same else state.with_tables(newest)
