@@ -254,6 +254,28 @@ def _time_to_balance() -> Json:
     )
 
 
+def _rack_gaps() -> Json:
+    def of(name: str) -> str:
+        return _HERE.latest(f"rack_{name}", "rack")
+
+    return table(
+        "Racks without an in-sync replica",
+        "Partitions of which no in-sync replica is in the rack, and what is written to them: "
+        "consumers in the rack read them from another one (KIP-392).",
+        ("rack",),
+        [
+            Column(
+                "Partitions",
+                of("partitions_without_in_sync_replica"),
+                Look(steps=above_zero("yellow")),
+            ),
+            Column("Written", of("without_in_sync_replica_bytes_per_second"), Look("Bps")),
+            Column("Rate unknown", of("without_in_sync_replica_unknown_rates")),
+        ],
+        empty="No rack is known",
+    )
+
+
 def _brokers() -> Json:
     def expr(name: str) -> str:
         return _HERE.latest(f"broker_{name}", "broker", "rack")
@@ -297,7 +319,11 @@ DASHBOARD: Final = Dashboard(
             band(10, _at_risk(), _risks(), widths=(15, 9)),
             band(7, _risks_over_time()),
         ),
-        row("Leaders by rack", band(8, _leaders_by_rack(), _skew(), _time_to_balance())),
+        row(
+            "Racks",
+            band(8, _leaders_by_rack(), _skew()),
+            band(8, _time_to_balance(), _rack_gaps()),
+        ),
         row("Brokers", band(8, _brokers())),
     ),
 )
