@@ -36,7 +36,7 @@ class EligibilityFile:
         self._path = path
         self._load = load_config
         self._current = current
-        self._seen = self._signature()
+        self._read_of = self._signature()
         self._requested = threading.Event()
         self.problems: tuple[Problem, ...] = ()  # as of when it was last read
 
@@ -47,22 +47,22 @@ class EligibilityFile:
     def read(self) -> Eligibility | None:
         """The new thresholds; None if they are as before."""
         signature = self._signature()
-        if self._path is None or (signature == self._seen and not self._requested.is_set()):
+        if self._path is None or (signature == self._read_of and not self._requested.is_set()):
             return None
         self._requested.clear()
-        self._seen = signature
+        self._read_of = signature
         try:
-            found = self._load(self._path).eligibility
+            thresholds = self._load(self._path).eligibility
         except ConfigError as error:
             text = f"{error}; the thresholds read before stay"
             self.problems = (Problem("thresholds", NO_BROKER, "ConfigError", text),)
             return None
         self.problems = ()
-        if found == self._current:
+        if thresholds == self._current:
             return None
-        self._current = found
+        self._current = thresholds
         log.info("thresholds changed", file=str(self._path))
-        return found
+        return thresholds
 
     def _signature(self) -> tuple[int, ...] | None:
         """Differs once the file has been written or replaced; None if there is none."""

@@ -117,8 +117,7 @@ def test_each_case_of_a_follower_that_lags(
         until(lambda: client.offset(2, TOPIC, 0, LATEST) == end, 5, "2 does not follow")
         state = watch.look()
         assert client.partition(1, TOPIC).isr == {1, 2, 3}
-        found = windows(state, TOPIC)
-        assert found == {
+        assert windows(state, TOPIC) == {
             (2, "uncommitted"): (RECORDS, end, None),
             (3, "too_large"): (RECORDS + 1, end + 1, "OFFSET_OUT_OF_RANGE"),
         }

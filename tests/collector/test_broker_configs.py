@@ -105,9 +105,9 @@ def test_a_silent_broker_keeps_its_value_and_is_asked_as_it_is_back(
     cluster[silent].silent = False
     cluster[silent].configs = {KEY: None}  # it was restarted with another setting
     for _ in range(10):
-        if (found := ask()[silent]) == ReplicaSelector.LEADER:
+        if (kind := ask()[silent]) == ReplicaSelector.LEADER:
             break
-    assert found == ReplicaSelector.LEADER
+    assert kind == ReplicaSelector.LEADER
 
 
 def test_without_the_right_it_is_unknown_and_a_problem_says_so(
@@ -123,8 +123,8 @@ def test_without_the_right_it_is_unknown_and_a_problem_says_so(
 def test_check_says_which_brokers_have_a_selector(cluster: FakeCluster) -> None:
     cluster[2].configs = {KEY: None}
     cluster[3].configs = {KEY: "org.example.Nearest"}
-    found = [str(f) for f in of_cluster(Config(cluster=Cluster(bootstrap=cluster.bootstrap)))]
-    assert [line for line in found if KEY in line] == [
+    lines = [str(f) for f in of_cluster(Config(cluster=Cluster(bootstrap=cluster.bootstrap)))]
+    assert [line for line in lines if KEY in line] == [
         f"ok: {KEY} of brokers 2: not set, consumers read from leaders",
         f"ok: {KEY} of brokers 1: RackAwareReplicaSelector",
         f"missing: {KEY} of brokers 3: a class that the twin does not know -> "

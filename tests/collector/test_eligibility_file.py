@@ -137,14 +137,14 @@ def test_thresholds_of_brokers_and_topics_win_where_kafka_has_them(
 
 
 def test_check_says_whether_anything_is_judged(cluster: FakeCluster) -> None:
-    def found(**eligibility: int) -> str:
+    def verdict(**eligibility: int) -> str:
         config = Config(
             cluster=Cluster(bootstrap=cluster.bootstrap), eligibility=Eligibility(**eligibility)
         )
         [line] = [str(f) for f in of_cluster(config) if "KIP-1303" in str(f)]
         return line
 
-    assert found(local_log_bytes=5) == "ok: threshold of KIP-1303 for all topics"
-    assert found().startswith("missing: threshold of KIP-1303; set one in twin.toml")
+    assert verdict(local_log_bytes=5) == "ok: threshold of KIP-1303 for all topics"
+    assert verdict().startswith("missing: threshold of KIP-1303; set one in twin.toml")
     cluster.world.topics["a"].configs[MS] = "9"
-    assert found() == "ok: threshold of KIP-1303 for 1 topics, the others are not judged"
+    assert verdict() == "ok: threshold of KIP-1303 for 1 topics, the others are not judged"

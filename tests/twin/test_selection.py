@@ -151,13 +151,13 @@ class TestReplicaSelector:
     def test_the_api_says_to_whom_consumers_of_a_rack_are_sent(self, selector, oldest):
         part = Partition(logs={2: Log(end=1_000, start=50, local_start=900)}, log=WARM)
         state = a_state(part, topics=TIERED, selector=selector)
-        [found] = read_replicas(
+        [sent] = read_replicas(
             state[Assignment], state[Replicas], state[Roles], state[SelectorViews],
             state[Leaders], state[HighWatermarks], state[Brokers], state[LeaderSelectors],
         )  # fmt: skip
-        assert found["az-b"]["oldest_on_disk"] == oldest
-        assert found["az-b"]["oldest_on_disk_tier_aware"] == 1
-        assert found[""]["newest"] == (None if selector == UNKNOWN else 1)
+        assert sent["az-b"]["oldest_on_disk"] == oldest
+        assert sent["az-b"]["oldest_on_disk_tier_aware"] == 1
+        assert sent[""]["newest"] == (None if selector == UNKNOWN else 1)
 
 
 class TestColdReads:

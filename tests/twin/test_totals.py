@@ -109,9 +109,9 @@ def test_what_losing_a_broker_does_covers_every_partition_it_leads_once(seed):
     totals = shard_totals(state)
     for broker in map(str, state[Brokers].broker):
         for rule in ("kafka", "kip1303"):
-            found = {key[2:]: n for key, n in totals[LOSS].items() if key[:2] == (broker, rule)}
-            assert {outcome for outcome, _ in found} == {each.name.lower() for each in Outcome}
-            assert sum(found.values()) == totals[LEADERS][broker,]
+            losses = {key[2:]: n for key, n in totals[LOSS].items() if key[:2] == (broker, rule)}
+            assert {outcome for outcome, _ in losses} == {each.name.lower() for each in Outcome}
+            assert sum(losses.values()) == totals[LEADERS][broker,]
     assert any(totals[LEADERS].values())
 
 

@@ -169,27 +169,27 @@ class TestThresholds:
         state = whatif.of_topic(
             a_state(*parts, topics={"b": {"eligible_local_log_bytes": 5}}), topic
         )
-        found = whatif.eligibility(state, UNKNOWN, MIB, topic)
-        assert (found.cold_replicas, found.local_log_bytes) == (cold, MIB)
+        answer = whatif.eligibility(state, UNKNOWN, MIB, topic)
+        assert (answer.cold_replicas, answer.local_log_bytes) == (cold, MIB)
 
     def test_a_higher_threshold_keeps_leaders_out_of_balance_for_longer(self):
         cold = Log(started_ms=NOW_MS - 60_000)
         state = a_state(Partition(logs={1: cold}))
-        found = [whatif.eligibility(state, ms, UNKNOWN) for ms in (60_000, 90_000, 180_000)]
-        assert [each.preferred_cold for each in found] == [0, 1, 1]
-        assert [each.balanced_in_s for each in found] == [0, 30, 120]
+        answer = [whatif.eligibility(state, ms, UNKNOWN) for ms in (60_000, 90_000, 180_000)]
+        assert [each.preferred_cold for each in answer] == [0, 1, 1]
+        assert [each.balanced_in_s for each in answer] == [0, 30, 120]
 
     def test_a_follower_that_is_cold_keeps_no_leader_out_of_balance(self):
-        found = self.answer_for(Partition(logs={2: Log(size_bytes=10)}, log=Log(size_bytes=MIB)))
-        assert (found.cold_replicas, found.preferred_cold, found.balanced_in_s) == (1, 0, 0)
+        answer = self.answer_for(Partition(logs={2: Log(size_bytes=10)}, log=Log(size_bytes=MIB)))
+        assert (answer.cold_replicas, answer.preferred_cold, answer.balanced_in_s) == (1, 0, 0)
 
     def test_when_it_is_warm_is_unknown_without_a_rate_and_never_above_local_retention(self):
         part = Partition(log=Log(size_bytes=10))
-        found = self.answer_for(part)  # one cycle gives no rate
-        assert (found.preferred_cold, found.preferred_eta_unknown) == (1, 1)
-        found = self.answer_for(part, local_retention_bytes=1_000)
-        assert (found.preferred_cold, found.preferred_never_warm) == (1, 1)
-        assert found.balanced_in_s == 0
+        answer = self.answer_for(part)  # one cycle gives no rate
+        assert (answer.preferred_cold, answer.preferred_eta_unknown) == (1, 1)
+        answer = self.answer_for(part, local_retention_bytes=1_000)
+        assert (answer.preferred_cold, answer.preferred_never_warm) == (1, 1)
+        assert answer.balanced_in_s == 0
 
     def answer_for(self, part: Partition, **configs: int) -> whatif.Eligibility:
         state = a_state(part, topics={"t": {"remote_storage": 1, **configs}})

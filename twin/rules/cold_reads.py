@@ -1,7 +1,7 @@
 """Offsets for which consumers are sent to a replica that must read from remote storage for no need.
 
 Only where the leader has RackAwareReplicaSelector: without a selector nobody is sent anywhere, and
-what a class of one's own does is unknown. Source: KIP-392, KIP-1023.
+what a custom class does is unknown. Source: KIP-392, KIP-1023.
 """
 
 from __future__ import annotations
@@ -136,13 +136,13 @@ def _serving(replicas: Replicas, roles: Roles) -> Bool:
     severity="info",
     open_after_ms=30_000,
     close_after_ms=30_000,
-    sentence="consumers are sent to a replica that reads from remote storage what another has on "
-    "disk",
+    sentence="the leader sends consumers to a replica that reads from remote storage what another "
+    "has on disk",
     source="KIP-392, KIP-1023",
     alert=Alert(
         summary="send consumers to a replica that reads from remote storage without need",
-        description="Consumers of {n} partitions of {cluster} are sent to a replica that reads "
-        "from remote storage what another has on disk (KIP-392).",
+        description="Leaders of {n} partitions of {cluster} send consumers of older records to a "
+        "replica that reads from remote storage what another has on disk (KIP-392).",
         wait="5m",
         keep_firing_for="5m",
     ),

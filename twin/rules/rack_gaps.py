@@ -68,8 +68,8 @@ def partitions_without_in_sync_replica(gaps: RackGaps) -> ByRack:
 )
 def without_in_sync_replica_bytes_per_second(gaps: RackGaps) -> ByRack:
     """In whole bytes, so that shards add up."""
-    known = ~np.isnan(gaps.bytes_per_s)
-    return ByRack(gaps.rack[known], np.rint(gaps.bytes_per_s[known]).astype(np.int64))
+    has_rate = ~np.isnan(gaps.bytes_per_s)
+    return ByRack(gaps.rack[has_rate], np.rint(gaps.bytes_per_s[has_rate]).astype(np.int64))
 
 
 @gauge(
