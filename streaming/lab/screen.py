@@ -39,15 +39,15 @@ def draw(
         f"at risk {_count(summary, 'at_risk'):>4}    "
         f"offline {_count(summary, 'partitions_offline'):>3}    "
         f"under min ISR {_count(summary, 'partitions_under_min_isr'):>3}    "
-        f"cold replicas {_count(summary, 'cold_replicas'):>3}    "
-        f"cold leaders {_count(summary, 'partitions_leader_cold'):>3}",
+        f"cold replicas {_cold_count(summary, 'cold_replicas'):>3}    "
+        f"cold leaders {_cold_count(summary, 'partitions_leader_cold'):>3}",
         "",
         "  If this broker is lost now, its partitions are led by a replica that is",
         "  (Kafka's rule; KIP-1303's in brackets where it differs. ELR: left the ISR, but has all",
         "  committed records. Of all of them cold: less log on its own disk than the threshold;",
         "  not judged: no threshold is set for the topic, or a number is unknown)",
     ]
-    if summary["replicas"] and summary["replicas_coverage_not_judged"] == summary["replicas"]:
+    if _is_nothing_judged(summary):
         lines += ["", *_SET_A_THRESHOLD]
     lines += _table(_BROKERS, map(_broker, brokers), {0, *range(3, len(_BROKERS))}, width)
     lines += ["", "  Partitions at risk" if risky["total"] else "  No partition is at risk."]
@@ -86,6 +86,17 @@ def _track_record(predictions: Mapping[str, Mapping[str, float]] | None) -> list
 def _count(summary: Mapping[str, Any], name: str) -> str:
     """A count, which is null before the first snapshot was read."""
     return "-" if summary[name] is None else str(summary[name])
+
+
+def _cold_count(summary: Mapping[str, Any], name: str) -> str:
+    """A count of what is cold: where nothing is judged, 0 would call all of it warm."""
+    return "-" if _is_nothing_judged(summary) else _count(summary, name)
+
+
+def _is_nothing_judged(summary: Mapping[str, Any]) -> bool:
+    """No topic has a threshold."""
+    replicas = summary["replicas"]
+    return bool(replicas) and summary["replicas_coverage_not_judged"] == replicas
 
 
 def _table(

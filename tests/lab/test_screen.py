@@ -1,5 +1,6 @@
 """The demo's screen shows what the API answers."""
 
+import re
 from typing import Any
 
 from streaming.lab.screen import draw
@@ -89,5 +90,7 @@ def test_more_than_fit_are_counted():
 
 
 def test_where_nothing_is_judged_it_says_how_to_set_a_threshold():
-    assert "[eligibility] local_log_ms" in drawn(replicas_coverage_not_judged=72)
+    text = drawn(replicas_coverage_not_judged=72)
+    assert "[eligibility] local_log_ms" in text
+    assert re.search(r"cold replicas +- +cold leaders +-", text)
     assert "[eligibility]" not in drawn(replicas_coverage_not_judged=71)
