@@ -27,7 +27,12 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from streaming.lab.cluster import NodeStatus
@@ -202,6 +207,23 @@ class BrokerClient:
     def offsets_by_kind(self, broker: int, topic: str, number: int) -> dict[int, int]:
         """The offset of each kind of one replica."""
         return {kind: self.offset(broker, topic, number, kind) for kind in OFFSET_KINDS}
+
+    def fetch(self, broker: int, topic: str, offset: int, rack: str = "") -> Any:
+        """What a broker answers to a consumer of that rack that asks for one offset of partition 0.
+
+        Version 11 is the first that names the rack, and that followers answer.
+        """
+        kind = FetchRequest.FetchTopic
+        part = kind.FetchPartition(
+            partition=0, current_leader_epoch=-1, fetch_offset=offset, log_start_offset=-1,
+            partition_max_bytes=1_000,
+        )  # fmt: skip
+        request = FetchRequest(
+            replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1_000, isolation_level=0,
+            session_id=0, session_epoch=-1, topics=[kind(topic=topic, partitions=[part])],
+            forgotten_topics_data=[], rack_id=rack,
+        )  # fmt: skip
+        return self.ask(broker, request, FetchResponse, 11).responses[0].partitions[0]
 
     def log_dirs(self, broker: int) -> LogDirs:
         """The log directories of a broker."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import pytest
 from kafka import KafkaProducer
-from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from streaming.lab.cluster import LocalCluster, free_base_port
 from tests.cluster.broker_client import BROKER_RESOURCE, EARLIEST, LATEST, BrokerClient
@@ -69,18 +68,7 @@ class Fetched:
 
 
 def fetched(client: BrokerClient, broker: int, topic: str, offset: int) -> Fetched:
-    """Version 11 is the first in which followers answer consumers."""
-    kind = FetchRequest.FetchTopic
-    part = kind.FetchPartition(
-        partition=0, current_leader_epoch=-1, fetch_offset=offset, log_start_offset=-1,
-        partition_max_bytes=1_000,
-    )  # fmt: skip
-    request = FetchRequest(
-        replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1_000, isolation_level=0,
-        session_id=0, session_epoch=-1, topics=[kind(topic=topic, partitions=[part])],
-        forgotten_topics_data=[], rack_id="",
-    )  # fmt: skip
-    answer = client.ask(broker, request, FetchResponse, 11).responses[0].partitions[0]
+    answer = client.fetch(broker, topic, offset)
     return Fetched(NAMES[answer.error_code], bool(answer.records))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from streaming.lab.cluster import LocalCluster
 from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST, LATEST_TIERED, BrokerClient
@@ -63,21 +62,8 @@ def uploads_ended(client: BrokerClient) -> bool:
 
 
 def sent_to(client: BrokerClient, rack: str, offset: int) -> int:
-    """The broker from which the leader lets a consumer of that rack read; itself if it says so.
-
-    Version 11 is the first that names the consumer's rack.
-    """
-    kind = FetchRequest.FetchTopic
-    part = kind.FetchPartition(
-        partition=0, current_leader_epoch=-1, fetch_offset=offset, log_start_offset=-1,
-        partition_max_bytes=1_000,
-    )  # fmt: skip
-    request = FetchRequest(
-        replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1_000, isolation_level=0,
-        session_id=0, session_epoch=-1, topics=[kind(topic=TOPIC, partitions=[part])],
-        forgotten_topics_data=[], rack_id=rack,
-    )  # fmt: skip
-    answer = client.ask(LEADER, request, FetchResponse, 11).responses[0].partitions[0]
+    """The broker from which the leader lets a consumer of that rack read; itself if it says so."""
+    answer = client.fetch(LEADER, TOPIC, offset, rack)
     assert answer.error_code == 0, (rack, offset, answer.error_code)
     return LEADER if answer.preferred_read_replica == -1 else int(answer.preferred_read_replica)
 
