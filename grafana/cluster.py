@@ -255,7 +255,7 @@ def _time_to_balance() -> Json:
 
 
 def _rack_gaps() -> Json:
-    def of(name: str) -> str:
+    def latest(name: str) -> str:
         return _HERE.latest(f"rack_{name}", "rack")
 
     return table(
@@ -266,11 +266,11 @@ def _rack_gaps() -> Json:
         [
             Column(
                 "Partitions",
-                of("partitions_without_in_sync_replica"),
+                latest("partitions_without_in_sync_replica"),
                 Look(steps=above_zero("yellow")),
             ),
-            Column("Written", of("without_in_sync_replica_bytes_per_second"), Look("Bps")),
-            Column("Rate unknown", of("without_in_sync_replica_unknown_rates")),
+            Column("Written", latest("without_in_sync_replica_bytes_per_second"), Look("Bps")),
+            Column("Rate unknown", latest("without_in_sync_replica_unknown_rates")),
         ],
         empty="No rack is known",
     )

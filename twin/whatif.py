@@ -44,7 +44,7 @@ from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 class Loss:
     """The effect of losing brokers. [N] rows that lose their leader, or end under min ISR.
 
-    ``isr`` is its size once leaders are elected. Next leaders are told by Kafka's rule and by
+    ``isr`` is its size once leaders are elected. Next leaders are those by Kafka's rule and by
     KIP-1303's, the latter None where that proposal is switched off.
     """
 

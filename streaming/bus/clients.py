@@ -278,14 +278,14 @@ class Reader:
         )
 
     def has_records_since(self, name: str, since_ms: int) -> bool | None:
-        """A record was written to a topic since then; None if that cannot be found out now."""
+        """A record was written to a topic since then; None if that cannot be offsets out now."""
         try:
             partitions = self._consumer.partitions_for_topic(name) or ()
             wanted = {TopicPartition(name, p): since_ms for p in partitions}
-            found = self._consumer.offsets_for_times(wanted, timeout_ms=_LOOK_MS)
+            offsets = self._consumer.offsets_for_times(wanted, timeout_ms=_LOOK_MS)
         except KafkaError:  # no right to describe it, or nobody answers
             return None
-        return any(found.values()) if wanted else None
+        return any(offsets.values()) if wanted else None
 
     def close(self) -> None:
         """Disconnect."""

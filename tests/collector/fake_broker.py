@@ -143,7 +143,7 @@ class World:
     denied: set[int] = field(default_factory=set)  # API keys that need a right we lack
     unreadable: set[str] = field(default_factory=set)  # topics without READ
     hidden: set[str] = field(default_factory=set)  # topics without DESCRIBE
-    authorized: set[int] | None = None  # operations on the cluster, None if not told
+    authorized: set[int] | None = None  # operations on the cluster, None if Kafka does not say
 
 
 class FakeBroker:

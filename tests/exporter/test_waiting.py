@@ -67,7 +67,7 @@ def test_without_new_observations_the_collector_is_asked_about(bus_brokers: Fake
     assert why == "the newest observation is 75 s old: is the collector running?"
 
 
-def test_before_the_first_snapshot_the_two_are_told_apart_as_well(
+def test_before_the_first_snapshot_the_two_are_distinguished_as_well(
     bus_brokers: FakeCluster,
 ) -> None:
     why = why_not_up(bus_brokers, observations=stored(now_ms()))
@@ -76,7 +76,9 @@ def test_before_the_first_snapshot_the_two_are_told_apart_as_well(
     assert why.endswith("nothing was observed: is the collector running?")
 
 
-def test_who_must_not_describe_observations_is_told_of_both(bus_brokers: FakeCluster) -> None:
+def test_both_are_named_without_the_right_to_describe_observations(
+    bus_brokers: FakeCluster,
+) -> None:
     bus_brokers.world.hidden = {bus.topics(Config()).observations}
     why = why_not_up(bus_brokers, observations=stored(now_ms()), observed_at_ms=now_ms() - 75_000)
     assert why == "the newest observation is 75 s old: are the collector and the query running?"

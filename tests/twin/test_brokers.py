@@ -106,7 +106,7 @@ def test_a_broker_that_is_listed_again_answers_again():
 
 
 def test_nobody_expects_an_unlisted_broker_to_lead():
-    """Kafka before 4.0 has fenced it, though it cannot be told from one that was removed."""
+    """Kafka before 4.0 has fenced it, though nothing distinguishes it from one that was removed."""
     state = after(started(), old_list(unlisted=[2]))
     assert state[NextLeaders].leader.tolist() == [3]
 

@@ -135,7 +135,7 @@ def predictions(
     cause = _causes(change)
     predicted, is_loss = _predicted(change, cause), cause == Cause.LOSS
     elections = partitions.leader_epoch[row] - outcomes.leader_epoch[row]
-    # A replica that was predicted and is no longer assigned cannot be told from nobody.
+    # A replica that was predicted and is no longer assigned looks like nobody.
     is_gone = (predicted == NO_BROKER) & (outcomes.if_lost[row] != Outcome.NONE)
     right = (predicted == change.new) & ~(is_gone & (cause == Cause.LOSS))
     result, overtaken_by = _judged(change, cause, right, elections)
