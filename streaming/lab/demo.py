@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,7 @@ from streaming.runtime import clients, jars
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
-from streaming.runtime.supervise import Child, children, supervise
+from streaming.runtime.supervise import Child, children, supervised
 from streaming.runtime.terminal import width_of
 
 FIRST_SNAPSHOT_WITHIN_S: Final = 180
@@ -118,7 +118,8 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         config = _write_config(home, cluster.layout, ports.metrics)
         say("starting collector, Spark query and exporter")
         others = _others(home, cluster, ports, config, scripts, say)
-        stack.enter_context(_supervised(config, home / "twin" / "logs", others, stop))
+        programs = children(["--config", str(config)], home / "twin" / "logs")
+        stack.enter_context(supervised([*programs, *others]))
         say("making topics, traffic, and a replica that holds little of its log")
         try:
             traffic.prepare()
@@ -200,23 +201,6 @@ def _write_config(home: Path, cluster: Layout, port: int) -> Path:
         )
     )
     return path
-
-
-@contextlib.contextmanager
-def _supervised(
-    config: Path, logs: Path, others: Sequence[Child], stop: threading.Event
-) -> Iterator[None]:
-    """Run the three programs and ``others`` in the background until the block ends."""
-    programs = [*children(["--config", str(config)], logs), *others]
-    ended = threading.Event()
-    thread = threading.Thread(target=supervise, args=(programs, ended), name="supervise")
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        ended.set()
-        thread.join()
 
 
 def _await_up(url: str, home: Path, stop: threading.Event) -> None:

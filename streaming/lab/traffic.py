@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
@@ -31,20 +32,21 @@ ENOUGH_BYTES: Final = 262_144
 COLD_TOPIC: Final = "ledger"
 COLD_ASSIGNMENT: Final = {"before": [1, 2], "after": [1, 3, 2]}
 
-_TIERED: Final = {
+TIERED: Final = {
     "remote.storage.enable": "true",
     "internal.segment.bytes": "102400",  # the public segment.bytes has a floor of 1 MiB
     "local.retention.bytes": "2097152",
     "file.delete.delay.ms": "1000",
     "min.insync.replicas": "2",
 }
+"""Configs of a topic with small segments, which go to remote storage at once."""
 
 TOPICS: Final[dict[str, dict[str, Any]]] = {
-    "orders": {"num_partitions": 6, "replication_factor": 3, "configs": _TIERED},
-    "payments": {"num_partitions": 3, "replication_factor": 3, "configs": _TIERED},
+    "orders": {"num_partitions": 6, "replication_factor": 3, "configs": TIERED},
+    "payments": {"num_partitions": 3, "replication_factor": 3, "configs": TIERED},
     COLD_TOPIC: {
         "assignments": {0: COLD_ASSIGNMENT["before"]},
-        "configs": _TIERED | {"min.insync.replicas": "1"},
+        "configs": TIERED | {"min.insync.replicas": "1"},
     },
     "clicks": {"num_partitions": 8, "replication_factor": 2, "configs": {}},
     "audit": {
@@ -62,8 +64,10 @@ STEADY: Final = tuple(name for name in TOPICS if name != COLD_TOPIC)
 class Traffic:
     """Creates the topics and writes to them until stopped, also while brokers are lost."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, topics: Sequence[str] = STEADY) -> None:
+        """``topics`` are written to; ``prepare`` creates the demo's, whichever those are."""
         self._bootstrap = bootstrap
+        self._topics = topics
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._steady, name="traffic", daemon=True)
 
@@ -119,7 +123,7 @@ class Traffic:
         while not deadline.is_over:
             local, tiered = (
                 admin.list_partition_offsets({place: spec})[place].offset
-                for spec in (OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST_TIERED)
+                for spec in (OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATESTTIERED)
             )
             if local > 0 and tiered > HISTORY_RECORDS * 0.95:
                 return
@@ -134,7 +138,7 @@ class Traffic:
         turn = 0
         while not self._stop.wait(1 / RECORDS_PER_SECOND):
             turn += 1
-            topic = STEADY[turn % len(STEADY)]
+            topic = self._topics[turn % len(self._topics)]
             # Losing brokers is what the demo is for: what cannot be written is dropped.
             with contextlib.suppress(KafkaError, OSError, AssertionError):
                 producer = producer or self._producer()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -117,3 +117,23 @@ def supervise(
         deadline = Deadline.after_s(stop_within_s)
         for program in reversed(programs):
             program.stop(deadline)
+
+
+@contextlib.contextmanager
+def supervised(
+    programs: Sequence[Child], *, stop_within_s: float = STOP_WITHIN_S
+) -> Iterator[threading.Event]:
+    """Supervise programs in a thread, until the event that is yielded is set or the block ends."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=supervise,
+        args=(programs, stop),
+        kwargs={"stop_within_s": stop_within_s},
+        name="supervise",
+    )
+    thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        thread.join()

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from streaming.runtime import supervise
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.supervise import Child, children
+from streaming.runtime.supervise import Child, children, supervised
 from tests.waiting import until
 
 LIVES = "import time; print('up', flush=True); time.sleep(600)"
@@ -39,29 +36,10 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-@contextmanager
-def supervised(
-    *programs: Child, stop_within_s: float = supervise.STOP_WITHIN_S
-) -> Iterator[threading.Event]:
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=supervise.supervise,
-        args=(programs, stop),
-        kwargs={"stop_within_s": stop_within_s},
-    )
-    thread.start()
-    try:
-        yield stop
-    finally:
-        stop.set()
-        thread.join(timeout=30)
-        assert not thread.is_alive()
-
-
 def test_a_child_that_falls_is_started_again_and_the_others_go_on(tmp_path: Path) -> None:
     falls, lives = child(tmp_path, LIVES, "falls"), child(tmp_path, LIVES, "lives")
     falls.pause_s = 0.1
-    with supervised(falls, lives):
+    with supervised([falls, lives]):
         until(lambda: said(falls) == 1 and said(lives) == 1)
         assert falls.process is not None
         first = falls.process.pid
@@ -109,7 +87,7 @@ def test_a_child_that_has_lived_long_enough_begins_with_the_first_pause_again(
 
 def test_a_child_that_will_not_stop_is_killed_at_the_deadline(tmp_path: Path) -> None:
     deaf = child(tmp_path, DEAF)
-    with supervised(deaf, stop_within_s=0.5):
+    with supervised([deaf], stop_within_s=0.5):
         until(lambda: said(deaf) == 1)
         assert deaf.process is not None
         pid = deaf.process.pid
@@ -120,7 +98,7 @@ def test_a_child_that_will_not_stop_is_killed_at_the_deadline(tmp_path: Path) ->
 def test_a_stop_while_a_child_waits_for_its_restart_starts_nothing(tmp_path: Path) -> None:
     falls = child(tmp_path, "print('up', flush=True); raise SystemExit(3)")
     falls.pause_s = 30
-    with supervised(falls):
+    with supervised([falls]):
         until(lambda: falls.due_s > 0)
     assert said(falls) == 1
     assert falls.process is None
