@@ -318,7 +318,9 @@ def _progress_fields(progress: Any) -> dict[str, Any]:
         "observations": data.get("numInputRows"),
         "batch_ms": data.get("durationMs", {}).get("triggerExecution"),
         "shards": state.get("numRowsTotal"),
-        "state_bytes": state.get("memoryUsedBytes"),
+        # Its cache keeps blocks of files that are long deleted, until it is full: it grows while
+        # the state does not.
+        "rocksdb_memory_bytes": state.get("memoryUsedBytes"),
     }
 
 

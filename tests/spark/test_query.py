@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.query import _sink, fail_fast_options
+from streaming.query.query import _progress_fields, _sink, fail_fast_options
 from streaming.query.session import TASK_TRIES, _persistent
 from streaming.runtime.config import Cluster, Config
 
@@ -34,3 +34,10 @@ def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_configur
     assert int(_sink(Config())["kafka.request.timeout.ms"]) <= 5_000
     patient = Config(cluster=Cluster(client={"request_timeout_ms": 20_000}))
     assert _sink(patient)["kafka.request.timeout.ms"] == "20000"
+
+
+def test_the_memory_of_rocksdb_is_not_called_the_state():
+    operator = {"numRowsTotal": 4, "memoryUsedBytes": 3_500_000}
+    fields = _progress_fields({"batchId": 7, "stateOperators": [operator]})
+    assert fields["rocksdb_memory_bytes"] == 3_500_000
+    assert not any(name.startswith("state") for name in fields)
