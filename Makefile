@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test unit lint bench docs clean
+.PHONY: help demo test unit lint bench soak docs clean
 
 help: ## What there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -39,6 +39,9 @@ lint: $(READY) ## Style, types, import rules
 
 bench: $(READY) ## Figures, one JSON line each (ARGS=--full: 2.8 million replicas; --sizes: what is needed)
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(READY) ## Faults on five brokers, every prediction judged (ARGS="--minutes 30 --seed 1")
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 docs: $(READY) ## Generate pages of docs/, dashboards, alert rules and manifests from the code
 	$(BIN)/python -m docs.generate

@@ -1,0 +1,178 @@
+"""What a soak runs on: five brokers with topics of several kinds, traffic, the three programs."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kafka import KafkaAdminClient
+
+from streaming import bus
+from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.lab.scenarios import Stage
+from streaming.lab.traffic import TIERED, Traffic
+from streaming.runtime.config import Config, load
+from streaming.runtime.supervise import Child, children, supervised
+from tests.soak.judge import Note
+
+UP_WITHIN_S: Final = 240.0
+REST_WITHIN_S: Final = 240.0
+BROKERS_ONLY: Final = (4, 5)
+
+_SETTINGS: Final = {
+    "leader.imbalance.check.interval.seconds": "90",  # 300: too rare for half an hour
+}
+_UNCLEAN: Final = {"unclean.leader.election.enable": "true"}
+
+TOPICS: Final[dict[str, dict[str, Any]]] = {
+    "soak-safe": {
+        "num_partitions": 8,
+        "replication_factor": 3,
+        "configs": {"min.insync.replicas": "2"},
+    },
+    "soak-tiered": {"num_partitions": 6, "replication_factor": 3, "configs": TIERED},
+    "soak-two": {"num_partitions": 6, "replication_factor": 2, "configs": {}},
+    "soak-single": {"num_partitions": 5, "replication_factor": 1, "configs": {}},
+    "soak-unclean": {"num_partitions": 4, "replication_factor": 2, "configs": _UNCLEAN},
+    # Those that lose all their brokers when the two that are no voters go.
+    "soak-pair": {"assignments": {0: [4, 5], 1: [5, 4]}, "configs": {}},
+    "soak-pair-unclean": {"assignments": {0: [4, 5], 1: [5, 4]}, "configs": _UNCLEAN},
+}
+"""Soak-safe and soak-tiered have a min ISR of 2, so they have eligible leader replicas too."""
+
+_CONFIG: Final = """\
+[cluster]
+name = "soak"
+bootstrap = "{bootstrap}"
+
+[bus]
+shards = 4
+observations_retention_ms = {retention_ms}
+
+[collector]
+interval_ms = 2000
+deadline_ms = 1500
+config_interval_ms = 10000
+metrics_interval_ms = 5000
+
+[collector.metrics_urls]
+{metrics_urls}
+
+[[eligibility.topics]]
+name = "soak-tiered"
+local_log_bytes = 262144
+
+[query]
+checkpoint = "{checkpoint}"
+trigger_ms = 500
+
+[exporter]
+port = {port}
+"""
+
+
+@dataclass(frozen=True)
+class Soak:
+    """A running soak: what faults act on, and what they note."""
+
+    cluster: LocalCluster
+    stage: Stage
+    config: Config
+    programs: list[Child]
+    rng: random.Random
+    notes: list[Note] = field(default_factory=list)
+
+    def admin(self) -> KafkaAdminClient:
+        """A client of all brokers; to be used as a context manager."""
+        return KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap)
+
+    def pids(self) -> Mapping[str, int]:
+        """The process of each program that runs."""
+        return {p.name: p.process.pid for p in self.programs if p.process is not None}
+
+    def partitions(self) -> list[dict[str, Any]]:
+        """All partitions in the exporter's API; empty while it does not answer."""
+        answer = self.stage.api("partitions?limit=1000") or {"partitions": []}
+        found: list[dict[str, Any]] = answer["partitions"]
+        return found
+
+    def await_rest(self) -> list[dict[str, Any]]:
+        """Wait until every replica is in sync, for Kafka and for the twin; the twin's partitions.
+
+        Raises:
+            ScriptFailed: it takes too long, or the soak was ended.
+        """
+        return self.stage.until(self._at_rest, REST_WITHIN_S, "not every replica is in sync")
+
+    def _at_rest(self) -> list[dict[str, Any]]:
+        summary = self.stage.api("summary") or {"up": False}
+        partitions = self.partitions() if summary["up"] else []
+        known = len(self.stage.leaders())
+        is_whole = len(partitions) == known and self.stage.is_at_rest(partitions)
+        return partitions if is_whole and not any(_is_moving(p) for p in partitions) else []
+
+
+def _is_moving(partition: Mapping[str, Any]) -> bool:
+    return any(r["adding"] or r["removing"] for r in partition["replicas"])
+
+
+@contextmanager
+def soaking(
+    home: Path, seed: int, minutes: float, say: Callable[[str], None], stop: threading.Event
+) -> Iterator[Soak]:
+    """A soak that is ready for faults; all its processes end with the block."""
+    cluster = LocalCluster(
+        home / "cluster", brokers=len(BROKERS_ONLY), base_port=free_base_port(), settings=_SETTINGS
+    )
+    cluster.wipe()
+    say("starting five brokers: 1 to 3 are controllers too")
+    with cluster:
+        path = _configure(home, cluster, minutes)
+        config = load(path, {})
+        _create_topics(cluster, config)
+        traffic = Traffic(cluster.bootstrap, tuple(TOPICS))
+        traffic.start()
+        programs = children(["--config", str(path)], home / "logs")
+        say("starting collector, Spark query and exporter")
+        stage = Stage(cluster, f"http://127.0.0.1:{config.exporter.port}", None, say, stop)
+        try:
+            with supervised(programs):
+                stage.until(
+                    lambda: (stage.api("summary") or {}).get("up"), UP_WITHIN_S, "no snapshot"
+                )
+                yield Soak(cluster, stage, config, programs, random.Random(seed))
+        finally:
+            traffic.stop()
+
+
+def _configure(home: Path, cluster: LocalCluster, minutes: float) -> Path:
+    (home / "logs").mkdir(parents=True, exist_ok=True)
+    path = home / "kafka-twin.toml"
+    urls = cluster.layout.metrics_urls.items()
+    path.write_text(
+        _CONFIG.format(
+            bootstrap=cluster.bootstrap,
+            retention_ms=int((minutes + 30) * 60_000),  # the judges read all of them at the end
+            metrics_urls="\n".join(f'{broker} = "{url}"' for broker, url in urls),
+            checkpoint=home / "checkpoint",
+            port=free_base_port(span=1),
+        )
+    )
+    return path
+
+
+def _create_topics(cluster: LocalCluster, config: Config) -> None:
+    """The soak's topics, and the bus on the voters, of which one at most is away at a time."""
+    voters = list(cluster.layout.voters)
+    on_voters = {n: voters[n % 3 :] + voters[: n % 3] for n in range(config.bus.partitions)}
+    wanted = TOPICS | {
+        name: {"assignments": on_voters, "configs": configs}
+        for name, configs in bus.topic_configs(config).items()
+    }
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.create_topics(wanted, timeout_ms=20_000, wait_for_metadata=True)
