@@ -183,6 +183,12 @@ def test_a_replica_that_was_not_assigned_before_is_unforeseen():
     assert verdict(HELD, moved) == ("reassignment", "unforeseen", "nothing")
 
 
+def test_a_partition_that_moved_to_other_brokers_altogether_is_in_the_record():
+    held = replace(HELD, replicas=(1, 2), isr=(1, 2))
+    moved = replace(led(5, 4, 5, since=held), replicas=(5, 4))
+    assert verdict(held, moved) == ("reassignment", "unforeseen", "nothing")
+
+
 OFFLINE = replace(HELD, leader=NOBODY, isr=(2, 3))
 
 

@@ -126,7 +126,9 @@ def predictions(
     changed = ends.leader != partitions.leader
     changed &= partitions.leader_epoch > outcomes.leader_epoch
     row = np.flatnonzero(changed)
-    row = row[(forecasts.flags[row] != 0).any(axis=1)]  # the others were not described before
+    # A partition that was not described before has no epoch. Its replicas would not do as a sign:
+    # a reassignment may have replaced them all.
+    row = row[outcomes.leader_epoch[row] != UNKNOWN]
     if not len(row):
         return kept
     change = _Change.of_rows(
