@@ -98,11 +98,19 @@ def _kip501() -> tuple[Json, ...]:
     return (
         stat(
             "Would have stayed under KIP-501",
-            "Share of the replicas that left an ISR, of those of "
-            "which it is known. Solution 1: a pending fetch keeps a replica in sync.",
+            "Share of the replicas that left an ISR, of those of which it is known. Solution 1: a "
+            "replica stays in sync while the leader works on its fetch.",
             f"{stayed} / ({judged} > 0)",
             Look("percentunit", BLUE, decimals=0),
             empty="none left",
+        ),
+        stat(
+            "Handovers under KIP-501",
+            "Times that a leader would have handed over in the selected time: it processed a fetch "
+            "for longer than the limit of solution 2.",
+            f"sum(increase({_HERE.series('kip501_handovers_total')}[$__range]))",
+            Look(steps=BLUE, decimals=0),
+            empty="not switched on",
         ),
         lines(
             "Would they have stayed under KIP-501?",
@@ -222,6 +230,21 @@ def _measured() -> tuple[Json, ...]:
             empty="Not measured: set collector.metrics_url",
         ),
         lines(
+            "Request queue of the leader, 99th percentile",
+            "Time that fetches of followers wait for a request handler. A leader whose queue is "
+            "long is slow; KIP-501's solution 1 does not keep a follower whose fetch is in it.",
+            [of("fetch_follower_queue_p99_seconds", "{{broker}}")],
+            Look("s", lowest=0),
+            empty="Not measured: set collector.metrics_url",
+        ),
+        lines(
+            "Idle request handlers",
+            "Share of time in which request handlers are idle; at 0 requests queue.",
+            [of("request_handlers_idle_ratio", "{{broker}}")],
+            Look("percentunit", ((None, "red"), (0.3, "transparent")), lowest=0, highest=1),
+            empty="Not measured: set collector.metrics_url",
+        ),
+        lines(
             "Error of caught-up times",
             "Largest difference between the twin's caught-up time and "
             f"the one that a leader logs when it removes a follower from the ISR. {_WINDOW}",
@@ -246,7 +269,7 @@ DASHBOARD: Final = Dashboard(
             band(8, *_laggards()),
         ),
         row("ISR thrash", band(8, *_thrash(), widths=(10, 14)), band(8, _isr(), _records_lost())),
-        row("What brokers measure and log", band(8, *_measured())),
-        row("What KIP-501 would change", band(8, *_kip501(), widths=(6, 18))),
+        row("What brokers measure and log", band(8, *_measured()[:2]), band(8, *_measured()[2:])),
+        row("What KIP-501 would change", band(8, *_kip501(), widths=(4, 4, 16))),
     ),
 )

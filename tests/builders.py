@@ -123,6 +123,7 @@ class Fetch:
     leader_end: int = 100
     estimate: int | None = None  # of the leader's end; as leader_end if not said
     took_ms: int = 1
+    queue_ms: int = 0  # of that time, until a request handler took it
     broker: int = 2
     leader: int = 1
     epoch: int = 1
@@ -133,7 +134,7 @@ class Fetch:
 
 
 def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
-    same = {"broker_epoch": 1, "queue_ms": 0}
+    same = {"broker_epoch": 1}
     return _frame(
         FetchesFrame, at_ms, stamp,
         **_keys([(f.part.topic, f.part.id, f.part.number) for f in given]),
@@ -143,7 +144,8 @@ def fetches_frame(given: Sequence[Fetch], at_ms: int = NOW_MS, **stamp: Any) -> 
         arrived_at_ms=_ints([f.arrived_ms for f in given]),
         completed_at_ms=_ints([f.arrived_ms + f.took_ms for f in given]),
         local_ms=_ints([0 for _ in given]),
-        remote_ms=_ints([f.took_ms for f in given]),
+        queue_ms=_ints([f.queue_ms for f in given]),
+        remote_ms=_ints([f.took_ms - max(f.queue_ms, 0) for f in given]),
         fetch_offset=_ints([f.offset for f in given]),
         high_watermark=_ints([f.high_watermark for f in given]),
         log_start_offset=_ints([f.start for f in given]),

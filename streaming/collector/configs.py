@@ -61,7 +61,9 @@ class ConfigSource:
         self._topics: dict[str, dict[str, int]] = {}
         self._ids: dict[str, bytes] = {}
         self._read_at: dict[str, float] = {}  # by topic, CLUSTER_WIDE too
-        self._cluster: dict[str, int] = {}
+        self._cluster: dict[str, int] = {
+            "fetch_processing_max_ms": config.proposals.kip501_fetch_processing_max_ms
+        }
         self._is_news = False  # thresholds were changed since the last refresh
         self._min_isr: tuple[Placement, Array] | None = None
         self._tiered: tuple[Placement, Array] | None = None

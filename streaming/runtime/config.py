@@ -88,6 +88,7 @@ class Proposals(_Section, frozen=True):
 
     kip1303: bool = True
     kip501: bool = True
+    kip501_fetch_processing_max_ms: int = -1
 
 
 class Query(_Section, frozen=True):
@@ -292,6 +293,9 @@ def _check(config: Config, origin: str) -> None:
              "thresholds are positive, -1 (off) or -2 (inherit)")  # fmt: skip
     need(min(c.eligibility.local_log_ms, c.eligibility.local_log_bytes) >= -1, "eligibility",
          "thresholds are positive, or -1 (off)")  # fmt: skip
+    limit_ms = c.proposals.kip501_fetch_processing_max_ms
+    need(limit_ms == -1 or limit_ms > 0, "proposals.kip501_fetch_processing_max_ms",
+         "must be positive, or -1 for replica.lag.time.max.ms")  # fmt: skip
     need(c.query.trigger_ms >= 100, "query.trigger_ms", "must be at least 100")
     need(c.query.state_partitions >= 1, "query.state_partitions", "must be at least 1")
     need(re.fullmatch(r"[1-9]\d*[mg]", c.query.driver_memory) is not None, "query.driver_memory",

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from tests.cluster.broker_client import (
     await_in_sync,
 )
 from tests.cluster.conftest import running
-from tests.cluster.debugger import AGENT, stopped
+from tests.cluster.debugger import AGENT, stopped, stopped_in
 from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.cluster.topics import TIERED, produce
 from tests.waiting import until
@@ -48,7 +48,7 @@ SOON_S = 20
 PARTITIONS = range(3)
 """Of the tiered topic."""
 
-FAULT, BEHIND, LOG = "live-fault", "live-behind", "live-log"
+FAULT, READS, BEHIND, LOG = "live-fault", "live-reads", "live-behind", "live-log"
 LOST, GONE = "live-lost", "live-gone"
 
 
@@ -163,9 +163,10 @@ def shrinks(twin: Pipeline, topic: str) -> list[dict[str, Any]]:
 
 
 def judged(twin: Pipeline, topic: str) -> list[dict[str, Any]] | None:
-    """The shrinks, once a pending fetch is evidence: brokers log a request as they answer it."""
+    """The shrinks, once a fetch is evidence: brokers log a request as they answer it."""
     listed = shrinks(twin, topic)
-    return listed if any("fetch_was_pending" in s["evidence"] for s in listed) else None
+    evidence = {name for shrink in listed for name in shrink["evidence"]}
+    return listed if evidence & {"fetch_was_pending", "fetch_was_queued"} else None
 
 
 def would_have_stayed(twin: Pipeline, topic: str) -> list[bool | None]:
@@ -254,37 +255,59 @@ def test_an_unclean_leader_leaves_an_orphan(orphan: Orphan) -> None:
     assert orphan.orphan_bytes == orphan.remote_segments["orphan_bytes"] > 0
 
 
-def test_a_leader_that_stood_still_threw_out_a_healthy_follower(twin: Pipeline) -> None:
-    """KIP-501: the follower's fetch has reached a leader whose request handlers stand still."""
-    led_by_4(twin, FAULT)
+def asked_by_5(twin: Pipeline, topic: str, leader_stops: AbstractContextManager[None]) -> None:
+    """Broker 5 asks its leader 4 for all records while that stands still, and leaves the ISR."""
+    led_by_4(twin, topic)
     client = BrokerClient(twin.cluster)
 
     def isr() -> frozenset[int]:
-        return client.partition(1, FAULT).isr
+        return client.partition(1, topic).isr
 
     with closing(_producer(twin.cluster)) as producer:
         for _ in range(10):
-            producer.send(FAULT, b"x", partition=0).get(SOON_S)
-        # The leader gets a record that the follower asks for only once nobody handles requests.
+            producer.send(topic, b"x", partition=0).get(SOON_S)
+        # The leader gets a record that the follower asks for only once the leader stands still.
         twin.cluster.pause(5)
-        producer.send(FAULT, b"x", partition=0).get(SOON_S)
-    stdout = twin.cluster.layout.folder(4) / "stdout.log"
-    with stopped(stdout, "data-plane-kafka-request-handler"):
+        producer.send(topic, b"x", partition=0).get(SOON_S)
+    with leader_stops:
         assert isr() == {4, 5}
         twin.cluster.resume(5)
         until(lambda: isr() == {4}, 3 * LAG_S, "5 is still in the ISR")
+
+
+def test_a_fetch_in_the_request_queue_would_not_have_kept_its_follower(twin: Pipeline) -> None:
+    """KIP-501: solution 1 does not help a fetch that no request handler has taken."""
+    stdout = twin.cluster.layout.folder(4) / "stdout.log"
+    asked_by_5(twin, FAULT, stopped(stdout, "data-plane-kafka-request-handler"))
     [shrink] = until(lambda: judged(twin, FAULT), SOON_S, "the twin does not judge the shrink")
     print(json.dumps(shrink))
     assert (shrink["leader"], shrink["broker"]) == (4, 5)
     assert shrink["verdict"] == "frozen_leader", "since it did not answer the collector either"
-    assert "fetch_was_pending" in shrink["evidence"]
-    assert would_have_stayed(twin, FAULT) == [True]
-    until(lambda: twin.partition(FAULT, 0)["next_leader_kip501"]["leader"] == 5, SOON_S,
-          "a leader that took longer than the limit would not hand over")  # fmt: skip
+    assert "fetch_was_queued" in shrink["evidence"]
+    assert would_have_stayed(twin, FAULT) == [False]
+    assert twin.partition(FAULT, 0)["next_leader_kip501"]["leader"] is None
     metrics = twin.metrics()
-    assert metrics.value("isr_shrinks_preventable", would_have_stayed="yes") >= 1
+    assert metrics.value("isr_shrinks_preventable", would_have_stayed="no") >= 1
     assert metrics.value("isr_shrinks_recent", verdict=shrink["verdict"]) >= 1
     texts = until(lambda: explained(twin, FAULT), SOON_S, "no event")
+    assert any("KIP-501 would not have kept it" in text for text in texts)
+    assert error_s(twin) <= FETCH_S
+
+
+def test_a_fetch_that_the_leader_works_on_would_have_kept_its_follower(twin: Pipeline) -> None:
+    """KIP-501: a request handler has taken the fetch when the leader's reads stand still."""
+    stdout = twin.cluster.layout.folder(4) / "stdout.log"
+    asked_by_5(twin, READS, stopped_in(stdout, "kafka.server.ReplicaManager", "readFromLog"))
+    [shrink] = until(lambda: judged(twin, READS), SOON_S, "the twin does not judge the shrink")
+    print(json.dumps(shrink))
+    assert (shrink["leader"], shrink["broker"]) == (4, 5)
+    assert shrink["verdict"] == "slow_leader", "it answered the collector all the time"
+    assert "fetch_was_pending" in shrink["evidence"]
+    assert would_have_stayed(twin, READS) == [True]
+    until(lambda: twin.partition(READS, 0)["next_leader_kip501"]["leader"] == 5, SOON_S,
+          "a leader that took longer than the limit would not hand over")  # fmt: skip
+    assert twin.metrics().value("isr_shrinks_preventable", would_have_stayed="yes") >= 1
+    texts = until(lambda: explained(twin, READS), SOON_S, "no event")
     assert any("KIP-501 would have kept it" in text for text in texts)
     assert error_s(twin) <= FETCH_S
 

@@ -13,7 +13,14 @@ from streaming.collector.configs import ConfigSource
 from streaming.collector.context import CycleContext
 from streaming.collector.metadata import ClusterMetadata, MetadataSource
 from streaming.collector.thresholds import Thresholds
-from streaming.runtime.config import Collector, Config, ConfigError, Eligibility, TopicThreshold
+from streaming.runtime.config import (
+    Collector,
+    Config,
+    ConfigError,
+    Eligibility,
+    Proposals,
+    TopicThreshold,
+)
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.older import all_be_kafka
@@ -85,6 +92,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "local_retention_bytes": -1,
         "eligible_local_log_ms": -2,
         "eligible_local_log_bytes": -2,
+        "fetch_processing_max_ms": -1,
         "replica_lag_time_max_ms": -1,
         "elr_enabled": -1,
         "unclean_elections": -1,
@@ -99,11 +107,18 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "local_retention_bytes": -1,
         "eligible_local_log_ms": -1,
         "eligible_local_log_bytes": -1,
+        "fetch_processing_max_ms": -1,
         "replica_lag_time_max_ms": 30_000,
         "elr_enabled": 1,
         "unclean_elections": 1,
         "last_tiered_fetch": 1,
     }
+
+
+def test_the_limit_of_kip_501s_solution_2_is_the_configured_one(cluster: FakeCluster) -> None:
+    asker = Asker(cluster, Config(proposals=Proposals(kip501_fetch_processing_max_ms=7_000)))
+    assert asker()[""]["fetch_processing_max_ms"] == 7_000
+    asker.brokers.close()
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,7 @@ class SimulatedShard:
             "local_retention_ms": 900_000,
             "local_retention_bytes": UNKNOWN,
             "replica_lag_time_max_ms": 30_000,
+            "fetch_processing_max_ms": UNKNOWN,
             "elr_enabled": 0,
             "unclean_elections": 1,
             "last_tiered_fetch": 1,

@@ -25,6 +25,10 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
         ("[colector]", "top level: Object contains unknown field `colector`"),
         ("[collector]\ninterval_ms = 'fast'", "collector.interval_ms: Expected `int`, got `str`"),
         ("[collector]\ninterval_ms = 5", "collector.interval_ms: must be at least 200"),
+        (
+            "[proposals]\nkip501_fetch_processing_max_ms = 0",
+            "proposals.kip501_fetch_processing_max_ms: must be positive",
+        ),
         ("[cluster]\nbootstrap = 'nowhere'", "cluster.bootstrap: 'nowhere' is not host:port"),
         ("[cluster]\nbootstrap = 'h:99999'", "cluster.bootstrap: 'h:99999' is not host:port"),
         ("[cluster]\nname = 'a/b'", "cluster.name: must not contain '/'"),

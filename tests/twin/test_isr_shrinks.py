@@ -9,15 +9,17 @@ from tests.builders import (
     NOW_MS,
     Fetch,
     Log,
+    Moved,
     Partition,
     a_state,
     brokers_frame,
     fetches_frame,
+    isr_changes_frame,
     partitions_frame,
     replicas_frame,
 )
 from tests.reading import open_risks
-from twin.proposals.kip501 import Kip501Handovers
+from twin.proposals.kip501_handovers import Kip501Handovers
 from twin.rules.isr_shrinks import (
     SENTENCE,
     SHRINK_WINDOW_MS,
@@ -137,6 +139,37 @@ class TestSolution1:
             frame = fetches_frame([self.earlier, slow, Fetch(NOW_MS + 6_000)])
             state = step(left(self.removed), [frame], NOW_MS)[0]
             assert pending(state) == [kept]
+
+    def test_a_fetch_in_the_request_queue_is_not_pending_and_still_speaks_against_the_leader(self):
+        """KIP-501: solution 1 does not help requests that no handler has taken yet."""
+        queued = replace(self.waiting, queue_ms=20_000)
+        found = step(left(self.removed), [fetches_frame([self.earlier, queued])], NOW_MS)[0]
+        assert pending(found) == [0]
+        assert verdicts(found) == [Verdict.SLOW_LEADER]
+        evidence = found[IsrShrinks].evidence[0]
+        assert evidence & Evidence.FETCH_WAS_QUEUED
+        assert not evidence & Evidence.FETCH_WAS_PENDING
+        again = step(found, [fetches_frame([Fetch(NOW_MS + 6_000, took_ms=25_000)])], NOW_MS)[0]
+        assert verdicts(again) == [Verdict.SLOW_LEADER], "also once a slower fetch follows"
+
+    @pytest.mark.parametrize(
+        ("queue_ms", "kept"),
+        [(15_000, 1), (15_001, UNKNOWN), (19_999, UNKNOWN), (20_000, 0), (UNKNOWN, UNKNOWN)],
+    )
+    def test_a_handler_must_have_taken_it_before_the_first_moment_of_the_removal(
+        self, queue_ms, kept
+    ):
+        """Polls saw the replica in the ISR 15 s after the arrival, and out of it after 20 s."""
+        taken = replace(self.waiting, took_ms=30_000, queue_ms=queue_ms)
+        found = step(left(self.removed), [fetches_frame([self.earlier, taken])], NOW_MS)[0]
+        assert pending(found) == [kept]
+
+    def test_with_the_moment_from_a_log_every_queue_is_judged(self):
+        removed_ms = NOW_MS + 2_000
+        for queue_ms, kept in ((17_000, 1), (17_001, 0)):
+            taken = replace(self.waiting, took_ms=30_000, queue_ms=queue_ms)
+            frames = [isr_changes_frame([Moved(removed_ms)]), fetches_frame([self.earlier, taken])]
+            assert pending(step(a_state(Partition()), frames, NOW_MS)[0]) == [kept]
 
     def test_fetches_that_all_arrived_after_the_shrink_say_nothing_about_it(self):
         frame = fetches_frame([Fetch(NOW_MS + 6_000), Fetch(NOW_MS + 7_000)])

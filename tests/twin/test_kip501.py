@@ -1,20 +1,25 @@
 """In sync by KIP-501's solution 1, and who would lead by its solution 2, beside Kafka's answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.builders import NOW_MS, Fetch, Log, Partition, a_state, fetches_frame
 from twin import codec
 from twin.builtin import CATALOG
-from twin.proposals.kip501 import InSyncKip501, NextLeaderKip501
+from twin.proposals.kip501 import InSyncKip501
+from twin.proposals.kip501_handovers import NextLeaderKip501
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.replication import InSync
 from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER, UNKNOWN
+from twin.totals import cluster_totals, shard_totals
 
 AHEAD = Partition(logs={1: Log(end=200)})  # 2 and 3 end at 100
 LAG_MAX_MS = 30_000
+NAME = "kafka_twin_kip501_handovers"
 
 
 def fetched(part: Partition, *fetches: Fetch, **config) -> ShardState:
@@ -98,3 +103,41 @@ def test_to_the_next_live_member_and_says_if_that_one_is_cold():
 def test_not_for_ever():
     state = fetched(AHEAD, *slow(40_000, NOW_MS - 60_001))
     assert state[NextLeaderKip501].leader.tolist() == [NO_BROKER]
+
+
+def test_a_fetch_in_the_request_queue_makes_no_leader_hand_over():
+    for queue_ms, to in ((10_000, NO_BROKER), (9_999, 2)):
+        earlier, late = slow(LAG_MAX_MS + 10_000)
+        state = fetched(AHEAD, earlier, replace(late, queue_ms=queue_ms))
+        assert state[NextLeaderKip501].leader.tolist() == [to]
+
+
+def test_the_fetch_that_was_processed_longest_counts_not_the_one_that_waited_longest():
+    processed, queued = slow(LAG_MAX_MS + 1, NOW_MS - 50_000)[1], slow(49_000)[1]
+    state = fetched(AHEAD, processed, replace(queued, queue_ms=49_000))
+    assert state[NextLeaderKip501].leader.tolist() == [2]
+
+
+def test_solution_2_has_a_time_of_its_own():
+    for limit_ms, to in ((40_000, NO_BROKER), (39_999, 2), (UNKNOWN, 2)):
+        state = fetched(AHEAD, *slow(40_000), fetch_processing_max_ms=limit_ms)
+        assert state[NextLeaderKip501].leader.tolist() == [to]
+
+
+def test_handovers_are_counted_once_each():
+    def counts(state: ShardState) -> tuple[float, float]:
+        totals = cluster_totals(state.catalog, [shard_totals(state)])
+        return totals.value(f"{NAME}_total"), totals.value(NAME)
+
+    def next_cycle(state: ShardState, after_ms: int) -> ShardState:
+        return a_state(AHEAD, since=state, at_ms=state.observed_at_ms + after_ms)
+
+    state = fetched(AHEAD, *slow(40_000))
+    assert counts(state) == (1, 1)
+    state = next_cycle(state, 5_000)
+    assert counts(state) == (1, 1), "the same fetch"
+    state = next_cycle(next_cycle(state, 60_000), 5_000)
+    assert counts(state) == (1, 0)
+    again = slow(40_000, state.observed_at_ms)
+    state = step(state, [fetches_frame(again)], state.observed_at_ms)[0]
+    assert counts(state) == (2, 1)

@@ -146,10 +146,12 @@ def _after_fetch(
     took_ms = fetch["completed_at_ms"] - fetch["arrived_at_ms"]
     slow_took_ms = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
     forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > SLOW_FETCH_KEPT_MS
+    taken_at_ms = _taken_at_ms(fetch)
     slower = new_leader | forgotten | (took_ms >= slow_took_ms)
     slower = fetch["spans_removal"] | (slower & ~slow_spans[at]) | new_leader
     slowest = {
         "slow_arrived_at_ms": fetch["arrived_at_ms"],
+        "slow_taken_at_ms": taken_at_ms,
         "slow_completed_at_ms": fetch["completed_at_ms"],
         "slow_caught_up_at_ms": values["caught_up_at_ms"],
         "slow_asked_for_leader_end": np.where(has_estimate, asked, UNKNOWN),
@@ -158,6 +160,7 @@ def _after_fetch(
     end = fetch["leader_end_estimate_offset"]
     values["last_fetch_leader_end_estimate_offset"] = end
     values |= {name: np.where(slower, new, before[name]) for name, new in slowest.items()}
+    values |= _longest_processing(before, fetch, taken_at_ms, new_leader)
     columns = {c.name: getattr(table, c.name).copy() for c in table.columns}
     for name, value in values.items():
         columns[name][at[is_new]] = value[is_new]
@@ -165,6 +168,26 @@ def _after_fetch(
     slow_spans = slow_spans.copy()
     slow_spans[at] = np.where(is_new & slower, fetch["spans_removal"], slow_spans[at])
     return _Step(FollowerStates(**columns), slow_spans, bool((is_new | completes).any()))
+
+
+def _taken_at_ms(fetch: dict[str, Array]) -> Int64:
+    """[N] when a request handler of the leader took the fetch."""
+    queue_ms = fetch["queue_ms"]
+    return np.where(queue_ms == UNKNOWN, UNKNOWN, fetch["arrived_at_ms"] + queue_ms)
+
+
+def _longest_processing(
+    before: dict[str, Array], fetch: dict[str, Array], taken_at_ms: Int64, new_leader: Bool
+) -> dict[str, Array]:
+    """[N] the longest time that the leader processed a recent fetch, and when that ended."""
+    completed_at_ms, held_at_ms = fetch["completed_at_ms"], before["longest_processing_at_ms"]
+    took_ms = np.where(taken_at_ms == UNKNOWN, UNKNOWN, completed_at_ms - taken_at_ms)
+    forgotten = fetch["arrived_at_ms"] - held_at_ms > SLOW_FETCH_KEPT_MS
+    longer = new_leader | forgotten | (took_ms >= before["longest_processing_ms"])
+    return {
+        "longest_processing_ms": np.where(longer, took_ms, before["longest_processing_ms"]),
+        "longest_processing_at_ms": np.where(longer, completed_at_ms, held_at_ms),
+    }
 
 
 def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Bool, Bool, Bool]:

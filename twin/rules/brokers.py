@@ -160,6 +160,16 @@ METRICS: Final = (
         _MS,
     ),
     _measured(
+        "fetch_follower_queue_p99_ms", "fetch_follower_queue_p99_seconds",
+        "99th percentile of the time followers' fetches waited for a request handler, as the "
+        "broker measures it.",
+        _MS,
+    ),
+    _measured(
+        "request_handlers_idle_ratio", "request_handlers_idle_ratio",
+        "Share of time in which the broker's request handlers are idle.",
+    ),
+    _measured(
         "request_queue_size", "request_queue_size",
         "Requests that wait for a request handler of the broker.",
     ),

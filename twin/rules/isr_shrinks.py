@@ -26,6 +26,7 @@ from twin.declare import (
     rule,
 )
 from twin.rules.leaders import IsrMembers, LeaderEnds, Leaders, Roles
+from twin.rules.pending_fetches import Removals, slowest_fetches
 from twin.signature import Before, Cycle, Latest
 from twin.table import (
     NO_BROKER,
@@ -61,18 +62,8 @@ SLOW_ANSWER_MS: Final = 1_000
 BROKER_CLOCK_SKEW_MS: Final = 2_000
 """How far the clocks of brokers and collector may differ where observations of both are joined."""
 
-RESUMED_MS: Final = 1_000
-"""A leader that goes on answers waiting fetches and shrinks ISRs within this time, in any order."""
-
 FENCED_WITHIN_MS: Final = 30_000
 """A dead broker is fenced within its session, 9 s by default; later it is another story."""
-
-SLOW_FETCH_SHARE: Final = 0.5
-"""Share of the lag limit that a fetch must have waited to have cost its follower the ISR.
-
-A healthy follower sends its next fetch when it has the answer to the last, and being caught up is
-counted from the last but one: in two fetches it misses the limit only if one waited for half of it.
-"""
 
 
 class Verdict(IntEnum):
@@ -94,8 +85,9 @@ class Evidence(IntFlag):
     LEADER_SILENT = 8
     LEADER_ANSWERS_SLOWLY = 16
     SEVERAL_FOLLOWERS_LEFT = 32
-    FETCH_WAS_PENDING = 64  # it had asked for all there was, and waited for the leader
+    FETCH_WAS_PENDING = 64  # it had asked for all there was, and the leader worked on it
     WAS_LEADER = 128
+    FETCH_WAS_QUEUED = 256  # the same, in the leader's request queue: no handler had taken it
 
 
 SENTENCE: Final = {
@@ -106,10 +98,12 @@ SENTENCE: Final = {
     Verdict.DEAD_FOLLOWER: "its broker is gone",
 }
 
+_OF_FETCHES: Final = np.int32(Evidence.FETCH_WAS_PENDING | Evidence.FETCH_WAS_QUEUED)
+
 LEADERS_FAULT: Final = (Verdict.SLOW_LEADER, Verdict.FROZEN_LEADER)
 
 
-class IsrShrinks(SparseTable, kind="isr_shrinks", version=3):
+class IsrShrinks(SparseTable, kind="isr_shrinks", version=4):
     """[N] one row a replica that left an ISR in the last ten minutes, and why."""
 
     leader: Int32 = column("broker id of the leader when it left")
@@ -121,7 +115,8 @@ class IsrShrinks(SparseTable, kind="isr_shrinks", version=3):
     verdict: Int8 = column("why it left", enum=Verdict)
     evidence: Int32 = column("observations that support the verdict", fill=0, flags=Evidence)
     fetch_was_pending: Int8 = column(
-        "a fetch that asked for all records of the leader was pending when it was removed",
+        "a fetch that asked for all records was pending when it was removed: a request handler of "
+        "the leader had taken it and not answered it yet",
         tri_state=True,
     )
 
@@ -197,9 +192,9 @@ def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> Is
     count, now_ms = len(row), it.cycle.observed_at_ms
     # An earlier step of this cycle may know it by a fetch that is forgotten since.
     earlier = latest.pick(latest.at_ms == now_ms)
-    pending = keys.look_up(
-        keys.pack(earlier.row, earlier.broker), earlier.fetch_was_pending, keys.pack(row, broker)
-    )
+    held, left = keys.pack(earlier.row, earlier.broker), keys.pack(row, broker)
+    pending = keys.look_up(held, earlier.fetch_was_pending, left)
+    evidence |= np.maximum(keys.look_up(held, earlier.evidence & _OF_FETCHES, left), 0)
     return IsrShrinks(
         row=row.astype(np.int32),
         leader=leader,
@@ -280,8 +275,8 @@ def _verdict(evidence: Int32) -> Int8:
             # The controller still hears of it, or it would be offline.
             has(Evidence.FOLLOWER_SILENT) & ~has(Evidence.LEADER_SILENT),
             has(Evidence.LEADER_SILENT),
-            has(Evidence.FETCH_WAS_PENDING, Evidence.LEADER_ANSWERS_SLOWLY,
-                Evidence.SEVERAL_FOLLOWERS_LEFT),
+            has(Evidence.FETCH_WAS_PENDING, Evidence.FETCH_WAS_QUEUED,
+                Evidence.LEADER_ANSWERS_SLOWLY, Evidence.SEVERAL_FOLLOWERS_LEFT),
             has(Evidence.FOLLOWER_BEHIND),
         ],
         [
@@ -376,37 +371,23 @@ def _logged_only(it: _Inputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShr
 def _with_pending_fetches(
     shrinks: IsrShrinks, followers: FollowerStates, lag_max_ms: int
 ) -> IsrShrinks:
-    """The shrinks in the light of the followers' fetches, which may become known later.
-
-    A fetch was pending if it waited when the replica was removed and had asked for the leader's log
-    end of the fetch before. The moment of the shrink is known only to a cycle, so the fetch must
-    also have waited long enough to be the reason (SLOW_FETCH_SHARE). None was pending where the
-    fetches from before the shrink on are known and none of them was such. With an unknown lag limit
-    nothing is said.
-    """
+    """The shrinks in the light of the followers' fetches, which may become known later."""
     if not len(shrinks) or not len(followers) or lag_max_ms == UNKNOWN:
         return shrinks
-    place = keys.find(
-        keys.pack(followers.row, followers.broker), keys.pack(shrinks.row, shrinks.broker)
-    )
-    tracked = (place != UNKNOWN) & (followers.leader[place] == shrinks.leader)
     logged = shrinks.logged_at_ms != UNKNOWN
-    from_ms = np.where(logged, shrinks.logged_at_ms - RESUMED_MS, shrinks.last_in_isr_at_ms)
-    until_ms = np.where(logged, shrinks.logged_at_ms, shrinks.at_ms)
-    arrived_ms = followers.slow_arrived_at_ms[place]
-    completed_ms = followers.slow_completed_at_ms[place]
-    long = completed_ms - arrived_ms >= SLOW_FETCH_SHARE * lag_max_ms
-    spans = (arrived_ms <= until_ms) & (completed_ms > from_ms)
-    was_pending = spans & (long | (logged & (completed_ms >= until_ms)))
-    asked_enough = followers.slow_asked_for_leader_end[place]
-    waited = tracked & was_pending & (asked_enough == 1)
-    fetched_since = (arrived_ms < until_ms) & (followers.last_fetch_at_ms[place] >= until_ms)
-    none_such = ~was_pending | (asked_enough == 0)
-    by_fetches = np.where(waited, 1, np.where(tracked & fetched_since & none_such, 0, UNKNOWN))
-    pending = np.maximum(shrinks.fetch_was_pending, by_fetches).astype(np.int8)
+    removals = Removals(
+        row=shrinks.row,
+        leader=shrinks.leader,
+        broker=shrinks.broker,
+        earliest_ms=np.where(logged, shrinks.logged_at_ms, shrinks.last_in_isr_at_ms),
+        latest_ms=np.where(logged, shrinks.logged_at_ms, shrinks.at_ms),
+    )
+    fetches = slowest_fetches(followers, removals, lag_max_ms)
+    pending = np.maximum(shrinks.fetch_was_pending, fetches.was_pending).astype(np.int8)
     evidence = shrinks.evidence | np.where(
         pending == 1, np.int32(Evidence.FETCH_WAS_PENDING), np.int32(0)
     )
+    evidence |= np.where(fetches.was_queued, np.int32(Evidence.FETCH_WAS_QUEUED), np.int32(0))
     return replace(
         shrinks, fetch_was_pending=pending, evidence=evidence, verdict=_verdict(evidence)
     )
@@ -477,7 +458,7 @@ def broker_isr_shrinks_recent(shrinks: IsrShrinks) -> ByBroker:
     "replicas that left the ISR in the last ten minutes: `broker`, `leader`, `at_ms` when that was "
     "observed, `logged_at_ms` by a broker's log, `rejoined_at_ms`, `verdict` and its `meaning`, "
     "`evidence` that supports it, `fetch_was_pending`: a fetch that asked for all records was "
-    "pending when it was removed",
+    "pending when it was removed, which begins when a request handler takes it",
 )
 def isr_shrinks_field(shrinks: IsrShrinks, partitions: Partitions) -> list[list[dict[str, Any]]]:
     """A list for each partition."""

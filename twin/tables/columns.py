@@ -81,6 +81,11 @@ class ConfigColumns(Table):
         fill=NOT_SET,
     )
     replica_lag_time_max_ms: Int64 = column("replica.lag.time.max.ms", source="DescribeConfigs")
+    fetch_processing_max_ms: Int64 = column(
+        "time after which a leader that processes a fetch would hand over, -1 for "
+        "replica.lag.time.max.ms",
+        source="configuration of kafka-twin (KIP-501)",
+    )
     elr_enabled: Int8 = column(
         "eligible leader replicas are enabled (KIP-966)",
         source="ApiVersions, eligible.leader.replicas.version",

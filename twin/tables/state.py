@@ -129,7 +129,7 @@ class SkippedFrames(KeyedTable, kind="skipped_frames"):
     frames: Int64 = column("frames skipped since the state began", fill=0)
 
 
-class FollowerStates(SparseTable, kind="follower_states"):
+class FollowerStates(SparseTable, kind="follower_states", version=2):
     """[N] one row a follower whose fetches are known: the state that its leader keeps of it.
 
     Kafka's ReplicaState, kept along from the log of completed fetches.
@@ -150,11 +150,16 @@ class FollowerStates(SparseTable, kind="follower_states"):
         "when it was last caught up by solution 1 of KIP-501", fill=0
     )
     slow_arrived_at_ms: Int64 = column("when its slowest recent fetch arrived")
+    slow_taken_at_ms: Int64 = column("when a request handler of the leader took that fetch")
     slow_completed_at_ms: Int64 = column("when that fetch was answered")
     slow_caught_up_at_ms: Int64 = column("caught_up_at_ms after that fetch")
     slow_asked_for_leader_end: Int8 = column(
         "that fetch asked for the leader's log end of the fetch before", tri_state=True
     )
+    longest_processing_ms: Int64 = column(
+        "longest time from a request handler to the answer, of its recent fetches"
+    )
+    longest_processing_at_ms: Int64 = column("when that fetch was answered")
 
 
 class LoggedHighWatermarks(SparseTable, kind="logged_high_watermarks"):

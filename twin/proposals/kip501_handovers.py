@@ -1,0 +1,201 @@
+"""Solution 2 of KIP-501: a leader that processes a fetch for too long hands over.
+
+It moves itself to the end of the ISR, so that the next live member leads. The time is one of its
+own, "the maximum time in milliseconds that a leader can process the follower fetch requests"; as in
+solution 1 it begins when a request handler takes the fetch. No Kafka has it, and no API reports a
+fetch before it is answered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from twin import keys, plain
+from twin.declare import api_field, counter, gauge, rule
+from twin.rules.coverage import Coverage, ReplicaCoverage
+from twin.rules.follower_state import SLOW_FETCH_KEPT_MS
+from twin.rules.isr_shrinks import IsrShrinks
+from twin.rules.leaders import IsrMembers, LeaderEnds, Roles
+from twin.rules.next_leader import Candidates
+from twin.rules.replication import tracked
+from twin.signature import Before, Cycle, Latest
+from twin.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int32,
+    Int64,
+    KeyedTable,
+    PartitionTable,
+    SparseTable,
+    column,
+)
+from twin.tables.state import Assignment, Configs, FollowerStates, Partitions
+
+
+class NextLeaderKip501(
+    PartitionTable, kind="next_leader_kip501", api="next_leader_kip501",
+    on_demand="a function of stored follower states",
+):  # fmt: skip
+    """[P] to whom a slow leader would hand over now by solution 2 of KIP-501."""
+
+    leader: Int32 = column("broker id, null where the leader stays", fill=NO_BROKER)
+    is_cold: Int8 = column("that replica holds too little local log", tri_state=True)
+
+
+class Kip501Handovers(SparseTable, kind="kip501_handovers"):
+    """[N] who would lead by solution 2 of KIP-501, for each row of isr_shrinks."""
+
+    broker: Int32 = column("broker id of the replica that left the ISR")
+    at_ms: Int64 = column("when that was observed")
+    next_leader: Int32 = column("who would lead, -1 for nobody", fill=NO_BROKER)
+    next_leader_cold: Int8 = column("that replica holds too little local log", tri_state=True)
+
+
+class Kip501HandoverCount(KeyedTable, kind="kip501_handover_count"):
+    """[1] how often leaders would have handed over by solution 2 of KIP-501."""
+
+    handovers: Int64 = column("since the state began", fill=0)
+
+
+@rule
+def next_leader_kip501(
+    configs: Configs,
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    candidates: Candidates,
+    coverage: ReplicaCoverage,
+    cycle: Cycle,
+) -> NextLeaderKip501:
+    """A leader is too slow that processed a recent fetch for longer than the limit.
+
+    A fetch in its request queue is not processed. The queue is what the handover relieves: the
+    leader can do it only by the fetches that its request handlers work on.
+    """
+    count = len(partitions.leader)
+    to, cold = np.full(count, NO_BROKER, np.int32), np.full(count, UNKNOWN, np.int8)
+    limit_ms = _processing_max_ms(configs)
+    rows, _, states = tracked(followers, assignment, roles, partitions)
+    if limit_ms == UNKNOWN or not len(rows):
+        return NextLeaderKip501(to, cold)
+    recent = cycle.observed_at_ms - states.longest_processing_at_ms <= SLOW_FETCH_KEPT_MS
+    row = np.unique(rows[recent & (states.longest_processing_ms > limit_ms)])
+    if len(row):
+        to[row], cold[row] = _next_member(
+            row, roles.in_isr, partitions.leader, assignment, candidates, coverage
+        )
+    return NextLeaderKip501(to, cold)
+
+
+@rule
+def kip501_handovers(
+    shrinks: IsrShrinks,
+    latest: Latest[Kip501Handovers],
+    was_member: Before[IsrMembers],
+    previous: Before[LeaderEnds],
+    assignment: Assignment,
+    candidates: Candidates,
+    coverage: ReplicaCoverage,
+    cycle: Cycle,
+) -> Kip501Handovers:
+    """Judged when a shrink is first observed, and kept as long as that."""
+    if not len(shrinks):
+        return Kip501Handovers.empty()
+    to, cold = _next_member(
+        shrinks.row, was_member.in_isr, previous.leader, assignment, candidates, coverage
+    )
+    here, there = keys.pairs(
+        keys.pack(shrinks.row, shrinks.broker), keys.pack(latest.row, latest.broker)
+    )
+    # Those that a poll observed in this very cycle are judged anew with each of its frames.
+    polled_now = (shrinks.at_ms == cycle.observed_at_ms) & (shrinks.at_ms != shrinks.logged_at_ms)
+    same = (shrinks.at_ms[here] == latest.at_ms[there]) & ~polled_now[here]
+    here, there = here[same], there[same]
+    to[here], cold[here] = latest.next_leader[there], latest.next_leader_cold[there]
+    return Kip501Handovers(shrinks.row, shrinks.broker, shrinks.at_ms, to, cold)
+
+
+@rule
+def kip501_handover_count(
+    following: NextLeaderKip501, before: Before[NextLeaderKip501],
+    count: Before[Kip501HandoverCount],
+) -> Kip501HandoverCount:  # fmt: skip
+    """Counted when a leader that stayed in the previous cycle would hand over in this one."""
+    begins = (following.leader != NO_BROKER) & (before.leader == NO_BROKER)
+    return Kip501HandoverCount(np.array([count.handovers.sum() + begins.sum()], np.int64))
+
+
+def _processing_max_ms(configs: Configs) -> int:
+    """The limit of solution 2: its own, or replica.lag.time.max.ms where that is not set."""
+    own_ms = configs.cluster_wide("fetch_processing_max_ms")
+    return own_ms if own_ms != UNKNOWN else configs.cluster_wide("replica_lag_time_max_ms")
+
+
+def _next_member(
+    row: Array, members: Bool, leader: Int32, assignment: Assignment, candidates: Candidates,
+    coverage: ReplicaCoverage,
+) -> tuple[Int32, Int8]:  # fmt: skip
+    """[N] of those rows, the first live member of the ISR that does not lead, and is it cold.
+
+    Args:
+        row: [N] partitions.
+        members: [P, R] the ISR.
+        leader: [P] who hands over.
+    """
+    brokers = assignment.broker[row]
+    able = members[row] & (brokers != leader[row][:, None]) & candidates.is_acceptable[row]
+    slot, any_able, at = able.argmax(axis=1), able.any(axis=1), np.arange(len(row))
+    to = np.where(any_able, brokers[at, slot], NO_BROKER)
+    covered = coverage.coverage[row][at, slot]
+    is_judged = any_able & np.isin(covered, (Coverage.WARM, Coverage.COLD))
+    cold = np.where(is_judged, covered == Coverage.COLD, UNKNOWN)
+    return to.astype(np.int32), cold.astype(np.int8)
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "kip501_handovers",
+    "Partitions whose leader would hand over now by solution 2 of KIP-501: it processed a fetch of "
+    "the last minute for too long.",
+)
+def kip501_handovers_now(following: NextLeaderKip501) -> int:
+    """Those with a live member of the ISR to hand over to."""
+    return int((following.leader != NO_BROKER).sum())
+
+
+@counter(
+    "kip501_handovers",
+    "Times that a leader would have handed over by solution 2 of KIP-501.",
+)
+def kip501_handovers_counted(count: Kip501HandoverCount) -> int:
+    """Since the state began."""
+    return int(count.handovers.sum())
+
+
+@api_field(
+    "kip501",
+    "for each entry of `isr_shrinks`, in the same order: whether solution 1 of KIP-501 would have "
+    "kept the replica (`would_have_stayed`), who would have led by solution 2 (`next_leader`, null "
+    "for nobody) and whether that replica is cold (`next_leader_cold`)",
+)
+def kip501_field(
+    shrinks: IsrShrinks, handovers: Kip501Handovers, partitions: Partitions
+) -> list[list[dict[str, Any]]]:
+    """A list for each partition."""
+    objects = (
+        {
+            "would_have_stayed": plain.yes_or_no(shrinks.fetch_was_pending[i]),
+            "next_leader": plain.integer(handovers.next_leader[i]),
+            "next_leader_cold": plain.yes_or_no(handovers.next_leader_cold[i]),
+        }
+        for i in range(len(handovers))
+    )
+    return plain.by_partition(handovers.row, objects, len(partitions.leader))
