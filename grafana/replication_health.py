@@ -57,6 +57,12 @@ def _now() -> tuple[Json, ...]:
             _HERE.latest("isr_flaps"),
         ),
         count(
+            "About to leave",
+            "Replicas in an ISR that have not caught up for more than half of "
+            "replica.lag.time.max.ms.",
+            _HERE.total("broker_replicas_near_isr_shrink"),
+        ),
+        count(
             "Slow leader",
             "Partitions whose followers left the ISR because the leader was slow.",
             at_risk("slow_leader"),
@@ -233,14 +239,14 @@ def _measured() -> tuple[Json, ...]:
             "Request queue of the leader, 99th percentile",
             "Time that fetches of followers wait for a request handler. A leader whose queue is "
             "long is slow; KIP-501's solution 1 does not keep a follower whose fetch is in it.",
-            [of("fetch_follower_queue_p99_seconds", "{{broker}}")],
+            [query("fetch_follower_queue_p99_seconds", "{{broker}}")],
             Look("s", lowest=0),
             empty="Not measured: set collector.metrics_url",
         ),
         lines(
             "Idle request handlers",
             "Share of time in which request handlers are idle; at 0 requests queue.",
-            [of("request_handlers_idle_ratio", "{{broker}}")],
+            [query("request_handlers_idle_ratio", "{{broker}}")],
             Look("percentunit", ((None, "red"), (0.3, "transparent")), lowest=0, highest=1),
             empty="Not measured: set collector.metrics_url",
         ),
@@ -262,7 +268,7 @@ DASHBOARD: Final = Dashboard(
     "narrow numbers of the whole cluster.",
     variables=(datasource(), cluster(), rack(), broker(), topics()),
     rows=(
-        row("Now", band(4, *_now())),
+        row("Now", band(4, *_now(), widths=(3, 3, 3, 3, 4, 4, 4))),
         row(
             "Slow leader or slow follower",
             band(8, *_verdicts(), widths=(14, 10)),

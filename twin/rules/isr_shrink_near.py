@@ -1,0 +1,98 @@
+"""Replicas of an ISR that are about to leave it.
+
+A leader removes a replica that it has not seen caught up for replica.lag.time.max.ms, and looks
+each half of that time: a replica that is behind leaves the ISR after 1 to 1.5 times the limit.
+Half of the limit is the first time at which one is late that fetches as it should.
+
+Source: KIP-501, "Proposed Changes"; Partition.getOutOfSyncReplicas, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twin.declare import Alert, ByBroker, gauge, risk, rule
+from twin.rules.leaders import Leaders, Roles
+from twin.rules.replication import CaughtUp
+from twin.signature import Cycle
+from twin.table import UNKNOWN, Bool, Int8, ReplicaTable, column
+from twin.tables.state import Assignment, Configs, Replicas
+
+LATE_SHARE: Final = 0.5
+"""Share of replica.lag.time.max.ms."""
+
+
+class IsrShrinkNear(
+    ReplicaTable, kind="isr_shrink_near", api="", on_demand="a function of caught-up times"
+):
+    """[P, R] whether each replica of an ISR is about to leave it."""
+
+    isr_shrink_near: Int8 = column(
+        "in the ISR, behind, and not caught up for more than half of replica.lag.time.max.ms",
+        tri_state=True,
+    )
+
+
+@rule
+def isr_shrink_near(
+    caught_up: CaughtUp,
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    configs: Configs,
+    cycle: Cycle,
+) -> IsrShrinkNear:
+    """Late by the half of the limit, and by the time between two cycles beyond it.
+
+    Samples show that a replica was caught up one cycle late, so that much is not held against it.
+    A replica at the leader's log end does not leave, however long ago its last fetch was. Unknown
+    where it was never seen caught up.
+    """
+    at_ms, limit_ms = caught_up.caught_up_at_ms, configs.cluster_wide("replica_lag_time_max_ms")
+    if limit_ms == UNKNOWN or cycle.prev_observed_at_ms == UNKNOWN:
+        return IsrShrinkNear(np.full(at_ms.shape, UNKNOWN, np.int8))
+    allowed_ms = LATE_SHARE * limit_ms + cycle.observed_at_ms - cycle.prev_observed_at_ms
+    late = cycle.observed_at_ms - at_ms > allowed_ms
+    end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
+    both_known = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    judged = roles.in_isr & roles.is_assigned & ~roles.is_leader
+    late &= end < leader_end
+    found = np.where(both_known & (at_ms != UNKNOWN), late, UNKNOWN)
+    return IsrShrinkNear(np.where(judged, found, 0).astype(np.int8))
+
+
+@risk(
+    "isr_shrink_near",
+    rank=85,
+    severity="warn",
+    close_after_ms=10_000,
+    sentence="a replica is about to leave the ISR: it is late by half of replica.lag.time.max.ms",
+    source="KIP-501; Partition.getOutOfSyncReplicas, Kafka 4.3",
+    alert=Alert(
+        summary="are about to lose a replica of their ISR",
+        description="A replica in the ISR of {n} partitions of {cluster} has not caught up for "
+        "more than half of replica.lag.time.max.ms; once it is late by all of it, the leader "
+        "removes it.",
+        # By default there are 15 to 30 s until the ISR shrinks.
+        wait="0s",
+        keep_firing_for="5m",
+        unless="partition_offline",
+    ),
+)
+def is_about_to_shrink(near: IsrShrinkNear) -> Bool:
+    """At least one replica of the ISR."""
+    any_near: Bool = (near.isr_shrink_near == 1).any(axis=1)
+    return any_near
+
+
+@gauge(
+    "replicas_near_isr_shrink",
+    "Replicas of the broker in an ISR that have not caught up for more than half of "
+    "replica.lag.time.max.ms.",
+    level="broker",
+)
+def replicas_near_isr_shrink(near: IsrShrinkNear, assignment: Assignment) -> ByBroker:
+    """By the broker of the replica, not of its leader."""
+    return ByBroker(assignment.broker[near.isr_shrink_near == 1])
