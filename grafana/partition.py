@@ -148,6 +148,7 @@ def _offsets() -> Json:
         "log_end_offset": "log end",
         "high_watermark_offset": "high watermark",
         "pending_upload_offset": "pending upload",
+        "last_stable_offset": "last stable",
         "last_tiered_offset": "last tiered",
         "highest_remote_offset": "last of its lineage in remote storage",
         "local_log_start_offset": "local log start",

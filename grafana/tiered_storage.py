@@ -161,6 +161,24 @@ def _upload() -> tuple[Json, ...]:
             [Query(held, "partitions")],
             Look(steps=NONE_OR_ORANGE, lowest=0),
         ),
+        gauges(
+            "Longest open transactions",
+            "The ten partitions whose last stable offset has stayed longest below the high "
+            "watermark: nothing beyond it is uploaded, nor read with read_committed.",
+            Query(
+                f"sort_desc(topk(10, {_HERE.latest('partition_transaction_open_seconds', *by)}))",
+                name,
+            ),
+            Look("s", ((None, "green"), (120, "orange")), lowest=0),
+            link=SERIES_PARTITION,
+            empty="No transaction is open",
+        ),
+        lines(
+            "Records held by open transactions",
+            "Records that consumers with read_committed do not get yet.",
+            [Query(_HERE.latest("transaction_held_records"), "records")],
+            Look(lowest=0),
+        ),
     )
 
 
@@ -347,7 +365,7 @@ DASHBOARD: Final = Dashboard(
     variables=(datasource(), cluster(), rack(), broker(), topics()),
     rows=(
         row("Stored", band(4, *_stored()), band(9, _by_topic(), _by_partition())),
-        row("Upload", band(8, *_upload())),
+        row("Upload", band(8, *_upload()[:3]), band(8, *_upload()[3:])),
         row(
             "New replicas (KIP-1023)",
             band(8, *_bootstrap(), widths=(4, 10, 10)),

@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate, chain
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import structlog
@@ -41,6 +43,7 @@ from streaming.collector.observation import Observation, ObservationEncoder, bro
 from streaming.collector.offsets import OffsetSource, ReplicaOffsets
 from streaming.collector.problem import Problem
 from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
+from streaming.collector.stable_offsets import StableOffsetSource
 from streaming.collector.timestamps import ReadLimits, TimestampSource
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -82,6 +85,7 @@ class Collector:
         self._broker_configs = BrokerConfigSource(client_id, interval_ms)
         self._status = ReplicaStatusSource(client_id, interval_ms)
         self._offsets = OffsetSource(self._deadline_ms, client_id)
+        self._stable_offsets = StableOffsetSource(self._deadline_ms, client_id)
         self._log_dirs = LogDirSource(client_id)
         # A query that starts without a state must find every history on the bus.
         reread_ms = config.bus.observations_retention_ms // 2
@@ -183,32 +187,35 @@ class Collector:
     ) -> Observation:
         """Ask every broker for its replicas."""
         listed, placement = status.listing, status.listing.placement
-        cuts: dict[int, tuple[int, int]] = {}  # ends of offsets and log dirs, by broker
+        counts: dict[int, tuple[int, ...]] = {}  # requests of each source, by broker
 
         def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
-            requests = [*self._offsets.requests(broker, versions, placement)]
-            offsets_end = len(requests)
-            requests += self._log_dirs.requests(broker, versions)
-            cuts[broker] = offsets_end, len(requests)
-            return [*requests, *self._broker_configs.requests(broker, versions)]
+            requests = (
+                self._offsets.requests(broker, versions, placement),
+                self._stable_offsets.requests(broker, versions, listed),
+                self._log_dirs.requests(broker, versions),
+                self._broker_configs.requests(broker, versions),
+            )
+            counts[broker] = tuple(map(len, requests))
+            return [*chain(*requests)]
 
         self._cycle += 1
         # A clock that is set back must not make this cycle older than the last one.
         self._observed_at_ms = max(int(time.time() * 1_000), self._observed_at_ms + 1)
         ids = {r.address.broker for r in metadata.brokers}
         self._responses = self._brokers.ask(sorted(ids), make, context.deadline())
-        self._offsets.forget(ids)
-        self._log_dirs.forget(ids)
-        self._broker_configs.forget(ids)
-        bodies = {b: r.bodies for b, r in self._responses.items() if b in cuts}
-        offsets = self._offsets.read(
-            placement, {b: all_[: cuts[b][0]] for b, all_ in bodies.items()}
-        )
+        for source in (
+            self._offsets, self._stable_offsets, self._log_dirs, self._broker_configs
+        ):  # fmt: skip
+            source.forget(ids)
+        bodies = {b: r.bodies for b, r in self._responses.items() if b in counts}
+        own, stable, log_dirs, own_configs = _by_source(bodies, counts)
+        offsets = self._offsets.read(placement, own)
         sizes = self._log_dirs.read(
-            placement, {b: body for b, all_ in bodies.items() for body in all_[slice(*cuts[b])]}
+            placement, {b: body for b, all_ in log_dirs.items() for body in all_}
         )
         configs = self._broker_configs.read(
-            {b: all_[cuts[b][1] :] for b, all_ in bodies.items() if self._responses[b].answered}
+            {b: all_ for b, all_ in own_configs.items() if self._responses[b].answered}
         )
         timestamps = self._read_timestamps(context, placement, offsets)
         histories = self._epochs.read(
@@ -227,6 +234,7 @@ class Collector:
             listing=listed,
             elr_known=status.elr_known,
             offsets=offsets,
+            last_stable_offset=self._stable_offsets.read(listed, stable),
             local_log_bytes=sizes.local_log_bytes,
             local_start_timestamp_ms=timestamps,
             configs={s: self._configs.table(placement, s) for s in config_shards},
@@ -241,6 +249,22 @@ class Collector:
         if self._timestamps is None or not len(placement):
             return np.full(len(placement.broker), UNKNOWN, np.int64)
         return self._timestamps.read(context, placement, offsets)
+
+
+_SOURCES: Final = 4
+"""Sources whose requests go to every broker together."""
+
+
+def _by_source(
+    bodies: Mapping[int, Sequence[bytes | None]], counts: Mapping[int, Sequence[int]]
+) -> list[dict[int, Sequence[bytes | None]]]:
+    """The responses of each broker, apart for each source that made requests."""
+    apart: list[dict[int, Sequence[bytes | None]]] = [{} for _ in range(_SOURCES)]
+    for broker, all_ in bodies.items():
+        ends = [0, *accumulate(counts[broker])]
+        for source, start, end in zip(apart, ends, ends[1:], strict=False):
+            source[broker] = all_[start:end]
+    return apart
 
 
 def run(config: Config, path: Path | None = None, *, cycles: int | None = None) -> None:

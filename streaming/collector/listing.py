@@ -75,18 +75,21 @@ class Placement:
         replicas = self._on.get(broker)
         if replicas is None:
             rows = np.flatnonzero(self.broker == broker)
-            topic_of = self.topic_of[self.partition_of[rows]]
-            topics, start = np.unique(topic_of, return_index=True)
-            cuts = [*start.tolist(), len(rows)]
-            replicas = self._on[broker] = BrokerReplicas(
-                rows=rows,
-                partition=self.partition[self.partition_of[rows]],
-                span={
-                    self.topic[t]: (a, b)
-                    for t, a, b in zip(topics.tolist(), cuts, cuts[1:], strict=False)
-                },
-            )
+            replicas = self._on[broker] = self.replicas_at(rows)
         return replicas
+
+    def replicas_at(self, rows: Array) -> BrokerReplicas:
+        """Those replicas, which are all on one broker; rows ascend."""
+        topics, start = np.unique(self.topic_of[self.partition_of[rows]], return_index=True)
+        cuts = [*start.tolist(), len(rows)]
+        return BrokerReplicas(
+            rows=rows,
+            partition=self.partition[self.partition_of[rows]],
+            span={
+                self.topic[t]: (a, b)
+                for t, a, b in zip(topics.tolist(), cuts, cuts[1:], strict=False)
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,6 +48,7 @@ class Observation:
     listing: Listing
     elr_known: Array  # [P]
     offsets: ReplicaOffsets  # [N]
+    last_stable_offset: Array  # [N]
     local_log_bytes: Array  # [N]
     local_start_timestamp_ms: Array  # [N]
     configs: Mapping[int, pa.Table]  # by shard, where something was read
@@ -185,6 +186,8 @@ def _replicas(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
         offsets.last_tiered,
         offsets.pending_upload,
         offsets.pending_upload_is,
+        offsets.pending_upload_epoch,
+        observation.last_stable_offset,
         observation.local_log_bytes,
         observation.local_start_timestamp_ms,
         offsets.error_code,

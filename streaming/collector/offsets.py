@@ -1,5 +1,7 @@
 """Five offsets of every replica, from the replica itself: ListOffsets with replica id -2.
 
+The answer to -6 has the leader epoch of that offset as well.
+
 -1 is the end of the log, -2 its start, -4 its start on disk (v8), -5 the last offset known to be in
 remote storage (v9), -6 the first that is not (v11, Kafka 4.2). A follower answers -5 and -6 from
 its own knowledge, which trails the leader's by up to a task interval (measured).
@@ -31,6 +33,11 @@ brokers, so all of them should read it at the same moment."""
 DEBUGGING_REPLICA: Final = -2
 """Only with this replica id does a follower answer for its own log, up to its own end."""
 
+READ_UNCOMMITTED: Final = 0
+
+Answers = tuple[Array, Array, Array, Array]
+"""[n] replicas, their error codes, offsets, and leader epochs."""
+
 NOT_ASKED: Final = -32_768
 """In place of an error code: the broker does not support this kind."""
 
@@ -40,7 +47,7 @@ _UNSET: Final = bytes.fromhex("fffefdfcfbfaf9f8")
 
 _FIRST_FLEXIBLE: Final = 6
 _RECORD_BYTES: Final = 27  # partition 4, error 2, timestamp 8, offset 8, leader epoch 4, tags 1
-_ERROR_AT, _OFFSET_AT = 4, 14
+_ERROR_AT, _TIMESTAMP_AT, _OFFSET_AT, _EPOCH_AT = 4, 6, 14, 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,7 @@ class ReplicaOffsets:
     last_tiered: Array
     pending_upload: Array
     pending_upload_is: Array  # PendingUpload
+    pending_upload_epoch: Array
     error_code: Array
 
 
@@ -85,6 +93,7 @@ class OffsetSource:
         total = len(placement.broker)
         offset = {kind: np.full(total, UNKNOWN, np.int64) for kind in SINCE}
         error = {kind: np.full(total, NOT_ASKED, np.int16) for kind in SINCE}
+        epoch = np.full(total, UNKNOWN, np.int32)
         answered = np.zeros(total, bool)
         for broker, bodies in responses.items():
             kept = self._brokers[broker]
@@ -92,12 +101,14 @@ class OffsetSource:
                 continue
             for kind, body in zip(kept.kinds, bodies, strict=True):
                 assert body is not None
-                rows, codes, offsets = kept.read(kind, body)
+                rows, codes, offsets, epochs = kept.read(kind, body)
                 error[kind][rows] = codes
                 offset[kind][rows] = np.where(codes == 0, offsets, UNKNOWN)
                 if kind == LATEST:
                     answered[rows] = True
-        replica_offsets = _combined(answered, offset, error)
+                elif kind == PENDING_UPLOAD:
+                    epoch[rows] = np.where((codes == 0) & (offsets >= 0), epochs, UNKNOWN)
+        replica_offsets = _combined(answered, offset, error, epoch)
         self.problems = tuple(_lasting_errors(placement, replica_offsets.error_code))
         return replica_offsets
 
@@ -118,12 +129,26 @@ def _lasting_errors(placement: Placement, error_code: Array) -> Iterator[Problem
 
 
 class BrokerOffsets:
-    """The requests to one broker, and the layouts of its responses."""
+    """The requests to one broker, and the layouts of its responses.
 
-    def __init__(self, placement: Placement, broker: int, version: int | None) -> None:
+    ``replica_id`` and ``isolation_level`` are those of the requests.
+    """
+
+    replica_id = DEBUGGING_REPLICA
+    isolation_level = READ_UNCOMMITTED
+    since: Mapping[int, int] = SINCE
+
+    def __init__(
+        self,
+        placement: Placement,
+        broker: int,
+        version: int | None,
+        replicas: BrokerReplicas | None = None,
+    ) -> None:
+        """``replicas``: what is asked about; None for all replicas of the broker."""
         self.placement = placement
         self.version = version
-        self.replicas: BrokerReplicas = placement.replicas_on(broker)
+        self.replicas = placement.replicas_on(broker) if replicas is None else replicas
         self.kinds: list[int] = []
         self.requests: list[EncodedRequest] = []
         self.layouts: dict[int, ListOffsetsLayout] = {}  # by kind
@@ -131,7 +156,7 @@ class BrokerOffsets:
     def encode(self, deadline_ms: int, client_id: str) -> None:
         """Build the request once; the kinds differ in one number for each partition."""
         assert self.version is not None
-        self.kinds = [kind for kind, since in SINCE.items() if self.version >= since]
+        self.kinds = [kind for kind, since in self.since.items() if self.version >= since]
         unset = int.from_bytes(_UNSET, "big", signed=True)
         once = EncodedRequest.encode(self.request(unset, deadline_ms), self.version, client_id)
         count = len(self.replicas.rows)
@@ -144,8 +169,8 @@ class BrokerOffsets:
         """The request for one kind, in kafka-python's classes."""
         topic = ListOffsetsRequest.ListOffsetsTopic
         return ListOffsetsRequest(
-            replica_id=DEBUGGING_REPLICA,
-            isolation_level=0,
+            replica_id=self.replica_id,
+            isolation_level=self.isolation_level,
             timeout_ms=deadline_ms,
             topics=[
                 topic(
@@ -161,8 +186,8 @@ class BrokerOffsets:
             ],
         )
 
-    def read(self, kind: int, body: bytes) -> tuple[Array, Array, Array]:
-        """[n] replicas, their error codes and offsets."""
+    def read(self, kind: int, body: bytes) -> Answers:
+        """[n] replicas, their error codes, offsets, and the leader epochs of these."""
         assert self.version is not None
         if self.version >= _FIRST_FLEXIBLE:
             raw = np.frombuffer(body, np.uint8)
@@ -187,7 +212,7 @@ class ListOffsetsLayout:
         MalformedBytes: the response ends early or has tagged fields.
     """
 
-    __slots__ = ("_error_at", "_layout", "_offset_at", "_rows")
+    __slots__ = ("_epoch_at", "_error_at", "_layout", "_offset_at", "_rows")
 
     def __init__(self, body: bytes, replicas: BrokerReplicas) -> None:
         cursor = Cursor(body)
@@ -208,38 +233,50 @@ class ListOffsetsLayout:
         at = np.concatenate([np.zeros(0, np.intp), *starts])
         row = np.concatenate([np.zeros(0, np.intp), *rows])
         error_at, offset_at = places(at, _ERROR_AT, 2), places(at, _OFFSET_AT, 8)
-        timestamp_at, epoch_at = places(at, 6, 8), places(at, 22, 4)
+        timestamp_at, epoch_at = places(at, _TIMESTAMP_AT, 8), places(at, _EPOCH_AT, 4)
         self._layout = Layout(
             body, [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
         )
         asked = row >= 0
         self._rows, self._error_at, self._offset_at = row[asked], error_at[asked], offset_at[asked]
+        self._epoch_at = epoch_at[asked]
 
     def fits(self, raw: Array) -> bool:
         """A response has its numbers at the same positions."""
         return self._layout.fits(raw)
 
-    def read(self, raw: Array) -> tuple[Array, Array, Array]:
-        """The numbers of a response that fits: [n] replicas, their error codes and offsets."""
-        return self._rows, values(raw, self._error_at), values(raw, self._offset_at)
+    def read(self, raw: Array) -> Answers:
+        """The numbers of a response that fits, as of ``BrokerOffsets.read``."""
+        return (
+            self._rows,
+            values(raw, self._error_at),
+            values(raw, self._offset_at),
+            values(raw, self._epoch_at),
+        )
 
 
-def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> tuple[Array, Array, Array]:
-    """The same through the codec: [n] replicas, their error codes and offsets."""
+def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> Answers:
+    """The same through the codec."""
     response = ListOffsetsResponse.decode(body, version=version)
-    rows, codes, offsets = [np.zeros(0, np.intp)], [], []
+    rows, codes, offsets, epochs = [np.zeros(0, np.intp)], [], [], []
     for topic in response.topics:
         numbers = np.fromiter((p.partition_index for p in topic.partitions), np.int64)
         rows.append(replicas.find(topic.name, numbers))
         codes += [p.error_code for p in topic.partitions]
         offsets += [p.offset for p in topic.partitions]
+        epochs += [p.leader_epoch for p in topic.partitions]
     row = np.concatenate(rows)
     asked = row >= 0
-    return row[asked], np.array(codes, np.int16)[asked], np.array(offsets, np.int64)[asked]
+    return (
+        row[asked],
+        np.array(codes, np.int16)[asked],
+        np.array(offsets, np.int64)[asked],
+        np.array(epochs, np.int32)[asked],
+    )
 
 
 def _combined(
-    answered: Array, offset: Mapping[int, Array], error: Mapping[int, Array]
+    answered: Array, offset: Mapping[int, Array], error: Mapping[int, Array], epoch: Array
 ) -> ReplicaOffsets:
     local_start = offset[EARLIEST_LOCAL]
     error_code = np.zeros(len(answered), np.int16)
@@ -265,6 +302,7 @@ def _combined(
             local_start=local_start,
             log_end=log_end,
         ),
+        pending_upload_epoch=epoch,
         error_code=error_code,
     )
 

@@ -192,7 +192,7 @@ def _plainly(brokers: BrokerConnections, placement: Placement) -> np.ndarray:
         replicas = placement.replicas_on(broker)
         *five, log_dirs_body = response.bodies
         for row, body in zip(values, five, strict=False):
-            rows, _, numbers = offsets.decoded(body or b"", 11, replicas)
+            rows, _, numbers, _ = offsets.decoded(body or b"", 11, replicas)
             row[rows] = numbers
         sizes = log_dirs.decoded(log_dirs_body or b"", 5, replicas)
         values[-1][sizes.rows] = sizes.sizes

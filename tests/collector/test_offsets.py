@@ -100,9 +100,10 @@ def test_every_offset_goes_to_its_own_column() -> None:
             samples.log_end[0],
             samples.last_tiered[0],
             samples.pending_upload[0],
+            samples.pending_upload_epoch[0],
             samples.error_code[0],
             samples.answered[0],
-        ) == (3, 20, 40, 30, 31, 0, True)
+        ) == (3, 20, 40, 30, 31, 3, 0, True)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def list_offsets(draw: Any, topics: dict[str, set[int]], version: int) -> bytes:
 
 
 def by_row(read: tuple[Any, ...]) -> list[tuple[int, ...]]:
-    return sorted(zip(*(column.tolist() for column in read[:3]), strict=True))
+    return sorted(zip(*(column.tolist() for column in read), strict=True))
 
 
 def kept(held_by: Placement, version: int) -> offsets.BrokerOffsets:
@@ -111,7 +111,7 @@ def test_an_answer_about_other_partitions_leaves_them_out(
 ) -> None:
     held_by = placement({name: {p for p in ps if p % 2} for name, ps in topics.items()})
     body = list_offsets(data.draw, topics, 11)
-    rows, _, _ = kept(held_by, 11).read(offsets.LATEST, body)
+    rows, *_ = kept(held_by, 11).read(offsets.LATEST, body)
     assert sorted(rows.tolist()) == list(range(len(held_by.broker)))
 
 
@@ -132,7 +132,7 @@ def test_tagged_fields_are_left_to_the_codec() -> None:
     tagged = with_tag(plain({0: 7, 1: 8}))
     with pytest.raises(MalformedBytes):
         offsets.ListOffsetsLayout(tagged, held_by.replicas_on(1))
-    assert by_row(kept(held_by, 11).read(offsets.LATEST, tagged)) == [(0, 0, 7), (1, 0, 8)]
+    assert by_row(kept(held_by, 11).read(offsets.LATEST, tagged)) == [(0, 0, 7, -1), (1, 0, 8, -1)]
 
 
 def plain(offset: dict[int, int]) -> bytes:
@@ -155,9 +155,15 @@ def test_an_answer_of_the_same_shape_is_read_without_learning_it_again() -> None
     reader = kept(placement({"a": {0, 1}}), 11)
     reader.read(offsets.LATEST, plain({0: 7, 1: 8}))
     learnt = reader.layouts[offsets.LATEST]
-    assert by_row(reader.read(offsets.LATEST, plain({0: 70, 1: 80}))) == [(0, 0, 70), (1, 0, 80)]
+    assert by_row(reader.read(offsets.LATEST, plain({0: 70, 1: 80}))) == [
+        (0, 0, 70, -1),
+        (1, 0, 80, -1),
+    ]
     assert reader.layouts[offsets.LATEST] is learnt
-    assert by_row(reader.read(offsets.LATEST, plain({1: 80, 0: 70}))) == [(0, 0, 70), (1, 0, 80)]
+    assert by_row(reader.read(offsets.LATEST, plain({1: 80, 0: 70}))) == [
+        (0, 0, 70, -1),
+        (1, 0, 80, -1),
+    ]
     assert reader.layouts[offsets.LATEST] is not learnt
 
 

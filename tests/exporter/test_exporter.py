@@ -120,7 +120,7 @@ def a_full_store() -> SnapshotStore:
         Partition("warm", log=Log(end=10, size_bytes=2 * MIB)), catching_up("moves", Log(end=40)),
         stuck, late, Partition("moved"), at_ms=NOW_MS - 5_000, **config,
     )  # fmt: skip
-    old = Log(size_bytes=2 * MIB, local_start=20, last_tiered=25, pending_upload=26)
+    old = Log(size_bytes=2 * MIB, local_start=20, last_tiered=25, pending_upload=26, last_stable=90)
     state = a_state(
         Partition("warm", log=old),  # begins beyond what the twin saw, and claims to be old
         Partition("cold", replicas=(4, 5, 2), logs={5: Log(size_bytes=10)},

@@ -277,6 +277,8 @@ class SimulatedShard:
             last_tiered_offset=tiered - 1,
             pending_upload_offset=tiered,
             pending_upload=np.full(len(end), int(PendingUpload.KNOWN)),
+            pending_upload_leader_epoch=np.full(len(end), UNKNOWN),
+            last_stable_offset=np.full(len(end), UNKNOWN),
             local_log_bytes=(end - local) * RECORD_BYTES,
             local_start_timestamp_ms=at_ms - (end - local) * MS_PER_RECORD,
             error_code=np.zeros(len(end), np.int16),

@@ -50,6 +50,7 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
     last_tiered_offset: Int64 = column("last offset that the leader knows to be in remote storage")
     pending_upload_offset: Int64 = column("first offset not yet in remote storage")
     pending_upload: Int8 = column("why that is what it is", enum=PendingUpload)
+    last_stable_offset: Int64 = column("first offset that read_committed consumers do not get")
     local_log_bytes: Int64 = column("size of the segments on the leader's disk")
 
     def values_of(self, values: Array) -> Array:
@@ -108,6 +109,7 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
         last_tiered_offset=of_leader(replicas.last_tiered_offset),
         pending_upload_offset=of_leader(replicas.pending_upload_offset),
         pending_upload=of_leader(replicas.pending_upload),
+        last_stable_offset=of_leader(replicas.last_stable_offset),
         local_log_bytes=of_leader(replicas.local_log_bytes),
     )
 

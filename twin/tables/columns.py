@@ -43,6 +43,14 @@ class LogSample(Table):
     pending_upload: Int8 = column(
         "why pending_upload_offset is what it is", fill=PendingUpload.ABSENT, enum=PendingUpload
     )
+    pending_upload_leader_epoch: Int32 = column(
+        "leader epoch of the record at pending_upload_offset", source="ListOffsets -6"
+    )
+    last_stable_offset: Int64 = column(
+        "first offset that an open transaction keeps from read_committed consumers, or the high "
+        "watermark; of leaders only",
+        source="ListOffsets -1, read_committed",
+    )
     local_log_bytes: Int64 = column("size of the segments on disk", source="DescribeLogDirs")
     local_start_timestamp_ms: Int64 = column(
         "timestamp of the first record on disk", source="Fetch at the local log start"

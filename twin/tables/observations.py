@@ -60,7 +60,7 @@ class PartitionsFrame(Observation, PartitionKey, kind="partitions", version=2):
     )
 
 
-class ReplicasFrame(Observation, LogSample, ReplicaKey, kind="replicas"):
+class ReplicasFrame(Observation, LogSample, ReplicaKey, kind="replicas", version=2):
     """One row a replica that answered, about its own log."""
 
 

@@ -75,7 +75,7 @@ class Partitions(PartitionTable, kind="partitions", api=""):
     assigned: UInt8 = column("number of assigned replicas", fill=0, in_api=False)
 
 
-class Replicas(ReplicaTable, LogSample, kind="replicas", api=""):
+class Replicas(ReplicaTable, LogSample, kind="replicas", api="", version=2):
     """[P, R] what the controller and the replica itself report of each replica."""
 
     sampled_at_ms: Int64 = column("when the replica last answered", in_api=False)

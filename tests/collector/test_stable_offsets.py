@@ -1,0 +1,88 @@
+"""Last stable offsets, which leaders alone tell, and consumers alone are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.listing import Listing
+from streaming.collector.stable_offsets import StableOffsetSource
+from streaming.runtime.deadline import Deadline
+from tests.collector.fake_broker import (
+    Error,
+    FakeCluster,
+    Log,
+    Partition,
+    Topic,
+    World,
+    fake_cluster,
+)
+from tests.collector.test_wire import placement as placed
+from twin.table import UNKNOWN
+
+HELD = placed({"a": {0, 1, 2}, "b": {0}})
+
+
+def led(*leader: int) -> Listing:
+    """The partitions a-0, a-1, a-2 and b-0, all with a replica on broker 1, and their leaders."""
+    count = len(HELD.partition)
+    leaders = np.array(leader, np.int32)
+    zero = np.zeros(count, np.int32)
+    return Listing(HELD, leaders, zero, np.zeros(count, np.uint8), complete=True)
+
+
+def log(last_stable: int | Error) -> Partition:
+    return Partition([1], logs={1: Log(log_end=100, last_stable=last_stable)})
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    topics = {"a": Topic({0: log(40), 1: log(50), 2: log(Error(78))}), "b": Topic({0: log(60)})}
+    with fake_cluster(World(topics=topics), [1]) as made:
+        yield made
+
+
+def read(cluster: FakeCluster, source: StableOffsetSource, listing: Listing) -> list[int]:
+    with BrokerConnections(cluster.bootstrap, {}, 2_000) as brokers:
+        replies = brokers.ask(
+            [1], lambda b, v: source.requests(b, v, listing), Deadline.after_ms(1_000)
+        )
+        return source.read(listing, {b: r.bodies for b, r in replies.items()}).tolist()
+
+
+def test_a_broker_is_asked_as_by_a_consumer_about_what_it_leads(cluster: FakeCluster) -> None:
+    source = StableOffsetSource(2_000, "test")
+    by_topic = dict(zip([("a", 0), ("a", 1), ("a", 2), ("b", 0)], [1, 2, 1, 1], strict=True))
+    order = [(HELD.topic[t], p) for t, p in zip(HELD.topic_of, HELD.partition, strict=True)]
+    found = read(cluster, source, led(*(by_topic[key] for key in order)))
+    assert dict(zip(order, found, strict=True)) == {
+        ("a", 0): 40, ("a", 1): UNKNOWN, ("a", 2): UNKNOWN, ("b", 0): 60
+    }  # fmt: skip
+    [request] = cluster[1].asked_of(ListOffsetsRequest)
+    assert (request.replica_id, request.isolation_level) == (-1, 1)
+    asked = {(t.name, p.partition_index) for t in request.topics for p in t.partitions}
+    assert asked == {("a", 0), ("a", 2), ("b", 0)}
+
+
+def test_a_broker_that_leads_nothing_is_not_asked(cluster: FakeCluster) -> None:
+    assert read(cluster, StableOffsetSource(2_000, "test"), led(2, 2, 2, -1)) == [UNKNOWN] * 4
+    assert not cluster[1].asked_of(ListOffsetsRequest)
+
+
+def test_nor_is_one_that_knows_no_isolation_levels(cluster: FakeCluster) -> None:
+    cluster[1].highest[ListOffsetsRequest.API_KEY] = 1
+    assert read(cluster, StableOffsetSource(2_000, "test"), led(1, 1, 1, 1)) == [UNKNOWN] * 4
+
+
+def test_the_request_is_encoded_again_only_when_other_partitions_are_led() -> None:
+    source, versions = StableOffsetSource(2_000, "test"), {ListOffsetsRequest.API_KEY: (0, 11)}
+    first = source.requests(1, versions, led(1, 1, 2, 1))
+    assert source.requests(1, versions, led(1, 1, 2, 1)) is first
+    assert source.requests(1, versions, led(1, 1, 1, 1)) is not first
+    again = source.requests(1, versions, led(1, 1, 1, 1))
+    source.forget(set())
+    assert source.requests(1, versions, led(1, 1, 1, 1)) is not again
