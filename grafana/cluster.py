@@ -292,6 +292,11 @@ def _brokers() -> Json:
             Column(
                 "Fenced", expr("fenced"), Look(mapping={"1": ("yes", "red"), "0": ("no", "green")})
             ),
+            Column(
+                "Followers start where uploads end (KIP-1023)",
+                expr("last_tiered_fetch"),
+                Look(mapping={"1": ("yes", "green"), "0": ("no", "transparent")}),
+            ),
             Column("Cold replicas", expr("cold_replicas"), Look(steps=above_zero("yellow"))),
             Column("Local log", expr("local_log_bytes"), Look("bytes")),
             Column("Free on disk", expr("log_dir_usable_bytes"), Look("bytes")),

@@ -345,6 +345,17 @@ def _measured() -> tuple[Json, ...]:
             empty=_NO_JMX,
         ),
         lines(
+            "State that followers build from remote storage",
+            "Attempts a second of followers to build their leader epochs and producer states "
+            "from remote storage, and failed ones: a follower that cannot tries again each second.",
+            [
+                of("aux_state_builds_per_second", "{{broker}}: attempts"),
+                of("aux_state_errors_per_second", "{{broker}}: failed"),
+            ],
+            Look("ops", lowest=0),
+            empty=_NO_JMX,
+        ),
+        lines(
             "Upload lag, by the twin and by the broker",
             "Bytes that are not uploaded; the broker leaves open segments out.",
             [
@@ -373,6 +384,6 @@ DASHBOARD: Final = Dashboard(
         ),
         row("Cold replicas (KIP-1303)", band(8, *_cold())),
         row("Consumers (KIP-392)", band(8, *_consumers())),
-        row("What brokers measure", band(8, *_measured())),
+        row("What brokers measure", band(8, *_measured()[:2]), band(8, *_measured()[2:])),
     ),
 )

@@ -257,10 +257,11 @@ def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int 
 def brokers_frame(
     ids: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, *, fenced: Sequence[int] = (),
     silent: Sequence[int] = (), slow: Sequence[int] = (), unlisted: Sequence[int] = (),
-    has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE, **stamp: Any,
+    has_racks: bool = True, selector: int = ReplicaSelector.RACK_AWARE,
+    last_tiered_fetch: Mapping[int, int] | None = None, **stamp: Any,
 ) -> Frame:  # fmt: skip
     """Brokers as Kafka 4.0 lists them; of those ``unlisted`` an assignment alone tells."""
-    n = len(ids)
+    n, own = len(ids), last_tiered_fetch or {}
     return _frame(
         BrokersFrame, at_ms, stamp,
         broker=_ints(ids),
@@ -275,6 +276,9 @@ def brokers_frame(
         log_dir_total_bytes=_ints([10**9] * n),
         log_dir_usable_bytes=_ints([10**8] * n),
         replica_selector=_ints([int(selector)] * n),
+        follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
+        lag_time_max_ms=_ints([UNKNOWN] * n),
+        fetch_wait_max_ms=_ints([UNKNOWN] * n),
     )  # fmt: skip
 
 
@@ -300,13 +304,20 @@ def a_state(
     *parts: Partition, at_ms: int = NOW_MS, fenced: Sequence[int] = (), silent: Sequence[int] = (),
     topics: Mapping[str, Mapping[str, int]] | None = None, since: ShardState | None = None,
     brokers: Sequence[int] = (1, 2, 3, 4, 5), has_racks: bool = True,
-    selector: int = ReplicaSelector.RACK_AWARE, **cluster: int,
+    selector: int = ReplicaSelector.RACK_AWARE,
+    own_last_tiered_fetch: Mapping[int, int] | None = None, **cluster: int,
 ) -> ShardState:  # fmt: skip
     """The state after one whole cycle that reports these partitions."""
     given = parts or (Partition(),)
     frames = [
         brokers_frame(
-            brokers, at_ms, fenced=fenced, silent=silent, has_racks=has_racks, selector=selector
+            brokers,
+            at_ms,
+            fenced=fenced,
+            silent=silent,
+            has_racks=has_racks,
+            selector=selector,
+            last_tiered_fetch=own_last_tiered_fetch,
         ),
         configs_frame(topics, at_ms, **cluster),
         partitions_frame(given, at_ms),

@@ -27,9 +27,9 @@ def unpack(key: Int64) -> tuple[Int32, Int32]:
 
 
 def find(keys: Int64, wanted: Int64) -> Rows:
-    """[N] the place of each wanted number among the keys, UNKNOWN where it is not there."""
+    """The place of each wanted number among the keys, any shape; UNKNOWN where it is not there."""
     if not len(keys):
-        return np.full(len(wanted), UNKNOWN, np.intp)
+        return np.full(wanted.shape, UNKNOWN, np.intp)
     order = np.argsort(keys, kind="stable")
     place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
     return np.where(keys[place] == wanted, place, UNKNOWN)
@@ -40,16 +40,16 @@ def find_sorted(keys: Int64, wanted: Int64) -> Rows:
     if len(keys) == len(wanted) and np.array_equal(keys, wanted):
         return np.arange(len(wanted))
     if not len(keys):
-        return np.full(len(wanted), UNKNOWN, np.intp)
+        return np.full(wanted.shape, UNKNOWN, np.intp)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, place, UNKNOWN)
 
 
 def look_up(keys: Int64, values: Array, wanted: Int64, missing: int | float = UNKNOWN) -> Array:
-    """[N] the value of each wanted key, ``missing`` where it is not among the keys."""
+    """The value of each wanted key, any shape; ``missing`` where it is not among the keys."""
     place = find(keys, wanted)
     if not len(values):
-        return np.full(len(wanted), missing, values.dtype)
+        return np.full(wanted.shape, missing, values.dtype)
     return np.where(place == UNKNOWN, np.array(missing, values.dtype), values[place])
 
 

@@ -45,6 +45,7 @@ def of_cluster(config: Config) -> Iterator[Finding]:
             yield Finding(str(problem), WITHOUT[problem.source])
     yield from _thresholds(observation)
     yield from _selectors(observation)
+    yield _fetch_waits(observation)
     yield from _measured(config, observation)
 
 
@@ -77,6 +78,29 @@ def _selectors(observation: Observation) -> Iterator[Finding]:
         who = ", ".join(map(str, brokers))
         what, without = _SELECTORS[kind]
         yield Finding(f"replica.selector.class of brokers {who}: {what}", without)
+
+
+def _fetch_waits(observation: Observation) -> Finding:
+    """Whether followers fetch again before leaders call them late (KIP-501).
+
+    A follower's own wait counts against its leader's limit: the shortest limit is compared.
+    """
+    rows = observation.brokers.select(
+        ["broker", "fetch_wait_max_ms", "lag_time_max_ms"]
+    ).to_pylist()
+    what = "replica.fetch.wait.max.ms below replica.lag.time.max.ms"
+    if any(UNKNOWN in row.values() for row in rows):
+        without = "whether followers fetch often enough to stay in sync"
+        return Finding(f"{what} (not read from every broker)", without)
+    limit_ms = min((row["lag_time_max_ms"] for row in rows), default=0)
+    late = [row["broker"] for row in rows if row["fetch_wait_max_ms"] >= limit_ms]
+    if late:
+        who = ", ".join(map(str, late))
+        return Finding(
+            f"{what}: brokers {who} wait for the limit of {limit_ms} ms or longer",
+            "followers that stay in sync while nothing is written",
+        )
+    return Finding(f"{what} on all brokers")
 
 
 _SELECTORS: Final = {

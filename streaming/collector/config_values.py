@@ -35,7 +35,13 @@ BROKER_KEYS: Final = (
     "min.insync.replicas",
     "unclean.leader.election.enable",
 )
-BROKER_OWN_KEYS: Final = ("replica.selector.class",)
+_LAST_TIERED: Final = "follower.fetch.last.tiered.offset.enable"
+BROKER_OWN_KEYS: Final = (
+    "replica.selector.class",
+    _LAST_TIERED,
+    "replica.lag.time.max.ms",
+    "replica.fetch.wait.max.ms",
+)
 """Settings that may differ between brokers: each broker is asked for its own."""
 
 _RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -78,7 +84,7 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
 
 def cluster_columns(values: Mapping[str, str | None]) -> dict[str, int]:
     """A broker's values by column, for the whole cluster; thresholds if its Kafka has them."""
-    last_tiered = values.get("follower.fetch.last.tiered.offset.enable")
+    last_tiered = values.get(_LAST_TIERED)
     return {
         "min_insync_replicas": _number(values.get("min.insync.replicas")),
         "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
@@ -90,7 +96,13 @@ def cluster_columns(values: Mapping[str, str | None]) -> dict[str, int]:
 
 def broker_columns(values: Mapping[str, str | None]) -> dict[str, int]:
     """A broker's own values by column of ``BrokerConfigColumns``."""
-    return {"replica_selector": _replica_selector(values)}
+    last_tiered = values.get(_LAST_TIERED)
+    return {
+        "replica_selector": _replica_selector(values),
+        "follower_last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),
+        "lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
+        "fetch_wait_max_ms": _number(values.get("replica.fetch.wait.max.ms")),
+    }
 
 
 def _replica_selector(values: Mapping[str, str | None]) -> int:

@@ -32,7 +32,21 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     ],
 )
 def test_a_class_is_of_one_kind(values: dict[str, str | None], kind: int) -> None:
-    assert broker_columns(values) == {"replica_selector": kind}
+    assert broker_columns(values)["replica_selector"] == kind
+
+
+def test_the_settings_of_a_broker_stand_in_their_columns() -> None:
+    own = {
+        "follower.fetch.last.tiered.offset.enable": "true",
+        "replica.lag.time.max.ms": "30000",
+        "replica.fetch.wait.max.ms": "500",
+    }
+    columns = broker_columns(own)
+    assert columns["follower_last_tiered_fetch"] == 1
+    assert (columns["lag_time_max_ms"], columns["fetch_wait_max_ms"]) == (30_000, 500)
+    older = broker_columns({})
+    assert older["follower_last_tiered_fetch"] == 0, "a Kafka before 4.2 has no such feature"
+    assert (older["lag_time_max_ms"], older["fetch_wait_max_ms"]) == (UNKNOWN, UNKNOWN)
 
 
 class Asker:
@@ -118,6 +132,27 @@ def test_without_the_right_it_is_unknown_and_a_problem_says_so(
     denied = [p for p in ask.collector.problems if p.source == "broker configs" and p.broker > 0]
     assert sorted(p.broker for p in denied) == [1, 2, 3]
     assert all(p.is_denied for p in denied)
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "line"),
+    [
+        ({}, "missing: {what} (not read from every broker) -> "
+         "whether followers fetch often enough to stay in sync"),
+        ({1: "500", 2: "500", 3: "19999"}, "ok: {what} on all brokers"),
+        ({1: "500", 2: "500", 3: "20000"},
+         "missing: {what}: brokers 3 wait for the limit of 20000 ms or longer -> "
+         "followers that stay in sync while nothing is written"),
+    ],
+)  # fmt: skip
+def test_check_compares_each_followers_wait_with_the_shortest_limit_of_a_leader(
+    cluster: FakeCluster, wait_ms: dict[int, str], line: str
+) -> None:
+    limit, wait = "replica.lag.time.max.ms", "replica.fetch.wait.max.ms"
+    for broker, value in wait_ms.items():
+        cluster[broker].configs = {wait: value, limit: "20000" if broker == 1 else "30000"}
+    found = [str(f) for f in of_cluster(Config(cluster=Cluster(bootstrap=cluster.bootstrap)))]
+    assert [one for one in found if wait in one] == [line.format(what=f"{wait} below {limit}")]
 
 
 def test_check_says_which_brokers_have_a_selector(cluster: FakeCluster) -> None:

@@ -247,6 +247,9 @@ class SimulatedShard:
             log_dir_total_bytes=np.full(len(ids), 10**12),
             log_dir_usable_bytes=np.full(len(ids), 5 * 10**11),
             replica_selector=np.full(len(ids), int(ReplicaSelector.RACK_AWARE)),
+            follower_last_tiered_fetch=np.full(len(ids), 1),
+            lag_time_max_ms=np.full(len(ids), 30_000),
+            fetch_wait_max_ms=np.full(len(ids), 500),
         )
 
     def _partitions(self) -> tuple[type[Table], pa.Table]:

@@ -21,7 +21,7 @@ from tests.builders import (
 )
 from tests.reading import open_risks
 from twin import codec
-from twin.rules.bootstrap import BootstrapPath
+from twin.rules.bootstrap import BootstrapPath, FollowerFeatures
 from twin.rules.catching_up import (
     CatchingUp,
     CatchUpEstimates,
@@ -46,13 +46,17 @@ def joins(log: Log, leader: Log = LEADER, **more) -> Partition:
                      **more)  # fmt: skip
 
 
-def watched(*parts: Partition, topic: Mapping[str, int] | None = None, **config: int) -> ShardState:
-    """The state after a cycle for each."""
+def watched(
+    *parts: Partition, topic: Mapping[str, int] | None = None,
+    own: Mapping[int, int] | None = None, **config: int,
+) -> ShardState:  # fmt: skip
+    """The state after a cycle for each; ``own``: which brokers have KIP-1023's feature on."""
     topics = {"t": {"remote_storage": 1, **(topic or {})}}
-    state = a_state(parts[0], topics=topics, last_tiered_fetch=1, **config)
+    config = {"last_tiered_fetch": 1, **config}
+    state = a_state(parts[0], topics=topics, own_last_tiered_fetch=own, **config)
     for part in parts[1:]:
         at_ms = state.observed_at_ms + INTERVAL_MS
-        frames = [brokers_frame(range(1, 6), at_ms, silent=part.silent),
+        frames = [brokers_frame(range(1, 6), at_ms, silent=part.silent, last_tiered_fetch=own),
                   partitions_frame([part], at_ms), replicas_frame([part], at_ms)]  # fmt: skip
         state, _ = step(state, frames, at_ms)
     return state
@@ -160,6 +164,20 @@ def test_the_stuck_idle_partition_is_flagged_at_the_second_look_and_cleared_by_o
     written = replace(idle, end=1_001, pending_upload=1_000, reason=PendingUpload.KNOWN)
     freed = joins(Log(end=1_001, local_start=1_000), written)
     assert "bootstrap_stuck" not in open_risks(watched(part, part, freed))
+
+
+def test_the_followers_own_setting_decides_where_it_starts():
+    """Everything is tiered and nobody writes: a follower that asks for -6 alone is stuck at it."""
+    idle = replace(LEADER, end=1_000, local_start=1_000, last_tiered=999, pending_upload=UNKNOWN,
+                   reason=PendingUpload.ALL_TIERED)  # fmt: skip
+    part = joins(Log(end=0), idle)
+    for cluster_wide in (0, 1, UNKNOWN):
+        for own, reason in ((1, StuckReason.STUCK_IDLE), (0, UNKNOWN)):
+            state = watched(part, part, own={1: 1 - own, 3: own}, last_tiered_fetch=cluster_wide)
+            assert only(state).stuck.tolist() == [reason]
+            assert state[FollowerFeatures].last_tiered_fetch[0].tolist() == [own, 1 - own]
+    unread = watched(part, part, last_tiered_fetch=1)
+    assert only(unread).stuck.tolist() == [StuckReason.STUCK_IDLE], "the cluster's stands for it"
 
 
 def test_without_an_explanation_it_takes_ten_seconds():

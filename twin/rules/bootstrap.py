@@ -19,15 +19,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from twin import plain
-from twin.declare import api_field, gauge, rule
+from twin import keys, plain
+from twin.declare import ByBroker, api_field, gauge, rule
 from twin.rules.growth import RecordSizes
-from twin.rules.leaders import Leaders
+from twin.rules.leaders import Leaders, Roles
 from twin.rules.topic_configs import TopicConfigs
 from twin.signature import Lazy
-from twin.table import UNKNOWN, Array, Bool, Float64, Int8, Int64, PartitionTable, column
+from twin.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int8,
+    Int64,
+    PartitionTable,
+    ReplicaTable,
+    Rows,
+    column,
+)
 from twin.tables.enums import PendingUpload
-from twin.tables.state import Configs
+from twin.tables.state import Assignment, Brokers, Configs
 
 COPY_BYTES_PER_S: Final = 50 << 20
 """The rate at which the API quotes a time to copy: the default of ``whatif bootstrap``."""
@@ -77,6 +88,16 @@ class BootstrapOn(PartitionTable, kind="bootstrap_kip1023_on", on_demand=_WHY):
     )
 
 
+class FollowerFeatures(
+    ReplicaTable, kind="follower_features", api="", on_demand="looked up in the table brokers"
+):
+    """[P, R] whether each replica, as a follower, starts where uploads end (KIP-1023)."""
+
+    last_tiered_fetch: Int8 = column(
+        "its broker has follower.fetch.last.tiered.offset.enable on", tri_state=True
+    )
+
+
 Bootstrap = BootstrapOff | BootstrapOn
 
 
@@ -100,9 +121,26 @@ def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) ->
     return BootstrapOn(*_columns(leaders, sizes, path, begins))
 
 
-def as_configured(configs: Configs, on: Lazy[BootstrapOn], off: Lazy[BootstrapOff]) -> Bootstrap:
-    """The bootstrap of an empty follower as the cluster is configured; unknown counts as off."""
-    return on() if configs.cluster_wide("last_tiered_fetch") == 1 else off()
+@rule
+def follower_features(
+    assignment: Assignment, roles: Roles, brokers: Brokers, configs: Configs
+) -> FollowerFeatures:
+    """The follower's own setting decides; where that was not read, the cluster's stands for it."""
+    own = brokers.follower_last_tiered_fetch
+    value = keys.look_up(brokers.broker.astype(np.int64), own, assignment.broker.astype(np.int64))
+    value = np.where(value == UNKNOWN, configs.cluster_wide("last_tiered_fetch"), value)
+    return FollowerFeatures(np.where(roles.is_assigned, value, UNKNOWN).astype(np.int8))
+
+
+def path_as_configured(
+    features: FollowerFeatures, on: Lazy[BootstrapOn], off: Lazy[BootstrapOff], row: Rows,
+    slot: Rows,
+) -> Int8:  # fmt: skip
+    """[N] the path of each of these replicas if it were empty; unknown counts as off."""
+    is_on = features.last_tiered_fetch[row, slot] == 1
+    with_feature = on().path[row] if is_on.any() else UNKNOWN
+    without = off().path[row] if not is_on.all() else UNKNOWN
+    return np.where(is_on, with_feature, without).astype(np.int8)
 
 
 def applies_to(configs: TopicConfigs) -> Bool:
@@ -202,6 +240,18 @@ def _with_feature(leaders: Leaders) -> tuple[Array, Int64]:
 
 
 # ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "last_tiered_fetch",
+    "1 if the broker's followers start where uploads end (KIP-1023), else 0.",
+    level="broker",
+    combine="newest",
+)
+def broker_last_tiered_fetch(brokers: Brokers) -> ByBroker:
+    """Of brokers whose own setting was read."""
+    known = brokers.follower_last_tiered_fetch != UNKNOWN
+    return ByBroker(brokers.broker[known], brokers.follower_last_tiered_fetch[known])
 
 
 @gauge(

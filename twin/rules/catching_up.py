@@ -16,7 +16,13 @@ import numpy as np
 
 from twin import keys, plain
 from twin.declare import Alert, OfReplicas, api_field, gauge, risk, rule
-from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, as_configured
+from twin.rules.bootstrap import (
+    BootstrapOff,
+    BootstrapOn,
+    BootstrapPath,
+    FollowerFeatures,
+    path_as_configured,
+)
 from twin.rules.coverage import Coverage, LocalLog, coverage, local_log
 from twin.rules.growth import WEIGHT, Growth, RecordSizes
 from twin.rules.leaders import Leaders, Roles, has_flag
@@ -40,7 +46,6 @@ from twin.tables.enums import ReplicaFlags
 from twin.tables.state import (
     Assignment,
     Brokers,
-    Configs,
     Partitions,
     PendingUploadLookups,
     Replicas,
@@ -108,7 +113,7 @@ def catching_up(
     roles: Roles,
     leaders: Leaders,
     brokers: Brokers,
-    configs: Configs,
+    features: FollowerFeatures,
     on: Lazy[BootstrapOn],
     off: Lazy[BootstrapOff],
     lookups: PendingUploadLookups,
@@ -159,8 +164,8 @@ def catching_up(
         ),
         stuck=np.full(len(row), UNKNOWN, np.int8),
     )
-    leads = as_configured(configs, on, off)
-    return replace(rows, stuck=_stuck(rows, leads.path, partitions, leaders, brokers, now_ms))
+    path_if_empty = path_as_configured(features, on, off, row, slot)
+    return replace(rows, stuck=_stuck(rows, path_if_empty, partitions, leaders, brokers, now_ms))
 
 
 @rule
@@ -278,16 +283,17 @@ def _rate(records: Int64, elapsed_ms: Int64, measured: Bool, average: Float64) -
 
 
 def _stuck(
-    rows: CatchingUp, paths: Int8, partitions: Partitions, leaders: Leaders, brokers: Brokers,
+    rows: CatchingUp, path: Int8, partitions: Partitions, leaders: Leaders, brokers: Brokers,
     now_ms: int,
 ) -> Int8:  # fmt: skip
     """[N] a StuckReason for those that have something to copy and do not move, else UNKNOWN.
 
+    ``path``: [N] where each would start if it were empty.
     Where the leader's answers explain it, two looks are enough; otherwise it takes a while.
     """
     goal = leaders.log_end_offset[rows.row]
     behind = (rows.end_offset == UNKNOWN) | (goal == UNKNOWN) | (rows.end_offset < goal)
-    path, empty = paths[rows.row], rows.end_offset == 0
+    empty = rows.end_offset == 0
     explained = np.select(
         [
             empty & (path == BootstrapPath.STUCK_IDLE),

@@ -136,6 +136,19 @@ class BrokerConfigColumns(Table):
         source="DescribeConfigs, replica.selector.class",
         enum=ReplicaSelector,
     )
+    follower_last_tiered_fetch: Int8 = column(
+        "its followers start where uploads end (KIP-1023)",
+        source="DescribeConfigs, follower.fetch.last.tiered.offset.enable",
+        tri_state=True,
+    )
+    lag_time_max_ms: Int64 = column(
+        "after which it removes a follower from the ISR of a partition that it leads",
+        source="DescribeConfigs, replica.lag.time.max.ms",
+    )
+    fetch_wait_max_ms: Int64 = column(
+        "for which its followers let a leader wait for records",
+        source="DescribeConfigs, replica.fetch.wait.max.ms",
+    )
 
 
 class BrokerMetricColumns(Table):
