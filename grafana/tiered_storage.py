@@ -75,7 +75,13 @@ def _stored() -> tuple[Json, ...]:
         count(
             "Overlaps",
             "tier_overlaps",
-            "Remote segments that begin inside another of their log.",
+            "Remote segments that begin inside another of their log: normal after leaders moved.",
+            Look(),
+        ),
+        count(
+            "Duplicates",
+            "tier_duplicates",
+            "Remote segments all of whose offsets are in another of their log.",
             orange,
         ),
         count(
@@ -349,8 +355,8 @@ def _measured() -> tuple[Json, ...]:
             "Attempts a second of followers to build their leader epochs and producer states "
             "from remote storage, and failed ones: a follower that cannot tries again each second.",
             [
-                of("aux_state_builds_per_second", "{{broker}}: attempts"),
-                of("aux_state_errors_per_second", "{{broker}}: failed"),
+                query("aux_state_builds_per_second", "{{broker}}: attempts"),
+                query("aux_state_errors_per_second", "{{broker}}: failed"),
             ],
             Look("ops", lowest=0),
             empty=_NO_JMX,
@@ -375,7 +381,11 @@ DASHBOARD: Final = Dashboard(
     "not narrow numbers of the whole cluster.",
     variables=(datasource(), cluster(), rack(), broker(), topics()),
     rows=(
-        row("Stored", band(4, *_stored()), band(9, _by_topic(), _by_partition())),
+        row(
+            "Stored",
+            band(4, *_stored(), widths=(3, 3, 3, 3, 3, 3, 2, 2, 2)),
+            band(9, _by_topic(), _by_partition()),
+        ),
         row("Upload", band(8, *_upload()[:3]), band(8, *_upload()[3:])),
         row(
             "New replicas (KIP-1023)",

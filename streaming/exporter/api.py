@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.applications import Starlette
@@ -16,12 +16,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from streaming.exporter import api_views, prediction_views
+from streaming.exporter import api_views, prediction_views, segment_views
 from streaming.exporter.exposition import CONTENT_TYPE, Exposition, at_scrape, gzipped
 from streaming.exporter.prediction_views import PredictionFilter
 from twin.catalog import Catalog
 
 _PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+
+_PARTITION: Final = "/api/v1/partitions/{topic}/{partition:int}"
 
 
 def application(
@@ -63,6 +65,16 @@ def application(
             return _json({"error": f"{topic}-{number} is not known"}, 404)
         return _json(matches[0])
 
+    def of_partition(answer: Callable[..., Any]) -> Callable[[Request], Response]:
+        def respond(request: Request) -> Response:
+            topic, number = request.path_params["topic"], request.path_params["partition"]
+            found = answer(current().view, topic, number)
+            if found is None:
+                return _json({"error": f"{topic}-{number} is not known"}, 404)
+            return _json(found)
+
+        return respond
+
     def brokers(_: Request) -> Response:
         return _json(api_views.brokers(current().view, clock()))
 
@@ -85,7 +97,9 @@ def application(
             Route("/healthz", health),
             Route("/api/v1/summary", summary),
             Route("/api/v1/partitions", partitions),
-            Route("/api/v1/partitions/{topic}/{partition:int}", one_partition),
+            Route(_PARTITION, one_partition),
+            Route(f"{_PARTITION}/segments", of_partition(segment_views.segments)),
+            Route(f"{_PARTITION}/epochs", of_partition(segment_views.epochs)),
             Route("/api/v1/brokers", brokers),
             Route("/api/v1/predictions", predictions),
             Route("/", page),

@@ -112,7 +112,8 @@ def a_full_store() -> SnapshotStore:
     tiered = {"remote_storage": 1}
     config = {"eligible_local_log_bytes": MIB, "eligible_local_log_ms": 86_400_000,
               "min_insync_replicas": 2, "elr_enabled": 1,
-              "last_tiered_fetch": 1, "own_last_tiered_fetch": {1: 1}, "topics": {"idle": tiered, "late": tiered}}  # fmt: skip
+              "last_tiered_fetch": 1, "own_last_tiered_fetch": {1: 1},
+              "topics": {"idle": tiered, "late": tiered}}  # fmt: skip
     idle = Log(end=50, local_start=50, last_tiered=49, reason=PendingUpload.ALL_TIERED)
     stuck = catching_up("idle", Log(end=0), idle)
     late = Partition("late", logs={2: Log(local_start=90)})

@@ -169,6 +169,11 @@ def values_of(declared: Column, shape: int | tuple[int, ...]) -> st.SearchStrate
     assert isinstance(shape, int)
     of_dictionary = pa.types.is_dictionary(declared.arrow)
     held = declared.arrow.value_type if of_dictionary else declared.arrow
+    if pa.types.is_list(held):
+        bits = held.value_type.bit_width
+        whole = st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)
+        several = st.lists(st.lists(whole, max_size=3), min_size=shape, max_size=shape)
+        return several.map(object_array)
     element = {
         pa.string(): st.text(st.characters(codec="utf-8"), max_size=5),
         pa.binary(16): st.binary(min_size=16, max_size=16),

@@ -21,13 +21,13 @@ from twin.remote_log import archive as archives
 from twin.remote_log.archive import Archive
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import assigned, truncated_from_end, truncated_from_start
-from twin.remote_log.findings import judge
+from twin.remote_log.findings import judge, verdicts
 from twin.remote_log.lineage import highest_remote_offset, next_uploads, within_lineage
 from twin.rules.lineage import DANGLING_MS, Lineage
 from twin.state import ShardState
 from twin.step import step_archive
 from twin.table import UNKNOWN
-from twin.tables.enums import SegmentState
+from twin.tables.enums import SegmentState, SegmentVerdict
 
 FINISHED = SegmentState.COPY_FINISHED
 # θ1..θ6 of the document: θ6 is written last, on another branch, and lies below θ5.
@@ -71,8 +71,44 @@ def test_the_documents_example_of_an_orphan():
     assert (finding.orphan_segments, finding.orphan_bytes) == (2, 250 + 200)
     assert finding.lineage_bytes == 200 + 250
     assert finding.remote_bytes == 250 + 200 + 200 + 250
-    assert finding.overlaps == 1
+    assert (finding.overlaps, finding.duplicates) == (1, 0)
     assert (finding.gap_start_offset, finding.highest_remote_offset) == (UNKNOWN, T6)
+    assert verdicts(cache, epochs, T6 + 50) == {
+        alone.id: SegmentVerdict.ORPHAN,
+        prefix.id: SegmentVerdict.ON_LINEAGE,
+        orphan.id: SegmentVerdict.ORPHAN,
+        latest.id: SegmentVerdict.OVERLAP,
+    }
+
+
+def test_a_segment_that_begins_inside_another_is_an_overlap_or_a_duplicate():
+    """A new leader's segments begin elsewhere; one that reaches no further was copied twice."""
+    cache, epochs = RemoteLogMetadataCache(), ((0, 0),)
+    first = copied(cache, "first", 0, 99, (0, 0))
+    again = copied(cache, "again", 50, 99, (0, 50))
+    further = copied(cache, "further", 60, 159, (0, 60))
+    following = copied(cache, "following", 160, 199, (0, 160))
+    assert verdicts(cache, epochs, 500) == {
+        first.id: SegmentVerdict.ON_LINEAGE,
+        again.id: SegmentVerdict.DUPLICATE,
+        further.id: SegmentVerdict.OVERLAP,
+        following.id: SegmentVerdict.ON_LINEAGE,
+    }
+    finding = judge(cache, epochs, 500, 0)
+    assert (finding.segments, finding.overlaps, finding.duplicates) == (4, 2, 1)
+
+
+def test_without_a_history_nothing_is_judged_but_what_is_not_finished():
+    cache = RemoteLogMetadataCache()
+    done = copied(cache, "done", 0, 99, (0, 0))
+    cache.add(Segment(b"open".ljust(16), 100, 199, ((0, 100),)))
+    gone = copied(cache, "gone", 0, 9, (0, 0))
+    cache.update(gone.id, SegmentState.DELETE_STARTED, NOW_MS)
+    assert verdicts(cache, (), 500) == {
+        done.id: SegmentVerdict.NOT_JUDGED,
+        b"open".ljust(16): SegmentVerdict.DANGLING,
+        gone.id: SegmentVerdict.DELETING,
+    }
 
 
 def test_a_new_leader_copies_its_full_segments_that_the_lineage_does_not_have():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,16 @@ from twin.frames import Frame, FrameHeader, InvalidFrame
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import Epochs, assigned, truncated_from_start
 from twin.remote_log.findings import Finding, judge
+from twin.remote_log.listed import epoch_rows, of_rows, segment_rows
 from twin.rows import rows_at
 from twin.rules.leaders import Leaders
 from twin.rules.lineage import Lineage
+from twin.rules.remote_segments import (
+    LeaderEpochs,
+    RemoteSegments,
+    bounded_epochs,
+    bounded_segments,
+)
 from twin.state import ShardState
 from twin.table import (
     UNKNOWN,
@@ -33,6 +40,7 @@ from twin.table import (
     Int64List,
     Observation,
     SegmentId,
+    SparseTable,
     Table,
     UInt8List,
     Uuid,
@@ -44,6 +52,8 @@ from twin.tables.enums import SegmentState
 from twin.tables.state import Topics
 
 Key = tuple[bytes, int]  # topic id and partition number
+
+T = TypeVar("T", bound=SparseTable)
 
 TOPIC_AGE_SKEW_MS: Final = 60_000
 """A topic may be younger than the listing that lacks it, by a broker's clock that is behind: its
@@ -130,21 +140,34 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
     if not rows:
         return state
     leaders = state[Leaders]
-    findings = []
+    findings, listed_segments, listed_epochs = [], [], []
     for row in sorted(rows):
         remote = archive[rows[row]]
         # A history is reported when an epoch begins; the log's start moves on meanwhile.
         epochs = truncated_from_start(remote.epochs, int(leaders.log_start_offset[row]))
-        end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
-        findings.append(judge(remote.cache, epochs, int(end), int(local)))
+        end, local = int(leaders.log_end_offset[row]), int(leaders.local_log_start_offset[row])
+        findings.append(judge(remote.cache, epochs, end, local))
+        listed_segments += segment_rows(row, remote.cache, epochs, end)
+        listed_epochs += epoch_rows(row, epochs)
     columns: dict[str, Any] = {
         f.name: np.array([getattr(one, f.name) for one in findings], np.int64)
         for f in fields(Finding)
     }
     fresh = Lineage(row=np.array(sorted(rows), np.int32), **columns)
-    lineage = state[Lineage]
-    others = lineage.pick(~np.isin(lineage.row, fresh.row))
-    return state.with_tables(others.with_rows(fresh))
+    return state.with_tables(
+        _with_fresh(state[Lineage], fresh, fresh.row),
+        bounded_segments(
+            _with_fresh(state[RemoteSegments], of_rows(RemoteSegments, listed_segments), fresh.row)
+        ),
+        bounded_epochs(
+            _with_fresh(state[LeaderEpochs], of_rows(LeaderEpochs, listed_epochs), fresh.row)
+        ),
+    )
+
+
+def _with_fresh(held: T, fresh: T, rows: Int32) -> T:
+    """The table with new rows in place of those of the partitions ``rows``."""
+    return held.pick(~np.isin(held.row, rows)).with_rows(fresh)
 
 
 def unjudged_partitions(state: ShardState, archive: Archive) -> list[Key]:

@@ -9,13 +9,17 @@ from twin.remote_log.cache import RemoteLogMetadataCache, Segment, spans
 from twin.remote_log.epochs import Epochs, without_empty_epochs
 from twin.remote_log.lineage import highest_remote_offset, remote_log_start, within_lineage
 from twin.table import UNKNOWN
-from twin.tables.enums import SegmentState
+from twin.tables.enums import SegmentState, SegmentVerdict
+
+Verdicts = dict[bytes, SegmentVerdict]
+"""The verdict on each segment, by its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Findings on one partition's remote segments. UNKNOWN: there is none."""
 
+    segments: int
     remote_bytes: int  # of all finished copies, those being deleted included
     lineage_bytes: int
     orphan_segments: int
@@ -26,6 +30,7 @@ class Finding:
     gap_start_offset: int
     gap_end_offset: int  # not part of the gap
     overlaps: int
+    duplicates: int
     highest_remote_offset: int
     remote_log_start_offset: int
     refused_transitions: int
@@ -45,14 +50,14 @@ def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_sta
     """
     history = without_empty_epochs(epochs)
     log_end = _least_end(cache, history, log_end)
-    of_state: dict[SegmentState, list[Segment]] = {state: [] for state in SegmentState}
-    for segment in cache.segments.values():
-        of_state[segment.state].append(segment)
+    of_state = _by_state(cache)
     finished, started = of_state[SegmentState.COPY_FINISHED], of_state[SegmentState.COPY_STARTED]
     ours, orphans = _split(finished, history, log_end)
+    again = _overlaps(ours)
     gap = _first_gap(_readable(finished, history, log_end))
     deleting = of_state[SegmentState.DELETE_STARTED]
     return Finding(
+        segments=len(finished) + len(started) + len(deleting),
         remote_bytes=sum(s.log_bytes for s in (*finished, *deleting)),
         lineage_bytes=sum(s.log_bytes for s in ours),
         orphan_segments=len(orphans),
@@ -62,11 +67,35 @@ def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_sta
         dangling_since_ms=min((s.event_at_ms for s in started), default=UNKNOWN),
         gap_start_offset=gap[0],
         gap_end_offset=gap[1],
-        overlaps=_overlaps(ours),
+        overlaps=len(again),
+        duplicates=sum(one is SegmentVerdict.DUPLICATE for one in again.values()),
         highest_remote_offset=highest_remote_offset(cache, epochs, log_end)[0],
         remote_log_start_offset=remote_log_start(cache, history, local_start),
         refused_transitions=cache.refused_transitions,
     )
+
+
+def verdicts(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int) -> Verdicts:
+    """The verdict on each segment that is not deleted; arguments as of ``judge``."""
+    history = without_empty_epochs(epochs)
+    of_state = _by_state(cache)
+    found = {s.id: SegmentVerdict.DANGLING for s in of_state[SegmentState.COPY_STARTED]}
+    found |= {s.id: SegmentVerdict.DELETING for s in of_state[SegmentState.DELETE_STARTED]}
+    finished = of_state[SegmentState.COPY_FINISHED]
+    found |= {s.id: SegmentVerdict.NOT_JUDGED for s in finished}
+    if not history:
+        return found
+    ours, orphans = _split(finished, history, _least_end(cache, history, log_end))
+    found |= {s.id: SegmentVerdict.ON_LINEAGE for s in ours}
+    found |= {s.id: SegmentVerdict.ORPHAN for s in orphans}
+    return found | _overlaps(ours)
+
+
+def _by_state(cache: RemoteLogMetadataCache) -> dict[SegmentState, list[Segment]]:
+    of_state: dict[SegmentState, list[Segment]] = {state: [] for state in SegmentState}
+    for segment in cache.segments.values():
+        of_state[segment.state].append(segment)
+    return of_state
 
 
 def _least_end(cache: RemoteLogMetadataCache, history: Epochs, log_end: int) -> int:
@@ -129,10 +158,12 @@ def _first_gap(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:
     return UNKNOWN, UNKNOWN
 
 
-def _overlaps(segments: Iterable[Segment]) -> int:
-    """How many segments begin inside another."""
-    overlaps, reached = 0, UNKNOWN
-    for start, end in sorted((s.start_offset, s.end_offset) for s in segments):
-        overlaps += start <= reached
-        reached = max(reached, end)
-    return overlaps
+def _overlaps(segments: Iterable[Segment]) -> Verdicts:
+    """Segments that begin inside another: those that reach further, and those that do not."""
+    found, reached = {}, UNKNOWN
+    for segment in sorted(segments, key=lambda s: (s.start_offset, -s.end_offset, s.event_at_ms)):
+        if segment.start_offset <= reached:
+            further = segment.end_offset > reached
+            found[segment.id] = SegmentVerdict.OVERLAP if further else SegmentVerdict.DUPLICATE
+        reached = max(reached, segment.end_offset)
+    return found

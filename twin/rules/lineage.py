@@ -22,9 +22,10 @@ DANGLING_MS: Final = 600_000
 """A copy of a gigabyte takes minutes; one that takes longer is not coming."""
 
 
-class Lineage(SparseTable, kind="lineage"):
+class Lineage(SparseTable, kind="lineage", version=2):
     """[N] one row a partition whose remote segments are known."""
 
+    segments: Int64 = column("copies that are not deleted, finished or not")
     remote_bytes: Int64 = column("finished copies, those being deleted included")
     lineage_bytes: Int64 = column("finished copies that belong to the log")
     orphan_segments: Int64 = column("finished copies that do not belong to the log")
@@ -34,7 +35,8 @@ class Lineage(SparseTable, kind="lineage"):
     dangling_since_ms: Int64 = column("when the oldest of these was started")
     gap_start_offset: Int64 = column("first offset that no copy holds, between two that exist")
     gap_end_offset: Int64 = column("first offset after the gap that a copy holds")
-    overlaps: Int64 = column("copies that begin inside another")
+    overlaps: Int64 = column("copies of the log that begin inside another")
+    duplicates: Int64 = column("those of them all of whose offsets are in another")
     highest_remote_offset: Int64 = column("last offset of the lineage in remote storage")
     remote_log_start_offset: Int64 = column("first offset by the remote segments")
     refused_transitions: Int64 = column("events that no segment can go through")
@@ -170,7 +172,14 @@ METRICS: Final = (
     _summed(
         "dangling_segments", "dangling_uploads", "Uploads that were started and not finished.",
     ),
-    _summed("overlaps", "tier_overlaps", "Remote segments that begin inside another of their log."),
+    _summed(
+        "overlaps", "tier_overlaps",
+        "Remote segments that begin inside another of their log: normal after leaders moved.",
+    ),
+    _summed(
+        "duplicates", "tier_duplicates",
+        "Remote segments all of whose offsets are in another of their log.",
+    ),
     _summed(
         "refused_transitions", "segment_transitions_refused",
         "Events of remote segments that no segment can go through.",

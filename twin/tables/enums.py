@@ -56,3 +56,15 @@ class SegmentState(IntEnum):
     COPY_FINISHED = 1
     DELETE_STARTED = 2
     DELETE_FINISHED = 3
+
+
+class SegmentVerdict(IntEnum):
+    """How a remote segment stands to the log of its partition. The values are stored."""
+
+    ON_LINEAGE = 0  # it is part of the log
+    ORPHAN = 1  # it is not, and is not deleted
+    DANGLING = 2  # its copy was started and not finished; for some minutes that is normal
+    OVERLAP = 3  # part of the log; it begins inside another: normal after the leader moved
+    DUPLICATE = 4  # part of the log; all of its offsets are in another
+    DELETING = 5  # its deletion was started and not finished
+    NOT_JUDGED = 6  # the history does not reach to it, or is not known

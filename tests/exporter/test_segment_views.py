@@ -1,0 +1,88 @@
+"""Remote segments and leader epochs of a partition, as the API has them."""
+
+from __future__ import annotations
+
+from tests.builders import (
+    Log,
+    Partition,
+    SegmentEvent,
+    a_state,
+    epochs_frame,
+    segments_frame,
+)
+from tests.exporter.test_exporter import a_client, a_store
+from twin.rules.remote_segments import MOST_OF_PARTITION, RemoteSegments, bounded_segments
+from twin.state import ShardState
+from twin.step import step_archive
+from twin.tables.enums import SegmentState, SegmentVerdict
+
+STARTED, FINISHED = SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED
+PART = Partition(log=Log(end=100_000))
+HISTORY = [(0, 0), (2, 50)]
+URL = "/api/v1/partitions/t/0"
+
+
+def tiered(*events: SegmentEvent) -> ShardState:
+    frames = [epochs_frame(PART, HISTORY), segments_frame(PART, events)]
+    return step_archive(a_state(PART), {}, frames)[0]
+
+
+def copied(name: str, start: int, end: int, *epochs: tuple[int, int]) -> list[SegmentEvent]:
+    return [SegmentEvent(STARTED, name, start, end, epochs), SegmentEvent(FINISHED, name)]
+
+
+ORPHAN = copied("orphan", 50, 69, (0, 50), (1, 60))
+STATE = tiered(
+    *copied("first", 0, 49, (0, 0)), *ORPHAN, SegmentEvent(STARTED, "open", 50, 99, ((2, 50),))
+)
+
+
+def test_an_orphan_is_listed_with_its_id_offsets_and_epochs():
+    answer = a_client(a_store(STATE)).get(f"{URL}/segments").json()
+    assert [(s["start_offset"], s["end_offset"], s["verdict"]) for s in answer["segments"]] == [
+        (0, 49, "on_lineage"),
+        (50, 69, "orphan"),
+        (50, 99, "dangling"),
+    ]
+    orphan = answer["segments"][1]
+    assert orphan["segment_id"] == "b3JwaGFuICAgICAgICAgIA", "as Kafka writes ids"
+    assert orphan["state"] == "copy_finished"
+    assert orphan["log_bytes"] == 20
+    assert orphan["leader_epochs"] == [
+        {"leader_epoch": 0, "start_offset": 50},
+        {"leader_epoch": 1, "start_offset": 60},
+    ]
+    assert (answer["segments_known"], answer["segments_left_out"]) == (3, 0)
+
+
+def test_the_history_of_leader_epochs_is_listed_from_the_oldest_on():
+    answer = a_client(a_store(STATE)).get(f"{URL}/epochs").json()
+    assert answer["epochs"] == [
+        {"leader_epoch": 0, "start_offset": 0},
+        {"leader_epoch": 2, "start_offset": 50},
+    ]
+    assert (answer["leader"], answer["leader_epoch"], answer["log_end_offset"]) == (1, 1, 100_000)
+
+
+def test_what_is_left_out_is_counted_and_never_the_orphan():
+    events = [e for i in range(300) for e in copied(f"s{i}", 100 + i, 100 + i, (2, 100 + i))]
+    answer = a_client(a_store(tiered(*ORPHAN, *events))).get(f"{URL}/segments").json()
+    assert len(answer["segments"]) == MOST_OF_PARTITION
+    assert (answer["segments_known"], answer["segments_left_out"]) == (301, 101)
+    assert answer["segments"][0]["verdict"] == "orphan"
+    assert answer["segments"][-1]["end_offset"] == 399, "the newest of the others stay"
+
+
+def test_a_shard_lists_the_remarkable_ones_first(monkeypatch):
+    monkeypatch.setattr("twin.rules.remote_segments.MOST_OF_SHARD", 2)
+    found = bounded_segments(STATE[RemoteSegments])
+    assert set(found.verdict.tolist()) == {SegmentVerdict.ORPHAN, SegmentVerdict.DANGLING}
+
+
+def test_a_partition_that_is_not_tiered_has_none_and_one_that_is_not_there_is_404():
+    client = a_client(a_store(a_state(PART)))
+    assert client.get(f"{URL}/segments").json()["segments"] == []
+    assert client.get(f"{URL}/segments").json()["segments_known"] is None
+    assert client.get(f"{URL}/epochs").json()["epochs"] == []
+    for wrong in ("/api/v1/partitions/t/7/segments", "/api/v1/partitions/u/0/epochs"):
+        assert client.get(wrong).status_code == 404
