@@ -185,6 +185,12 @@ def _upload() -> tuple[Json, ...]:
             [Query(_HERE.latest("transaction_held_records"), "records")],
             Look(lowest=0),
         ),
+        lines(
+            "Offsets out of order",
+            "Partitions whose leader's offsets do not meet an inequality of KIP-1023.",
+            [Query(_HERE.latest("partitions_in_tier_disorder", "inequality"), "{{inequality}}")],
+            Look(lowest=0),
+        ),
     )
 
 

@@ -38,6 +38,8 @@ _NOTES: Final = {
     "selector": "kind of a replica.selector.class, see ReplicaSelector in "
     "[tables](tables.md#replicaselector)",
     "report": "what leaders would report to the controller under KIP-1303",
+    "inequality": "an inequality of KIP-1023 that does not hold, see Disorder in "
+    "[tables](tables.md#disorder)",
     "would_have_stayed": "whether solution 1 of KIP-501 would have kept the replica in the ISR",
 }
 

@@ -52,7 +52,7 @@ def epoch_rows(row: int, epochs: Epochs) -> list[tuple[object, ...]]:
 def of_rows(table: type[T], rows: Sequence[tuple[object, ...]]) -> T:
     """A table of those rows, which are in ascending order of their partitions."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(table.columns)
-    return table.of(
+    return table.from_values(
         object_array(values) if declared.dtype == object else np.array(values, declared.dtype)
         for declared, values in zip(table.columns, columns, strict=True)
     )
