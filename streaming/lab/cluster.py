@@ -25,6 +25,7 @@ from streaming.lab.cluster_config import (
     disk_of,
     kafka_uuid,
     load,
+    logging_options,
     write_files,
 )
 from streaming.lab.node_logs import Marks
@@ -70,6 +71,7 @@ class LocalCluster:
         heap: str = "256m",
         java_opts: Sequence[str] = (),
         metrics: bool = True,
+        release: Path | None = None,
     ) -> None:
         """Describe a cluster; nothing is started or written yet.
 
@@ -84,13 +86,15 @@ class LocalCluster:
             heap: of each node, as Java writes it.
             java_opts: for Java itself; {node} and {port} (that of metrics) are filled in.
             metrics: each node serves its JMX metrics, by the rules of deploy/jmx/kafka.yml.
+            release: the folder of another Kafka's jars.xml and jars.sha256, named after its
+                version; that of deploy/jars.xml when omitted.
 
         Raises:
             ClusterError: such a cluster cannot be.
         """
         self.layout = Layout(
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
-            tuple(java_opts), metrics,
+            tuple(java_opts), metrics, _folder_of(release),
         )  # fmt: skip
         self._processes = Processes()
 
@@ -125,9 +129,27 @@ class LocalCluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def jars(self) -> list[Path]:
+        """The jars of the Kafka release that nodes are started with; fetched if they are missing.
+
+        Raises:
+            JarError: Java or a jar is missing and cannot be had.
+        """
+        if not self.layout.release:
+            return jars.ensure("kafka")
+        release = Path(self.layout.release)
+        return jars.ensure("kafka", jars.default_cache() / release.name, declared=release)
+
     def status(self) -> list[NodeStatus]:
         """Every node, in the order of ids."""
         return [self._status(node) for node in self.layout.ids]
+
+    def use(self, release: Path | None) -> None:
+        """Take another Kafka release for every node that is started from now on.
+
+        Nodes that run keep theirs, so a cluster is upgraded node by node.
+        """
+        self.layout = replace(self.layout, release=_folder_of(release))
 
     # Starting
 
@@ -239,11 +261,10 @@ class LocalCluster:
 
     def _java(self, node: int, main: list[str], options: Sequence[str] = ()) -> list[str]:
         """The command line of a small JVM that starts fast."""
-        logging = self.layout.folder(node) / "log4j2.properties"
-        classpath = ":".join(str(jar) for jar in jars.ensure("kafka"))
+        classpath = ":".join(str(jar) for jar in self.jars())
         command = [jars.java(), f"-Xmx{self.layout.heap}", *jars.QUICK_START, "-Xshare:auto"]
         command += ["-XX:-UsePerfData"]
-        command += [f"-Dlog4j2.configurationFile={logging}", *options, "-cp", classpath]
+        command += [*logging_options(self.layout, node), *options, "-cp", classpath]
         return command + main
 
     def _await_ready(self, nodes: Sequence[int], marks: Mapping[int, Marks]) -> None:
@@ -401,6 +422,10 @@ class LocalCluster:
 
     def _disk(self, node: int) -> Path:
         return self.layout.folder(node) / "data"
+
+
+def _folder_of(release: Path | None) -> str:
+    return "" if release is None else str(release.resolve())
 
 
 def _listed(nodes: Iterable[int]) -> str:

@@ -43,6 +43,7 @@ class Layout:
     heap: str = "256m"
     java_opts: tuple[str, ...] = ()
     metrics: bool = True  # each node runs the JMX exporter as a Java agent
+    release: str = ""  # the folder that declares the jars of another Kafka; empty for our own
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
@@ -135,13 +136,26 @@ def load(home: Path) -> Layout | None:
 
 
 def write_files(layout: Layout, node: int) -> None:
-    """Write the configuration of a node and of its logging."""
+    """Write the configuration of a node and of its logging.
+
+    Logging is configured twice: Kafka logs by log4j 2 since 4.0, and by log4j 1 before.
+    """
     folder = layout.folder(node)
     folder.mkdir(parents=True, exist_ok=True)
     (layout.home / "remote").mkdir(exist_ok=True)
     lines = [f"{key}={value}" for key, value in properties(layout, node).items()]
     (folder / "server.properties").write_text("\n".join(lines) + "\n")
-    (folder / "log4j2.properties").write_text(_LOGGING.replace("{folder}", str(folder)))
+    for name, text in (("log4j2.properties", _LOGGING), ("log4j.properties", _LOGGING_BEFORE_4)):
+        (folder / name).write_text(text.replace("{folder}", str(folder)))
+
+
+def logging_options(layout: Layout, node: int) -> list[str]:
+    """The Java options that name the configuration of a node's logging."""
+    folder = layout.folder(node)
+    return [
+        f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
+        f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
+    ]
 
 
 def properties(layout: Layout, node: int) -> dict[str, str]:
@@ -246,6 +260,24 @@ logger.request.name = kafka.request.logger
 logger.request.level = WARN
 logger.request.additivity = false
 logger.request.appenderRef.request.ref = request
+"""
+
+_LOGGING_BEFORE_4: Final = """\
+log4j.rootLogger=INFO, main
+log4j.appender.main=org.apache.log4j.RollingFileAppender
+log4j.appender.main.File={folder}/server.log
+log4j.appender.main.MaxFileSize=32MB
+log4j.appender.main.MaxBackupIndex=2
+log4j.appender.main.layout=org.apache.log4j.PatternLayout
+log4j.appender.main.layout.ConversionPattern=[%d] %p %m (%c)%n
+log4j.logger.kafka.request.logger=WARN, request
+log4j.additivity.kafka.request.logger=false
+log4j.appender.request=org.apache.log4j.RollingFileAppender
+log4j.appender.request.File={folder}/request.log
+log4j.appender.request.MaxFileSize=32MB
+log4j.appender.request.MaxBackupIndex=2
+log4j.appender.request.layout=org.apache.log4j.PatternLayout
+log4j.appender.request.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
 

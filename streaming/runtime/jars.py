@@ -1,8 +1,9 @@
-"""The jars of ``deploy/jars.xml``: fetched once, checked by checksum, kept in a cache.
+"""The jars of a ``jars.xml``: fetched once, checked by checksum, kept in a cache.
 
 Ivy fetches them, from the jar that PySpark ships, so neither Maven nor a package host's name is
-needed here. ``deploy/jars.sha256`` says which files belong to a conf and what each must be; it is
-what ``sha256sum --check`` reads, inside the cache folder. A proxy is Java's matter
+needed here. The project's list is in ``deploy/``, that of another Kafka release wherever a caller
+says. ``jars.sha256`` beside it says which files belong to a conf and what each must be; it is what
+``sha256sum --check`` reads, inside the cache folder. A proxy is Java's matter
 (``JAVA_TOOL_OPTIONS``); a mirror is set in an Ivy settings file, named by $KAFKA_TWIN_IVY_SETTINGS.
 """
 
@@ -17,12 +18,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from xml.etree import ElementTree
 
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
@@ -288,9 +291,10 @@ def _ivy_reason(output: str) -> str:
 
 def pin(declared: Path) -> None:
     """Fetch what jars.xml lists and write jars.sha256; run this after a version has changed."""
+    listed = ElementTree.parse(declared / "jars.xml").iter("conf")
     lines = []
     with tempfile.TemporaryDirectory() as temporary:
-        for conf in CONFS:
+        for conf in (each.attrib["name"] for each in listed):
             _ivy(conf, declared, Path(temporary))
             jars = sorted((Path(temporary) / conf).glob("*.jar"), key=lambda jar: jar.name)
             lines += [f"{_sha256(jar)}  {conf}/{jar.name}\n" for jar in jars]
@@ -298,4 +302,4 @@ def pin(declared: Path) -> None:
 
 
 if __name__ == "__main__":
-    pin(declared_in())
+    pin(Path(sys.argv[1]) if len(sys.argv) > 1 else declared_in())

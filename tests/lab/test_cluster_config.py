@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from streaming.lab import commands
 from streaming.lab.cluster import ClusterError, LocalCluster, free_base_port
 from streaming.lab.cluster_config import Layout, disk_of, load, properties
+from streaming.runtime import jars
 
 
 def test_no_two_listeners_share_a_port_in_the_largest_cluster() -> None:
@@ -30,10 +31,11 @@ def test_each_broker_serves_its_metrics_at_a_port_of_its_own() -> None:
     assert Layout(Path("/home"), nodes=1, brokers=1).metrics_urls == urls
 
 
-def test_a_layout_that_was_saved_before_there_were_metrics_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", ["metrics", "release"])
+def test_a_layout_that_was_saved_before_it_had_a_field_is_read(tmp_path: Path, later: str) -> None:
     Layout(tmp_path).save()
     saved = json.loads((tmp_path / "cluster.json").read_text())
-    del saved["metrics"]
+    del saved[later]
     (tmp_path / "cluster.json").write_text(json.dumps(saved))
     assert load(tmp_path) == Layout(tmp_path)
 
@@ -59,7 +61,7 @@ def test_the_highest_base_port_keeps_every_port_below_the_lent_ones() -> None:
 
 
 def test_a_layout_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, 1, 2, 20_000, {"a": "b"}, "300m", ("-Dport={port}",), False)
+    layout = Layout(tmp_path, 1, 2, 20_000, {"a": "b"}, "300m", ("-Dport={port}",), False, "/3.9")
     layout.save()
     assert load(tmp_path) == layout
 
@@ -99,6 +101,14 @@ def test_a_broker_only_node_has_no_controller() -> None:
 def test_java_options_have_node_and_port_filled_in() -> None:
     layout = Layout(Path("/home"), java_opts=("-javaagent:a.jar={port}", "-Dn={node}", "-Dx={y}"))
     assert layout.options(2) == ["-javaagent:a.jar=29112", "-Dn=2", "-Dx={y}"]
+
+
+def test_another_release_is_for_the_nodes_that_are_started_from_now_on(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path / "home", release=tmp_path / "3.9.1")
+    assert cluster.layout.release == str(tmp_path / "3.9.1")
+    cluster.use(None)
+    assert cluster.layout.release == ""
+    assert cluster.jars() == jars.ensure("kafka")
 
 
 def test_each_disk_has_an_id_of_its_own_in_the_same_cluster() -> None:
