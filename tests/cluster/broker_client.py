@@ -111,12 +111,23 @@ class BrokerClient:
 
     def topics(self, broker: int) -> list[str]:
         """Names of all topics, internal ones included."""
+        return sorted(topic.name for topic in self._metadata(broker).topics)
+
+    def routed(self, broker: int) -> dict[Key, int]:
+        """The leader of every partition to which one broker sends clients; any Kafka says it."""
+        return {
+            (topic.name, partition.partition_index): partition.leader_id
+            for topic in self._metadata(broker).topics
+            for partition in topic.partitions
+        }
+
+    def _metadata(self, broker: int) -> Any:
         request = MetadataRequest(
             topics=MetadataRequest.ALL_TOPICS,
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
         )
-        return sorted(t.name for t in self.ask(broker, request, MetadataResponse, 12).topics)
+        return self.ask(broker, request, MetadataResponse, 12)
 
     def partitions(
         self, broker: int, topics: Sequence[str] | None = None
@@ -273,7 +284,10 @@ class BrokerClient:
         assert response.error_code == 0
 
     def configure(self, resource_type: int, name: str, **configs: str) -> None:
-        """Set configs of a topic or, with an empty name, of all brokers; ``_`` stands for a dot."""
+        """Set configs; ``_`` stands for a dot.
+
+        Of a topic, of a broker by its id, or of all brokers, whose name is empty.
+        """
         entry = IncrementalAlterConfigsRequest.AlterConfigsResource
         resource = entry(
             resource_type=resource_type,

@@ -38,12 +38,14 @@ def five_brokers(
 
 @contextmanager
 def running(local: LocalCluster, session: pytest.Session) -> Iterator[LocalCluster]:
-    """A started cluster. Its files are kept if a test failed: its logs may say why."""
+    """A started cluster. Its files are kept if something failed: its logs may say why."""
+    has_failed = True
     try:
         local.start()
         yield local
+        has_failed = session.testsfailed > 0
     finally:
-        if session.testsfailed:
+        if has_failed:
             local.stop()
         else:
             local.wipe()

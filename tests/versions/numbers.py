@@ -1,0 +1,164 @@
+"""Compares the numbers of a twin with those of Kafka's own tools, one by one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from streaming.bus.view import ClusterView, ShardView
+from streaming.exporter import api_views
+from streaming.runtime.deadline import Deadline
+from tests.cluster.broker_client import Key
+from tests.cluster.watching import Watch, by_partition, flagged, keys
+from tests.versions.tools import Described, Tools
+from twin.state import ShardState
+from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import Assignment, Partitions, Replicas
+from twin.totals import cluster_totals, shard_totals
+
+_QUIET_WITHIN_S: Final = 60.0
+_PAUSE_S: Final = 0.3
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What Kafka's tools say at one moment."""
+
+    partitions: Mapping[Key, Described]
+    offsets: Mapping[str, Mapping[Key, int]]
+    """Of leaders, by column and partition."""
+    sizes: Mapping[tuple[str, int, int], int]
+
+    @staticmethod
+    def of(tools: Tools, kinds: Mapping[str, int], brokers: Collection[int]) -> Answers:
+        """The answers of these brokers; ``kinds`` are those that the release's tool can ask."""
+        partitions = tools.partitions()
+        # Of a topic that has a partition without a leader, the older tools wait for that.
+        leaderless = {topic for (topic, _), each in partitions.items() if each.leader < 0}
+        led = [key for key in partitions if key[0] not in leaderless]
+        offsets = {column: tools.offsets(kind, led) for column, kind in kinds.items()}
+        return Answers(partitions, offsets, tools.sizes(brokers))
+
+
+@dataclass
+class Comparison:
+    """How many numbers of a twin are what the tools say, unknown, or something else."""
+
+    right: int = 0
+    unknown: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def compared(self) -> int:
+        return self.right + self.unknown + len(self.wrong)
+
+    def add(self, what: str, twin: Any, tool: Any) -> None:
+        """Count one number."""
+        if twin == tool:
+            self.right += 1
+        elif twin in (None, UNKNOWN):
+            self.unknown += 1
+        else:
+            self.wrong.append(f"{what}: the twin has {twin}, Kafka's tool {tool}")
+
+
+def compare(
+    watch: Watch, tools: Tools, kinds: Mapping[str, int], brokers: Collection[int]
+) -> Comparison:
+    """Compare once the answers of these brokers stand still while the twin looks.
+
+    ``kinds`` are the kinds of offsets that GetOffsetShell of the release can ask, by column.
+    """
+    deadline = Deadline.after_s(_QUIET_WITHIN_S)
+    before = Answers.of(tools, kinds, brokers)
+    while True:
+        time.sleep(_PAUSE_S)
+        state = watch.look()
+        after = Answers.of(tools, kinds, brokers)
+        if after == before:
+            return _compared(state, after)
+        assert not deadline.is_over, "the numbers do not stand still"
+        before = after
+
+
+def _compared(state: ShardState, said: Answers) -> Comparison:
+    result = Comparison()
+    listed = set(keys(state))
+    for key in sorted(listed ^ set(said.partitions)):
+        result.wrong.append(f"{key}: only the {'twin' if key in listed else 'tool'} has it")
+    for name, column in _of_partitions(state).items():
+        for key in sorted(listed & set(said.partitions)):
+            tool = getattr(said.partitions[key], name)
+            result.add(f"{name} of {key}", column[key], tool)
+    slot = _slots(state)
+    replicas = state[Replicas]
+    for name, offsets in said.offsets.items():
+        for key, tool in offsets.items():
+            at = slot[(*key, said.partitions[key].leader)]
+            result.add(f"{name} of {key}", int(getattr(replicas, name)[at]), tool)
+    for replica, tool in said.sizes.items():
+        if replica in slot:  # one that was moved away is not in the assignment
+            bytes_on_disk = int(replicas.local_log_bytes[slot[replica]])
+            result.add(f"local_log_bytes of {replica}", bytes_on_disk, tool)
+    return result
+
+
+def _of_partitions(state: ShardState) -> dict[str, Mapping[Key, Any]]:
+    """Leader, replicas, ISR and ELR by partition, as ``Described`` has them."""
+    assigned = state[Partitions].assigned.tolist()
+    brokers = state[Assignment].broker.tolist()
+    replicas = {
+        key: tuple(row[:n]) for key, row, n in zip(keys(state), brokers, assigned, strict=True)
+    }
+    return {
+        "leader": by_partition(state, state[Partitions].leader),
+        "replicas": replicas,
+        "isr": flagged(state, ReplicaFlags.IN_ISR),
+        "elr": flagged(state, ReplicaFlags.IN_ELR),
+    }
+
+
+def _slots(state: ShardState) -> dict[tuple[str, int, int], tuple[int, int]]:
+    """Row and slot of each replica by topic, partition and broker."""
+    brokers, assigned = state[Assignment].broker.tolist(), state[Partitions].assigned.tolist()
+    return {
+        (*key, brokers[row][slot]): (row, slot)
+        for row, key in enumerate(keys(state))
+        for slot in range(assigned[row])
+    }
+
+
+# ---------------------------------------------------------------- what is known at all
+
+
+def known_fields(state: ShardState) -> set[str]:
+    """The fields of the JSON API that have a value for some partition, replica or broker."""
+    now_ms = state.observed_at_ms
+    totals = shard_totals(state)
+    view = ClusterView(
+        (ShardView(state, totals),), 1, totals=cluster_totals(state.catalog, [totals])
+    )
+    found = set(_fields(api_views.brokers(view, now_ms)["brokers"], "brokers"))
+    rows = np.arange(state.partitions)
+    return found | set(_fields(api_views.partition_objects(state, rows, now_ms), "partitions"))
+
+
+def _fields(value: Any, path: str) -> Iterator[str]:
+    """The paths at which something is; those of maps by broker, rack or risk have no key."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _fields(each, f"{path}.{name}" if name.isidentifier() else path)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        yield from _all_fields(value, path)
+    elif value is not None:
+        yield path
+
+
+def _all_fields(values: Iterable[Any], path: str) -> Iterator[str]:
+    for each in values:
+        yield from _fields(each, path)
