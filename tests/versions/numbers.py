@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Partitions, Replicas
 from twin.totals import cluster_totals, shard_totals
 
+_LISTS: Final = ("brokers", "partitions", "replicas")
 _QUIET_WITHIN_S: Final = 60.0
 _PAUSE_S: Final = 0.3
 
@@ -149,16 +150,16 @@ def known_fields(state: ShardState) -> set[str]:
 
 
 def _fields(value: Any, path: str) -> Iterator[str]:
-    """The paths at which something is; those of maps by broker, rack or risk have no key."""
+    """The paths at which something is; those of maps by rack or risk have no key.
+
+    Lists of what happens now and then, such as catching up, count as a whole: they are never null.
+    """
+    name = path.rpartition(".")[2]
     if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _fields(each, f"{path}.{name}" if name.isidentifier() else path)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        yield from _all_fields(value, path)
+        for key, each in value.items():
+            yield from _fields(each, f"{path}.{key}" if key.isidentifier() else path)
+    elif isinstance(value, list) and name in _LISTS:
+        for each in value:
+            yield from _fields(each, path)
     elif value is not None:
         yield path
-
-
-def _all_fields(values: Iterable[Any], path: str) -> Iterator[str]:
-    for each in values:
-        yield from _fields(each, path)

@@ -101,7 +101,8 @@ class Stage:
         until(lambda: set(topics) <= {topic for topic, _ in self.tools.partitions()}, 30)
         self._fill([topic for topic in topics if topic not in _BEHIND_TOPICS], topics)
         if with_behind:
-            self._fall_behind()
+            self._throttle("1")
+            until(self._fall_behind, 90)
         if self.release.has_tiers:
             until(self._is_tiered, 60, "the topics are not in remote storage", pause_s=0.5)
 
@@ -114,12 +115,12 @@ class Stage:
                         producer.send(topic, bytes(1_000), key, partition=number)
                 producer.flush(60)  # so that a batch is about one topic, and segments are closed
 
-    def _fall_behind(self) -> None:
-        """Have a broker miss records, and start it again with a throttle: alive, and out of sync.
+    def _fall_behind(self) -> bool:
+        """Have a broker miss records, and start it again with a throttle; it is out of sync then.
 
-        A follower in the ISR is never throttled, so it has to leave that first.
+        A follower in the ISR is never throttled, so it has to leave that first. It may copy all
+        before it has read its throttle, and then it is in sync.
         """
-        self._throttle("1")
         self.cluster.term(_BEHIND)
         with KafkaProducer(
             bootstrap_servers=self.cluster.bootstrap, acks=1, enable_idempotence=False,
@@ -131,6 +132,8 @@ class Stage:
             producer.flush(60)
         self.cluster.start([_BEHIND])
         self.await_in_sync(but=_BEHIND_TOPICS)
+        described = self.tools.partitions()
+        return all(described[topic, 0].isr == {LOST} for topic in _BEHIND_TOPICS)
 
     def finalize(self) -> None:
         """Raise metadata.version to what all brokers support, the last step of an upgrade."""
