@@ -121,6 +121,10 @@ class BrokerClient:
             for partition in topic.partitions
         }
 
+    def listed(self, broker: int) -> set[int]:
+        """The brokers to which one broker sends clients."""
+        return {each.node_id for each in self._metadata(broker).brokers}
+
     def _metadata(self, broker: int) -> Any:
         request = MetadataRequest(
             topics=MetadataRequest.ALL_TOPICS,

@@ -96,9 +96,20 @@ class Stage:
             with_behind: some partitions have one replica out of sync on a broker that is alive.
         """
         topics = _topics(self.release, with_behind)
+        client, nodes = BrokerClient(self.cluster), self.cluster.layout.ids
+        # A broker that has just started may not know of the others yet.
+        until(
+            lambda: all(client.listed(node) == set(nodes) for node in nodes),
+            30,
+            "not every broker knows all others",
+        )
         with KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap) as admin:
             admin.create_topics(topics, timeout_ms=20_000, wait_for_metadata=True)
-        until(lambda: set(topics) <= {topic for topic, _ in self.tools.partitions()}, 30)
+        until(
+            lambda: set(topics) <= {topic for topic, _ in self.tools.partitions()},
+            30,
+            "the topics are not there",
+        )
         self._fill([topic for topic in topics if topic not in _BEHIND_TOPICS], topics)
         if with_behind:
             self._throttle("1")

@@ -51,9 +51,17 @@ class Account:
         """Compare the numbers of a moment, and keep what the twin knows."""
         running = [node for node in stage.cluster.layout.ids if node != lost]
         kinds = stage.release.offset_kinds
-        self.numbers[moment] = compare(stage.watch, stage.tools, kinds, running)
+        numbers = compare(stage.watch, stage.tools, kinds, running)
         state = stage.watch.state
-        self.brokers[moment] = broker_rows(state)
+        listed = broker_rows(state)
+        numbers.add("registered brokers", list(listed), list(stage.cluster.layout.ids))
+        for broker, row in listed.items():
+            numbers.add(f"answered of broker {broker}", row.answered, broker != lost)
+            numbers.add(f"rack of broker {broker}", row.rack, stage.cluster.layout.rack(broker))
+            if stage.release.lists_fenced:
+                numbers.add(f"fenced of broker {broker}", row.fenced, int(broker == lost))
+        self.numbers[moment] = numbers
+        self.brokers[moment] = listed
         self.known |= known_fields(state)
         return state
 
@@ -127,6 +135,7 @@ def upgrade(stage: Stage, to: Release, folder: Path) -> Account:
         account.judge(predicted, after)
         before = account.take(stage, f"{number} of {len(nodes)} on {to.version}")
     assert account is not None
+    stage.release = to
     stage.finalize()
     _lose_and_restore(stage, account, account.take(stage, FINALIZED))
     return account
