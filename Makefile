@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test unit lint bench soak docs clean
+.PHONY: help demo test unit lint bench soak versions docs clean
 
 help: ## What there is to make
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -42,6 +42,9 @@ bench: $(READY) ## Figures, one JSON line each (ARGS=--full: 2.8 million replica
 
 soak: $(READY) ## Faults on five brokers, every prediction judged (ARGS="--minutes 30 --seed 1")
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+versions: $(READY) ## Real clusters of other Kafka releases (ARGS="3.5 upgrade"), and docs/compatibility.md
+	@$(BIN)/python -m tests.versions $(ARGS)
 
 docs: $(READY) ## Generate pages of docs/, dashboards, alert rules and manifests from the code
 	$(BIN)/python -m docs.generate

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from docs.pages import api, metrics, security, tables
+from docs.pages import api, compatibility, metrics, security, tables
 from docs.pages.markdown import DOCS
 
 PAGES: Final = {
     "api.md": api.page,
+    "compatibility.md": compatibility.page,
     "metrics.md": metrics.page,
     "security.md": security.page,
     "tables.md": tables.page,
