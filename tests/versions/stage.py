@@ -197,7 +197,10 @@ class Stage:
     def check(self, folder: Path) -> subprocess.CompletedProcess[str]:
         """Run ``kafka-twin check`` as a user does."""
         config = folder / "twin.toml"
-        config.write_text(f'[cluster]\nname = "v"\nbootstrap = "{self.cluster.bootstrap}"\n')
+        config.write_text(
+            f'[cluster]\nname = "v"\nbootstrap = "{self.cluster.bootstrap}"\n'
+            "[eligibility]\nlocal_log_ms = 600000\n"
+        )
         command = [str(Path(sys.executable).parent / "kafka-twin"), "--config", str(config)]
         return subprocess.run(
             [*command, "check"], capture_output=True, text=True, timeout=120, cwd=folder
