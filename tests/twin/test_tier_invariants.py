@@ -43,7 +43,9 @@ def disorder(state: ShardState) -> int:
     ],
 )
 def test_each_inequality_by_this_cycles_larger_and_the_last_ones_smaller(changed, broken):
-    assert disorder(watched(GOOD, replace(GOOD, **changed))) == broken
+    changed_log = replace(GOOD, **changed)
+    assert disorder(watched(GOOD, changed_log)) == 0  # one cycle may have met it between requests
+    assert disorder(watched(GOOD, changed_log, changed_log)) == broken
 
 
 def test_a_log_that_is_written_between_two_requests_is_in_order():
@@ -55,17 +57,18 @@ def test_a_log_that_is_written_between_two_requests_is_in_order():
     assert disorder(watched(GOOD, later, later)) == Disorder.END_BELOW_STABLE
 
 
-def test_a_new_leader_may_have_less():
+def test_offsets_of_two_leaders_are_not_compared():
     less = replace(GOOD, end=60, last_stable=60, last_tiered=5)
-    assert disorder(watched(GOOD, less, epoch=2)) == 0
-    assert disorder(watched(GOOD, less, leader=2)) == 0
-    assert disorder(watched(GOOD, less)) != 0
+    assert disorder(watched(less, less, epoch=2)) == 0
+    assert disorder(watched(less, less, leader=2)) == 0
+    assert disorder(watched(less, less)) != 0
 
 
 def test_a_log_that_is_not_tiered_or_does_not_say_is_not_judged():
     less = replace(GOOD, end=60, last_tiered=5)
-    assert disorder(watched(GOOD, less, topic=0)) == 0
-    assert disorder(watched(GOOD, less, silent=(1,))) == 0
+    assert disorder(watched(less, less, topic=0)) == 0
+    assert disorder(watched(less, less, silent=(1,))) == 0
+    assert disorder(watched(less, less)) != 0
     assert disorder(watched(Log(), Log())) == 0
 
 

@@ -19,7 +19,7 @@ from twin.declare import Alert, ByBroker, Occurrence, event, gauge, hidden, risk
 from twin.rules.alignment import assigned_brokers, in_present_slots
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Before, Earlier, NowMs
+from twin.signature import Before, Earlier, Latest, NowMs
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -119,7 +119,7 @@ def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
 
 
 @rule
-def first_seen_ends(previous: Before[LeaderEnds], first: Before[FirstSeenEnds]) -> FirstSeenEnds:
+def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) -> FirstSeenEnds:
     """Set once, from the first cycle that brought a log end."""
     is_set = first.offset != UNKNOWN
     return FirstSeenEnds(

@@ -5,7 +5,9 @@ storage: Rx is where the log begins, Ry where uploads end. Then Lz >= Ly >= Lx a
 
 The offsets come from several requests, so two of one cycle are not of one moment. But each of them
 only grows while a leader leads. So the larger one as of this cycle is held against the smaller one
-as of the cycle before: that one was the earlier sample, and later it is no smaller.
+as of the cycle before: that one was the earlier sample, and later it is no smaller. Offsets that
+contradict each other across two cycles do so within each of them as well, so only partitions where
+they do are kept for the next cycle.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ class Disorder(IntFlag):
     REMOTE_END_BELOW_START = 8  # Ry < Rx: the log begins above what is uploaded
 
 
-class TierOffsets(
-    SparseTable, kind="tier_offsets", on_demand="columns of the leaders of tiered partitions"
+class SuspectOffsets(
+    SparseTable, kind="suspect_offsets", on_demand="columns of leaders, of the few out of order"
 ):
-    """[N] the offsets of KIP-1023 of tiered partitions whose leader answered in this cycle."""
+    """[N] offsets of tiered partitions out of KIP-1023's order, of leaders that just answered."""
 
     leader: Int32 = column("broker id of the leader")
     leader_epoch: Int32 = column("its leader epoch")
@@ -56,15 +58,15 @@ class TierDisorder(PartitionTable, kind="tier_disorder", api="", on_demand="offs
 
 
 @rule
-def tier_offsets(
+def suspect_offsets(
     leaders: Leaders, partitions: Partitions, configs: TopicConfigs, cycle: Cycle
-) -> TierOffsets:
-    """UNKNOWN where the leader does not say; Ry is unknown while nothing is uploaded."""
+) -> SuspectOffsets:
+    """Offsets that the leader does not report are unknown; Ry is while nothing is uploaded."""
     answered = leaders.sampled_at_ms == cycle.observed_at_ms
-    row = np.flatnonzero(answered & (configs.remote_storage == 1)).astype(np.int32)
+    row = np.flatnonzero(answered & (configs.remote_storage == 1))
     tiered = leaders.last_tiered_offset[row]
-    return TierOffsets(
-        row=row,
+    offsets = SuspectOffsets(
+        row=row.astype(np.int32),
         leader=partitions.leader[row],
         leader_epoch=partitions.leader_epoch[row],
         local_start=leaders.local_log_start_offset[row],
@@ -73,27 +75,35 @@ def tier_offsets(
         remote_start=leaders.log_start_offset[row],
         remote_end=np.where(tiered == UNKNOWN, UNKNOWN, tiered + 1),
     )
+    return offsets.pick(_disorder(offsets, offsets) != 0)
 
 
 @rule
 def tier_disorder(
-    now: TierOffsets, before: Before[TierOffsets], partitions: Partitions
+    now: SuspectOffsets, before: Before[SuspectOffsets], partitions: Partitions
 ) -> TierDisorder:
-    """Of partitions that the same leader has led since the cycle before."""
-    found = np.zeros(len(partitions.leader), np.uint8)
+    """The disorder of partitions that the same leader has led since the cycle before."""
+    disorder = np.zeros(len(partitions.leader), np.uint8)
     place = keys.find(before.row.astype(np.int64), now.row.astype(np.int64))
     here = np.flatnonzero(place != UNKNOWN)
     new, old = now.pick(here), before.pick(place[here])
     same = (new.leader == old.leader) & (new.leader_epoch == old.leader_epoch)
+    disorder[new.row] = np.where(same, _disorder(new, old), 0)
+    return TierDisorder(disorder)
+
+
+def _disorder(new: SuspectOffsets, old: SuspectOffsets) -> UInt8:
+    """[N] Disorder: each larger offset of ``new`` against the smaller one of ``old``."""
+    disorder = np.zeros(len(new), np.uint8)
     for flag, larger, smaller in (
         (Disorder.END_BELOW_STABLE, new.end, old.stable),
         (Disorder.STABLE_BELOW_LOCAL_START, new.stable, old.local_start),
         (Disorder.STABLE_BELOW_REMOTE_END, new.stable, old.remote_end),
         (Disorder.REMOTE_END_BELOW_START, new.remote_end, old.remote_start),
     ):
-        known = same & (larger != UNKNOWN) & (smaller != UNKNOWN)
-        found[new.row[known & (larger < smaller)]] |= np.uint8(flag)
-    return TierDisorder(found)
+        is_compared = (larger != UNKNOWN) & (smaller != UNKNOWN)
+        disorder |= (is_compared & (larger < smaller)) * np.uint8(flag)
+    return disorder
 
 
 @risk(
