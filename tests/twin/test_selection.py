@@ -247,11 +247,12 @@ class TestWindows:
     def window(self, part: Partition, case: OutOfRange, broker: int = 2) -> tuple[int, int]:
         state = a_state(part)
         tables = state[Replicas], state[Roles], state[Leaders], state[HighWatermarks]
-        lower, upper = windows(*tables)[case]
+        [window] = [bounds for each, *bounds in windows(*tables) if each is case]
+        lower, upper, holds = np.broadcast_arrays(*window)
         slot = state[Assignment].broker[0].tolist().index(broker)
         cases = state[OutOfRangeWindows].out_of_range[0, slot]
-        assert bool(cases & case) == (upper[0, slot] > lower[0, slot])
-        return int(lower[0, slot]), int(upper[0, slot])
+        assert bool(cases & case) == holds[0, slot]
+        return (int(lower[0, slot]), int(upper[0, slot])) if holds[0, slot] else (0, 0)
 
     def test_the_high_watermark_is_estimated_by_the_lowest_log_end_of_the_isr(self):
         part = Partition(logs={2: Log(end=90), 3: Log(end=80)}, isr=(1, 2))

@@ -113,7 +113,7 @@ def catching_up(
     roles: Roles,
     leaders: Leaders,
     brokers: Brokers,
-    features: FollowerFeatures,
+    features: Lazy[FollowerFeatures],
     on: Lazy[BootstrapOn],
     off: Lazy[BootstrapOff],
     lookups: PendingUploadLookups,
@@ -164,7 +164,7 @@ def catching_up(
         ),
         stuck=np.full(len(row), UNKNOWN, np.int8),
     )
-    path_if_empty = path_as_configured(features, on, off, row, slot)
+    path_if_empty = path_as_configured(features(), on, off, row, slot)
     return replace(rows, stuck=_stuck(rows, path_if_empty, partitions, leaders, brokers, now_ms))
 
 

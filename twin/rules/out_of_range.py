@@ -11,7 +11,7 @@ Source: KIP-392, "high watermark propagation" and the cases of its section on ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntFlag
 from typing import Any, Final
 
@@ -56,15 +56,15 @@ def out_of_range(
 ) -> OutOfRangeWindows:
     """The windows that are not empty, as bits."""
     bits = np.zeros(replicas.log_end_offset.shape, np.uint8)
-    for case, (lower, upper) in windows(replicas, roles, leaders, watermarks).items():
-        bits |= (upper > lower) * np.uint8(case)
+    for case, _, _, holds in windows(replicas, roles, leaders, watermarks):
+        bits |= holds * np.uint8(case)
     return OutOfRangeWindows(bits)
 
 
 def windows(
     replicas: Replicas, roles: Roles, leaders: Leaders, watermarks: HighWatermarks
-) -> dict[OutOfRange, tuple[Int64, Int64]]:
-    """[P, R] first offset and end of the window of each case, empty (0, 0) where there is none.
+) -> Iterator[tuple[OutOfRange, Int64, Int64, Bool]]:
+    """Each case: [P, R] or [P, 1] first offset and end of its window, and [P, R] where it is one.
 
     Followers on live brokers only, and none without a leader: there is nobody who has what they
     lack, and an unclean election may be about to cut it off. The offsets are those that a consumer
@@ -76,18 +76,14 @@ def windows(
     follows = roles.is_assigned & ~roles.is_leader & ~roles.is_offline
     follows &= roles.is_leader.any(axis=1, keepdims=True)
     follows &= (end != UNKNOWN) & (committed != UNKNOWN)
-    bounds = {
-        OutOfRange.UNCOMMITTED: (committed, end),
-        OutOfRange.UNAVAILABLE: (end + 1, committed + 1),
-        OutOfRange.TOO_SMALL: (leader_start, start),
-        OutOfRange.TOO_LARGE: (np.maximum(end, committed) + 1, leader_end + 1),
-    }
-    by_case = {}
-    for case, (lower, upper) in bounds.items():
+    for case, lower, upper in (
+        (OutOfRange.UNCOMMITTED, committed, end),
+        (OutOfRange.UNAVAILABLE, end + 1, committed + 1),
+        (OutOfRange.TOO_SMALL, leader_start, start),
+        (OutOfRange.TOO_LARGE, np.maximum(end, committed) + 1, leader_end + 1),
+    ):
         # An unknown upper end is not above any offset; an unknown lower one is below them.
-        holds = follows & (upper > lower) & (lower != UNKNOWN)
-        by_case[case] = np.where(holds, lower, 0), np.where(holds, upper, 0)
-    return by_case
+        yield case, lower, upper, follows & (upper > lower) & (lower != UNKNOWN)
 
 
 @risk(
@@ -129,8 +125,9 @@ def out_of_range_windows(
 ) -> list[list[dict[str, Any]]]:
     """A list for each partition, in the order of the cases."""
     listed: list[list[dict[str, Any]]] = [[] for _ in assignment.broker]
-    for case, (lower, upper) in windows(replicas, roles, leaders, watermarks).items():
-        for row, slot in np.argwhere(upper > lower).tolist():
+    for case, *bounds, holds in windows(replicas, roles, leaders, watermarks):
+        lower, upper = (np.broadcast_to(bound, holds.shape) for bound in bounds)
+        for row, slot in np.argwhere(holds).tolist():
             window = {
                 "broker": int(assignment.broker[row, slot]),
                 "case": str(case.name).lower(),

@@ -126,9 +126,12 @@ def select(views: ReplicaViews, candidates: Bool, rack: Array | int) -> Int32:
     ``rack_names``; UNKNOWN is a client without one.
     """
     near = candidates & (views.rack == np.asarray(rack).reshape(-1, 1)) & (views.rack != UNKNOWN)
-    leader = _leader(views)
-    follows = (leader != NO_BROKER) & near.any(axis=1) & ~(near & views.is_leader).any(axis=1)
-    return np.where(follows, _best(views, near), leader).astype(np.int32)
+    chosen = _leader(views).astype(np.int32)
+    follows = (chosen != NO_BROKER) & near.any(axis=1) & ~(near & views.is_leader).any(axis=1)
+    row = np.flatnonzero(follows)
+    if len(row):
+        chosen[row] = _best(views.rows(row), near[row])
+    return chosen
 
 
 def select_warm(views: ReplicaViews, candidates: Bool, is_warm: Bool, rack: Array | int) -> Int32:
