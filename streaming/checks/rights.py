@@ -29,6 +29,8 @@ WITHOUT: Final = {
     "topics": "topics that it does not cover: Kafka hides them, as if they did not exist",
     "log dirs": "local log sizes, so that thresholds in bytes are assumed to be met",
     "reassignments": "which replicas are being added or removed",
+    "controller quorum": "whether the controllers can do without a broker that is one of them, "
+    "which `gate` asks",
     "eligible leader replicas": "eligible leader replicas, in predictions too",
     "topic configs": "min.insync.replicas, retention and remote storage of such topics",
     "broker configs": "replica.lag.time.max.ms and other defaults of the cluster; which replicas "
@@ -97,7 +99,8 @@ def _of_cluster(readable: str) -> Iterator[Right]:
     yield Right("DESCRIBE", "topic", ALL, ("topics", "leader epoch histories"),
                 ("collector", "tap"))  # fmt: skip
     yield Right("DESCRIBE_CONFIGS", "topic", ALL, ("topic configs",), ("collector",))
-    yield Right("DESCRIBE", "cluster", ALL, ("log dirs", "reassignments"), ("collector",))
+    yield Right("DESCRIBE", "cluster", ALL, ("log dirs", "reassignments", "controller quorum"),
+                ("collector",))  # fmt: skip
     yield Right("DESCRIBE_CONFIGS", "cluster", ALL, ("broker configs",), ("collector",))
     yield Right("READ", "topic", readable, ("local start timestamps",), ("collector",),
                 option="collector.timestamps")  # fmt: skip

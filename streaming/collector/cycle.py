@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 import structlog
 
 from streaming import bus
@@ -42,6 +43,7 @@ from streaming.collector.metadata import ClusterMetadata, MetadataSource
 from streaming.collector.observation import Observation, ObservationEncoder, brokers_table
 from streaming.collector.offsets import OffsetSource, ReplicaOffsets
 from streaming.collector.problem import Problem
+from streaming.collector.quorum import QuorumSource
 from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
 from streaming.collector.stable_offsets import StableOffsetSource
 from streaming.collector.timestamps import ReadLimits, TimestampSource
@@ -84,6 +86,7 @@ class Collector:
         interval_ms = config.collector.config_interval_ms
         self._broker_configs = BrokerConfigSource(client_id, interval_ms)
         self._status = ReplicaStatusSource(client_id, interval_ms)
+        self._quorum = QuorumSource(client_id)
         self._offsets = OffsetSource(self._deadline_ms, client_id)
         self._stable_offsets = StableOffsetSource(self._deadline_ms, client_id)
         self._log_dirs = LogDirSource(client_id)
@@ -119,6 +122,7 @@ class Collector:
             self._broker_configs,
             self._eligibility,
             self._status,
+            self._quorum,
             self._offsets,
             self._log_dirs,
             self._epochs,
@@ -165,7 +169,8 @@ class Collector:
         shards = self._configs.refresh(context, placement)
         min_isr, elr_enabled = self._configs.min_isr(placement), self._configs.elr_enabled
         status = self._status.read(context, metadata.listing, min_isr, elr_enabled)
-        return self._read_replicas(context, metadata, status, shards)
+        quorum = self._quorum.read(context)
+        return self._read_replicas(context, metadata, status, shards, quorum)
 
     def on_send_failed(self, observation: Observation) -> None:
         """Read again what is not part of every observation: it has not arrived."""
@@ -184,6 +189,7 @@ class Collector:
         metadata: ClusterMetadata,
         status: ReplicaStatus,
         config_shards: set[int],
+        quorum: pa.Table | None = None,
     ) -> Observation:
         """Ask every broker for its replicas."""
         listed, placement = status.listing, status.listing.placement
@@ -231,6 +237,7 @@ class Collector:
             cycle=self._cycle,
             brokers=brokers_table(metadata.brokers, self._responses, sizes, configs),
             brokers_complete=metadata.lists_fenced,
+            quorum=quorum,
             listing=listed,
             elr_known=status.elr_known,
             offsets=offsets,

@@ -31,6 +31,9 @@ from twin.tables.observations import BrokersFrame, EpochsFrame, PartitionsFrame,
 _MOST_EPOCHS: Final = 20_000
 """Rows of a frame of histories: half of what a message may hold."""
 
+QUORUM_SHARD: Final = 0
+"""The shard that holds the controller quorum: no rule of the others reads it."""
+
 _SCHEMA = PartitionsFrame.schema()
 _REPLICAS_SCHEMA = ReplicasFrame.schema()
 
@@ -52,6 +55,7 @@ class Observation:
     local_log_bytes: Array  # [N]
     local_start_timestamp_ms: Array  # [N]
     configs: Mapping[int, pa.Table]  # by shard, where something was read
+    quorum: pa.Table | None = None  # voters of the controller quorum, if they are known
     metrics: pa.Table | None = None  # of the brokers, if there are new ones
     histories: Sequence[EpochHistory] = ()  # those that became known in this cycle
     problems: Sequence[Problem] = ()  # what is missing from it, and why
@@ -70,6 +74,8 @@ class ObservationEncoder:
             self._keys = _Keys(placement)
         for shard in range(observation.shards):
             tables = {"brokers": observation.brokers}
+            if shard == QUORUM_SHARD and observation.quorum is not None:
+                tables["controller_quorum"] = observation.quorum
             if shard in observation.configs:
                 tables["configs"] = observation.configs[shard]
             if observation.metrics is not None:

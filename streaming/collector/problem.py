@@ -23,6 +23,7 @@ Source = Literal[
     "offsets",
     "log dirs",
     "reassignments",
+    "controller quorum",
     "eligible leader replicas",
     "topic configs",
     "broker configs",

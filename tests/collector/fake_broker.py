@@ -23,6 +23,8 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     ListPartitionReassignmentsRequest,
@@ -53,6 +55,7 @@ REQUESTS = {
         ApiVersionsRequest,
         DescribeConfigsRequest,
         DescribeLogDirsRequest,
+        DescribeQuorumRequest,
         ListPartitionReassignmentsRequest,
         DescribeClusterRequest,
         DescribeTopicPartitionsRequest,
@@ -144,6 +147,10 @@ class World:
     denied: set[int] = field(default_factory=set)  # API keys that need a right we lack
     unreadable: set[str] = field(default_factory=set)  # topics without READ
     hidden: set[str] = field(default_factory=set)  # topics without DESCRIBE
+    voters: dict[int, int] = field(  # of the controller quorum: when each was last caught up
+        default_factory=lambda: {1: 1_000, 2: 990, 3: 995}
+    )
+    active_controller: int = 1
     authorized: set[int] | None = None  # operations on the cluster, None if Kafka does not say
 
 
@@ -499,6 +506,26 @@ class FakeBroker:
             if moving:
                 topics.append(kind(name=name, partitions=moving))
         return ListPartitionReassignmentsResponse(error_code=0, topics=topics)
+
+    def _DescribeQuorumRequest(self, _: Any, version: int) -> Any:  # noqa: N802
+        if DescribeQuorumRequest.API_KEY in self.world.denied:
+            return DescribeQuorumResponse(error_code=CLUSTER_AUTHORIZATION_FAILED, topics=[])
+        topic = DescribeQuorumResponse.TopicData
+        part = topic.PartitionData
+        state = part.ReplicaState
+        voters = []
+        for node, caught_up_at_ms in self.world.voters.items():
+            voter = state(replica_id=node, log_end_offset=100)
+            if version >= 1:
+                voter.last_caught_up_timestamp = caught_up_at_ms
+                voter.last_fetch_timestamp = caught_up_at_ms
+            voters.append(voter)
+        quorum = part(
+            partition_index=0, error_code=0, leader_id=self.world.active_controller, leader_epoch=1,
+            high_watermark=100, current_voters=voters, observers=[],
+        )  # fmt: skip
+        named = topic(topic_name="__cluster_metadata", partitions=[quorum])
+        return DescribeQuorumResponse(error_code=0, topics=[named])
 
     def _FetchRequest(self, request: Any, _: int) -> Any:  # noqa: N802
         kind = FetchResponse.FetchableTopicResponse

@@ -278,7 +278,8 @@ def test_a_cluster_without_topics_is_a_complete_observation(
 ) -> None:
     cluster.world.topics = {}
     observation = ask()
-    assert {kind for _, kind in observation} == {"brokers", "partitions", "configs"}
+    kinds = {"brokers", "controller_quorum", "partitions", "configs"}
+    assert {kind for _, kind in observation} == kinds
     assert all(f.rows.num_rows == 0 for (_, kind), f in observation.items() if kind == "partitions")
     assert all(f.header.complete for f in observation.values())
 

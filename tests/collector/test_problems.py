@@ -13,6 +13,7 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
@@ -231,6 +232,8 @@ FAILURES = [
     Failure("log dirs", "KafkaStorage", broken_disk, "failing"),
     Failure("reassignments", DENIED_CLUSTER, denied(ListPartitionReassignmentsRequest)),
     Failure("reassignments", "Timeout", silent(ListPartitionReassignmentsRequest), "silent"),
+    Failure("controller quorum", DENIED_CLUSTER, denied(DescribeQuorumRequest)),
+    Failure("controller quorum", "Timeout", silent(DescribeQuorumRequest), "silent"),
     Failure("eligible leader replicas", DENIED_TOPIC, denied(DescribeTopicPartitionsRequest)),
     Failure("eligible leader replicas", "Timeout",
             silent(DescribeTopicPartitionsRequest), "silent"),

@@ -21,11 +21,13 @@ from twin.ingest import (
     isr_changes,
     partitions,
     pending_upload_lookups,
+    quorum,
     replicas,
 )
 
 MODULES = (
     brokers,
+    quorum,
     configs,
     partitions,
     replicas,

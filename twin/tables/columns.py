@@ -151,6 +151,22 @@ class BrokerConfigColumns(Table):
     )
 
 
+class VoterColumns(Table):
+    """A voter of the controller quorum."""
+
+    node: Int32 = column(
+        "node id of the voter; -1 in the only row of a cluster that has no quorum (ZooKeeper)",
+        source="DescribeQuorum",
+        minus_one_is_a_value=True,
+    )
+    is_active: Bool = column("it is the active controller", source="DescribeQuorum", fill=False)
+    log_end_offset: Int64 = column("end of its metadata log", source="DescribeQuorum")
+    caught_up_at_ms: Int64 = column(
+        "when it was last caught up, by the clock of the active controller",
+        source="DescribeQuorum v1",
+    )
+
+
 class BrokerMetricColumns(Table):
     """Metrics of a broker's JMX exporter; NaN where it has none."""
 

@@ -28,6 +28,7 @@ from twin.tables.columns import (
     LogSample,
     PartitionKey,
     ReplicaKey,
+    VoterColumns,
 )
 from twin.tables.enums import SegmentState
 
@@ -144,6 +145,10 @@ class PendingUploadLookupsFrame(
     error_code: Int16 = column("Kafka error code of the answer, 0 for none", fill=0)
 
 
+class QuorumFrame(Observation, VoterColumns, kind="controller_quorum"):
+    """One row a voter of the controller quorum."""
+
+
 class BrokerMetricsFrame(Observation, BrokerMetricColumns, kind="broker_metrics", event=True):
     """One row a broker whose JMX exporter answered."""
 
@@ -152,6 +157,7 @@ OBSERVATIONS: Final[dict[str, type[Observation]]] = {
     table.kind: table
     for table in (
         BrokersFrame,
+        QuorumFrame,
         PartitionsFrame,
         ReplicasFrame,
         ConfigsFrame,

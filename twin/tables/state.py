@@ -33,6 +33,7 @@ from twin.tables.columns import (
     BrokerMetricColumns,
     ConfigColumns,
     LogSample,
+    VoterColumns,
 )
 from twin.tables.enums import CLUSTER_WIDE, ReplicaFlags
 
@@ -120,6 +121,12 @@ class BrokerMetrics(KeyedTable, BrokerMetricColumns, kind="broker_metrics"):
         recent = now_ms - self.measured_at_ms[there] <= STALE_METRICS_MS
         value[here] = np.where(recent, getattr(self, name)[there], np.nan)
         return value
+
+
+class ControllerQuorum(KeyedTable, VoterColumns, kind="controller_quorum"):
+    """[K] one row a voter of the controller quorum, sorted by node."""
+
+    observed_at_ms: Int64 = column("when that was observed")
 
 
 class SkippedFrames(KeyedTable, kind="skipped_frames"):

@@ -1,0 +1,85 @@
+"""The controller quorum: who votes, who leads, and how far the others are behind.
+
+Brokers forward DescribeQuorum to the active controller. A cluster with ZooKeeper has no quorum, and
+its brokers do not know the request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+
+from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.context import CycleContext
+from streaming.collector.problem import Problem, from_code
+from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.observations import QuorumFrame
+
+TOPIC: Final = "__cluster_metadata"
+
+_WITH_TIMES: Final = 1
+"""First version that has times (KIP-836, Kafka 3.4)."""
+
+_SHARE: Final = 0.2
+"""Of the deadline: a controller that is away must not delay the observation by all of it."""
+
+
+class QuorumSource:
+    """Asks in each cycle; an answer takes a millisecond or two."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._problem: Problem | None = None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Why the quorum is not known, in this cycle."""
+        return () if self._problem is None else (self._problem,)
+
+    def read(self, context: CycleContext) -> pa.Table | None:
+        """Rows of ``controller_quorum``; None if they are not known."""
+        version: int | None = None
+
+        def make(_: int, versions: Versions) -> list[EncodedRequest]:
+            nonlocal version
+            version = negotiate_version(versions, DescribeQuorumRequest, _WITH_TIMES)
+            if version is None:
+                return []
+            partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+            topic = DescribeQuorumRequest.TopicData(topic_name=TOPIC, partitions=[partition])
+            request = DescribeQuorumRequest(topics=[topic])
+            return [EncodedRequest.encode(request, version, self._client_id)]
+
+        response = context.ask_metadata_broker(make, context.deadline(_SHARE))
+        failure, body = response.problem, response.first
+        self._problem = None if failure is None else failure.at("controller quorum")
+        if failure is not None:
+            return None
+        if version is None or body is None:
+            return _rows([(NO_BROKER, False, UNKNOWN, UNKNOWN)])
+        return self._decoded(body, version)
+
+    def _decoded(self, body: bytes, version: int) -> pa.Table | None:
+        decoded = DescribeQuorumResponse.decode(body, version=version)
+        partitions = [p for topic in decoded.topics for p in topic.partitions]
+        codes = [decoded.error_code, *(p.error_code for p in partitions)]
+        if any(codes) or not partitions:
+            code = next(filter(None, codes), UNKNOWN)
+            text = "whether its controllers can do without one is not known"
+            self._problem = from_code("controller quorum", code, text)
+            return None
+        [quorum] = partitions
+        return _rows([
+            (v.replica_id, v.replica_id == quorum.leader_id, v.log_end_offset,
+             v.last_caught_up_timestamp if version >= _WITH_TIMES else UNKNOWN)
+            for v in quorum.current_voters
+        ])  # fmt: skip
+
+
+def _rows(voters: list[tuple[int, bool, int, int]]) -> pa.Table:
+    columns = dict(
+        zip(QuorumFrame.schema().names, map(list, zip(*voters, strict=True)), strict=True)
+    )
+    return pa.table(columns, schema=QuorumFrame.schema())

@@ -1,0 +1,44 @@
+"""The controller quorum as brokers describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.protocol.admin import DescribeQuorumRequest
+
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.context import CycleContext
+from streaming.collector.quorum import QuorumSource
+from tests.collector.fake_broker import FakeCluster, World, fake_cluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with fake_cluster(World()) as three:
+        yield three
+
+
+def voters(cluster: FakeCluster) -> list[tuple[int, bool, int]]:
+    """Node, whether it is active, and when it was caught up."""
+    with BrokerConnections(cluster.bootstrap, {}, 1_000) as brokers:
+        source = QuorumSource("test")
+        rows = source.read(CycleContext(brokers, 2, 900))
+        assert source.problems == ()
+    assert rows is not None
+    columns = (rows.column(name).to_pylist() for name in ("node", "is_active", "caught_up_at_ms"))
+    return list(zip(*columns, strict=True))
+
+
+def test_each_voter_is_a_row(cluster: FakeCluster) -> None:
+    assert voters(cluster) == [(1, True, 1_000), (2, False, 990), (3, False, 995)]
+
+
+def test_times_are_unknown_before_kafka_3_4(cluster: FakeCluster) -> None:
+    cluster[2].highest[DescribeQuorumRequest.API_KEY] = 0
+    assert voters(cluster) == [(1, True, -1), (2, False, -1), (3, False, -1)]
+
+
+def test_a_cluster_with_zookeeper_has_no_quorum(cluster: FakeCluster) -> None:
+    cluster[2].highest[DescribeQuorumRequest.API_KEY] = None
+    assert voters(cluster) == [(-1, False, -1)]

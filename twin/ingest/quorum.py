@@ -1,0 +1,31 @@
+"""The controller quorum: the newest view replaces the one before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.declare import ingest
+from twin.frames import Frame
+from twin.rows import refuse_duplicates
+from twin.state import ShardState
+from twin.table import to_numpy
+from twin.tables.observations import QuorumFrame
+from twin.tables.state import ControllerQuorum
+
+
+@ingest(QuorumFrame)
+def take_quorum(state: ShardState, frame: Frame) -> ShardState:
+    """A view that is not newer changes nothing."""
+    at_ms = frame.header.observed_at_ms
+    columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
+    refuse_duplicates(columns["node"], "node")
+    held = state[ControllerQuorum]
+    if held.observed_at_ms.max(initial=-1) >= at_ms:
+        return state
+    order = np.argsort(columns["node"])
+    return state.with_tables(
+        ControllerQuorum(
+            **{name: values[order] for name, values in columns.items()},
+            observed_at_ms=np.full(len(order), at_ms),
+        )
+    )
