@@ -18,7 +18,9 @@ from starlette.routing import Route
 
 from streaming.exporter import api_views, prediction_views, segment_views
 from streaming.exporter.exposition import CONTENT_TYPE, Exposition, at_scrape, gzipped
+from streaming.exporter.parameters import restart_terms
 from streaming.exporter.prediction_views import PredictionFilter
+from streaming.questions.restart import NoSuchBrokerError, judge
 from twin.catalog import Catalog
 
 _PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
@@ -85,6 +87,17 @@ def application(
             return _json({"error": str(error)}, 400)
         return _json(prediction_views.predictions(current().view, asked))
 
+    def restart(request: Request) -> Response:
+        broker = request.path_params["broker"]
+        try:
+            terms = restart_terms(request.query_params.multi_items())
+        except ValueError as error:
+            return _json({"error": str(error)}, 400)
+        try:
+            return _json(judge(current().view, broker, terms, clock()).data())
+        except NoSuchBrokerError as error:
+            return _json({"error": str(error)}, 404)
+
     def summary(_: Request) -> Response:
         return _json(api_views.summary(catalog, cluster, current().view, clock()))
 
@@ -101,6 +114,7 @@ def application(
             Route(f"{_PARTITION}/segments", of_partition(segment_views.segments)),
             Route(f"{_PARTITION}/epochs", of_partition(segment_views.epochs)),
             Route("/api/v1/brokers", brokers),
+            Route("/api/v1/brokers/{broker:int}/restart", restart),
             Route("/api/v1/predictions", predictions),
             Route("/", page),
         ]

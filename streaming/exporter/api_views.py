@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.parameters import each_once, number
+from streaming.exporter.parameters import each_once, number, yes_or_no
 from streaming.runtime.kafka_uuid import uuid_text
 from twin import plain
 from twin.catalog import Catalog
@@ -62,9 +62,7 @@ class PartitionFilter:
             elif name == "topic":
                 chosen[name] = text
             elif name == "at_risk":
-                if text not in ("true", "false"):
-                    raise ValueError(f"at_risk: {text!r} is neither true nor false")
-                if text == "true":
+                if yes_or_no(name, text):
                     chosen.setdefault("risks", _ALL_BITS)
             elif name == "risk":
                 if text not in catalog.risk_names:

@@ -14,8 +14,10 @@ from docs.pages.markdown import state_tables
 from streaming.cli.main import main
 from streaming.exporter.api_views import PartitionFilter
 from streaming.exporter.prediction_views import PredictionFilter
+from streaming.questions.restart import ALLOWABLE
 from tests.exporter.test_exporter import a_client, a_full_store
 from twin.builtin import CATALOG
+from twin.gate import Reason
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,6 +95,13 @@ def test_every_risk_has_a_section_in_the_runbook_and_no_other_has():
     risks = set(CATALOG.risk_names)
     assert risks <= sections
     assert {name for name in sections if "_" in name} <= risks
+
+
+def test_every_reason_and_option_of_the_gate_is_explained():
+    page = (docs.DOCS / "gate.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"`([a-z_0-9]+)", page))
+    assert {reason.name.lower() for reason in Reason} <= words
+    assert {f"allow_{name}" for name in ALLOWABLE} <= words
 
 
 NAMED_BY_DATA = {"risks", "racks", "read_replicas"}

@@ -1,0 +1,1 @@
+"""Questions that the command line and the exporter answer alike, from the newest snapshots."""

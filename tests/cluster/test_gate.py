@@ -1,0 +1,121 @@
+"""The gate against real brokers: what it calls safe harms nobody, what it calls unsafe would."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+from kafka import KafkaAdminClient
+
+from streaming import bus
+from streaming.bus.view import SnapshotStore
+from streaming.cli.main import main
+from streaming.lab.cluster import LocalCluster
+from streaming.questions.restart import Answer, judge
+from streaming.runtime.config import Bus, Cluster, Config
+from tests.builders import Partition, a_state
+from tests.cluster.broker_client import await_agreement, await_in_sync
+from tests.cluster.test_whatif import write
+from tests.cluster.watching import Watch, assert_agrees, watching
+from tests.twin.test_gate import quorum
+from tests.waiting import until
+from twin import codec
+from twin.builtin import CATALOG
+from twin.gate import Reason, Terms
+
+pytestmark = pytest.mark.cluster
+
+TOPIC = "gate-orders"
+
+
+@pytest.fixture(scope="module")
+def watch(cluster: LocalCluster) -> Iterator[Watch]:
+    """A twin of three combined nodes with a topic that can do without one of them."""
+    await_in_sync(cluster)
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
+        spec = {"num_partitions": 6, "replication_factor": 3,
+                "configs": {"min.insync.replicas": "2"}}  # fmt: skip
+        admin.create_topics({TOPIC: spec}, timeout_ms=20_000, wait_for_metadata=True)
+    with watching(cluster.bootstrap) as twin:
+        until(lambda: TOPIC in twin.look().topic_names(), 30, "the twin does not know the topic")
+        yield twin
+
+
+def verdict(watch: Watch, broker: int) -> Answer:
+    """The gate's answer for what the twin sees now; topics of other tests may have one replica."""
+    store = SnapshotStore(CATALOG, watch.state.cluster, 1)
+    store.take_snapshot(bus.key(watch.state.cluster, 0), codec.encode(watch.look()))
+    allowed = frozenset({Reason.ONE_REPLICA, Reason.NO_SPARE_REPLICA})
+    return judge(store.publish(), broker, Terms(allowed=allowed), time.time_ns() // 1_000_000)
+
+
+def mine(answer: Answer) -> dict[Reason, list[str]]:
+    """The reasons that name the test's topic, a broker or a controller."""
+    return {
+        reason: names
+        for reason, all_names in answer.reasons.items()
+        if (names := [n for n in all_names if n.startswith((TOPIC, "broker", "controller"))])
+    }
+
+
+def test_a_restart_that_is_called_safe_harms_no_partition_and_the_next_one_must_wait(
+    cluster: LocalCluster, watch: Watch
+) -> None:
+    await_in_sync(cluster)
+    until(lambda: not mine(verdict(watch, 3)), 30, "a cluster in order is not safe")
+    cluster.term(3)
+    try:
+        after = await_agreement(cluster, lost=[3])
+        mine_after = {key: state for key, state in after.items() if key[0] == TOPIC}
+        assert len(mine_after) == 6
+        assert all(state.leader != -1 and len(state.isr) == 2 for state in mine_after.values())
+        assert_agrees(watch.look(), after)
+        reasons = mine(verdict(watch, 2))
+        assert {Reason.BROKER_OUT, Reason.BROKER_NOT_IN_SYNC, Reason.UNDER_MIN_ISR} <= set(reasons)
+        assert len(reasons[Reason.UNDER_MIN_ISR]) == 6
+        until(
+            lambda: Reason.QUORUM in verdict(watch, 2).reasons, 30,
+            "two of three controllers are left, and the gate gives one of them away",
+        )  # fmt: skip
+        assert Reason.QUORUM not in verdict(watch, 3).reasons
+    finally:
+        cluster.start()
+        await_in_sync(cluster)
+    until(lambda: not mine(verdict(watch, 2)), 60, "it does not become safe again")
+
+
+def ask(config: Config, *arguments: str) -> Result:
+    environment = {
+        "KAFKA_TWIN_CLUSTER_NAME": "c",
+        "KAFKA_TWIN_CLUSTER_BOOTSTRAP": config.cluster.bootstrap,
+        "KAFKA_TWIN_BUS_PREFIX": config.bus.prefix,
+        "KAFKA_TWIN_BUS_SHARDS": "1",
+    }
+    return CliRunner().invoke(main, ["gate", "restart", *arguments], env=environment)
+
+
+def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalCluster) -> None:
+    config = Config(
+        cluster=Cluster(name="c", bootstrap=cluster.bootstrap),
+        bus=Bus(prefix="gate", shards=1, replication_factor=1),
+    )
+    nothing = ask(config, "--broker", "1")
+    assert (nothing.exit_code, nothing.output.count("\n")) == (2, 1)
+    bus.ensure_topics(config)
+
+    def written(*parts: Partition) -> None:
+        state = a_state(*parts, at_ms=time.time_ns() // 1_000_000, brokers=(1, 2, 3))
+        write(config, state.with_tables(quorum(0, 0, 0)))
+
+    written(Partition(), Partition("single", replicas=(1,)))
+    unsafe = ask(config, "--broker", "1", "--json")
+    assert unsafe.exit_code == 1
+    assert [each["reason"] for each in json.loads(unsafe.output)["reasons"]] == ["one_replica"]
+    safe = ask(config, "--broker", "1", "--allow-rf1")
+    assert (safe.exit_code, safe.output.splitlines()[0]) == (0, "broker 1: safe to restart")
+    unknown = ask(config, "--broker", "77")
+    assert unknown.exit_code == 2
+    assert "there is no broker 77; brokers are 1, 2, 3" in unknown.output

@@ -1,0 +1,201 @@
+"""May a broker be restarted? Each reason against it, at its boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import NOW_MS, Log, Partition, a_state, empty
+from tests.simulator.shard import Shape, SimulatedShard
+from twin import gate, whatif
+from twin.gate import Reason, Terms
+from twin.rules.leaders import Roles
+from twin.rules.topic_configs import MinIsr
+from twin.state import ShardState
+from twin.step import step
+from twin.tables.state import Assignment, Brokers, ControllerQuorum, PartitionIndex, Partitions
+
+MIN_2 = {"min_insync_replicas": 2}
+
+
+def reasons(
+    part: Partition, broker: int = 1, margin: int = 0, **configs: int
+) -> dict[Reason, list[str]]:
+    state = a_state(part, **configs)
+    return dict(gate.restart(state, broker, Terms(margin)))
+
+
+def test_a_partition_in_order_has_no_reason():
+    assert reasons(Partition(), **MIN_2) == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        (Partition(isr=(1,)), Reason.OFFLINE),
+        (Partition(isr=(1, 2)), Reason.UNDER_MIN_ISR),
+        (Partition(replicas=(1,)), Reason.ONE_REPLICA),
+        (Partition(replicas=(1, 2)), Reason.NO_SPARE_REPLICA),
+    ],
+)
+def test_each_reason_names_its_partition(part: Partition, reason: Reason):
+    assert reasons(part, **MIN_2)[reason] == ["t-0"]
+
+
+def test_a_follower_counts_for_the_isr_as_the_leader_does():
+    assert reasons(Partition(isr=(1, 2)), broker=2, **MIN_2) == {Reason.UNDER_MIN_ISR: ["t-0"]}
+
+
+def test_a_replica_that_is_out_of_sync_already_costs_nothing():
+    assert reasons(Partition(isr=(1, 2)), broker=3, **MIN_2) == {}
+
+
+def test_a_leader_from_outside_the_isr_is_unsafe():
+    part = Partition(isr=(1,), elr=(2,))
+    against = reasons(part, elr_enabled=1, min_insync_replicas=2)
+    assert Reason.OUTSIDE_ISR in against
+    assert Reason.OFFLINE not in against
+
+
+def test_a_cold_successor_is_unsafe():
+    part = Partition(logs={2: Log(size_bytes=10)})
+    assert reasons(part, eligible_local_log_bytes=100) == {Reason.COLD: ["t-0"]}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "margin"), [((1, 2, 3, 4), 1), ((1, 2, 3, 4), 9), ((1, 2, 3), 1)]
+)
+def test_a_margin_that_no_replica_is_left_for_is_not_asked_for(
+    replicas: tuple[int, ...], margin: int
+):
+    assert reasons(Partition(replicas=replicas), margin=margin, **MIN_2) == {}
+
+
+def test_too_little_margin_is_unsafe():
+    part = Partition(replicas=(1, 2, 3, 4), isr=(1, 2, 3))
+    assert reasons(part, margin=0, **MIN_2) == {}
+    assert reasons(part, margin=1, **MIN_2) == {Reason.UNDER_MARGIN: ["t-0"]}
+
+
+# ---------------------------------------------------------------- other brokers
+
+
+def test_other_brokers_that_are_out_or_silent_are_named():
+    brokers = a_state(fenced=(2,), silent=(3,))[Brokers]
+    assert gate.of_brokers(brokers, 1) == {
+        Reason.BROKER_OUT: ["broker 2"],
+        Reason.BROKER_SILENT: ["broker 3"],
+    }
+
+
+def test_a_fenced_broker_may_be_restarted_itself():
+    assert gate.of_brokers(a_state(fenced=(1,), silent=(1,))[Brokers], 1) == {}
+
+
+def test_another_broker_that_is_not_in_all_its_isrs_is_named_with_how_many():
+    state = a_state(Partition(isr=(1, 2)), Partition("u", isr=(1, 2)), Partition("v", adding=(3,)))
+    others = gate.not_in_sync([gate.outside_isr(state, 1)])
+    assert others == {Reason.BROKER_NOT_IN_SYNC: ["broker 3 (2 partitions)"]}
+    assert gate.not_in_sync([gate.outside_isr(state, 3)]) == {}
+
+
+# ---------------------------------------------------------------- controllers
+
+
+def quorum(*behind_ms: int, active: int = 0) -> ControllerQuorum:
+    """Voters 1, 2, ... that were caught up so long ago."""
+    count = len(behind_ms)
+    return ControllerQuorum(
+        node=np.arange(1, count + 1, dtype=np.int32),
+        is_active=np.arange(count) == active,
+        log_end_offset=np.full(count, 100),
+        caught_up_at_ms=NOW_MS - np.array(behind_ms),
+        observed_at_ms=np.full(count, NOW_MS),
+    )
+
+
+LIMIT_MS = gate.CAUGHT_UP_WITHIN_MS
+
+
+@pytest.mark.parametrize(
+    ("voters", "reason"),
+    [
+        (quorum(0, 0, 0), None),
+        (quorum(0, 0, LIMIT_MS), None),
+        (quorum(0, 0, LIMIT_MS + 1), Reason.QUORUM),
+        (quorum(0, 0, 0, 0, LIMIT_MS + 1), None),
+        (quorum(0, 0, NOW_MS + 1), Reason.QUORUM),  # not since the active one was elected
+        (quorum(0, 0), Reason.SMALL_QUORUM),
+        (quorum(0), Reason.SMALL_QUORUM),
+        (quorum(0, 0, 0, active=9), Reason.QUORUM_UNKNOWN),
+        (ControllerQuorum.empty(), Reason.QUORUM_UNKNOWN),
+    ],
+)
+def test_the_other_controllers_must_be_a_majority_that_is_caught_up(
+    voters: ControllerQuorum, reason: Reason | None
+):
+    assert set(gate.of_quorum(voters, 1)) == ({reason} if reason else set())
+
+
+def test_a_broker_that_is_no_controller_does_not_touch_the_quorum():
+    assert gate.of_quorum(quorum(0, 0, LIMIT_MS + 1), 7) == {}
+
+
+def test_a_cluster_with_zookeeper_has_no_quorum_to_lose():
+    none = quorum(0)
+    none.node[:] = -1
+    assert gate.of_quorum(none, 1) == {}
+
+
+# ---------------------------------------------------------------- any state
+
+
+@settings(max_examples=200)
+@given(seed=st.integers(0, 10**6), lost=st.sets(st.integers(1, 6), max_size=2))
+def test_a_restart_without_a_reason_harms_no_partition_and_each_reason_names_one_that_it_harms(
+    seed: int, lost: set[int]
+):
+    state = simulated(seed, lost)
+    for broker in range(1, 7):
+        named = gate.restart(state, broker, Terms())
+        harmed = harmed_by(state, broker)
+        avoidable = {*named.get(Reason.OFFLINE, ()), *named.get(Reason.UNDER_MIN_ISR, ())}
+        never = {*named.get(Reason.ONE_REPLICA, ()), *named.get(Reason.NO_SPARE_REPLICA, ())}
+        assert harmed <= avoidable | never
+        assert avoidable <= harmed
+
+
+def simulated(seed: int, lost: Collection[int]) -> ShardState:
+    shard = SimulatedShard(Shape(topics=3, partitions=4, brokers=6, cold_share=0.2), seed)
+    state, _ = step(empty("sim"), shard.observe(NOW_MS), NOW_MS)
+    for broker in lost:
+        shard.lose(broker)
+    shard.traffic(5_000)
+    return step(state, shard.observe(NOW_MS + 5_000), NOW_MS + 5_000)[0]
+
+
+def harmed_by(state: ShardState, broker: int) -> set[str]:
+    """Partitions with a leader that end without one, or newly below min ISR, one by one."""
+    roles, least = state[Roles], state[MinIsr].min_isr
+    loss = whatif.lose(state, [broker])
+    leaders = dict(zip(loss.row.tolist(), loss.kafka.leader.tolist(), strict=True))
+    harmed = set()
+    for row, name in enumerate(names(state)):
+        isr = {
+            int(b)
+            for b, is_in in zip(state[Assignment].broker[row], roles.in_isr[row], strict=True)
+            if is_in
+        }
+        goes_offline = state[Partitions].leader[row] == broker and leaders[row] == -1
+        if goes_offline or (broker in isr and len(isr - {broker}) < least[row]):
+            harmed.add(name)
+    return harmed
+
+
+def names(state: ShardState) -> list[str]:
+    numbers = state[PartitionIndex].partition.tolist()
+    return [f"{t}-{n}" for t, n in zip(state.topic_names().tolist(), numbers, strict=True)]

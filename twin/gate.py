@@ -1,0 +1,193 @@
+"""May this broker be restarted now? Reasons against it, from the twin's state alone.
+
+A restart takes the broker out of every ISR and comes back a minute later. It is unsafe if meanwhile
+a partition would have no leader, a leader from outside the ISR or a cold one, or too few replicas
+in sync; if the controllers would have no majority; or if another broker is not whole yet, since two
+that are out at once are what replication does not cover.
+
+What no order of restarts can avoid (a partition with one replica, or with no more replicas than
+min.insync.replicas; a quorum of one or two voters) is a reason of its own, so that it can be
+allowed.
+
+Each shard is asked by itself; ``combined`` puts the answers together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from twin import whatif
+from twin.rules.coverage import Coverage
+from twin.rules.election import Outcome
+from twin.rules.leaders import Roles, has_flag
+from twin.rules.topic_configs import MinIsr
+from twin.state import ShardState
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    ControllerQuorum,
+    PartitionIndex,
+    Partitions,
+    Replicas,
+)
+
+CAUGHT_UP_WITHIN_MS: Final = 5_000
+"""A voter fetches each half second and is replaced after controller.quorum.fetch.timeout.ms (2 s);
+one that was not caught up for longer is not counted on."""
+
+
+class Reason(Enum):
+    """Why a broker may not be restarted; the value is the sentence for users."""
+
+    OFFLINE = "partitions would have no leader"
+    OUTSIDE_ISR = "partitions would be led by a replica from outside the ISR"
+    UNDER_MIN_ISR = "partitions would have fewer replicas in sync than min.insync.replicas"
+    UNDER_MARGIN = (
+        "partitions would have fewer replicas in sync than min.insync.replicas and margin"
+    )
+    COLD = "partitions would be led by a cold replica"
+    ONE_REPLICA = "partitions have one replica: a restart always takes them offline"
+    NO_SPARE_REPLICA = "partitions have min.insync.replicas replicas or fewer: none can be spared"
+    QUORUM = "the other controllers that are caught up would be no majority"
+    SMALL_QUORUM = "a controller quorum of one or two voters has no majority without one of them"
+    BROKER_OUT = "other brokers are out"
+    BROKER_NOT_IN_SYNC = "other brokers are not in every ISR of their replicas"
+    NOT_DESCRIBED = "partitions have not been described by the controller yet"
+    BROKER_SILENT = "brokers do not answer"
+    QUORUM_UNKNOWN = "facts on the controller quorum are not known"
+
+
+UNKNOWN_REASONS: Final = frozenset(
+    {Reason.NOT_DESCRIBED, Reason.BROKER_SILENT, Reason.QUORUM_UNKNOWN}
+)
+"""What the twin does not know: neither safe nor unsafe."""
+
+Names = Mapping[Reason, Sequence[str]]
+"""The partitions, brokers or voters that a reason is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a user asks for beyond min.insync.replicas, and what is allowed nevertheless."""
+
+    margin: int = 0  # replicas in sync above min.insync.replicas, where replication allows it
+    allowed: frozenset[Reason] = frozenset()
+
+
+def restart(state: ShardState, broker: int, terms: Terms) -> Names:
+    """The reasons of one shard against a restart of the broker, allowed ones included."""
+    assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
+    described = partitions.described_at_ms != UNKNOWN
+    mine = (assignment.broker == broker) & roles.is_assigned
+    holds = mine.any(axis=1) & described
+    in_isr = roles.in_isr & roles.is_assigned
+    left = (in_isr & ~mine).sum(axis=1)
+    least, assigned = state[MinIsr].min_isr, partitions.assigned
+    leaves = (in_isr & mine).any(axis=1)  # whether the broker is in sync at all
+    no_spare = holds & (assigned <= least) & leaves
+    goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
+    loss = whatif.lose(state, [broker])
+    leads = partitions.leader[loss.row] == broker
+    outcome, coverage = (np.full(len(holds), UNKNOWN, np.int64) for _ in range(2))
+    outcome[loss.row[leads]] = loss.kafka.outcome[leads]
+    coverage[loss.row[leads]] = loss.kafka.coverage[leads]
+    one = holds & (assigned == 1)
+    rows = {
+        Reason.OFFLINE: (outcome == Outcome.NONE) & ~one,
+        Reason.OUTSIDE_ISR: np.isin(outcome, (Outcome.ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN)),
+        Reason.UNDER_MIN_ISR: holds & leaves & (left < least) & ~no_spare,
+        Reason.UNDER_MARGIN: holds & leaves & (left >= least) & (left < goal),
+        Reason.COLD: coverage == Coverage.COLD,
+        Reason.ONE_REPLICA: one,
+        Reason.NO_SPARE_REPLICA: no_spare & ~one,
+        Reason.NOT_DESCRIBED: ~described,
+    }
+    named = {reason: _partition_names(state, mask) for reason, mask in rows.items()}
+    return {reason: names for reason, names in named.items() if names}
+
+
+def outside_isr(state: ShardState, broker: int) -> Counter[int]:
+    """By other broker: its replicas in this shard that are in no ISR; added ones do not count."""
+    roles, assignment = state[Roles], state[Assignment]
+    described = (state[Partitions].described_at_ms != UNKNOWN)[:, None]
+    is_added = has_flag(state[Replicas].replica_flags, ReplicaFlags.ADDING)
+    outside = described & roles.is_assigned & ~roles.in_isr & ~is_added
+    counts = Counter(assignment.broker[outside].tolist())
+    del counts[broker]
+    return counts
+
+
+def not_in_sync(shards: Iterable[Counter[int]]) -> Names:
+    """Other brokers that are not in every ISR of their replicas, with the number of those."""
+    counts = sum(shards, Counter[int]())
+    names = [f"broker {b} ({n} partitions)" for b, n in sorted(counts.items())]
+    return {Reason.BROKER_NOT_IN_SYNC: names} if names else {}
+
+
+def led_by(state: ShardState, broker: int) -> int:
+    """The number of partitions that the broker leads."""
+    return int((state[Partitions].leader == broker).sum())
+
+
+def of_brokers(brokers: Brokers, broker: int) -> Names:
+    """Other brokers that are out, and all that the controller counts on and that do not answer."""
+    out = ~brokers.listed | (brokers.fenced == 1)
+    others = brokers.broker != broker
+    silent = ~brokers.answered & ~out
+    named = {
+        Reason.BROKER_OUT: _broker_names(brokers.broker[out & others]),
+        Reason.BROKER_SILENT: _broker_names(brokers.broker[silent]),
+    }
+    return {reason: names for reason, names in named.items() if names}
+
+
+def of_quorum(quorum: ControllerQuorum, broker: int) -> Names:
+    """Whether the controllers have a majority without this node, if it is one of them."""
+    voters = quorum.node[quorum.node != NO_BROKER]
+    if not len(quorum.node):
+        return {Reason.QUORUM_UNKNOWN: ("its voters",)}
+    if broker not in voters:
+        return {}
+    if len(voters) <= 2:
+        return {Reason.SMALL_QUORUM: _voter_names(voters)}
+    caught_up = quorum.caught_up_at_ms
+    newest = caught_up[quorum.is_active].max(initial=UNKNOWN)
+    if newest == UNKNOWN:
+        return {Reason.QUORUM_UNKNOWN: ("how far its voters are behind",)}
+    # A voter that has not caught up since the active controller was elected has no time.
+    is_behind = newest - caught_up > CAUGHT_UP_WITHIN_MS
+    left = (~is_behind & (quorum.node != broker)).sum()
+    if left > len(voters) // 2:
+        return {}
+    return {Reason.QUORUM: _voter_names(quorum.node[is_behind]) or _voter_names(voters)}
+
+
+def combined(parts: Iterable[Names]) -> Names:
+    """All reasons, in their order, with the names of every part."""
+    listed = list(parts)
+    together = {reason: [n for part in listed for n in part.get(reason, ())] for reason in Reason}
+    return {reason: names for reason, names in together.items() if names}
+
+
+def _partition_names(state: ShardState, mask: Bool) -> list[str]:
+    row = np.flatnonzero(mask)
+    index = state[PartitionIndex]
+    topics = state.topic_names()[row].tolist()
+    numbers = index.partition[row].tolist()
+    return [f"{topic}-{number}" for topic, number in zip(topics, numbers, strict=True)]
+
+
+def _broker_names(brokers: Array) -> list[str]:
+    return [f"broker {broker}" for broker in brokers.tolist()]
+
+
+def _voter_names(voters: Array) -> list[str]:
+    return [f"controller {node}" for node in voters.tolist()]
