@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from streaming.exporter import api_views, prediction_views, segment_views
+from streaming.exporter import api_views, prediction_views, segment_views, whatif
+from streaming.exporter.answers import error_answer, json_answer
 from streaming.exporter.exposition import CONTENT_TYPE, Exposition, at_scrape, gzipped
 from streaming.exporter.parameters import restart_terms
 from streaming.exporter.prediction_views import PredictionFilter
@@ -56,50 +56,50 @@ def application(
                 catalog, request.query_params.multi_items()
             )
         except ValueError as error:
-            return _json({"error": str(error)}, 400)
-        return _json(api_views.partitions(current().view, asked, clock()))
+            return error_answer(str(error), 400)
+        return json_answer(api_views.partitions(current().view, asked, clock()))
 
     def one_partition(request: Request) -> Response:
         topic, number = request.path_params["topic"], request.path_params["partition"]
         asked = api_views.PartitionFilter(topic=topic, partition=number, limit=1)
         matches = api_views.partitions(current().view, asked, clock())["partitions"]
         if not matches:
-            return _json({"error": f"{topic}-{number} is not known"}, 404)
-        return _json(matches[0])
+            return error_answer(f"{topic}-{number} is not known", 404)
+        return json_answer(matches[0])
 
     def of_partition(answer: Callable[..., Any]) -> Callable[[Request], Response]:
         def respond(request: Request) -> Response:
             topic, number = request.path_params["topic"], request.path_params["partition"]
             found = answer(current().view, topic, number)
             if found is None:
-                return _json({"error": f"{topic}-{number} is not known"}, 404)
-            return _json(found)
+                return error_answer(f"{topic}-{number} is not known", 404)
+            return json_answer(found)
 
         return respond
 
     def brokers(_: Request) -> Response:
-        return _json(api_views.brokers(current().view, clock()))
+        return json_answer(api_views.brokers(current().view, clock()))
 
     def predictions(request: Request) -> Response:
         try:
             asked = PredictionFilter.from_parameters(request.query_params.multi_items())
         except ValueError as error:
-            return _json({"error": str(error)}, 400)
-        return _json(prediction_views.predictions(current().view, asked))
+            return error_answer(str(error), 400)
+        return json_answer(prediction_views.predictions(current().view, asked))
 
     def restart(request: Request) -> Response:
         broker = request.path_params["broker"]
         try:
             terms = restart_terms(request.query_params.multi_items())
         except ValueError as error:
-            return _json({"error": str(error)}, 400)
+            return error_answer(str(error), 400)
         try:
-            return _json(judge(current().view, broker, terms, clock()).data())
+            return json_answer(judge(current().view, broker, terms, clock()).data())
         except NoSuchBrokerError as error:
-            return _json({"error": str(error)}, 404)
+            return error_answer(str(error), 404)
 
     def summary(_: Request) -> Response:
-        return _json(api_views.summary(catalog, cluster, current().view, clock()))
+        return json_answer(api_views.summary(catalog, cluster, current().view, clock()))
 
     async def page(_: Request) -> Response:
         return HTMLResponse(_PAGE)
@@ -116,10 +116,7 @@ def application(
             Route("/api/v1/brokers", brokers),
             Route("/api/v1/brokers/{broker:int}/restart", restart),
             Route("/api/v1/predictions", predictions),
+            *whatif.routes(lambda: current().view, clock),
             Route("/", page),
         ]
     )
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")

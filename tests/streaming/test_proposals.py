@@ -14,10 +14,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.cli.whatif import WhatIfError, bootstrapped, lost, print_answer, retained, thresholds
+from streaming.cli.whatif import print_answer
 from streaming.exporter.api import application
 from streaming.exporter.exposition import Renderer
 from streaming.lab.screen import draw
+from streaming.questions.answer import WhatIfError
+from streaming.questions.bootstrap import bootstrapped
+from streaming.questions.loss import lost
+from streaming.questions.retention import retained
+from streaming.questions.threshold import thresholds
 from streaming.runtime.config import Config, Exporter, load
 from streaming.runtime.plugins import catalog_of
 from tests.builders import (

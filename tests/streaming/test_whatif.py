@@ -8,15 +8,12 @@ from click.testing import CliRunner
 
 from streaming.cli import whatif
 from streaming.cli.main import main
-from streaming.cli.whatif import (
-    Answer,
-    WhatIfError,
-    bootstrapped,
-    lost,
-    print_answer,
-    retained,
-    thresholds,
-)
+from streaming.cli.whatif import print_answer
+from streaming.questions.answer import Answer, WhatIfError
+from streaming.questions.bootstrap import bootstrapped
+from streaming.questions.loss import lost
+from streaming.questions.retention import retained
+from streaming.questions.threshold import thresholds
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.table import UNKNOWN
 

@@ -1,0 +1,51 @@
+"""An answer to a question, and why there may be none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.runtime.errors import UserError
+from twin.state import ShardState
+from twin.table import NO_BROKER
+from twin.tables.state import Brokers
+
+
+class WhatIfError(UserError):
+    """The question cannot be answered; one line says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The output of a command: sentences and rows of a table; as JSON, the plain data."""
+
+    data: dict[str, Any]
+    lines: Sequence[str]
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+def brokers_of(states: Sequence[ShardState]) -> list[int]:
+    """The ids of all brokers that the twin knows."""
+    return sorted({int(broker) for state in states for broker in state[Brokers].broker})
+
+
+def check_broker(broker: int, existing: Sequence[int], hint: str = "") -> None:
+    """Refuse a broker that does not exist.
+
+    Raises:
+        WhatIfError: it does not.
+    """
+    if broker not in existing:
+        raise WhatIfError(f"there is no broker {broker}; brokers are {listed(existing)}{hint}")
+
+
+def listed(brokers: Iterable[int]) -> str:
+    """Ids for a sentence."""
+    return ", ".join(map(str, brokers)) or "none"
+
+
+def broker_or_nobody(broker: int) -> str:
+    """An id for a table."""
+    return "nobody" if broker == NO_BROKER else str(broker)

@@ -1,0 +1,138 @@
+"""What is lost with brokers: the answer to ``lose``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from streaming.questions.answer import (
+    Answer,
+    WhatIfError,
+    broker_or_nobody,
+    brokers_of,
+    check_broker,
+    listed,
+)
+from twin import plain
+from twin import whatif as questions
+from twin.rules.coverage import Coverage
+from twin.rules.election import Outcome
+from twin.state import ShardState
+from twin.tables.state import Brokers, PartitionIndex, Partitions
+
+
+def lost(
+    states: Sequence[ShardState], brokers: Collection[int], racks: Collection[str],
+    most: int | None = None,
+) -> Answer:  # fmt: skip
+    """The answer to ``lose``: the worst partitions first, at most so many.
+
+    Raises:
+        WhatIfError: a broker or rack that does not exist.
+    """
+    existing = brokers_of(states)
+    names = {str(rack) for state in states for rack in state[Brokers].rack if rack}
+    for rack in racks:
+        if rack not in names:
+            raise WhatIfError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
+    gone = sorted({*brokers, *(b for f in states for b in questions.brokers_in(f, racks))})
+    for broker in gone:
+        check_broker(broker, existing)
+    losses = [questions.lose(state, gone) for state in states]
+    total = sum(len(loss.row) for loss in losses)
+    offline = sum(int(loss.offline.sum()) for loss in losses)
+    short = sum(int(loss.under_min_isr.sum()) for loss in losses)
+    rows = _worst(states, losses, most)
+    line = (
+        f"Losing {listed(gone)}: {total} partitions lose their leader or too many replicas; "
+        f"{offline} go offline, {short} end under min ISR."
+    )
+    columns = _loss_columns(states, rows)
+    return Answer(
+        {
+            "brokers": gone,
+            "total": total,
+            "offline": offline,
+            "under_min_isr": short,
+            "partitions": rows,
+        },
+        [line],
+        tuple(columns),
+        [tuple(cell(row) for cell in columns.values()) for row in rows],
+    )
+
+
+def _worst(
+    states: Sequence[ShardState], losses: Sequence[questions.Loss], most: int | None
+) -> list[dict[str, Any]]:
+    """The partitions with the worst outcomes, then by topic and number."""
+    outcome = np.concatenate([loss.kafka.outcome for loss in losses] or [np.zeros(0, np.int8)])
+    shard = np.repeat(np.arange(len(losses)), [len(loss.row) for loss in losses])
+    place = np.concatenate([np.arange(len(loss.row)) for loss in losses] or [np.zeros(0, np.intp)])
+    chosen = np.argsort(-outcome, kind="stable")[:most]
+    rows = []
+    for number in np.unique(shard[chosen]).tolist():
+        here = chosen[shard[chosen] == number]
+        rows += _loss_rows(states[number], losses[number], place[here].tolist())
+    rows.sort(key=lambda r: (-_WORST[r["outcome_kafka"]], r["topic"], r["partition"]))
+    return rows
+
+
+def _loss_rows(
+    state: ShardState, losses: questions.Loss, places: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Those of the partitions that lose their leader, or end under min ISR."""
+    topics, row = state.topic_names(), losses.row
+    numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
+    rows = []
+    for i in places:
+        loss: dict[str, Any] = {
+            "topic": str(topics[row[i]]),
+            "partition": int(numbers[row[i]]),
+            "leader": int(leaders[row[i]]),
+        }
+        for rule, following in (("kafka", losses.kafka), ("kip1303", losses.kip1303)):
+            if following is not None:
+                loss[f"next_leader_{rule}"] = int(following.leader[i])
+                loss[f"outcome_{rule}"] = plain.name(Outcome, following.outcome[i])
+                loss[f"coverage_{rule}"] = plain.name(Coverage, following.coverage[i])
+        loss |= {"isr": int(losses.isr[i]), "min_isr": int(losses.min_isr[i])}
+        loss |= {name: plain.integer(values[i]) for name, values in losses.fields.items()}
+        rows.append(loss)
+    return rows
+
+
+def _loss_columns(
+    states: Sequence[ShardState], rows: Sequence[dict[str, Any]]
+) -> dict[str, Callable[[dict[str, Any]], Any]]:
+    """Headings and cells. What rules add is shown where it is known of some partition."""
+    columns: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "partition": lambda r: f"{r['topic']}-{r['partition']}",
+        "led by": lambda r: broker_or_nobody(r["leader"]),
+        "next (Kafka)": lambda r: broker_or_nobody(r["next_leader_kafka"]),
+        "safety": lambda r: _safety(r, "kafka"),
+    }
+    if any("outcome_kip1303" in row for row in rows):
+        columns["next (KIP-1303)"] = lambda r: broker_or_nobody(r["next_leader_kip1303"])
+        columns["safety "] = lambda r: _safety(r, "kip1303")
+    columns["ISR"] = lambda r: f"{r['isr']}/{r['min_isr']}"
+    for field in states[0].catalog.loss_fields if states else ():
+        if any(row[field.name] is not None for row in rows):
+            columns[field.heading] = partial(_cell, field.name)
+    return columns
+
+
+def _cell(name: str, row: dict[str, Any]) -> str:
+    return "-" if row[name] is None else str(row[name])
+
+
+_WORST: Final = {outcome.name.lower(): int(outcome) for outcome in Outcome}
+
+
+def _safety(row: dict[str, Any], rule: str) -> str:
+    """How safe the next leader is, and whether it is warm or cold."""
+    coverage = row[f"coverage_{rule}"]
+    return str(row[f"outcome_{rule}"]) + (f", {coverage}".replace("_", " ") if coverage else "")

@@ -1,0 +1,90 @@
+"""Other thresholds of KIP-1303: the answer to ``threshold``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
+from typing import Any, Final
+
+from streaming.questions.answer import Answer, WhatIfError
+from streaming.questions.quantities import size_text, span_text
+from twin import whatif as questions
+from twin.proposals.kip1303_balance import BalancedLeadersKip1303
+from twin.state import ShardState
+from twin.table import UNKNOWN
+from twin.tables.enums import CLUSTER_WIDE
+
+GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def thresholds(
+    states: Sequence[ShardState],
+    ms: int,
+    size: int,
+    shares: Iterable[float],
+    topic: str = CLUSTER_WIDE,
+) -> Answer:
+    """The answer to ``threshold``: a row for each share of what is asked.
+
+    Raises:
+        WhatIfError: KIP-1303 is switched off, or there is no such topic.
+    """
+    if any(BalancedLeadersKip1303 not in state.catalog.rules for state in states):
+        raise WhatIfError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
+    own = sum(map(questions.topics_with_thresholds, states))
+    whose = "cluster-wide" + (f" ({own} topics keep thresholds of their own)" if own else "")
+    if topic:
+        states = [part for state in states if (part := questions.of_topic(state, topic)).partitions]
+        whose = f"for topic {topic}"
+        if not states:
+            raise WhatIfError(f"there is no topic {topic}")
+    judged = []
+    for share in shares:
+        span, held = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, size))
+        parts = [questions.eligibility(state, span, held, topic) for state in states]
+        judged.append(reduce(add, parts))
+    rows = [_threshold_row(one) for one in judged]
+    return Answer(
+        {"topic": topic or None, "thresholds": rows},
+        [
+            f"With these thresholds {whose}, once leaders are balanced under KIP-1303. Until their "
+            "preferred leaders are warm, partitions are led from elsewhere.",
+        ],
+        ("span", "bytes", "cold replicas", "cold leaders", "next leaders cold", "leaders moved",
+         "unreachable", "rack skew", "out of balance", "balanced in"),
+        [
+            (span_text(r["local_log_ms"]), size_text(r["local_log_bytes"]), r["cold_replicas"],
+             r["cold_leaders"], r["next_leaders_cold"], r["moved_leaders"],
+             r["unreachable_partitions"], r["rack_skew"], r["preferred_cold"], _balanced_in(r))
+            for r in rows
+        ],
+    )  # fmt: skip
+
+
+def _threshold_row(one: questions.Eligibility) -> dict[str, Any]:
+    return {
+        "local_log_ms": one.local_log_ms,
+        "local_log_bytes": one.local_log_bytes,
+        "cold_replicas": one.cold_replicas,
+        "cold_leaders": one.cold_leaders,
+        "next_leaders_cold": one.next_leaders_cold,
+        "moved_leaders": one.moved_leaders,
+        "unreachable_partitions": one.unreachable_partitions,
+        "rack_skew": None if one.rack_skew != one.rack_skew else round(one.rack_skew, 3),
+        "leaders_by_rack": dict(one.leaders_by_rack),
+        "preferred_cold": one.preferred_cold,
+        "preferred_eta_unknown": one.preferred_eta_unknown,
+        "preferred_never_warm": one.preferred_never_warm,
+        "balanced_in_s": round(one.balanced_in_s, 3),
+    }
+
+
+def _balanced_in(row: dict[str, Any]) -> str:
+    """How long leaders stay out of balance: of those that are known, and what is not."""
+    never, unknown = row["preferred_never_warm"], row["preferred_eta_unknown"]
+    parts = [f"{never} never"] if never else []
+    parts += [f"{unknown} unknown"] if unknown else []
+    if row["preferred_cold"] > never + unknown or not parts:
+        parts.insert(0, span_text(int(row["balanced_in_s"] * 1_000)))
+    return ", ".join(parts)

@@ -1,0 +1,119 @@
+"""The questions of ``kafka-twin whatif`` over HTTP: the same answers, and what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from streaming.bus.view import SnapshotStore
+from streaming.questions.bootstrap import bootstrapped
+from streaming.questions.loss import lost
+from streaming.questions.retention import retained
+from streaming.questions.threshold import GRID, thresholds
+from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.exporter.test_exporter import a_client, with_events
+from twin.builtin import CATALOG
+
+MIB = 1 << 20
+STATE = a_state(
+    Partition("orders", log=Log(local_start=50)),
+    Partition("audit", replicas=(1,), log=Log(size_bytes=10)),
+    Partition("late", isr=(1,)),
+    topics={"orders": {"remote_storage": 1}},
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return a_client(with_events(STATE))
+
+
+def asked(client: TestClient, question: str, **parameters: object) -> dict[str, Any]:
+    response = client.get(f"/api/v1/whatif/{question}", params=parameters)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    assert answer.pop("observed_at_ms") == NOW_MS
+    assert answer.pop("stale") is None
+    return answer
+
+
+def plain(data: dict[str, Any]) -> dict[str, Any]:
+    """As it looks after a way through JSON."""
+    copy: dict[str, Any] = json.loads(json.dumps(data))
+    return copy
+
+
+def test_lost_brokers_and_racks_may_be_repeated(client: TestClient):
+    answer = asked(client, "lose", broker=[1, 2], rack=["az-c"])
+    assert answer == plain(lost([STATE], [1, 2], ["az-c"]).data)
+    assert answer["brokers"] == [1, 2, 3]
+
+
+def test_a_limit_keeps_the_worst_and_counts_all(client: TestClient):
+    whole = asked(client, "lose", broker=1)
+    worst = asked(client, "lose", broker=1, limit=1)
+    assert [whole[name] for name in ("total", "offline")] == [3, 2]
+    assert [worst[name] for name in ("total", "offline")] == [3, 2]
+    assert len(worst["partitions"]) == 1
+    assert worst["partitions"][0] in whole["partitions"][:2]
+    assert [p["outcome_kafka"] for p in whole["partitions"]] == ["none", "none", "clean"]
+
+
+def test_thresholds_are_durations_and_sizes(client: TestClient):
+    answer = asked(client, "threshold", ms="10m", bytes="1MiB", grid="true")
+    assert answer == plain(thresholds([STATE], 600_000, MIB, GRID).data)
+    one = asked(client, "threshold", ms="10m", topic="orders")
+    assert one == plain(thresholds([STATE], 600_000, -1, (1.0,), "orders").data)
+
+
+def test_an_empty_broker_copies_at_a_rate(client: TestClient):
+    assert asked(client, "bootstrap", broker=2) == plain(bootstrapped([STATE], 2, 50 * MIB).data)
+    new = asked(client, "bootstrap", broker=9, new="true", rate="10MiB")
+    assert new == plain(bootstrapped([STATE], 9, 10 * MIB, True).data)
+
+
+def test_another_retention(client: TestClient):
+    answer = asked(client, "retention", local_ms="1h")
+    assert answer == plain(retained([STATE], 3_600_000, -1).data)
+
+
+@pytest.mark.parametrize(
+    ("question", "parameters", "why"),
+    [
+        ("lose", {}, "say what is lost: broker=3, or rack=az-a; both may be repeated"),
+        ("lose", {"broker": 9}, "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
+        ("lose", {"rack": "x"}, "no broker is in rack 'x'; racks are ['az-a', 'az-b', 'az-c']"),
+        ("lose", {"broker": 1, "grid": "true"}, "grid: there is no such parameter"),
+        ("lose", {"broker": 1, "limit": 1_001}, "limit: at most 1000"),
+        ("threshold", {}, "say a threshold: ms=10m, bytes=100MiB, or both"),
+        (
+            "threshold",
+            {"ms": "10q"},
+            "ms: '10q' is no duration; write 10m, 90s, 2h or milliseconds",
+        ),
+        ("threshold", {"ms": ["1m", "2m"]}, "ms: it is given twice"),
+        ("bootstrap", {}, "say which broker is empty: broker=3"),
+        ("bootstrap", {"broker": 1, "rate": "0"}, "rate: it must be positive"),
+        ("bootstrap", {"broker": [1, 2]}, "broker: it is given twice"),
+        (
+            "retention",
+            {"local_bytes": "5MB"},
+            "local_bytes: '5MB' is no size; write 100MiB, 2GiB or bytes",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_line(
+    client: TestClient, question: str, parameters: dict[str, Any], why: str
+):
+    response = client.get(f"/api/v1/whatif/{question}", params=parameters)
+    assert (response.status_code, response.json()) == (400, {"error": why})
+
+
+def test_an_incomplete_picture_answers_nothing():
+    incomplete = a_client(SnapshotStore(CATALOG, "c", 1))
+    response = incomplete.get("/api/v1/whatif/lose", params={"broker": 1})
+    assert response.status_code == 503
+    assert response.json() == {"error": "no snapshot has been read yet"}
