@@ -123,7 +123,7 @@ class Traffic:
         while not deadline.is_over:
             local, tiered = (
                 admin.list_partition_offsets({place: spec})[place].offset
-                for spec in (OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATESTTIERED)
+                for spec in (OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST_TIERED)
             )
             if local > 0 and tiered > HISTORY_RECORDS * 0.95:
                 return
