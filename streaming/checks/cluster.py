@@ -44,8 +44,9 @@ def of_cluster(config: Config) -> Iterator[Finding]:
         if not (problem.is_denied and problem.source in named):  # these have lines above
             yield Finding(str(problem), WITHOUT[problem.source])
     yield from _thresholds(observation)
-    yield from _selectors(observation)
-    yield _fetch_waits(observation)
+    if not any(p.is_denied and p.source == "broker configs" for p in problems):
+        yield from _selectors(observation)
+        yield _fetch_waits(observation)
     yield from _measured(config, observation)
 
 

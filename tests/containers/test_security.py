@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
 from streaming.checks.rights import Right, rights
-from streaming.runtime.config import Bus, Cluster, Collector, Config
+from streaming.runtime.config import Bus, Cluster, Collector, Config, Eligibility
 from tests.containers.secured import ADMIN, STRANGER, Secured, secured_cluster
 from tests.containers.secured_twin import Programs
 from tests.containers.test_compose import METRICS, ONLY_WHEN_IT_HAPPENS
@@ -96,6 +96,7 @@ def config(cluster: Secured, user: str = USER, prefix: str = "kafka-twin") -> Co
         cluster=Cluster(name="secured", bootstrap=cluster.bootstrap, client=cluster.login(user)),
         bus=Bus(prefix=prefix, shards=2, partitions=2, replication_factor=1),
         collector=Collector(deadline_ms=2_000),
+        eligibility=Eligibility(local_log_ms=600_000),  # or check says that nothing is judged
     )
 
 
