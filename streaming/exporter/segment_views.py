@@ -14,36 +14,35 @@ from twin.rules.leaders import Leaders
 from twin.rules.lineage import Lineage
 from twin.rules.remote_segments import LeaderEpochs, RemoteSegments
 from twin.state import ShardState
+from twin.table import Int64
 from twin.tables.enums import SegmentState, SegmentVerdict
 from twin.tables.state import Partitions
 
 
 def segments(view: ClusterView, topic: str, number: int) -> dict[str, Any] | None:
     """The listed segments by offset, and how many are left out; None for no such partition."""
-    found = _find(view, topic, number)
-    if found is None:
+    place = _find(view, topic, number)
+    if place is None:
         return None
-    state, row = found
+    state, row = place
     table, lineage = state[RemoteSegments], state[Lineage]
     here = table.pick(table.row == row)
-    known = lineage.segments[lineage.row == row].tolist()
     order = np.lexsort((here.end_offset, here.start_offset)).tolist()
     return {
         "topic": topic,
         "partition": number,
         "segments": [_segment(here, i) for i in order],
-        "segments_known": known[0] if known else None,
-        "segments_left_out": known[0] - len(here) if known else None,
+        **_counts("segments", lineage.segments[lineage.row == row], len(here)),
     }
 
 
 def epochs(view: ClusterView, topic: str, number: int) -> dict[str, Any] | None:
-    """The history of leader epochs, oldest first; None for no such partition."""
-    found = _find(view, topic, number)
-    if found is None:
+    """The listed leader epochs, oldest first, and how many are left out, likewise."""
+    place = _find(view, topic, number)
+    if place is None:
         return None
-    state, row = found
-    table = state[LeaderEpochs]
+    state, row = place
+    table, lineage = state[LeaderEpochs], state[Lineage]
     here = table.pick(table.row == row)
     pairs = zip(here.leader_epoch.tolist(), here.start_offset.tolist(), strict=True)
     return {
@@ -53,7 +52,15 @@ def epochs(view: ClusterView, topic: str, number: int) -> dict[str, Any] | None:
         "leader_epoch": plain.integer(state[Partitions].leader_epoch[row]),
         "log_end_offset": plain.integer(state[Leaders].log_end_offset[row]),
         "epochs": [{"leader_epoch": epoch, "start_offset": start} for epoch, start in pairs],
+        **_counts("epochs", lineage.leader_epochs[lineage.row == row], len(here)),
     }
+
+
+def _counts(name: str, total: Int64, listed: int) -> dict[str, int | None]:
+    """How many there are, and how many of them are not listed; null where nobody knows."""
+    if not len(total):
+        return {f"{name}_known": None, f"{name}_left_out": None}
+    return {f"{name}_known": int(total[0]), f"{name}_left_out": int(total[0]) - listed}
 
 
 def _find(view: ClusterView, topic: str, number: int) -> tuple[ShardState, int] | None:
@@ -65,15 +72,15 @@ def _find(view: ClusterView, topic: str, number: int) -> tuple[ShardState, int] 
     return None
 
 
-def _segment(of: RemoteSegments, i: int) -> dict[str, Any]:
-    numbers = zip(of.leader_epochs[i], of.epoch_start_offsets[i], strict=True)
+def _segment(segments: RemoteSegments, i: int) -> dict[str, Any]:
+    epochs = zip(segments.leader_epochs[i], segments.epoch_start_offsets[i], strict=True)
     return {
-        "segment_id": uuid_text(of.segment_id[i]),
-        "verdict": plain.name(SegmentVerdict, of.verdict[i]),
-        "state": plain.name(SegmentState, of.state[i]),
-        "event_at_ms": plain.integer(of.event_at_ms[i]),
-        "start_offset": int(of.start_offset[i]),
-        "end_offset": int(of.end_offset[i]),
-        "log_bytes": plain.integer(of.log_bytes[i]),
-        "leader_epochs": [{"leader_epoch": int(e), "start_offset": int(o)} for e, o in numbers],
+        "segment_id": uuid_text(segments.segment_id[i]),
+        "verdict": plain.name(SegmentVerdict, segments.verdict[i]),
+        "state": plain.name(SegmentState, segments.state[i]),
+        "event_at_ms": plain.integer(segments.event_at_ms[i]),
+        "start_offset": int(segments.start_offset[i]),
+        "end_offset": int(segments.end_offset[i]),
+        "log_bytes": plain.integer(segments.log_bytes[i]),
+        "leader_epochs": [{"leader_epoch": int(e), "start_offset": int(o)} for e, o in epochs],
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.builders import (
     Log,
     Partition,
@@ -62,6 +64,7 @@ def test_the_history_of_leader_epochs_is_listed_from_the_oldest_on():
         {"leader_epoch": 2, "start_offset": 50},
     ]
     assert (answer["leader"], answer["leader_epoch"], answer["log_end_offset"]) == (1, 1, 100_000)
+    assert (answer["epochs_known"], answer["epochs_left_out"]) == (2, 0)
 
 
 def test_what_is_left_out_is_counted_and_never_the_orphan():
@@ -75,8 +78,37 @@ def test_what_is_left_out_is_counted_and_never_the_orphan():
 
 def test_a_shard_lists_the_remarkable_ones_first(monkeypatch):
     monkeypatch.setattr("twin.rules.remote_segments.MOST_OF_SHARD", 2)
-    found = bounded_segments(STATE[RemoteSegments])
-    assert set(found.verdict.tolist()) == {SegmentVerdict.ORPHAN, SegmentVerdict.DANGLING}
+    listed = bounded_segments(STATE[RemoteSegments])
+    assert set(listed.verdict.tolist()) == {SegmentVerdict.ORPHAN, SegmentVerdict.DANGLING}
+
+
+def test_of_a_long_history_the_newest_epochs_are_listed_and_the_others_counted():
+    history = [(epoch, epoch * 10) for epoch in range(MOST_OF_PARTITION + 50)]
+    state = step_archive(a_state(PART), {}, [epochs_frame(PART, history)])[0]
+    answer = a_client(a_store(state)).get(f"{URL}/epochs").json()
+    assert answer["epochs"][0] == {"leader_epoch": 50, "start_offset": 500}
+    assert (answer["epochs_known"], answer["epochs_left_out"]) == (250, 50)
+
+
+def test_a_partition_for_which_its_shard_has_no_room_says_that_all_is_left_out(monkeypatch):
+    monkeypatch.setattr("twin.rules.remote_segments.MOST_OF_SHARD", 1)
+    parts = [replace(PART, topic="t"), replace(PART, topic="u")]
+    frames = [
+        frame
+        for at_ms, part in enumerate(parts)
+        for frame in (
+            epochs_frame(part, HISTORY),
+            segments_frame(part, [replace(e, at_ms=at_ms) for e in copied("s", 0, 49, (0, 0))]),
+        )
+    ]
+    client = a_client(a_store(step_archive(a_state(*parts), {}, frames)[0]))
+    older, newer = (client.get(f"/api/v1/partitions/{t}/0/segments").json() for t in "tu")
+    assert (older["segments"], older["segments_known"], older["segments_left_out"]) == ([], 1, 1)
+    assert (len(newer["segments"]), newer["segments_left_out"]) == (1, 0)
+    first, second = (client.get(f"/api/v1/partitions/{t}/0/epochs").json() for t in "tu")
+    assert [e["leader_epoch"] for e in first["epochs"]] == [2], "the newest of its history"
+    assert (first["epochs_known"], first["epochs_left_out"]) == (2, 1)
+    assert (second["epochs"], second["epochs_known"], second["epochs_left_out"]) == ([], 2, 2)
 
 
 def test_a_partition_that_is_not_tiered_has_none_and_one_that_is_not_there_is_404():
@@ -84,5 +116,6 @@ def test_a_partition_that_is_not_tiered_has_none_and_one_that_is_not_there_is_40
     assert client.get(f"{URL}/segments").json()["segments"] == []
     assert client.get(f"{URL}/segments").json()["segments_known"] is None
     assert client.get(f"{URL}/epochs").json()["epochs"] == []
+    assert client.get(f"{URL}/epochs").json()["epochs_known"] is None
     for wrong in ("/api/v1/partitions/t/7/segments", "/api/v1/partitions/u/0/epochs"):
         assert client.get(wrong).status_code == 404

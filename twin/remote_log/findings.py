@@ -34,6 +34,7 @@ class Finding:
     highest_remote_offset: int
     remote_log_start_offset: int
     refused_transitions: int
+    leader_epochs: int
 
 
 def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int) -> Finding:
@@ -72,6 +73,7 @@ def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_sta
         highest_remote_offset=highest_remote_offset(cache, epochs, log_end)[0],
         remote_log_start_offset=remote_log_start(cache, history, local_start),
         refused_transitions=cache.refused_transitions,
+        leader_epochs=len(epochs),
     )
 
 

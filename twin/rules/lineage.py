@@ -40,6 +40,7 @@ class Lineage(SparseTable, kind="lineage", version=2):
     highest_remote_offset: Int64 = column("last offset of the lineage in remote storage")
     remote_log_start_offset: Int64 = column("first offset by the remote segments")
     refused_transitions: Int64 = column("events that no segment can go through")
+    leader_epochs: Int64 = column("leader epochs in the history of the log")
 
 
 # ---------------------------------------------------------------- risks

@@ -2,7 +2,8 @@
 
 All of them are in the archive (``remote_log.archive``), which only an event of theirs opens. What
 a person looks up is in the state, and so in every snapshot: the segments that are not as they
-should be first, then the newest, up to a limit. ``lineage`` has the number of all.
+should be first, then the newest, up to a limit. ``lineage`` has the numbers of all, by which a
+reader knows how many of a partition are left out: beyond MOST_OF_SHARD that may be every one.
 
 A segment that begins inside another is normal after a leader moved: the new leader uploads its own
 segment around the first offset that is missing, which begins elsewhere than that of the old one
@@ -68,8 +69,9 @@ def bounded_segments(segments: RemoteSegments) -> RemoteSegments:
 
 
 def bounded_epochs(epochs: LeaderEpochs) -> LeaderEpochs:
-    """At most MOST_OF_SHARD: partitions come first as they do in the state."""
-    return epochs.pick(np.arange(min(len(epochs), MOST_OF_SHARD)))
+    """At most MOST_OF_SHARD: the oldest epochs go first, by their place in their own history."""
+    newer = np.searchsorted(epochs.row, epochs.row, "right") - np.arange(len(epochs))
+    return epochs.pick(np.sort(np.argsort(newer, kind="stable")[:MOST_OF_SHARD]))
 
 
 @risk(
