@@ -26,7 +26,7 @@ class Measured:
     wrong: int
     predictions: int
     predictions_right: int
-    known: tuple[str, ...]
+    known_fields: tuple[str, ...]
     """Fields of the JSON API that had a value for anything at any moment."""
 
     @property
@@ -37,9 +37,10 @@ class Measured:
 
 def load() -> dict[str, Measured]:
     """What was measured last, by release; the newest release is the last but for upgrades."""
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
     return {
-        name: Measured(**each | {"known": tuple(each["known"])}) for name, each in found.items()
+        name: Measured(**each | {"known_fields": tuple(each["known_fields"])})
+        for name, each in results.items()
     }
 
 
@@ -78,17 +79,17 @@ def unknown_fields(name: str, measured: Mapping[str, Measured]) -> list[str]:
     An object of which nothing is known stands for its fields.
     """
     newest = max((each for each in measured if " to " not in each), key=_order)
-    reference, known = set(measured[newest].known), set(measured[name].known)
-    found = {_highest_unknown(field, known) for field in reference - known}
-    return sorted(each.removeprefix("partitions.") for each in found)
+    here, there = set(measured[name].known_fields), set(measured[newest].known_fields)
+    missing = {_highest_unknown(field, here) for field in there - here}
+    return sorted(each.removeprefix("partitions.") for each in missing)
 
 
-def _highest_unknown(field: str, known: Iterable[str]) -> str:
+def _highest_unknown(field: str, known_fields: Iterable[str]) -> str:
     """The field, or the outermost object around it of which nothing is known."""
     parts = field.split(".")
     for length in range(2, len(parts)):
         outer = ".".join(parts[:length])
-        if not any(each == outer or each.startswith(f"{outer}.") for each in known):
+        if not any(each == outer or each.startswith(f"{outer}.") for each in known_fields):
             return outer
     return field
 

@@ -66,13 +66,13 @@ class StableOffsetSource:
         A leader that was elected just now answers OFFSET_NOT_AVAILABLE: that is no problem, and
         topics that are refused are reported with the other offsets.
         """
-        found = np.full(len(listing.placement.broker), UNKNOWN, np.int64)
+        stable = np.full(len(listing.placement.broker), UNKNOWN, np.int64)
         for broker, bodies in responses.items():
             for body in bodies:
                 if body is not None:
                     rows, codes, offsets, _ = self._brokers[broker].read(LATEST, body)
-                    found[rows] = np.where(codes == 0, offsets, UNKNOWN)
-        return found
+                    stable[rows] = np.where(codes == 0, offsets, UNKNOWN)
+        return stable
 
     def forget(self, brokers: set[int]) -> None:
         """Drop the requests to all brokers but these."""

@@ -70,10 +70,10 @@ def application(
     def of_partition(answer: Callable[..., Any]) -> Callable[[Request], Response]:
         def respond(request: Request) -> Response:
             topic, number = request.path_params["topic"], request.path_params["partition"]
-            found = answer(current().view, topic, number)
-            if found is None:
+            content = answer(current().view, topic, number)
+            if content is None:
                 return error_answer(f"{topic}-{number} is not known", 404)
-            return json_answer(found)
+            return json_answer(content)
 
         return respond
 

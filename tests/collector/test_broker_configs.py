@@ -151,8 +151,8 @@ def test_check_compares_each_followers_wait_with_the_shortest_limit_of_a_leader(
     limit, wait = "replica.lag.time.max.ms", "replica.fetch.wait.max.ms"
     for broker, value in wait_ms.items():
         cluster[broker].configs = {wait: value, limit: "20000" if broker == 1 else "30000"}
-    found = [str(f) for f in of_cluster(Config(cluster=Cluster(bootstrap=cluster.bootstrap)))]
-    assert [one for one in found if wait in one] == [line.format(what=f"{wait} below {limit}")]
+    lines = [str(f) for f in of_cluster(Config(cluster=Cluster(bootstrap=cluster.bootstrap)))]
+    assert [each for each in lines if wait in each] == [line.format(what=f"{wait} below {limit}")]
 
 
 def test_check_says_which_brokers_have_a_selector(cluster: FakeCluster) -> None:

@@ -58,8 +58,8 @@ def test_a_broker_is_asked_as_by_a_consumer_about_what_it_leads(cluster: FakeClu
     source = StableOffsetSource(2_000, "test")
     by_topic = dict(zip([("a", 0), ("a", 1), ("a", 2), ("b", 0)], [1, 2, 1, 1], strict=True))
     order = [(HELD.topic[t], p) for t, p in zip(HELD.topic_of, HELD.partition, strict=True)]
-    found = read(cluster, source, led(*(by_topic[key] for key in order)))
-    assert dict(zip(order, found, strict=True)) == {
+    offsets = read(cluster, source, led(*(by_topic[key] for key in order)))
+    assert dict(zip(order, offsets, strict=True)) == {
         ("a", 0): 40, ("a", 1): UNKNOWN, ("a", 2): UNKNOWN, ("b", 0): 60
     }  # fmt: skip
     [request] = cluster[1].asked_of(ListOffsetsRequest)

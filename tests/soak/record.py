@@ -47,8 +47,8 @@ class Prediction:
         return self.topic, self.partition
 
     @staticmethod
-    def of(row: Mapping[str, Any]) -> Prediction:
-        """From a row of the API."""
+    def from_row(row: Mapping[str, Any]) -> Prediction:
+        """The prediction in a row of the API."""
         return Prediction(
             row["topic"],
             row["partition"],
@@ -105,7 +105,7 @@ class Recorder:
         """
         if self.problem:
             raise RecordError(self.problem)
-        return sorted(map(Prediction.of, self.rows.values()), key=lambda p: (p.at_ms, p.key))
+        return sorted(map(Prediction.from_row, self.rows.values()), key=lambda p: (p.at_ms, p.key))
 
     def counted(self) -> int:
         """Leader changes that the counters on /metrics have counted.

@@ -142,12 +142,12 @@ class Report:
 
 
 def _memory_row(part: str, samples: Sequence[int]) -> tuple[object, ...]:
-    found = thirds(samples)
-    if found is None:
+    sizes = thirds(samples)
+    if sizes is None:
         return part, _mib(samples[0]), "-", "-", "-"
-    growth = found.last_bytes / found.middle_bytes - 1
+    growth = sizes.last_bytes / sizes.middle_bytes - 1
     return (
-        part, _mib(samples[0]), _mib(found.middle_bytes), _mib(found.last_bytes), f"{growth:+.1%}"
+        part, _mib(samples[0]), _mib(sizes.middle_bytes), _mib(sizes.last_bytes), f"{growth:+.1%}"
     )  # fmt: skip
 
 

@@ -98,8 +98,8 @@ class Soak:
     def partitions(self) -> list[dict[str, Any]]:
         """All partitions in the exporter's API; empty while it does not answer."""
         answer = self.stage.api("partitions?limit=1000") or {"partitions": []}
-        found: list[dict[str, Any]] = answer["partitions"]
-        return found
+        partitions: list[dict[str, Any]] = answer["partitions"]
+        return partitions
 
     def await_rest(self) -> list[dict[str, Any]]:
         """Wait until every replica is in sync, for Kafka and for the twin; the twin's partitions.
@@ -112,9 +112,9 @@ class Soak:
     def _at_rest(self) -> list[dict[str, Any]]:
         summary = self.stage.api("summary") or {"up": False}
         partitions = self.partitions() if summary["up"] else []
-        known = len(self.stage.leaders())
-        is_whole = len(partitions) == known and self.stage.is_at_rest(partitions)
-        return partitions if is_whole and not any(_is_moving(p) for p in partitions) else []
+        is_whole = len(partitions) == len(self.stage.leaders())
+        is_at_rest = is_whole and self.stage.is_at_rest(partitions)
+        return partitions if is_at_rest and not any(_is_moving(p) for p in partitions) else []
 
 
 def _is_moving(partition: Mapping[str, Any]) -> bool:

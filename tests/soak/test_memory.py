@@ -29,9 +29,9 @@ def test_this_process_is_found_with_its_memory() -> None:
 
 def test_memory_is_flat_up_to_fifteen_percent_above_the_middle_third() -> None:
     def judged(last: int) -> bool:
-        found = thirds([1] * 3 + [100] * 3 + [last] * 3)
-        assert found is not None
-        return found.is_flat
+        memory = thirds([1] * 3 + [100] * 3 + [last] * 3)
+        assert memory is not None
+        return memory.is_flat
 
     assert judged(50)
     assert judged(115)

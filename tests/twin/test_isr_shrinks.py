@@ -143,13 +143,13 @@ class TestSolution1:
     def test_a_fetch_in_the_request_queue_is_not_pending_and_still_speaks_against_the_leader(self):
         """KIP-501: solution 1 does not help requests that no handler has taken yet."""
         queued = replace(self.waiting, queue_ms=20_000)
-        found = step(left(self.removed), [fetches_frame([self.earlier, queued])], NOW_MS)[0]
-        assert pending(found) == [0]
-        assert verdicts(found) == [Verdict.SLOW_LEADER]
-        evidence = found[IsrShrinks].evidence[0]
+        state = step(left(self.removed), [fetches_frame([self.earlier, queued])], NOW_MS)[0]
+        assert pending(state) == [0]
+        assert verdicts(state) == [Verdict.SLOW_LEADER]
+        evidence = state[IsrShrinks].evidence[0]
         assert evidence & Evidence.FETCH_WAS_QUEUED
         assert not evidence & Evidence.FETCH_WAS_PENDING
-        again = step(found, [fetches_frame([Fetch(NOW_MS + 6_000, took_ms=25_000)])], NOW_MS)[0]
+        again = step(state, [fetches_frame([Fetch(NOW_MS + 6_000, took_ms=25_000)])], NOW_MS)[0]
         assert verdicts(again) == [Verdict.SLOW_LEADER], "also once a slower fetch follows"
 
     @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ class TestSolution1:
     ):
         """Polls saw the replica in the ISR 15 s after the arrival, and out of it after 20 s."""
         taken = replace(self.waiting, took_ms=30_000, queue_ms=queue_ms)
-        found = step(left(self.removed), [fetches_frame([self.earlier, taken])], NOW_MS)[0]
-        assert pending(found) == [kept]
+        state = step(left(self.removed), [fetches_frame([self.earlier, taken])], NOW_MS)[0]
+        assert pending(state) == [kept]
 
     def test_with_the_moment_from_a_log_every_queue_is_judged(self):
         removed_ms = NOW_MS + 2_000

@@ -43,8 +43,8 @@ def tiered(part: Partition, uploaded: tuple[tuple[int, int], ...] = UPLOADED) ->
 
 
 def shown(state: ShardState) -> dict[str, Any]:
-    [found] = partition_objects(state, np.array([0]), NOW_MS)
-    return found
+    [partition] = partition_objects(state, np.array([0]), NOW_MS)
+    return partition
 
 
 def test_each_replica_outside_the_isr_says_what_it_would_lose_and_orphan():

@@ -77,7 +77,7 @@ def _measured(name: str) -> Measured:
         wrong=sum(len(each.wrong) for each in numbers),
         predictions=len(account.predicted),
         predictions_right=len(account.predicted) - len(account.wrong_predictions),
-        known=tuple(sorted(account.known)),
+        known_fields=tuple(sorted(account.known_fields)),
     )
 
 

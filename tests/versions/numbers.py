@@ -36,7 +36,7 @@ class Answers:
     sizes: Mapping[tuple[str, int, int], int]
 
     @staticmethod
-    def of(tools: Tools, kinds: Mapping[str, int], brokers: Collection[int]) -> Answers:
+    def from_tools(tools: Tools, kinds: Mapping[str, int], brokers: Collection[int]) -> Answers:
         """The answers of these brokers; ``kinds`` are those that the release's tool can ask."""
         partitions = tools.partitions()
         # Of a topic that has a partition without a leader, the older tools wait for that.
@@ -76,11 +76,11 @@ def compare(
     ``kinds`` are the kinds of offsets that GetOffsetShell of the release can ask, by column.
     """
     deadline = Deadline.after_s(_QUIET_WITHIN_S)
-    before = Answers.of(tools, kinds, brokers)
+    before = Answers.from_tools(tools, kinds, brokers)
     while True:
         time.sleep(_PAUSE_S)
         state = watch.look()
-        after = Answers.of(tools, kinds, brokers)
+        after = Answers.from_tools(tools, kinds, brokers)
         if after == before:
             return _compared(state, after)
         assert not deadline.is_over, "the numbers do not stand still"
@@ -144,9 +144,9 @@ def known_fields(state: ShardState) -> set[str]:
     view = ClusterView(
         (ShardView(state, totals),), 1, totals=cluster_totals(state.catalog, [totals])
     )
-    found = set(_fields(api_views.brokers(view, now_ms)["brokers"], "brokers"))
+    of_brokers = set(_fields(api_views.brokers(view, now_ms)["brokers"], "brokers"))
     rows = np.arange(state.partitions)
-    return found | set(_fields(api_views.partition_objects(state, rows, now_ms), "partitions"))
+    return of_brokers | set(_fields(api_views.partition_objects(state, rows, now_ms), "partitions"))
 
 
 def _fields(value: Any, path: str) -> Iterator[str]:

@@ -44,7 +44,7 @@ class Account:
     brokers: dict[str, dict[int, BrokerRow]] = field(default_factory=dict)
     predicted: list[tuple[Key, int, int]] = field(default_factory=list)
     """Partition, the leader that the twin predicted, and the one that Kafka elected."""
-    known: set[str] = field(default_factory=set)
+    known_fields: set[str] = field(default_factory=set)
     """Fields of the API that had a value for anything at any moment."""
 
     def take(self, stage: Stage, moment: str, *, lost: int = 0) -> ShardState:
@@ -62,7 +62,7 @@ class Account:
                 numbers.add(f"fenced of broker {broker}", row.fenced, int(broker == lost))
         self.numbers[moment] = numbers
         self.brokers[moment] = listed
-        self.known |= known_fields(state)
+        self.known_fields |= known_fields(state)
         return state
 
     def judge(self, predicted: Mapping[Key, int], after: Mapping[Key, Described]) -> None:

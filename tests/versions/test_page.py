@@ -12,13 +12,13 @@ NEWEST = Measured(
 )  # fmt: skip
 
 
-def older(*known: str, **numbers: int) -> Measured:
+def older(*known_fields: str, **numbers: int) -> Measured:
     """A release on which only these fields have values."""
     counted = {
         "check_exit_code": 0, "right": 9, "unknown": 0, "wrong": 0,
         "predictions": 4, "predictions_right": 4,
     }  # fmt: skip
-    return Measured(**counted | numbers, known=known)
+    return Measured(**counted | numbers, known_fields=known_fields)
 
 
 def test_a_number_is_right_unknown_or_wrong() -> None:
@@ -54,7 +54,7 @@ def test_a_release_on_which_anything_was_wrong_is_not_called_good() -> None:
 
 
 def test_the_table_has_one_row_a_release_that_is_asked_for() -> None:
-    measured = {"3.9.1": older(*NEWEST.known, wrong=1, check_exit_code=1), "4.10.0": NEWEST}
+    measured = {"3.9.1": older(*NEWEST.known_fields, wrong=1, check_exit_code=1), "4.10.0": NEWEST}
     assert table(measured, ["3.9.1"])[2:] == [
         "| 3.9.1 | exit code 1 | 10 | 9 | 0 | 1 | 4 of 4 | - |"
     ]

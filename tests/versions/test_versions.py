@@ -73,9 +73,9 @@ def test_a_lost_broker_stays_with_its_rack_and_is_back_when_it_answers(
 
 def test_what_a_release_cannot_say_is_unknown(account: Account) -> None:
     replicas = "partitions.replicas"
-    assert f"{replicas}.last_tiered_offset" in account.known  # since 3.9
-    assert f"{replicas}.pending_upload_offset" not in account.known  # since 4.2
-    assert "partitions.upload_lag_bytes" in account.known
+    assert f"{replicas}.last_tiered_offset" in account.known_fields  # since 3.9
+    assert f"{replicas}.pending_upload_offset" not in account.known_fields  # since 4.2
+    assert "partitions.upload_lag_bytes" in account.known_fields
 
 
 def test_check_finds_all_that_the_twin_needs(account: Account) -> None:

@@ -60,18 +60,18 @@ class Tools:
     def partitions(self) -> dict[Key, Described]:
         """Leader, replicas, ISR and ELR of every partition."""
         text = self._run(_TOPICS, "--describe")
-        found: dict[Key, Described] = {}
+        partitions: dict[Key, Described] = {}
         for line in _PARTITION.findall(text):
             named = (field.partition(": ") for field in line.strip().split("\t"))
             fields = {name: value for name, _, value in named}
             leader = fields["Leader"]
-            found[fields["Topic"], int(fields["Partition"])] = Described(
+            partitions[fields["Topic"], int(fields["Partition"])] = Described(
                 -1 if leader == "none" else int(leader),
                 tuple(_numbers(fields["Replicas"])),
                 frozenset(_numbers(fields.get("Isr", ""))),
                 frozenset(_numbers(fields.get("Elr", ""))),
             )
-        return found
+        return partitions
 
     def offsets(self, kind: int, partitions: Iterable[Key]) -> dict[Key, int]:
         """The offset of one kind of the leaders of these partitions, where there is one.

@@ -81,16 +81,16 @@ def verdicts(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int) -> Ver
     """The verdict on each segment that is not deleted; arguments as of ``judge``."""
     history = without_empty_epochs(epochs)
     of_state = _by_state(cache)
-    found = {s.id: SegmentVerdict.DANGLING for s in of_state[SegmentState.COPY_STARTED]}
-    found |= {s.id: SegmentVerdict.DELETING for s in of_state[SegmentState.DELETE_STARTED]}
+    by_segment = {s.id: SegmentVerdict.DANGLING for s in of_state[SegmentState.COPY_STARTED]}
+    by_segment |= {s.id: SegmentVerdict.DELETING for s in of_state[SegmentState.DELETE_STARTED]}
     finished = of_state[SegmentState.COPY_FINISHED]
-    found |= {s.id: SegmentVerdict.NOT_JUDGED for s in finished}
+    by_segment |= {s.id: SegmentVerdict.NOT_JUDGED for s in finished}
     if not history:
-        return found
+        return by_segment
     ours, orphans = _split(finished, history, _least_end(cache, history, log_end))
-    found |= {s.id: SegmentVerdict.ON_LINEAGE for s in ours}
-    found |= {s.id: SegmentVerdict.ORPHAN for s in orphans}
-    return found | _overlaps(ours)
+    by_segment |= {s.id: SegmentVerdict.ON_LINEAGE for s in ours}
+    by_segment |= {s.id: SegmentVerdict.ORPHAN for s in orphans}
+    return by_segment | _overlaps(ours)
 
 
 def _by_state(cache: RemoteLogMetadataCache) -> dict[SegmentState, list[Segment]]:
@@ -162,10 +162,10 @@ def _first_gap(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 def _overlaps(segments: Iterable[Segment]) -> Verdicts:
     """Segments that begin inside another: those that reach further, and those that do not."""
-    found, reached = {}, UNKNOWN
+    overlaps, reached = {}, UNKNOWN
     for segment in sorted(segments, key=lambda s: (s.start_offset, -s.end_offset, s.event_at_ms)):
         if segment.start_offset <= reached:
             further = segment.end_offset > reached
-            found[segment.id] = SegmentVerdict.OVERLAP if further else SegmentVerdict.DUPLICATE
+            overlaps[segment.id] = SegmentVerdict.OVERLAP if further else SegmentVerdict.DUPLICATE
         reached = max(reached, segment.end_offset)
-    return found
+    return overlaps

@@ -24,14 +24,14 @@ def segment_rows(
 
     What is not plainly on the lineage comes first, then what reaches furthest.
     """
-    found = verdicts(cache, epochs, log_end)
-    segments = [cache.segments[segment_id] for segment_id in found]
-    segments.sort(key=lambda segment: _place(segment, found))
+    by_segment = verdicts(cache, epochs, log_end)
+    segments = [cache.segments[segment_id] for segment_id in by_segment]
+    segments.sort(key=lambda segment: _place(segment, by_segment))
     return [
         (
             row,
             segment.id,
-            int(found[segment.id]),
+            int(by_segment[segment.id]),
             int(segment.state),
             segment.event_at_ms,
             segment.start_offset,
@@ -58,6 +58,6 @@ def of_rows(table: type[T], rows: Sequence[tuple[object, ...]]) -> T:
     )
 
 
-def _place(segment: Segment, found: Verdicts) -> tuple[bool, int, bytes]:
-    is_plain = found[segment.id] is SegmentVerdict.ON_LINEAGE
+def _place(segment: Segment, by_segment: Verdicts) -> tuple[bool, int, bytes]:
+    is_plain = by_segment[segment.id] is SegmentVerdict.ON_LINEAGE
     return is_plain, -segment.end_offset, segment.id

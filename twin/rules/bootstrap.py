@@ -250,8 +250,8 @@ def _with_feature(leaders: Leaders) -> tuple[Array, Int64]:
 )
 def broker_last_tiered_fetch(brokers: Brokers) -> ByBroker:
     """Of brokers whose own setting was read."""
-    known = brokers.follower_last_tiered_fetch != UNKNOWN
-    return ByBroker(brokers.broker[known], brokers.follower_last_tiered_fetch[known])
+    was_read = brokers.follower_last_tiered_fetch != UNKNOWN
+    return ByBroker(brokers.broker[was_read], brokers.follower_last_tiered_fetch[was_read])
 
 
 @gauge(

@@ -59,8 +59,8 @@ def isr_shrink_near(
     both_known = (end != UNKNOWN) & (leader_end != UNKNOWN)
     judged = roles.in_isr & roles.is_assigned & ~roles.is_leader
     late &= end < leader_end
-    found = np.where(both_known & (at_ms != UNKNOWN), late, UNKNOWN)
-    return IsrShrinkNear(np.where(judged, found, 0).astype(np.int8))
+    is_near = np.where(both_known & (at_ms != UNKNOWN), late, UNKNOWN)
+    return IsrShrinkNear(np.where(judged, is_near, 0).astype(np.int8))
 
 
 @risk(

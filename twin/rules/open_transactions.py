@@ -50,17 +50,17 @@ def open_transactions(
     holds = answered & (stable != UNKNOWN) & (watermark != UNKNOWN) & (stable < watermark)
     row = np.flatnonzero(holds).astype(np.int32)
     at_ms = leaders.sampled_at_ms[row]
-    known, wanted = before.row.astype(np.int64), row.astype(np.int64)
-    same = keys.look_up(known, before.stable_offset, wanted) == stable[row]
-    since_ms = np.where(same, keys.look_up(known, before.since_ms, wanted), at_ms)
-    found = OpenTransactions(
+    held_before, held_now = before.row.astype(np.int64), row.astype(np.int64)
+    same = keys.look_up(held_before, before.stable_offset, held_now) == stable[row]
+    since_ms = np.where(same, keys.look_up(held_before, before.since_ms, held_now), at_ms)
+    open_now = OpenTransactions(
         row=row,
         stable_offset=stable[row],
         since_ms=since_ms,
         held_ms=at_ms - since_ms,
         records_held=watermark[row] - stable[row],
     )
-    return before.pick(~answered[before.row]).with_rows(found)
+    return before.pick(~answered[before.row]).with_rows(open_now)
 
 
 @risk(
@@ -130,8 +130,8 @@ def open_transaction_field(
     transactions: OpenTransactions, partitions: Partitions
 ) -> list[dict[str, Any] | None]:
     """Of partitions whose last stable offset has stayed for more than one cycle."""
-    found: list[dict[str, Any] | None] = [None] * len(partitions.leader)
+    objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     names = [c.name for c in OpenTransactions.columns if c.name != "row"]
     for i in np.flatnonzero(transactions.held_ms > 0).tolist():
-        found[transactions.row[i]] = {name: int(getattr(transactions, name)[i]) for name in names}
-    return found
+        objects[transactions.row[i]] = {name: int(getattr(transactions, name)[i]) for name in names}
+    return objects

@@ -46,8 +46,8 @@ def orphaned(
     ours = segments.pick(np.isin(segments.verdict, _OF_THE_LOG))
     for i in np.flatnonzero((log_end != UNKNOWN) & np.isin(row, lineage.row)).tolist():
         ends = ours.end_offset[ours.row == row[i]]
-        known = lineage.segments[lineage.row == row[i]][0]
-        is_whole = known == (segments.row == row[i]).sum()
+        total = lineage.segments[lineage.row == row[i]][0]
+        is_whole = total == (segments.row == row[i]).sum()
         if is_whole or (ends < log_end[i]).any():
             beyond = ends >= log_end[i]
             count[i] = beyond.sum()
@@ -69,9 +69,9 @@ def orphaned_bytes_then(
     unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe)
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
-    found = np.full(len(unsafe), UNKNOWN, np.int64)
-    found[row] = orphaned(row, replicas.log_end_offset[row, slot], segments, lineage)[1]
-    return found
+    size = np.full(len(unsafe), UNKNOWN, np.int64)
+    size[row] = orphaned(row, replicas.log_end_offset[row, slot], segments, lineage)[1]
+    return size
 
 
 @api_field(
@@ -92,8 +92,8 @@ def unclean_successors(
     outside = roles.is_assigned & ~roles.is_leader & ~roles.in_isr & ~roles.in_elr
     row, slot = np.nonzero(outside)
     end, leader_end = replicas.log_end_offset[row, slot], leaders.log_end_offset[row]
-    known = (end != UNKNOWN) & (leader_end != UNKNOWN)
-    lost = np.where(known, np.maximum(leader_end - end, 0), UNKNOWN)
+    both_known = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    lost = np.where(both_known, np.maximum(leader_end - end, 0), UNKNOWN)
     count, size = orphaned(row, end, segments, lineage)
     brokers = assignment.broker[row, slot]
     objects = (
