@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,20 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from streaming.lab import node_logs, processes
-from streaming.lab.cluster_config import (
-    HOST,
-    ClusterError,
-    Layout,
-    disk_of,
-    kafka_uuid,
-    load,
-    logging_options,
-    write_files,
-)
+from streaming.lab import node_logs, node_start, processes
+from streaming.lab.cluster_config import ClusterError, Layout, load
 from streaming.lab.node_logs import Marks
 from streaming.lab.processes import Processes, State, free_base_port
-from streaming.runtime import jars
 from streaming.runtime.deadline import Deadline
 
 __all__ = ["ClusterError", "LocalCluster", "NodeStatus", "free_base_port"]
@@ -44,7 +33,6 @@ _POLL_S: Final = 0.02
 _TIERING_DEADLINE_S: Final = 10.0
 _TIERING_POLL_S: Final = 0.2
 _TIERING_READY: Final = "Initialized topic-based RLMM resources successfully"
-_MAIN: Final = "kafka.Kafka"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +123,7 @@ class LocalCluster:
         Raises:
             JarError: Java or a jar is missing and cannot be had.
         """
-        if not self.layout.release:
-            return jars.ensure("kafka")
-        release = Path(self.layout.release)
-        return jars.ensure("kafka", jars.default_cache() / release.name, declared=release)
+        return node_start.kafka_jars(self.layout)
 
     def status(self) -> list[NodeStatus]:
         """Every node, in the order of ids."""
@@ -171,7 +156,7 @@ class LocalCluster:
         self._check_ports(stopped)
         self.layout.save()
         try:
-            self._format()
+            node_start.format_disks(self.layout)
             # Only what this start writes can explain its failure.
             marks = {node: node_logs.marks(self.layout.folder(node)) for node in stopped}
             for node in stopped:
@@ -210,62 +195,11 @@ class LocalCluster:
                         "stop what listens there or choose another base port (--port)"
                     )
 
-    def _format(self) -> None:
-        """Write configurations, and format disks that are not formatted yet.
-
-        Kafka's tool formats the first; the others differ by two lines, so they are copied, which
-        saves a JVM each.
-        """
-        for node in self.layout.ids:
-            write_files(self.layout, node)
-        first, *others = self.layout.ids
-        source = self._disk(first)
-        if not (source / "meta.properties").exists():
-            self._format_first(first)
-        for node in others:
-            target = self._disk(node)
-            if not (target / "meta.properties").exists():
-                target.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source / "bootstrap.checkpoint", target)
-                meta = disk_of(node, (source / "meta.properties").read_text())
-                (target / "meta.properties").write_text(meta)
-
-    def _format_first(self, node: int) -> None:
-        tool = ["kafka.tools.StorageTool", "format", "--cluster-id", kafka_uuid()]
-        tool += ["--config", str(self.layout.folder(node) / "server.properties")]
-        done = subprocess.run(
-            self._java(node, tool),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_START_DEADLINE_S,
-        )
-        if done.returncode:
-            raise ClusterError(f"cannot format node {node}: {node_logs.reason(done.stdout)}")
-
     def _launch(self, node: int) -> None:
         folder = self.layout.folder(node)
-        main = [_MAIN, str(folder / "server.properties")]
-        command = self._java(node, main, [*self._agent(node), *self.layout.options(node)])
+        command = node_start.command(self.layout, node)
         pid = self._processes.spawn(command, folder, folder / "stdout.log")
         (folder / "pid").write_text(f"{pid}\n")
-
-    def _agent(self, node: int) -> list[str]:
-        """The Java option that has a node serve its metrics."""
-        if not self.layout.metrics:
-            return []
-        [agent] = jars.ensure("jmx")
-        rules = jars.declared_in() / "jmx" / "kafka.yml"
-        return [f"-javaagent:{agent}={HOST}:{self.layout.agent_port(node)}:{rules}"]
-
-    def _java(self, node: int, main: list[str], options: Sequence[str] = ()) -> list[str]:
-        """The command line of a small JVM that starts fast."""
-        classpath = ":".join(str(jar) for jar in self.jars())
-        command = [jars.java(), f"-Xmx{self.layout.heap}", *jars.QUICK_START, "-Xshare:auto"]
-        command += ["-XX:-UsePerfData"]
-        command += [*logging_options(self.layout, node), *options, "-cp", classpath]
-        return command + main
 
     def _await_ready(self, nodes: Sequence[int], marks: Mapping[int, Marks]) -> None:
         """Wait for each broker port, which a node opens once the controller has registered it."""
@@ -408,7 +342,7 @@ class LocalCluster:
         state: State = "stopped"
         with suppress(FileNotFoundError, ValueError):
             pid = int((folder / "pid").read_text())
-            state = self._processes.state(pid, (str(folder / "server.properties"), _MAIN))
+            state = self._processes.state(pid, (str(folder / "server.properties"), node_start.MAIN))
         if state == "stopped":
             pid = None
         return NodeStatus(node, pid, self.layout.port(node), self.layout.rack(node), state)
@@ -419,9 +353,6 @@ class LocalCluster:
         if pid is None:
             raise ClusterError(f"node {node} does not run")
         return pid
-
-    def _disk(self, node: int) -> Path:
-        return self.layout.folder(node) / "data"
 
 
 def _folder_of(release: Path | None) -> str:

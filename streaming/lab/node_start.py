@@ -1,0 +1,102 @@
+"""What is run to prepare and start a node: Kafka's storage tool, and Kafka itself."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from streaming.lab import node_logs
+from streaming.lab.cluster_config import (
+    HOST,
+    ClusterError,
+    Layout,
+    disk_of,
+    kafka_uuid,
+    logging_options,
+    write_files,
+)
+from streaming.runtime import jars
+
+MAIN: Final = "kafka.Kafka"
+"""The class whose process is a node."""
+
+_FORMAT_WITHIN_S: Final = 120.0
+
+
+def kafka_jars(layout: Layout) -> list[Path]:
+    """The jars of the Kafka release that nodes are started with; fetched if they are missing.
+
+    Raises:
+        JarError: Java or a jar is missing and cannot be had.
+    """
+    if not layout.release:
+        return jars.ensure("kafka")
+    release = Path(layout.release)
+    return jars.ensure("kafka", jars.default_cache() / release.name, declared=release)
+
+
+def format_disks(layout: Layout) -> None:
+    """Write configurations, and format disks that are not formatted yet.
+
+    Kafka's tool formats the first; the others differ by two lines, so they are copied, which
+    saves a JVM each.
+    """
+    for node in layout.ids:
+        write_files(layout, node)
+    first, *others = layout.ids
+    source = _disk(layout, first)
+    if not (source / "meta.properties").exists():
+        _format_first(layout, first)
+    for node in others:
+        target = _disk(layout, node)
+        if not (target / "meta.properties").exists():
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / "bootstrap.checkpoint", target)
+            meta = disk_of(node, (source / "meta.properties").read_text())
+            (target / "meta.properties").write_text(meta)
+
+
+def command(layout: Layout, node: int) -> list[str]:
+    """The command line of a node."""
+    main = [MAIN, str(layout.folder(node) / "server.properties")]
+    return _java(layout, node, main, [*_agent(layout, node), *layout.options(node)])
+
+
+def _format_first(layout: Layout, node: int) -> None:
+    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", kafka_uuid()]
+    tool += ["--config", str(layout.folder(node) / "server.properties")]
+    done = subprocess.run(
+        _java(layout, node, tool),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_FORMAT_WITHIN_S,
+    )
+    if done.returncode:
+        raise ClusterError(f"cannot format node {node}: {node_logs.reason(done.stdout)}")
+
+
+def _agent(layout: Layout, node: int) -> list[str]:
+    """The Java option that has a node serve its metrics."""
+    if not layout.metrics:
+        return []
+    [agent] = jars.ensure("jmx")
+    rules = jars.declared_in() / "jmx" / "kafka.yml"
+    return [f"-javaagent:{agent}={HOST}:{layout.agent_port(node)}:{rules}"]
+
+
+def _java(layout: Layout, node: int, main: list[str], options: Sequence[str] = ()) -> list[str]:
+    """The command line of a small JVM that starts fast."""
+    classpath = ":".join(str(jar) for jar in kafka_jars(layout))
+    command = [jars.java(), f"-Xmx{layout.heap}", *jars.QUICK_START, "-Xshare:auto"]
+    command += ["-XX:-UsePerfData"]
+    command += [*logging_options(layout, node), *options, "-cp", classpath]
+    return command + main
+
+
+def _disk(layout: Layout, node: int) -> Path:
+    return layout.folder(node) / "data"
