@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from streaming.bus.view import ClusterView
 from streaming.exporter import api_views, prediction_views, segment_views, whatif
 from streaming.exporter.answers import error_answer, json_answer
 from streaming.exporter.exposition import CONTENT_TYPE, Exposition, at_scrape, gzipped
@@ -59,13 +60,9 @@ def application(
             return error_answer(str(error), 400)
         return json_answer(api_views.partitions(current().view, asked, clock()))
 
-    def one_partition(request: Request) -> Response:
-        topic, number = request.path_params["topic"], request.path_params["partition"]
+    def partition(view: ClusterView, topic: str, number: int) -> Any:
         asked = api_views.PartitionFilter(topic=topic, partition=number, limit=1)
-        matches = api_views.partitions(current().view, asked, clock())["partitions"]
-        if not matches:
-            return error_answer(f"{topic}-{number} is not known", 404)
-        return json_answer(matches[0])
+        return next(iter(api_views.partitions(view, asked, clock())["partitions"]), None)
 
     def of_partition(answer: Callable[..., Any]) -> Callable[[Request], Response]:
         def respond(request: Request) -> Response:
@@ -110,7 +107,7 @@ def application(
             Route("/healthz", health),
             Route("/api/v1/summary", summary),
             Route("/api/v1/partitions", partitions),
-            Route(_PARTITION, one_partition),
+            Route(_PARTITION, of_partition(partition)),
             Route(f"{_PARTITION}/segments", of_partition(segment_views.segments)),
             Route(f"{_PARTITION}/epochs", of_partition(segment_views.epochs)),
             Route("/api/v1/brokers", brokers),
