@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from grafana import stable_offsets
 from grafana.layout import ROW_PARTITION, SERIES_PARTITION, Dashboard, band, row
 from grafana.panels import (
     BLUE,
@@ -75,13 +76,14 @@ def _stored() -> tuple[Json, ...]:
         count(
             "Overlaps",
             "tier_overlaps",
-            "Remote segments that begin inside another of their log: normal after leaders moved.",
+            "Remote segments that begin inside another segment of their log: normal after leaders "
+            "moved.",
             Look(),
         ),
         count(
             "Duplicates",
             "tier_duplicates",
-            "Remote segments all of whose offsets are in another of their log.",
+            "Remote segments whose offsets are all in another segment of their log.",
             orange,
         ),
         count(
@@ -166,30 +168,6 @@ def _upload() -> tuple[Json, ...]:
             "Partitions whose local log grows because nothing is deleted before it is uploaded.",
             [Query(held, "partitions")],
             Look(steps=NONE_OR_ORANGE, lowest=0),
-        ),
-        gauges(
-            "Longest open transactions",
-            "The ten partitions whose last stable offset has stayed longest below the high "
-            "watermark: nothing beyond it is uploaded, nor read with read_committed.",
-            Query(
-                f"sort_desc(topk(10, {_HERE.latest('partition_transaction_open_seconds', *by)}))",
-                name,
-            ),
-            Look("s", ((None, "green"), (120, "orange")), lowest=0),
-            link=SERIES_PARTITION,
-            empty="No transaction is open",
-        ),
-        lines(
-            "Records held by open transactions",
-            "Records that consumers with read_committed do not get yet.",
-            [Query(_HERE.latest("transaction_held_records"), "records")],
-            Look(lowest=0),
-        ),
-        lines(
-            "Offsets out of order",
-            "Partitions whose leader's offsets do not meet an inequality of KIP-1023.",
-            [Query(_HERE.latest("partitions_in_tier_disorder", "inequality"), "{{inequality}}")],
-            Look(lowest=0),
         ),
     )
 
@@ -317,8 +295,8 @@ def _consumers() -> tuple[Json, ...]:
         ),
         lines(
             "Who chooses the replica",
-            "Partitions by the kind of their leader's replica.selector.class. Under leader nobody "
-            "is sent to a follower; under custom and unknown, cold reads are not judged.",
+            "Partitions by the kind of their leader's replica.selector.class. leader: consumers "
+            "read from the leader. custom, unknown: cold reads are not judged.",
             [
                 Query(_HERE.latest("partitions_by_replica_selector", "selector"), "{{selector}}"),
                 Query(_HERE.latest("partitions_cold_read_unknown"), "cold reads not judged"),
@@ -392,7 +370,7 @@ DASHBOARD: Final = Dashboard(
             band(4, *_stored(), widths=(3, 3, 3, 3, 3, 3, 2, 2, 2)),
             band(9, _by_topic(), _by_partition()),
         ),
-        row("Upload", band(8, *_upload()[:3]), band(8, *_upload()[3:])),
+        row("Upload", band(8, *_upload()), band(8, *stable_offsets.panels(_HERE))),
         row(
             "New replicas (KIP-1023)",
             band(8, *_bootstrap(), widths=(4, 10, 10)),
