@@ -260,8 +260,8 @@ def _rack_gaps() -> Json:
 
     return table(
         "Racks without an in-sync replica",
-        "Partitions of which no in-sync replica is in the rack, and what is written to them: "
-        "consumers in the rack read them from another one (KIP-392).",
+        "Partitions without an in-sync replica in the rack, and what is written to them: consumers "
+        "in the rack read them from another rack (KIP-392).",
         ("rack",),
         [
             Column(

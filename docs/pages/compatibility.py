@@ -115,11 +115,11 @@ def page() -> str:
         "  loss: leaders, replicas, ISR and ELR with `kafka-topics.sh`, offsets of leaders with",
         "  `kafka-get-offsets.sh` (the kinds that it has there), bytes on disk with",
         "  `kafka-log-dirs.sh`; and brokers with their racks, who answers, and from 4.0 on who is",
-        "  fenced, with what was done to them. *Unknown* are those that the twin does not say.",
+        "  fenced, with what was done to them. *Unknown* are those that the twin has no value for.",
         "* **predictions** are the next leaders that the twin named for every partition that a",
         "  broker led, just before it was killed or shut down.",
         f"* **unknown there** are fields of the [JSON API](api.md) that had a value on {newest},",
-        "  and never had one on that release: the cluster does not say it. They are null, and",
-        "  their metrics are absent.",
+        "  and never had one on that release, because Kafka does not report them there. They are",
+        "  null, and their metrics are absent.",
     ]
     return "\n".join(lines) + "\n"

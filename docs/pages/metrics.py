@@ -28,6 +28,8 @@ _NOTES: Final = {
     "outcome": "who leads once the leader is lost, best first",
     "coverage": "whether that leader holds enough local log, see Coverage in "
     "[tables](tables.md#coverage)",
+    "cause": "why a leader changed, see Cause in [tables](tables.md#cause)",
+    "result": "how its prediction turned out, see Result in [tables](tables.md#result)",
     "feature": "KIP-1023's `follower.fetch.last.tiered.offset.enable`",
     "path": "where an empty follower starts to copy, see BootstrapPath in "
     "[tables](tables.md#bootstrappath)",

@@ -159,11 +159,12 @@ def _meaning(column: Column) -> str:
 def _enum(kind: type[Enum]) -> list[str]:
     title = (kind.__doc__ or "").strip().splitlines()[0]
     cells = [(str(each.value), f"`{each.name.lower()}`") for each in kind]
-    used = [
+    # A frame and the table that keeps it share a name: each is listed once.
+    used = dict.fromkeys(
         f"{table.kind}.{column.name}"
         for table in (*CATALOG.observations.values(), *state_tables(CATALOG))
         for column in table.columns
         if kind in (column.enum, column.flags)
-    ]
+    )
     return ["", f"## {kind.__name__}", "", f"{title} In {names(used)}.", "",
             *rows(("number", "name"), cells)]  # fmt: skip

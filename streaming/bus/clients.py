@@ -28,7 +28,7 @@ _LOOK_EVERY_S: Final = 5.0
 """How often a reader without records checks that its topics exist and may be described."""
 
 _LOOK_MS: Final = 2_000
-"""A reader that looks at another topic has records of its own to read."""
+"""Short, since a reader that asks about another topic keeps its own records waiting."""
 
 
 class BusError(UserError, RuntimeError):
@@ -278,7 +278,7 @@ class Reader:
         )
 
     def has_records_since(self, name: str, since_ms: int) -> bool | None:
-        """A record was written to a topic since then; None if that cannot be offsets out now."""
+        """Whether a record was written to a topic since then; None if that cannot be told now."""
         try:
             partitions = self._consumer.partitions_for_topic(name) or ()
             wanted = {TopicPartition(name, p): since_ms for p in partitions}

@@ -1,9 +1,9 @@
 """Solution 2 of KIP-501: a leader that processes a fetch for too long hands over.
 
-It moves itself to the end of the ISR, so that the next live member leads. The time is one of its
-own, "the maximum time in milliseconds that a leader can process the follower fetch requests"; as in
-solution 1 it begins when a request handler takes the fetch. No Kafka has it, and no API reports a
-fetch before it is answered.
+It moves itself to the end of the ISR, so that the next live member leads. The limit is a setting of
+its own, "the maximum time in milliseconds that a leader can process the follower fetch requests";
+as in solution 1 the time begins when a request handler takes the fetch. No Kafka has it, and no API
+reports a fetch before it is answered.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def next_leader_kip501(
     coverage: ReplicaCoverage,
     cycle: Cycle,
 ) -> NextLeaderKip501:
-    """A leader is too slow that processed a recent fetch for longer than the limit.
+    """A leader is too slow if it processed a recent fetch for longer than the limit.
 
-    A fetch in its request queue is not processed. The queue is what the handover relieves: the
-    leader can do it only by the fetches that its request handlers work on.
+    The time that a fetch waited in the request queue does not count: the leader knows of a fetch
+    once a request handler has taken it.
     """
     count = len(partitions.leader)
     to, cold = np.full(count, NO_BROKER, np.int32), np.full(count, UNKNOWN, np.int8)
@@ -141,7 +141,7 @@ def _next_member(
     row: Array, members: Bool, leader: Int32, assignment: Assignment, candidates: Candidates,
     coverage: ReplicaCoverage,
 ) -> tuple[Int32, Int8]:  # fmt: skip
-    """[N] of those rows, the first live member of the ISR that does not lead, and is it cold.
+    """[N] the first live member of the ISR that does not lead, and whether it is cold.
 
     Args:
         row: [N] partitions.

@@ -125,7 +125,7 @@ def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) ->
 def follower_features(
     assignment: Assignment, roles: Roles, brokers: Brokers, configs: Configs
 ) -> FollowerFeatures:
-    """The follower's own setting decides; where that was not read, the cluster's stands for it."""
+    """The setting of the replica's own broker; where that was not read, the cluster's."""
     own = brokers.follower_last_tiered_fetch
     value = keys.look_up(brokers.broker.astype(np.int64), own, assignment.broker.astype(np.int64))
     value = np.where(value == UNKNOWN, configs.cluster_wide("last_tiered_fetch"), value)

@@ -66,7 +66,7 @@ def _occurrence(broker: int, kind: str, text: str) -> Occurrence:
 
 @gauge(
     "info",
-    "1 for every broker that is registered, or may be.",
+    "1 for every broker that is registered, or may be: Kafka before 4.0 does not list fenced ones.",
     level="broker",
     labels=("host",),
     combine="newest",

@@ -1,7 +1,7 @@
-"""Offsets for which consumers are sent to a replica that must read from remote storage for no need.
+"""Offsets that consumers read from remote storage although another replica has them on disk.
 
-Only where the leader has RackAwareReplicaSelector: without a selector nobody is sent anywhere, and
-what a custom class does is unknown. Source: KIP-392, KIP-1023.
+Judged only where the leader has RackAwareReplicaSelector: without a selector all consumers read
+from the leader, and what a custom class does is unknown. Source: KIP-392, KIP-1023.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEVER: Final = np.int64(1) << 62
 
 
 class ColdReads(SparseTable, kind="cold_reads"):
-    """[N] offsets that a consumer would read from remote storage for no need.
+    """[N] offsets that a consumer would read from remote storage without need.
 
     The widest window over the consumers' racks: from ``start_offset`` up to, not including,
     ``end_offset``.
@@ -43,13 +43,13 @@ class ColdReads(SparseTable, kind="cold_reads"):
 
     broker: Int32 = column("broker that reads them from remote storage")
     start_offset: Int64 = column("first offset")
-    end_offset: Int64 = column("first offset behind them")
+    end_offset: Int64 = column("first offset after them")
 
 
 class ReadsCold(
     PartitionTable, kind="reads_cold", api="", on_demand="derived from cold_reads and selectors"
 ):
-    """[P] whether consumers of each partition are sent to a cold replica for no need."""
+    """[P] whether consumers of each partition are sent to a cold replica without need."""
 
     reads_cold: Int8 = column(
         "consumers are sent to a replica that reads from remote storage what another in-sync "
@@ -107,7 +107,7 @@ def cold_reads(
 def reads_cold(
     reads: ColdReads, selectors: LeaderSelectors, leaders: Leaders, configs: TopicConfigs
 ) -> ReadsCold:
-    """No for certain where the leader has no selector, and for topics that are not tiered."""
+    """Certainly not where the leader has no selector, and for topics that are not tiered."""
     kind, tiered = selectors.replica_selector, configs.remote_storage
     no = (kind == ReplicaSelector.LEADER) | ((kind != UNKNOWN) & (tiered == 0))
     no |= (
@@ -192,11 +192,11 @@ def cold_read_partitions(reads: ColdReads) -> ByBroker:
 
 @gauge(
     "partitions_cold_read_unknown",
-    "Partitions of which nobody knows whether consumers are sent to a cold replica: the leader's "
-    "replica.selector.class is a custom one, or settings could not be read.",
+    "Partitions for which it is unknown whether consumers are sent to a cold replica: the leader's "
+    "replica.selector.class is a custom one, or an offset or a setting could not be read.",
 )
 def partitions_cold_read_unknown(reads: ReadsCold) -> int:
-    """They are in no count of cold reads."""
+    """No count of cold reads includes them."""
     return int((reads.reads_cold == UNKNOWN).sum())
 
 

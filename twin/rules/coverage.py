@@ -260,8 +260,8 @@ def replicas_coverage_assumed(coverage: ReplicaCoverage, roles: Roles) -> int:
 
 @gauge(
     "replicas_coverage_not_judged",
-    "Replicas of topics without a threshold of KIP-1303: nobody says whether they are warm or "
-    "cold.",
+    "Replicas that are called neither warm nor cold, because no threshold of KIP-1303 is set for "
+    "their topic.",
 )
 def replicas_coverage_not_judged(coverage: ReplicaCoverage, roles: Roles) -> int:
     """Assigned ones."""

@@ -78,7 +78,7 @@ def forecasts(
     following: NextLeaders,
     balanced: BalancedLeaders,
 ) -> Forecasts:
-    """Each by the rule that also tells users: the forecast is what they were shown."""
+    """Each by the rule whose result users are shown."""
     broker = assignment.broker
     described = (partitions.described_at_ms != UNKNOWN)[:, None] & roles.is_assigned
     kept = np.uint8(Forecast.IN_ISR | Forecast.IN_ELR | Forecast.IN_LAST_KNOWN_ELR)

@@ -1,6 +1,6 @@
-"""Up to where the records of each partition are committed.
+"""The high watermark of each partition: up to where its records are committed.
 
-No API tells it. The lowest log end of the ISR is an estimate from samples: the leader moves its
+No API returns it. The lowest log end of the ISR is an estimate from samples: the leader moves its
 high watermark once the slowest member has fetched again, so its own is at most one fetch behind.
 Where followers' fetches are known, the answers have the leader's own number.
 Source: Partition.maybeIncrementLeaderHW, Kafka 4.3.
@@ -23,7 +23,7 @@ _NEVER: Final = np.int64(1) << 62
 
 
 class HighWatermarkSource(IntEnum):
-    """Whose number a high watermark is."""
+    """Where the number of a high watermark comes from."""
 
     ISR = 0  # the twin's estimate: the lowest sampled log end of the ISR
     LEADER = 1  # the leader's own, as a tap saw it answer a follower since the previous cycle
@@ -49,11 +49,11 @@ class ShownHighWatermarks(
     """
 
     high_watermark: Int64 = column(
-        "up to where records are committed: the leader's own number where a tap sees its answers, "
+        "first offset that is not committed: the leader's own number where a tap sees its answers, "
         "else the lowest sampled log end of the ISR, at most one fetch ahead of it"
     )
     high_watermark_source: Int8 = column(
-        "whose number that is: isr (the twin's estimate) or leader", enum=HighWatermarkSource
+        "where the number comes from: isr (the twin's estimate) or leader", enum=HighWatermarkSource
     )
 
 

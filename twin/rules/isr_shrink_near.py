@@ -1,8 +1,8 @@
 """Replicas of an ISR that are about to leave it.
 
-A leader removes a replica that it has not seen caught up for replica.lag.time.max.ms, and looks
-each half of that time: a replica that is behind leaves the ISR after 1 to 1.5 times the limit.
-Half of the limit is the first time at which one is late that fetches as it should.
+A leader removes a replica that it has not seen caught up for replica.lag.time.max.ms, and checks
+twice in that time: a replica that is behind leaves the ISR after 1 to 1.5 times the limit. One that
+keeps up is seen caught up more often than each half of the limit, so half of it is a warning.
 
 Source: KIP-501, "Proposed Changes"; Partition.getOutOfSyncReplicas, Kafka 4.3.
 """
@@ -44,9 +44,9 @@ def isr_shrink_near(
     configs: Configs,
     cycle: Cycle,
 ) -> IsrShrinkNear:
-    """Late by the half of the limit, and by the time between two cycles beyond it.
+    """A replica is near if it has not caught up for half of the limit and one cycle more.
 
-    Samples show that a replica was caught up one cycle late, so that much is not held against it.
+    Samples show one cycle late that a replica was caught up, so that much is not held against it.
     A replica at the leader's log end does not leave, however long ago its last fetch was. Unknown
     where it was never seen caught up.
     """
@@ -73,8 +73,8 @@ def isr_shrink_near(
     alert=Alert(
         summary="are about to lose a replica of their ISR",
         description="A replica in the ISR of {n} partitions of {cluster} has not caught up for "
-        "more than half of replica.lag.time.max.ms; once it is late by all of it, the leader "
-        "removes it.",
+        "more than half of replica.lag.time.max.ms; after the whole of that time the leader "
+        "removes it from the ISR.",
         # By default there are 15 to 30 s until the ISR shrinks.
         wait="0s",
         keep_firing_for="5m",

@@ -36,7 +36,9 @@ class Lineage(SparseTable, kind="lineage", version=2):
     gap_start_offset: Int64 = column("first offset that no copy holds, between two that exist")
     gap_end_offset: Int64 = column("first offset after the gap that a copy holds")
     overlaps: Int64 = column("copies of the log that begin inside another")
-    duplicates: Int64 = column("those of them all of whose offsets are in another")
+    duplicates: Int64 = column(
+        "overlaps that hold no offset of their own: another copy has them all"
+    )
     highest_remote_offset: Int64 = column("last offset of the lineage in remote storage")
     remote_log_start_offset: Int64 = column("first offset by the remote segments")
     refused_transitions: Int64 = column("events that no segment can go through")
@@ -175,11 +177,12 @@ METRICS: Final = (
     ),
     _summed(
         "overlaps", "tier_overlaps",
-        "Remote segments that begin inside another of their log: normal after leaders moved.",
+        "Remote segments that begin inside another segment of their log: normal after leaders "
+        "moved.",
     ),
     _summed(
         "duplicates", "tier_duplicates",
-        "Remote segments all of whose offsets are in another of their log.",
+        "Remote segments whose offsets are all in another segment of their log.",
     ),
     _summed(
         "refused_transitions", "segment_transitions_refused",

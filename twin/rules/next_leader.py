@@ -241,7 +241,7 @@ def has_no_clean_successor(partitions: Partitions, following: NextLeaders) -> Bo
     ),
 )
 def gets_cold_leader(partitions: Partitions, following: NextLeaders) -> Bool:
-    """Kafka would elect a cold replica, from wherever it takes it."""
+    """Kafka would elect a cold replica, in sync or not."""
     cold: Bool = following.coverage == Coverage.COLD
     cold &= partitions.leader != NO_BROKER
     return cold
@@ -264,8 +264,8 @@ def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple
 
 @gauge(
     "loss_partitions",
-    "Partitions that the broker leads, by election rule, and by how safe the leader is that "
-    "follows if the broker is lost, and whether that one holds enough local log.",
+    "Partitions that the broker leads, by election rule, and by outcome and coverage of the leader "
+    "that each of them gets if the broker is lost.",
     level="broker",
     labels=("rule", "outcome", "coverage"),
 )

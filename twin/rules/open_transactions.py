@@ -81,7 +81,7 @@ def open_transactions(
     ),
 )
 def holds_back(transactions: OpenTransactions, partitions: Partitions) -> Bool:
-    """For LONG_MS or longer."""
+    """The last stable offset has stayed for LONG_MS or longer."""
     long = transactions.pick(transactions.held_ms >= LONG_MS)
     return long.row_mask(len(partitions.leader))
 
@@ -95,14 +95,13 @@ def holds_back(transactions: OpenTransactions, partitions: Partitions) -> Bool:
     level="partition",
 )
 def last_stable_offset(leaders: Leaders) -> Array:
-    """By the leader."""
+    """Unknown where the leader did not answer."""
     return leaders.last_stable_offset
 
 
 @gauge(
     "transaction_open_seconds",
-    "Seconds for which an open transaction has kept the partition's last stable offset where it "
-    "is.",
+    "Seconds for which an open transaction has held the partition's last stable offset.",
     level="partition",
 )
 def transaction_open_seconds(transactions: OpenTransactions) -> OfRows:
@@ -124,7 +123,7 @@ def transaction_held_records(transactions: OpenTransactions) -> int:
     "open_transaction",
     "a transaction that keeps the last stable offset below the high watermark: `stable_offset`, "
     "`since_ms` when that was first observed, `held_ms` until the leader's last answer, "
-    "`records_held` back from consumers with read_committed; null where none is open",
+    "`records_held` from there to the high watermark; null where none is open",
 )
 def open_transaction_field(
     transactions: OpenTransactions, partitions: Partitions

@@ -1,10 +1,10 @@
 """Offsets at which a follower cannot serve a consumer (KIP-392's four cases).
 
-Measured on Kafka 4.3.1, against KIP-392: records that are not committed are answered by none and no
-error (the KIP has OFFSET_NOT_AVAILABLE), and committed records that the follower lacks by
-OFFSET_OUT_OF_RANGE (the KIP has OFFSET_NOT_AVAILABLE again): a follower takes no high watermark
-above its own log end, so it cannot tell them from offsets that do not exist. The answer has neither
-log start nor high watermark. At exactly its log end a follower answers by no records.
+Kafka 4.3.1 (measured) differs from KIP-392, which has OFFSET_NOT_AVAILABLE in both of these cases.
+For records that are not committed a follower returns no records and no error. For committed records
+that it lacks it returns OFFSET_OUT_OF_RANGE: its high watermark is never above its own log end, so
+these look to it like offsets that do not exist. The answer has neither log start nor high
+watermark. At exactly its log end a follower returns no records and no error.
 
 Source: KIP-392, "high watermark propagation" and the cases of its section on out of range errors.
 """
@@ -66,9 +66,9 @@ def windows(
 ) -> Iterator[tuple[OutOfRange, Int64, Int64, Bool]]:
     """Each case: [P, R] or [P, 1] first offset and end of its window, and [P, R] where it is one.
 
-    Followers on live brokers only, and none without a leader: there is nobody who has what they
-    lack, and an unclean election may be about to cut it off. The offsets are those that a consumer
-    may ask for: behind the last record of the leader too, where it waits for the next one.
+    Only followers on live brokers count, and only where there is a leader: without one nobody has
+    what they lack, and an unclean election may cut it off. A consumer may also ask for the offset
+    after the leader's last record, where it waits for the next one.
     """
     end, start = replicas.log_end_offset, replicas.log_start_offset
     committed = watermarks.high_watermark_estimate[:, None]

@@ -33,7 +33,7 @@ class PredictionCounts(KeyedTable, kind="prediction_counts"):
 def prediction_counts(
     before: Before[PredictionCounts], predictions: Predictions, cycle: Cycle
 ) -> PredictionCounts:
-    """Those of the cycles before, and this cycle's."""
+    """The counts of the cycles before, and the changes of this cycle."""
     news = predictions.pick(predictions.at_ms == cycle.observed_at_ms)
     place = news.cause.astype(np.intp) * len(Result) + news.result
     rows = len(Cause) * len(Result)
@@ -55,7 +55,7 @@ def prediction_counts(
     labels=("cause", "result"),
 )
 def prediction_count(counts: PredictionCounts) -> Mapping[tuple[str, str], int]:
-    """Also those that never occurred, so that the first one is an increase."""
+    """Combinations that never occurred are 0, so that the first one is an increase."""
     zeros = dict.fromkeys(product(Cause, Result), 0)
     keys = zip(counts.cause.tolist(), counts.result.tolist(), strict=True)
     counted = zeros | dict(zip(keys, counts.changes.tolist(), strict=True))
@@ -76,7 +76,7 @@ def cold_elections(counts: PredictionCounts) -> int:
 
 @event("prediction_judged")
 def predictions_judged(was: Earlier[Predictions], now: Predictions) -> Iterator[Occurrence]:
-    """Each change of leader once."""
+    """Each change of leader is reported once."""
     before = set(zip(was.row.tolist(), was.at_ms.tolist(), strict=True))
     for i, (row, at_ms) in enumerate(zip(now.row.tolist(), now.at_ms.tolist(), strict=True)):
         if (row, at_ms) in before:

@@ -39,7 +39,7 @@ from twin.table import (
 from twin.tables.state import Assignment, Partitions
 
 MAX_PREDICTIONS: Final = 1_000
-"""The newest changes that a shard keeps one by one; counters go on for ever."""
+"""How many of the newest changes a shard keeps; its counters include the older ones."""
 
 
 class Cause(IntEnum):
@@ -75,7 +75,7 @@ class Predictions(SparseTable, kind="predictions"):
     """[N] one row a change of leader: what was predicted, and what Kafka did."""
 
     at_ms: Int64 = column("when the new leader was first observed")
-    predicted_at_ms: Int64 = column("when the state was observed that the prediction rests on")
+    predicted_at_ms: Int64 = column("when the state behind the prediction was observed")
     cause: Int8 = column("why the leader changed", enum=Cause)
     result: Int8 = column("how the prediction turned out", enum=Result)
     overtaken_by: Int8 = column("which other change overtook it", fill=0, enum=OvertakenBy)
@@ -121,14 +121,9 @@ def predictions(
     latest: Latest[Predictions],
     cycle: Cycle,
 ) -> Predictions:
-    """Those of this cycle are made anew with each of its frames; earlier ones are kept."""
+    """Changes of earlier cycles are kept; those of this cycle are judged anew with each frame."""
     kept = _newest(latest.pick(latest.at_ms < cycle.observed_at_ms))
-    changed = ends.leader != partitions.leader
-    changed &= partitions.leader_epoch > outcomes.leader_epoch
-    row = np.flatnonzero(changed)
-    # A partition that was not described before has no epoch. Its replicas would not do as a sign:
-    # a reassignment may have replaced them all.
-    row = row[outcomes.leader_epoch[row] != UNKNOWN]
+    row = _changed_rows(partitions, ends, outcomes)
     if not len(row):
         return kept
     change = _Change.of_rows(
@@ -139,7 +134,7 @@ def predictions(
     elections = partitions.leader_epoch[row] - outcomes.leader_epoch[row]
     # A replica that was predicted and is no longer assigned looks like nobody.
     is_gone = (predicted == NO_BROKER) & (outcomes.if_lost[row] != Outcome.NONE)
-    right = (predicted == change.new) & ~(is_gone & (cause == Cause.LOSS))
+    right = (predicted == change.new) & ~(is_gone & is_loss)
     result, overtaken_by = _judged(change, cause, right, elections)
     local_end, local_start = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
     is_measured = (local_end != UNKNOWN) & (local_start != UNKNOWN)
@@ -164,6 +159,16 @@ def predictions(
 
 
 # ---------------------------------------------------------------- inside
+
+
+def _changed_rows(partitions: Partitions, ends: LeaderEnds, outcomes: ForecastOutcomes) -> Rows:
+    """[N] partitions with another leader than in the cycle before, and a later leader epoch."""
+    changed = ends.leader != partitions.leader
+    changed &= partitions.leader_epoch > outcomes.leader_epoch
+    # A partition that was not described before has no epoch. Its replicas would not do as a sign:
+    # a reassignment may have replaced them all.
+    changed &= outcomes.leader_epoch != UNKNOWN
+    return np.flatnonzero(changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +196,6 @@ class _Change:
         candidates: Candidates, configs: TopicConfigs, ends: LeaderEnds, forecasts: Forecasts,
     ) -> _Change:  # fmt: skip
         assigned = roles.is_assigned[row]
-
         held = Forecasts(forecasts.flags[row] * assigned)
         last_known = held.has(Forecast.IN_LAST_KNOWN_ELR)
         is_forbidden = (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
@@ -237,7 +241,7 @@ class _Change:
 
 
 def _causes(change: _Change) -> Int8:
-    """[N] the first that fits."""
+    """[N] the cause of each change: the first of the list that fits."""
     old, new = change.slots_of(change.old), change.slots_of(change.new)
     was_offline = change.old == NO_BROKER
     was_safe = change.was_in_isr | change.was_in_elr | change.was_last_known
@@ -258,7 +262,7 @@ def _causes(change: _Change) -> Int8:
 def _predicted(change: _Change, cause: Int8) -> Int32:
     """[N] the predicted leader, by the rule of the cause."""
     nobody = np.full(len(cause), NO_BROKER, np.int32)
-    # Who comes back is what happens; who leads then is what is predicted.
+    # The prediction is about who leads once a replica is back, not about which one comes back.
     returned = change.state(change.is_acceptable, change.was_in_isr, change.was_in_elr, nobody)
     if_returned, _ = hold_election(returned, change.is_unclean_allowed)
     if_forced, _ = elect(returned, Kind.UNCLEAN)
@@ -296,7 +300,7 @@ def _held_again(change: _Change, cause: Int8) -> Int32:
     is_balance = cause == Cause.BALANCE
     with_all = change.state(change.is_acceptable, change.is_in_isr, change.is_in_elr, change.old)
     balanced, _ = elect(with_all, Kind.PREFERRED)
-    # Of several that came back, the first one led: which, no poll tells.
+    # Of several that came back, the first one led. No poll shows which that was.
     new = change.slots_of(change.new)
     only = change.state(change.is_acceptable & new, change.was_in_isr, change.was_in_elr, nobody)
     came_first, _ = hold_election(only, change.is_unclean_allowed)
@@ -306,7 +310,7 @@ def _held_again(change: _Change, cause: Int8) -> Int32:
 
 
 def _what_else_changed(change: _Change) -> Array:
-    """[N] OvertakenBy: beside the old leader's own replica."""
+    """[N] OvertakenBy: what changed besides the old leader's own replica."""
     others = ~change.slots_of(change.old) & (change.broker != NO_BROKER)
     assignment = (others & ~change.was_described).any(axis=1)
     broker = (others & (change.was_acceptable != change.is_acceptable)).any(axis=1)

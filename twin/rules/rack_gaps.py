@@ -1,8 +1,8 @@
 """Racks that have no in-sync replica of a partition: their consumers read it from another rack.
 
 Fetching from followers (KIP-392) keeps traffic inside a rack only where an in-sync replica is in
-it. What consumers read is unknown to the twin; what is written to such partitions is the least that
-one consumer of all of it moves between racks.
+it. The twin does not know what consumers read. A consumer that reads a whole partition from another
+rack moves at least what is written to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rack_gaps(
     growth: Growth,
     sizes: RecordSizes,
 ) -> RackGaps:
-    """Of partitions that were described, and every rack that a broker is in."""
+    """For every partition that was described, and every rack that a broker is in."""
     racks = len(rack_names(brokers))
     place = racks_of(brokers, assignment.broker)
     serves = roles.in_isr & roles.is_assigned & ~roles.is_offline & (place != UNKNOWN)
@@ -52,7 +52,7 @@ def rack_gaps(
 
 @gauge(
     "partitions_without_in_sync_replica",
-    "Partitions of which no in-sync replica is in the rack: its consumers read from another rack.",
+    "Partitions without an in-sync replica in the rack, whose consumers read from another rack.",
     level="rack",
 )
 def partitions_without_in_sync_replica(gaps: RackGaps) -> ByRack:
@@ -62,8 +62,8 @@ def partitions_without_in_sync_replica(gaps: RackGaps) -> ByRack:
 
 @gauge(
     "without_in_sync_replica_bytes_per_second",
-    "Bytes written a second to partitions of which no in-sync replica is in the rack, of those "
-    "whose rate is known.",
+    "Bytes written a second to partitions without an in-sync replica in the rack; partitions of "
+    "unknown rate are left out.",
     level="rack",
 )
 def without_in_sync_replica_bytes_per_second(gaps: RackGaps) -> ByRack:
@@ -74,11 +74,11 @@ def without_in_sync_replica_bytes_per_second(gaps: RackGaps) -> ByRack:
 
 @gauge(
     "without_in_sync_replica_unknown_rates",
-    "Partitions of which no in-sync replica is in the rack, and whose rate of bytes is unknown.",
+    "Partitions without an in-sync replica in the rack whose bytes written a second are unknown.",
     level="rack",
 )
 def without_in_sync_replica_unknown_rates(gaps: RackGaps) -> ByRack:
-    """They are in no sum of bytes."""
+    """No sum of bytes includes them."""
     return ByRack(gaps.rack[np.isnan(gaps.bytes_per_s)])
 
 

@@ -1,9 +1,10 @@
 """The remote segments and leader epochs of partitions, as far as they are listed.
 
-All of them are in the archive (``remote_log.archive``), which only an event of theirs opens. What
-a person looks up is in the state, and so in every snapshot: the segments that are not as they
-should be first, then the newest, up to a limit. ``lineage`` has the numbers of all, by which a
-reader knows how many of a partition are left out: beyond MOST_OF_SHARD that may be every one.
+All of them are in the archive (``remote_log.archive``), which is decoded only when an event of
+theirs arrives. What a person looks up is in the state, and so in every snapshot: first the segments
+that are not plainly on the lineage, then the newest, up to a limit. ``lineage`` has the numbers of
+all, by which a reader knows how many of a partition are left out: beyond MOST_OF_SHARD that may be
+every one.
 
 A segment that begins inside another is normal after a leader moved: the new leader uploads its own
 segment around the first offset that is missing, which begins elsewhere than that of the old one
@@ -40,7 +41,7 @@ to 3.5 ms of encoding and 4.5 to 11.5 ms of decoding (measured on one core)."""
 
 
 class RemoteSegments(SparseTable, kind="remote_segments"):
-    """[N] remote segments, the remarkable ones first where there are too many."""
+    """[N] remote segments; where there are too many, the newest, and all off the lineage."""
 
     segment_id: SegmentId = column("remote log segment id", fill=b"")
     verdict: Int8 = column("how it stands to the log", enum=SegmentVerdict)
@@ -61,7 +62,7 @@ class LeaderEpochs(SparseTable, kind="leader_epochs"):
 
 
 def bounded_segments(segments: RemoteSegments) -> RemoteSegments:
-    """At most MOST_OF_SHARD: those that are on the lineage go first, the oldest of them."""
+    """At most MOST_OF_SHARD: left out first are the oldest of those on the lineage."""
     if len(segments) <= MOST_OF_SHARD:
         return segments
     order = np.lexsort((-segments.event_at_ms, segments.verdict == SegmentVerdict.ON_LINEAGE))
@@ -69,7 +70,7 @@ def bounded_segments(segments: RemoteSegments) -> RemoteSegments:
 
 
 def bounded_epochs(epochs: LeaderEpochs) -> LeaderEpochs:
-    """At most MOST_OF_SHARD: the oldest epochs go first, by their place in their own history."""
+    """At most MOST_OF_SHARD: of each partition the newest, and of all of them equally many."""
     newer = np.searchsorted(epochs.row, epochs.row, "right") - np.arange(len(epochs))
     return epochs.pick(np.sort(np.argsort(newer, kind="stable")[:MOST_OF_SHARD]))
 
@@ -79,17 +80,17 @@ def bounded_epochs(epochs: LeaderEpochs) -> LeaderEpochs:
     rank=175,
     severity="info",
     open_after_ms=60_000,
-    sentence="remote segments hold nothing that others do not hold as well",
+    sentence="all offsets of some remote segments are in other segments of the log too",
     source="RemoteLogManager.RLMCopyTask.candidateLogSegments, Kafka 4.3",
     alert=Alert(
         summary="have remote segments that were copied twice",
-        description="Remote segments of {n} partitions of {cluster} hold no offset that others do "
-        "not hold as well: leaders copied again what they did not know to be in remote storage.",
+        description="All offsets of some remote segments of {n} partitions of {cluster} are in "
+        "other segments too: leaders copied what they did not know to be in remote storage.",
         # Nothing gets worse by waiting.
         wait="10m",
         keep_firing_for="10m",
     ),
 )
 def has_duplicates(lineage: Lineage, partitions: Partitions) -> Bool:
-    """An overlap that reaches further is normal, and no risk."""
+    """Only duplicates: an overlap that reaches further is normal."""
     return lineage.pick(lineage.duplicates > 0).row_mask(len(partitions.leader))

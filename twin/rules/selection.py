@@ -84,7 +84,7 @@ class SelectorViews(
 
 @rule
 def leader_selectors(partitions: Partitions, brokers: Brokers) -> LeaderSelectors:
-    """Unknown without a leader."""
+    """The selector of the leader's broker; unknown without a leader."""
     leader, ids = partitions.leader, brokers.broker
     if not len(ids):
         return LeaderSelectors.blank(len(leader))
@@ -234,7 +234,7 @@ def read_replicas(
 
 
 def _as_configured(selectors: LeaderSelectors, near: Int32, views: ReplicaViews) -> Int32:
-    """[P] the broker of a consumer, given whom RackAwareReplicaSelector would pick."""
+    """[P] whom a consumer reads from; ``near`` is the choice of RackAwareReplicaSelector."""
     kind = selectors.replica_selector
     only_leaders = np.where(kind == ReplicaSelector.LEADER, _leader(views), UNKNOWN)
     return np.where(kind == ReplicaSelector.RACK_AWARE, near, only_leaders).astype(np.int32)

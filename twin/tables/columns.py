@@ -131,8 +131,8 @@ class BrokerConfigColumns(Table):
     """Settings that each broker has for itself; unknown where they could not be read."""
 
     replica_selector: Int8 = column(
-        "kind of the class that sends consumers to replicas of the partitions it leads; custom: "
-        "a class that the twin does not know",
+        "kind of the class that chooses replicas for consumers of the partitions that it leads; "
+        "custom: a class that the twin does not know",
         source="DescribeConfigs, replica.selector.class",
         enum=ReplicaSelector,
     )
@@ -142,11 +142,11 @@ class BrokerConfigColumns(Table):
         tri_state=True,
     )
     lag_time_max_ms: Int64 = column(
-        "after which it removes a follower from the ISR of a partition that it leads",
+        "time without catching up after which it removes a follower from an ISR",
         source="DescribeConfigs, replica.lag.time.max.ms",
     )
     fetch_wait_max_ms: Int64 = column(
-        "for which its followers let a leader wait for records",
+        "how long a leader may wait for new records before it answers a fetch of this broker",
         source="DescribeConfigs, replica.fetch.wait.max.ms",
     )
 

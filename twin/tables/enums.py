@@ -26,12 +26,12 @@ class ReplicaFlags(IntFlag):
 class ReplicaSelector(IntEnum):
     """The kind of a broker's replica.selector.class, which sends consumers to replicas (KIP-392).
 
-    It is that of the leader which decides.
+    The leader's decides.
     """
 
     LEADER = 0  # none is configured: every consumer reads from the leader
     RACK_AWARE = 1  # RackAwareReplicaSelector
-    CUSTOM = 2  # any other class: nobody but that class knows where it sends consumers
+    CUSTOM = 2  # any other class: where it sends consumers is unknown
 
 
 class PendingUpload(IntEnum):
@@ -59,7 +59,7 @@ class SegmentState(IntEnum):
 
 
 class SegmentVerdict(IntEnum):
-    """How a remote segment stands to the log of its partition. The values are stored."""
+    """Whether a remote segment is part of its log, or why not. Stored: values never change."""
 
     ON_LINEAGE = 0  # it is part of the log
     ORPHAN = 1  # it is not, and is not deleted
