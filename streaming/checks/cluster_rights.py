@@ -34,7 +34,7 @@ from streaming.runtime.deadline import Deadline
 _MOST_NAMES: Final = 5
 
 _OLDEST: Final = 0
-"""Version of DescribeCluster: each tells what is authorized."""
+"""Version of DescribeCluster: every one returns the authorized operations."""
 
 
 def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -> Iterator[Finding]:
@@ -94,7 +94,7 @@ def _request_logs(config: Config, right: Right, _: KafkaAdminClient) -> Finding 
 
 
 def _authorized_on_cluster(config: Config) -> frozenset[str]:
-    """Names of the operations that are authorized on the cluster, empty if Kafka tells none.
+    """Names of the operations that are authorized on the cluster, empty if Kafka returns none.
 
     Asked for by a request of our own: kafka-python's ``describe_cluster`` (3.0.12) ends with a
     KeyError where the brokers have no DescribeCluster v1, which came with Kafka 3.7.

@@ -40,8 +40,8 @@ _FIRST_THROTTLED: Final = {1: 1, 2: 2, 3: 3, 32: 0, 35: 0, 46: 0, 60: 0, 75: 0}
 _NOT_LISTED: Final = "the cluster does not list it, so its address is not known"
 
 _NOT_TRIED: Final = (NodeNotReadyError, UnknownBrokerIdError)
-"""The client waits before it tries again, or has refreshed its own list, which lacks the broker:
-the reason why the broker was not reached is the one before."""
+"""Errors without an attempt: the client waits before it tries again, or its own list lacks the
+broker. They say nothing new, so the reason that was reported before stays."""
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "client_id": CLIENT_ID,

@@ -50,7 +50,7 @@ _KRAFT_FEATURE: Final = "metadata.version"
 """KRaft has always finalized it; a ZooKeeper cluster has no such feature."""
 
 _LIST_OFFSETS, _SINCE_3_9 = 2, 9
-"""ListOffsets v9 came with Kafka 3.9. The versions of an API tell the age of a broker; the level of
+"""ListOffsets v9 came with Kafka 3.9. The versions of an API show the age of a broker; the level of
 metadata.version does not, since it stays where it is when brokers are upgraded."""
 
 _SAME_AS_RETENTION: Final = -2

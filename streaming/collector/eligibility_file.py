@@ -1,8 +1,8 @@
 """The section [eligibility] of the configuration file, read again while the collector runs.
 
-A threshold is tried and changed again: that should take one cycle, not a restart. The file is read
-when it has changed or was replaced, and on request (SIGHUP). Nothing else of it takes effect. What
-cannot be used is a problem, and the thresholds of before stay.
+People try thresholds until one fits: a change should take one cycle, not a restart. The file is
+read when it has changed or was replaced, and on request (SIGHUP). Nothing else of it takes effect.
+What cannot be used is a problem, and the thresholds of before stay.
 """
 
 from __future__ import annotations

@@ -339,7 +339,7 @@ def _encoded(metadata: int | None, cluster: int | None, client_id: str) -> list[
 def _registered(
     alive: Sequence[Address], described: bytes | None, version: int | None
 ) -> tuple[tuple[RegisteredBroker, ...], bool]:
-    """The brokers that are alive and, since Kafka 4.0, those that are fenced; and if they are."""
+    """The live brokers, with fenced ones since Kafka 4.0; and whether fenced ones are listed."""
     registered = {a.broker: RegisteredBroker(a, UNKNOWN) for a in alive}
     lists_fenced = False
     if described is not None and version is not None:

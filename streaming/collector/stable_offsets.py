@@ -1,8 +1,8 @@
 """The last stable offset of each partition, from its leader: ListOffsets -1, read_committed.
 
-Only a leader answers it, and only to a consumer's replica id: to another one the isolation level
-means nothing (ReplicaManager.fetchOffset, Kafka 4.3). So each broker is asked about the partitions
-that it leads, beside the request for the ends of its own logs.
+Only a leader answers it, and only if asked with the replica id of a consumer: with another id it
+ignores the isolation level (ReplicaManager.fetchOffset, Kafka 4.3). So each broker is asked about
+the partitions that it leads, beside the request for the ends of its own logs.
 """
 
 from __future__ import annotations

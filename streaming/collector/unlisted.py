@@ -2,8 +2,8 @@
 
 Before Kafka 4.0 neither Metadata nor DescribeCluster lists a broker that is fenced (in ZooKeeper's
 time: that has no session). A broker that is lost then disappears from the list like one that was
-removed. It counts as there while an assignment names it, and for a day besides; it is asked at the
-address that was listed last, so that it has answered when it is said to.
+removed. It counts as registered while an assignment names it, and for a day after it was listed
+last. Meanwhile it is asked like the others, at the address that was listed last.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def read_denied_reason(config: Config) -> str:
 
 
 def read_access(config: Config) -> ReadAccess:
-    """As Kafka describes the topic, or as it refuses to."""
+    """Whether the topic can be read, by how Kafka describes it or refuses to."""
     try:
         with KafkaAdminClient(
             **{

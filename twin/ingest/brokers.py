@@ -2,8 +2,8 @@
 
 Before Kafka 4.0 no request lists brokers that are fenced (in ZooKeeper's time: that have no
 session), so a broker that is lost disappears from the list like one that was removed. It stays
-here while an assignment names it, which the collector says by a row that is not listed, and for a
-day besides. Rack and address are kept as they were listed last.
+here while an assignment names it (the collector sends a row with ``listed`` false), and for a day
+after it was listed last. Rack and address stay as they were listed last.
 """
 
 from __future__ import annotations
