@@ -130,7 +130,8 @@ class Catalog:
 
     def _check_names(self) -> None:
         metrics = [metric.series_name for metric in self.metrics]
-        _refuse_twice(metrics, "metric")
+        # OpenMetrics names a counter's family without _total, and the JSON API its field.
+        _refuse_twice([name.removesuffix("_total") for name in metrics], "metric")
         _refuse_twice(list(self.risk_names), "risk")
         _refuse_twice([field.name for field in self.api_fields], "API field")
         _refuse_twice([field.name for field in self.loss_fields], "loss field")

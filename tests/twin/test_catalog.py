@@ -20,6 +20,7 @@ from twin.declare import (
     Metric,
     adds_to,
     api_field,
+    counter,
     event,
     gauge,
     ingest,
@@ -182,6 +183,13 @@ class TestRefusals:
 
     def test_two_metrics_of_one_name(self):
         @gauge("partitions_leader_cold", "Once more.")
+        def once_more(ends: LeaderEnds) -> int:
+            return 0
+
+        assert refused(once_more) == "metric kafka_twin_partitions_leader_cold is declared twice"
+
+    def test_a_counter_with_the_name_of_a_gauge(self):
+        @counter("partitions_leader_cold", "Once more.")
         def once_more(ends: LeaderEnds) -> int:
             return 0
 

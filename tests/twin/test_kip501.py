@@ -19,7 +19,8 @@ from twin.totals import cluster_totals, shard_totals
 
 AHEAD = Partition(logs={1: Log(end=200)})  # 2 and 3 end at 100
 LAG_MAX_MS = 30_000
-NAME = "kafka_twin_kip501_handovers"
+NOW = "kafka_twin_partitions_kip501_would_hand_over"
+EVER = "kafka_twin_kip501_handovers_total"
 
 
 def fetched(part: Partition, *fetches: Fetch, **config) -> ShardState:
@@ -127,7 +128,7 @@ def test_solution_2_has_a_time_of_its_own():
 def test_handovers_are_counted_once_each():
     def counts(state: ShardState) -> tuple[float, float]:
         totals = cluster_totals(state.catalog, [shard_totals(state)])
-        return totals.value(f"{NAME}_total"), totals.value(NAME)
+        return totals.value(EVER), totals.value(NOW)
 
     def next_cycle(state: ShardState, after_ms: int) -> ShardState:
         return a_state(AHEAD, since=state, at_ms=state.observed_at_ms + after_ms)

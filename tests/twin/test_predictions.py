@@ -88,7 +88,7 @@ def test_a_lost_leader_is_replaced_as_predicted():
         "predicted_leader": 2,
         "predicted_outcome": "clean",
         "predicted_coverage": "not_judged",
-        "warm_was_in_sync": None,
+        "warm_was_passed_over": None,
         "local_records": 100,
         "local_bytes": 0,
     }
@@ -256,7 +256,7 @@ def test_a_cold_replica_elected_while_a_warm_one_was_in_sync_is_counted():
     judged = last(state)
     predicted = judged["predicted_outcome"], judged["predicted_coverage"]
     assert predicted == ("clean", "cold")
-    assert judged["warm_was_in_sync"]
+    assert judged["warm_was_passed_over"]
     assert judged["local_records"] == 10
     assert computed(state, "kafka_twin_cold_elections_total") == 1
 

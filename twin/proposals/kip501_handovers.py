@@ -162,7 +162,7 @@ def _next_member(
 
 
 @gauge(
-    "kip501_handovers",
+    "partitions_kip501_would_hand_over",
     "Partitions whose leader would hand over now by solution 2 of KIP-501: it processed a fetch of "
     "the last minute for too long.",
 )

@@ -38,7 +38,7 @@ def prediction_counts(
     place = news.cause.astype(np.intp) * len(Result) + news.result
     rows = len(Cause) * len(Result)
     changes = np.bincount(place, minlength=rows)
-    cold = np.bincount(place[news.warm_was_in_sync == 1], minlength=rows)
+    cold = np.bincount(place[news.warm_was_passed_over == 1], minlength=rows)
     if len(before.changes):
         changes, cold = changes + before.changes, cold + before.cold_elections
     return PredictionCounts(

@@ -97,7 +97,7 @@ class Predictions(SparseTable, kind="predictions"):
     predicted_coverage: Int8 = column(
         "whether it held enough local log to lead, null for nobody", enum=Coverage
     )
-    warm_was_in_sync: Int8 = column(
+    warm_was_passed_over: Int8 = column(
         "a cold replica was elected, although a warm one was in sync: KIP-1303 would have elected "
         "the warm one; unknown where the new leader is neither warm nor cold",
         tri_state=True,
@@ -151,7 +151,7 @@ def predictions(
         predicted_leader=predicted,
         predicted_outcome=np.where(is_loss, outcomes.if_lost[row], np.int8(UNKNOWN)),
         predicted_coverage=np.where(is_loss, outcomes.coverage_if_lost[row], np.int8(UNKNOWN)),
-        warm_was_in_sync=_warm_was_in_sync(change, cause, coverage.coverage[row]),
+        warm_was_passed_over=_warm_was_passed_over(change, cause, coverage.coverage[row]),
         local_records=np.where(is_measured, local_end - local_start, UNKNOWN),
         local_bytes=leaders.local_log_bytes[row],
     )
@@ -322,7 +322,7 @@ def _what_else_changed(change: _Change) -> Array:
     )
 
 
-def _warm_was_in_sync(change: _Change, cause: Int8, coverage: Array) -> Int8:
+def _warm_was_passed_over(change: _Change, cause: Int8, coverage: Array) -> Int8:
     """[N] tri-state: of losses, whether a cold replica leads where a warm one was in sync."""
     new = change.slots_of(change.new)
     lost = (cause == Cause.LOSS) & (change.new != NO_BROKER)
