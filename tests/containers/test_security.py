@@ -56,6 +56,7 @@ OPTION: Final = "missing: ALTER_CONFIGS on the cluster"
 ONE_BROKER: Final = {
     "kafka_twin_broker_fetch_follower_local_p99_seconds",
     "kafka_twin_broker_fetch_follower_p99_seconds",
+    "kafka_twin_broker_fetch_follower_queue_p99_seconds",
     "kafka_twin_partition_cold_read_records",
 }
 """Families about followers, of which there is none."""
