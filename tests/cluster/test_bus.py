@@ -16,7 +16,7 @@ from streaming.bus import BusError, Reader, Record, Sender
 from streaming.checks import check
 from streaming.cli.tail import tail
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Bus, Cluster, Collector, Config
+from streaming.runtime.config import Bus, Cluster, Collector, Config, Eligibility
 from streaming.runtime.deadline import Deadline
 from tests.waiting import until
 from twin import frames
@@ -296,7 +296,11 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
 def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> None:
     out = io.StringIO()
     urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
-    config = msgspec.structs.replace(config, collector=Collector(metrics_urls=urls))
+    config = msgspec.structs.replace(
+        config,
+        collector=Collector(metrics_urls=urls),
+        eligibility=Eligibility(local_log_ms=600_000),
+    )
     assert check(config, out)
     lines = out.getvalue().splitlines()
     assert lines[0].startswith(f"ok: cluster real at {config.cluster.bootstrap}: 3 brokers")

@@ -282,7 +282,8 @@ def test_no_topics_are_a_complete_listing(cluster: LocalCluster) -> None:
     asker = Asker(configured(cluster, only="nothing-is-called-so"))
     observation = asker.frames()
     asker.brokers.close()
-    assert {kind for _, kind in observation} == {"brokers", "partitions", "configs"}
+    kinds = {"brokers", "controller_quorum", "partitions", "configs"}
+    assert {kind for _, kind in observation} == kinds
     assert all(f.header.complete for f in observation.values())
     assert not any(f.rows.num_rows for (_, kind), f in observation.items() if kind == "partitions")
 

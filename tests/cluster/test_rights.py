@@ -129,7 +129,8 @@ def test_the_right_to_describe_topics_is_enough_for_every_offset(guarded: LocalC
 def test_what_needs_more_is_unknown_and_said(guarded: LocalCluster) -> None:
     observation, problems = observed(guarded, "watcher")
     assert {p.place for p in problems} == {
-        ("reassignments", -1), ("broker configs", -1), ("topic configs", -1), ("log dirs", 1),
+        ("reassignments", -1), ("controller quorum", -1), ("broker configs", -1),
+        ("broker configs", 1), ("topic configs", -1), ("log dirs", 1),
         ("local start timestamps", -1),
     }  # fmt: skip
     assert set(observation.local_log_bytes.tolist()) == {-1}
@@ -157,6 +158,8 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
         "metadata manager for it",
         "ALTER_CONFIGS on the cluster: not known without DESCRIBE on the cluster (or before "
         "Kafka 2.8)",
+        "threshold of KIP-1303; set one in twin.toml, e.g. local_log_ms = 600000 under "
+        "[eligibility]",
         "collector.metrics_url is not set",
     ]
 

@@ -87,7 +87,9 @@ def test_a_lost_broker_that_holds_replicas_stays_with_its_rack_and_does_not_answ
     for _ in range(3):
         assert rows(observed(collector))[2] == ("az-b", False, False, -1)
         [problem] = of_brokers(collector)
-        assert (problem.broker, problem.error) == (2, "KafkaConnection")
+        # The client may refresh its own list, which lacks the broker, before its first attempt.
+        assert problem.broker == 2
+        assert problem.error in ("KafkaConnection", "NotListed")
 
 
 def test_it_is_called_recovered_once_it_answers_and_not_before(
