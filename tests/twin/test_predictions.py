@@ -198,6 +198,13 @@ def test_a_replica_that_returns_to_a_partition_without_leader_leads_as_predicted
     assert (last(state)["cause"], last(state)["result"]) == ("return", "right")
 
 
+def test_a_list_that_has_the_new_leader_fenced_still_is_older_than_its_election():
+    alone = replace(HELD, replicas=(1,), leader=NOBODY, isr=(1,))
+    before = a_state(alone, fenced=(1,))
+    state, _ = cycle(before, led(1, 1, since=alone), fenced=(1,))
+    assert (last(state)["cause"], last(state)["result"]) == ("return", "right")
+
+
 def test_of_two_that_returned_the_first_may_lead():
     before = a_state(OFFLINE, fenced=(1, 2, 3))
     state, _ = cycle(before, led(3, 2, 3, since=OFFLINE), fenced=(1,))

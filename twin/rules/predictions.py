@@ -195,7 +195,7 @@ class _Change:
         row: Rows, partitions: Partitions, assignment: Assignment, roles: Roles,
         candidates: Candidates, configs: TopicConfigs, ends: LeaderEnds, forecasts: Forecasts,
     ) -> _Change:  # fmt: skip
-        assigned = roles.is_assigned[row]
+        assigned, leads = roles.is_assigned[row], roles.is_leader[row]
         held = Forecasts(forecasts.flags[row] * assigned)
         last_known = held.has(Forecast.IN_LAST_KNOWN_ELR)
         is_forbidden = (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
@@ -211,7 +211,8 @@ class _Change:
             was_in_isr=held.has(Forecast.IN_ISR),
             was_in_elr=held.has(Forecast.IN_ELR),
             was_last_known=last_known & (last_known.sum(axis=1) == 1)[:, None],
-            is_acceptable=candidates.is_acceptable[row],
+            # A broker that leads is not fenced, whatever a list says that was made before.
+            is_acceptable=candidates.is_acceptable[row] | leads,
             is_in_isr=roles.in_isr[row] & assigned,
             is_in_elr=roles.in_elr[row] & assigned,
         )
