@@ -452,7 +452,7 @@ def test_before_the_first_snapshot_the_demo_has_a_screen():
 
 def test_the_page_is_served():
     page = a_client(a_busy_store()).get("/")
-    assert "If this broker went now" in page.text
+    assert "If this broker is lost now" in page.text
 
 
 def test_every_partition_of_a_large_shard_is_served_with_all_its_series():
