@@ -68,7 +68,7 @@ class Reason(Enum):
 UNKNOWN_REASONS: Final = frozenset(
     {Reason.NOT_DESCRIBED, Reason.BROKER_SILENT, Reason.QUORUM_UNKNOWN}
 )
-"""What the twin does not know: neither safe nor unsafe."""
+"""Reasons why the twin does not know: neither safe nor unsafe."""
 
 Names = Mapping[Reason, Sequence[str]]
 """The partitions, brokers or voters that a reason is about."""
@@ -76,7 +76,7 @@ Names = Mapping[Reason, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a user asks for beyond min.insync.replicas, and what is allowed nevertheless."""
+    """The margin that a user asks for, and the reasons that a user allows."""
 
     margin: int = 0  # replicas in sync above min.insync.replicas, where replication allows it
     allowed: frozenset[Reason] = frozenset()

@@ -18,7 +18,7 @@ HEADER: Final = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of one release, or of an upgrade from one to another."""
+    """The result of one release, or of an upgrade from one to another."""
 
     check_exit_code: int
     right: int
@@ -36,7 +36,7 @@ class Measured:
 
 
 def load() -> dict[str, Measured]:
-    """What was measured last, by release; the newest release is the last but for upgrades."""
+    """The results of the last `make versions`, by release: oldest first, upgrades at the end."""
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     return {
         name: Measured(**each | {"known_fields": tuple(each["known_fields"])})
@@ -74,7 +74,7 @@ def _row(name: str, measured: Mapping[str, Measured]) -> list[str]:
 
 
 def unknown_fields(name: str, measured: Mapping[str, Measured]) -> list[str]:
-    """What is known on the newest release and unknown on this one.
+    """The fields that have values on the newest release and never had one on this one.
 
     An object of which nothing is known stands for its fields.
     """

@@ -278,7 +278,7 @@ class Reader:
         )
 
     def has_records_since(self, name: str, since_ms: int) -> bool | None:
-        """Whether a record was written to a topic since then; None if that cannot be told now."""
+        """True if a record was written to the topic since then; None if the bus does not answer."""
         try:
             partitions = self._consumer.partitions_for_topic(name) or ()
             wanted = {TopicPartition(name, p): since_ms for p in partitions}

@@ -36,7 +36,7 @@ _WITHOUT_SNAPSHOTS: Final = {
     False: ", and nothing was observed: is the collector running?",
     True: ", and observations wait for the query: it is slow, or not running",
 }
-"""What the twin waits for, by whether observations arrive."""
+"""The program that the twin waits for, by whether observations arrive."""
 
 _IDS_KEPT: Final = 100_000
 """Events are delivered at least once; so many ids are remembered to count each event once."""

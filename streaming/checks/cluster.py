@@ -71,7 +71,7 @@ def _thresholds(observation: Observation) -> Iterator[Finding]:
 
 
 def _selectors(observation: Observation) -> Iterator[Finding]:
-    """Who sends consumers to followers, by broker (KIP-392)."""
+    """The replica selector of each broker (KIP-392)."""
     kinds: dict[int, list[int]] = {}
     for row in observation.brokers.select(["broker", "replica_selector"]).to_pylist():
         kinds.setdefault(row["replica_selector"], []).append(row["broker"])

@@ -192,7 +192,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
     @property
     def broker_version_data(self) -> Any:
-        """What a new connection is given: nothing, but for a version that the user has set."""
+        """The API versions that a new connection starts with: none, unless the user set one."""
         return self._version_of_user
 
     @broker_version_data.setter

@@ -2,7 +2,7 @@
 
 People try thresholds until one fits: a change should take one cycle, not a restart. The file is
 read when it has changed or was replaced, and on request (SIGHUP). Nothing else of it takes effect.
-What cannot be used is a problem, and the thresholds of before stay.
+A file that cannot be used is a problem; the earlier thresholds stay in force.
 """
 
 from __future__ import annotations

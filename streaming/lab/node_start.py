@@ -1,4 +1,4 @@
-"""What is run to prepare and start a node: Kafka's storage tool, and Kafka itself."""
+"""The command lines that format and start a node."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _PATIENCE_MS: Final = 3_000
 
 
 class ReadAccess(Enum):
-    """What is known of the right to read the topic; the value is a reason, if there is one."""
+    """Whether the topic may be read. The value is the reason why it may not be."""
 
     ALLOWED = ""
     NO_TOPIC = "there is no such topic"

@@ -1,4 +1,4 @@
-"""What is lost with brokers: the answer to ``lose``."""
+"""The answer to ``lose``: partitions that lose their leader, or too many replicas."""
 
 from __future__ import annotations
 

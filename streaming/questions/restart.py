@@ -129,4 +129,4 @@ ALLOWABLE: Final[Mapping[str, Reason]] = {
     "small_quorum": Reason.SMALL_QUORUM,
     "cold": Reason.COLD,
 }
-"""What may be allowed, by the name of the option and parameter."""
+"""The reasons that a user may allow, by the name of the option and parameter."""

@@ -224,7 +224,7 @@ class BrokerClient:
         return {kind: self.offset(broker, topic, number, kind) for kind in OFFSET_KINDS}
 
     def fetch(self, broker: int, topic: str, offset: int, rack: str = "") -> Any:
-        """What a broker answers to a consumer of that rack that asks for one offset of partition 0.
+        """The broker's answer to a consumer of that rack that fetches one offset of partition 0.
 
         Version 11 is the first that names the rack, and that followers answer.
         """

@@ -1,4 +1,4 @@
-"""What a consumer gets from a follower that cannot serve it: KIP-392's four cases, on Kafka 4.3.1.
+"""The error that a consumer gets from a follower in each of KIP-392's four cases, on Kafka 4.3.1.
 
 Each case is built on real brokers, found by the twin, and asked for by a consumer's fetch: the twin
 names the error that the broker answers. The brokers have no replica.selector.class: a follower
@@ -61,7 +61,7 @@ def watch(brokers: LocalCluster) -> Iterator[Watch]:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a broker answers to a consumer that asks for one offset."""
+    """The broker's answer to a consumer that fetches one offset."""
 
     error: str | None
     has_records: bool

@@ -1,4 +1,4 @@
-"""What a twin that is not up waits for: the collector, or the query."""
+"""A twin that is not up names the program that it waits for: collector or query."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bus_brokers() -> Iterator[FakeCluster]:
 def why_not_up(
     brokers: FakeCluster, *, observations: Topic, observed_at_ms: int | None = None
 ) -> str:
-    """What the exporter says with such observations on the bus, and such a snapshot."""
+    """The exporter's reason for not being up, given the newest observation and snapshot."""
     config = Config(cluster=Cluster(name=CLUSTER, bootstrap=brokers.bootstrap), bus=Bus(shards=1))
     names = bus.topics(config)
     brokers.world.topics = {names.observations: observations, names.snapshots: stored()}

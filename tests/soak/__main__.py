@@ -36,7 +36,7 @@ PAUSE_S: Final = 8.0
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was recorded while the cluster ran."""
+    """The records made while the cluster ran."""
 
     span: Span
     faults: Counter[str]

@@ -53,7 +53,7 @@ class OwnRecord:
 
     @property
     def objections(self) -> list[str]:
-        """What is not as it must be, a line each."""
+        """The objections, a line each."""
         lines = [] if self.results.get("right") else ["no leader change was predicted right"]
         if self.wrong:
             lines.append(f"{len(self.wrong)} predictions are wrong")
@@ -198,7 +198,7 @@ def _counted(
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the API predicted for the partitions that brokers led, just before they were lost."""
+    """Predictions of the API for the partitions that brokers led, just before they were lost."""
 
     fault: str
     observed_ms: Mapping[Key, int]  # of what each prediction is made
@@ -217,7 +217,7 @@ class NoteResult:
 
     @property
     def objections(self) -> list[str]:
-        """What is not as it must be, a line each."""
+        """The objections, a line each."""
         if self.wrong:
             return [f"{len(self.wrong)} are wrong"]
         return [] if self.right else ["none came true"]
@@ -232,7 +232,7 @@ class NoteResult:
 
 
 def judge_note(note: Note, changes: Mapping[Key, Sequence[Change]]) -> NoteResult:
-    """What Kafka did with each noted partition: the first leader after the note, if it came."""
+    """The first leader that Kafka elected for each noted partition after the note, if any."""
     result = NoteResult()
     for key, predicted in note.predicted.items():
         history = [
@@ -272,7 +272,7 @@ class Comparison:
 
     @property
     def objections(self) -> list[str]:
-        """What is not as it must be, a line each."""
+        """The objections, a line each."""
         kinds = Counter(d.kind for d in self.disagreements)
         lines = [f"{n} leader changes are {kind}" for kind, n in sorted(kinds.items())]
         if self.unlogged:

@@ -1,4 +1,4 @@
-"""What a soak found: a table for people, and one line of JSON."""
+"""The report of a soak: a table for people, and one line of JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Report:
     restarts: int
 
     def objections(self) -> list[str]:
-        """What is not as it must be, a line each; empty if the soak is passed."""
+        """The objections, a line each; empty if the soak is passed."""
         lines = [f"own record: {text}" for text in self.own.objections]
         if self.counted != self.own.total:
             lines.append(

@@ -1,4 +1,4 @@
-"""What a soak runs on: five brokers with topics of several kinds, traffic, the three programs."""
+"""The setup of a soak: five brokers with topics of several kinds, traffic, the three programs."""
 
 from __future__ import annotations
 

@@ -75,6 +75,6 @@ def test_a_new_leader_that_says_nothing_of_it_ends_what_the_old_one_said():
 
 
 def test_records_that_no_replica_of_the_isr_lacks_are_held_by_a_transaction_alone():
-    """What a slow member of the ISR lacks is not below the high watermark."""
+    """Records that a slow member of the ISR lacks are not below the high watermark."""
     part = Partition(logs={1: Log(end=100, last_stable=60), 2: Log(end=60)})
     assert held(cycle(a_state(part), part)) == []

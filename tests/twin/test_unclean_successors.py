@@ -1,4 +1,4 @@
-"""What an unclean election would cost, and where a replica truncates after one."""
+"""The cost of an unclean election, and the offset at which a replica truncates after one."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _PAUSE_S: Final = 0.3
 
 @dataclass(frozen=True)
 class Answers:
-    """What Kafka's tools say at one moment."""
+    """The output of Kafka's tools at one moment."""
 
     partitions: Mapping[Key, Described]
     offsets: Mapping[str, Mapping[Key, int]]
@@ -48,7 +48,7 @@ class Answers:
 
 @dataclass
 class Comparison:
-    """How many numbers of a twin are what the tools say, unknown, or something else."""
+    """Counts of a twin's numbers that equal those of the tools, are unknown, or differ."""
 
     right: int = 0
     unknown: int = 0

@@ -36,7 +36,7 @@ class BrokerRow:
 
 @dataclass
 class Account:
-    """What came of a story, or of several on one cluster."""
+    """The result of a story, or of several on one cluster."""
 
     check: subprocess.CompletedProcess[str]
     numbers: dict[str, Comparison] = field(default_factory=dict)

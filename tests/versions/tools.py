@@ -1,4 +1,4 @@
-"""What Kafka's own command line tools of a release say of a cluster."""
+"""The state of a cluster by the release's own command line tools."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Tools:
         return sizes
 
     def _run(self, tool: str, *arguments: str) -> str:
-        """What a tool prints."""
+        """The output of a tool."""
         assert self._child.stdin
         assert self._child.stdout
         words = [tool, "--bootstrap-server", self._bootstrap, *arguments]

@@ -22,7 +22,7 @@ def segment_rows(
 ) -> list[tuple[object, ...]]:
     """Rows of ``RemoteSegments`` for a partition, at most MOST_OF_PARTITION.
 
-    What is not plainly on the lineage comes first, then what reaches furthest.
+    Segments that are not on the lineage come first, then those with the highest end offset.
     """
     by_segment = verdicts(cache, epochs, log_end)
     segments = [cache.segments[segment_id] for segment_id in by_segment]

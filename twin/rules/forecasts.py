@@ -35,7 +35,7 @@ _WHY: Final = "stored tables put together, kept for one cycle"
 
 
 class Forecast(IntFlag):
-    """What was known and predicted of a replica. The first three are flags of the replica."""
+    """Facts and predictions about a replica. The first three are flags of the replica."""
 
     IN_ISR = ReplicaFlags.IN_ISR
     IN_ELR = ReplicaFlags.IN_ELR

@@ -70,7 +70,7 @@ def prediction_count(counts: PredictionCounts) -> Mapping[tuple[str, str], int]:
     "Lost leaders replaced by a cold replica while a warm one was in sync (KIP-1303).",
 )
 def cold_elections(counts: PredictionCounts) -> int:
-    """What KIP-1303 would have avoided."""
+    """Elections that KIP-1303 would have avoided."""
     return int(counts.cold_elections.sum())
 
 

@@ -2,7 +2,7 @@
 
 The leader decides, by its own replica.selector.class. Without one every consumer reads from the
 leader. RackAwareReplicaSelector sends a consumer to an in-sync replica in the consumer's own rack.
-What another class does is unknown.
+The choice of another class is unknown.
 
 RackAwareReplicaSelector looks at log ends and log starts, not at what is on disk: a follower that
 joined by KIP-1023 is chosen for offsets that it must read from remote storage. KIP-1023 asks for
