@@ -44,8 +44,8 @@ def draw(
         "",
         "  If this broker is lost now, its partitions are led by a replica that is",
         "  (Kafka's rule; KIP-1303's in brackets where it differs. ELR: left the ISR, but has all",
-        "  committed records. Of all of them cold: less log on its own disk than the threshold;",
-        "  not judged: no threshold is set for the topic, or a number is unknown)",
+        "  committed records. Two more columns count these leaders again: cold, with less log on",
+        "  its own disk than the threshold; not judged, without a threshold or a known number)",
     ]
     if _is_nothing_judged(summary):
         lines += ["", *_SET_A_THRESHOLD]

@@ -1,14 +1,35 @@
-"""Values of replicas before a step, in the slots where the replicas are now: for events."""
+"""Comparison of tables before a step and after it: for events."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from twin.rules.leaders import Roles
-from twin.table import NO_BROKER, Array, Int32
+from twin.table import NO_BROKER, UNKNOWN, Array, Int32, Int64
 from twin.tables.state import Assignment
+
+
+class Dated(Protocol):
+    """A sparse table whose rows have a time: a row is known by its partition and that time."""
+
+    @property
+    def row(self) -> Int32:
+        """[N] the partition."""
+
+    @property
+    def at_ms(self) -> Int64:
+        """[N] the time."""
+
+
+def appeared(was: Dated, now: Dated) -> list[int]:
+    """Indices of rows of ``now`` that ``was`` lacks. None appears with a time before the newest."""
+    newest_ms = was.at_ms.max(initial=UNKNOWN)
+    held = was.row[was.at_ms == newest_ms]
+    is_new = (now.at_ms > newest_ms) | ((now.at_ms == newest_ms) & ~np.isin(now.row, held))
+    rows: list[int] = np.flatnonzero(is_new).tolist()
+    return rows
 
 
 def assigned_brokers(assignment: Assignment, roles: Roles) -> Int32:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from twin.declare import Alert, Occurrence, counter, event, risk, rule
+from twin.rules.alignment import appeared
 from twin.rules.predictions import Cause, OvertakenBy, Predictions, Result
 from twin.signature import Before, Cycle, Earlier, NowMs
 from twin.table import NO_BROKER, Bool, Int8, Int64, KeyedTable, column
@@ -77,17 +78,14 @@ def cold_elections(counts: PredictionCounts) -> int:
 @event("prediction_judged")
 def predictions_judged(was: Earlier[Predictions], now: Predictions) -> Iterator[Occurrence]:
     """Each change of leader is reported once."""
-    before = set(zip(was.row.tolist(), was.at_ms.tolist(), strict=True))
-    for i, (row, at_ms) in enumerate(zip(now.row.tolist(), now.at_ms.tolist(), strict=True)):
-        if (row, at_ms) in before:
-            continue
+    for i in appeared(was, now):
         new, predicted = int(now.new_leader[i]), int(now.predicted_leader[i])
         result = Result(int(now.result[i]))
         yield Occurrence(
             f"{{p}}: {_SENTENCE[Cause(int(now.cause[i]))].format(old=now.old_leader[i])}; "
             f"{_named(new)} leads, {_named(predicted)} was predicted"
             + _VERDICT[result].format(why=_WHY[OvertakenBy(int(now.overtaken_by[i]))]),
-            row,
+            int(now.row[i]),
             broker=new,
             detail=result.name.lower(),
             before=(predicted,),

@@ -27,6 +27,7 @@ from twin.declare import (
     risk,
     rule,
 )
+from twin.rules.alignment import appeared
 from twin.rules.election import Outcome
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.next_leader import NextLeaders
@@ -152,16 +153,14 @@ def lost_records(lost: RecordsLost, partitions: Partitions) -> Bool:
 @event("records_lost")
 def records_were_lost(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[Occurrence]:
     """Each election once."""
-    before = set(zip(was.row.tolist(), was.at_ms.tolist(), strict=True))
-    for i, (row, at_ms) in enumerate(zip(now.row.tolist(), now.at_ms.tolist(), strict=True)):
-        if (row, at_ms) not in before:
-            start, end = int(now.start_offset[i]), int(now.end_offset[i])
-            text = (
-                f"{{p}}: {end - start} records are lost, offsets {start} to {end - 1}: the new "
-                f"leader {now.new_leader[i]} lacks them, leader {now.old_leader[i]} had them"
-            )
-            broker = int(now.new_leader[i])
-            yield Occurrence(text, row, broker=broker, before=(end,), after=(start,))
+    for i in appeared(was, now):
+        start, end = int(now.start_offset[i]), int(now.end_offset[i])
+        text = (
+            f"{{p}}: {end - start} records are lost, offsets {start} to {end - 1}: the new "
+            f"leader {now.new_leader[i]} lacks them, leader {now.old_leader[i]} had them"
+        )
+        broker, row = int(now.new_leader[i]), int(now.row[i])
+        yield Occurrence(text, row, broker=broker, before=(end,), after=(start,))
 
 
 @gauge(
