@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import Final, NamedTuple
+
+from tests.soak.background import Background
 
 SAMPLE_EVERY_S: Final = 60.0
 JUDGED_FROM_SAMPLES: Final = 30
@@ -28,29 +29,18 @@ class Process(NamedTuple):
 
 
 @dataclass
-class MemorySampler:
+class MemorySampler(Background):
     """A thread that samples the programs' memory until it is stopped."""
 
     pids: Callable[[], Mapping[str, int]]  # of the programs, by name
     samples: dict[str, list[int]] = field(default_factory=dict)  # bytes by part
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def __enter__(self) -> MemorySampler:
-        self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        assert self._thread is not None
-        self._thread.join()
-
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Until the block ends."""
         while True:
             for part, size in parts(processes(), self.pids()).items():
                 self.samples.setdefault(part, []).append(size)
-            if self._over.wait(SAMPLE_EVERY_S):
+            if self.over.wait(SAMPLE_EVERY_S):
                 return
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +11,7 @@ from streaming import bus
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
+from tests.soak.background import Background
 from tests.soak.controller_log import Key
 from tests.web import get
 from twin import frames
@@ -63,27 +63,16 @@ class Prediction:
 
 
 @dataclass
-class Recorder:
+class Recorder(Background):
     """A thread that collects the record, since the API keeps only its end."""
 
     url: str
     rows: dict[tuple[str, int, int], Mapping[str, Any]] = field(default_factory=dict)
     problem: str = ""
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Recorder:
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        assert self._thread is not None
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._over.wait(READ_EVERY_S):
+    def run(self) -> None:
+        """Until the block ends."""
+        while not self.over.wait(READ_EVERY_S):
             self.read()
 
     def read(self) -> None:
