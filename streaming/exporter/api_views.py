@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.parameters import each_once, number, yes_or_no
+from streaming.exporter.parameters import number, one_of, plain_text, read_all, yes_or_no
 from streaming.runtime.kafka_uuid import uuid_text
 from twin import plain
 from twin.catalog import Catalog
@@ -33,7 +33,6 @@ from twin.tables.state import (
 )
 from twin.totals import Samples, Totals
 
-_NUMBERS: Final = ("partition", "broker", "limit", "offset")
 _ALL_BITS: Final = -1
 
 
@@ -55,22 +54,18 @@ class PartitionFilter:
         Raises:
             ValueError: one line with the parameter and the reason.
         """
-        chosen: dict[str, Any] = {}
-        for name, text in each_once(parameters):
-            if name in _NUMBERS:
-                chosen[name] = number(name, text)
-            elif name == "topic":
-                chosen[name] = text
-            elif name == "at_risk":
-                if yes_or_no(name, text):
-                    chosen.setdefault("risks", _ALL_BITS)
-            elif name == "risk":
-                if text not in catalog.risk_names:
-                    raise ValueError(f"risk: {text!r} is none of {', '.join(catalog.risk_names)}")
-                chosen["risks"] = 1 << catalog.risk_names.index(text)
-            else:
-                raise ValueError(f"{name}: there is no such parameter")
-        return PartitionFilter(**chosen)
+        bits = {name: 1 << place for place, name in enumerate(catalog.risk_names)}
+        chosen = read_all(
+            parameters,
+            {
+                **dict.fromkeys(("partition", "broker", "limit", "offset"), number),
+                "topic": plain_text,
+                "at_risk": yes_or_no,
+                "risk": one_of(bits),
+            },
+        )
+        any_risk = _ALL_BITS if chosen.pop("at_risk", False) else 0
+        return PartitionFilter(risks=chosen.pop("risk", any_risk), **chosen)
 
     def matching(self, state: ShardState) -> Rows:
         """[N] the rows of a shard that are asked for."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from streaming.questions.restart import ALLOWABLE
 from twin.gate import Terms
+
+Reader = Callable[[str, str], Any]
+"""Turns the text of a parameter into its value; its name is for the message of a ValueError."""
 
 MAX_ROWS: Final = 1_000
 """The largest answer of a list."""
@@ -39,23 +42,48 @@ def yes_or_no(name: str, text: str) -> bool:
     return text == "true"
 
 
+def plain_text(_: str, text: str) -> str:
+    """As it is given."""
+    return text
+
+
+def one_of(values: Mapping[str, int]) -> Reader:
+    """A reader of the number that one of these names stands for."""
+
+    def read(name: str, text: str) -> int:
+        if text not in values:
+            raise ValueError(f"{name}: {text!r} is none of {', '.join(values)}")
+        return values[text]
+
+    return read
+
+
+def read_all(
+    parameters: Iterable[tuple[str, str]], readers: Mapping[str, Reader]
+) -> dict[str, Any]:
+    """The values of the parameters that are given, by name.
+
+    Raises:
+        ValueError: one line with the parameter and the reason.
+    """
+    values: dict[str, Any] = {}
+    for name, text in each_once(parameters):
+        if name not in readers:
+            raise ValueError(f"{name}: there is no such parameter")
+        values[name] = readers[name](name, text)
+    return values
+
+
 def restart_terms(parameters: Iterable[tuple[str, str]]) -> Terms:
     """The terms of a restart: ``margin``, and ``allow_...`` for each reason that may be allowed.
 
     Raises:
         ValueError: one line with the parameter and the reason.
     """
-    margin, allowed = 0, set()
-    for name, text in each_once(parameters):
-        what = name.removeprefix("allow_")
-        if name == "margin":
-            margin = number(name, text)
-        elif name != what and what in ALLOWABLE:
-            if yes_or_no(name, text):
-                allowed.add(ALLOWABLE[what])
-        else:
-            raise ValueError(f"{name}: there is no such parameter")
-    return Terms(margin, frozenset(allowed))
+    options = {f"allow_{name}": reason for name, reason in ALLOWABLE.items()}
+    values = read_all(parameters, {"margin": number, **dict.fromkeys(options, yes_or_no)})
+    allowed = frozenset(reason for name, reason in options.items() if values.get(name))
+    return Terms(values.get("margin", 0), allowed)
 
 
 def number(name: str, text: str) -> int:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.parameters import each_once, number
+from streaming.exporter.parameters import Reader, number, one_of, plain_text, read_all
 from twin import plain
 from twin.rules.predictions import Cause, Predictions, Result
 from twin.state import ShardState
 from twin.table import UNKNOWN, Rows
 from twin.tables.state import PartitionIndex
 
-_NUMBERS: Final = ("partition", "limit", "offset")
-_NAMES: Final[dict[str, type[IntEnum]]] = {"cause": Cause, "result": Result}
+_READERS: Final[Mapping[str, Reader]] = {
+    "topic": plain_text,
+    "partition": number,
+    "cause": one_of({each.name.lower(): int(each) for each in Cause}),
+    "result": one_of({each.name.lower(): int(each) for each in Result}),
+    "limit": number,
+    "offset": number,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +44,7 @@ class PredictionFilter:
         Raises:
             ValueError: one line with the parameter and the reason.
         """
-        chosen: dict[str, Any] = {}
-        for name, text in each_once(parameters):
-            if name in _NUMBERS:
-                chosen[name] = number(name, text)
-            elif name == "topic":
-                chosen[name] = text
-            elif name in _NAMES:
-                names = {each.name.lower(): int(each) for each in _NAMES[name]}
-                if text not in names:
-                    raise ValueError(f"{name}: {text!r} is none of {', '.join(names)}")
-                chosen[name] = names[text]
-            else:
-                raise ValueError(f"{name}: there is no such parameter")
-        return PredictionFilter(**chosen)
+        return PredictionFilter(**read_all(parameters, _READERS))
 
     def matching(self, state: ShardState) -> Rows:
         """[N] the rows of a shard's predictions that are asked for."""
