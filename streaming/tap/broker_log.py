@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from streaming.tap.isr_changes import IsrChange, IsrTracker, leader_shrinks
@@ -21,7 +21,8 @@ from streaming.tap.request_log import (
     ListOffsetsResponse,
 )
 from streaming.tap.sessions import FetchRow, FetchSessions
-from twin.table import UNKNOWN
+from twin.table import UNKNOWN, Table
+from twin.tables.observations import FetchesFrame, IsrChangesFrame, PendingUploadLookupsFrame
 
 
 class PendingUploadLookup(NamedTuple):
@@ -88,10 +89,16 @@ class BrokerLogParser:
         """Make rows of what waits for a later line: there may be none for a while."""
         self.fetches.extend(self._sessions.flush())
 
+    def rows_by_table(self) -> Iterator[tuple[type[Table], list[Any]]]:
+        """The lists of rows that nobody has taken out yet, and the table that each is for."""
+        yield FetchesFrame, self.fetches
+        yield IsrChangesFrame, self.isr_changes
+        yield PendingUploadLookupsFrame, self.pending_upload_lookups
+
     @property
     def row_count(self) -> int:
         """Rows that nobody has taken out yet."""
-        return len(self.fetches) + len(self.isr_changes) + len(self.pending_upload_lookups)
+        return sum(len(rows) for _, rows in self.rows_by_table())
 
 
 def _pending_upload_lookups(

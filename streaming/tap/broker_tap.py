@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import structlog
 
 from streaming.tap.broker_log import BrokerLogParser
-from streaming.tap.encode import Deployment, messages
+from streaming.tap.encode import Deployment, Resolve, RowCounts, messages
 from streaming.tap.lines import KAFKA_BEFORE_3_0
 from streaming.tap.sources import Source
-from streaming.tap.topic_ids import Topic
 
 IDLE_S: Final = 1.0
 """Without a line for this long, rows that wait for a later line are sent as they are."""
@@ -77,13 +76,13 @@ class BrokerTap:
         return has_lines
 
     def messages(
-        self, deployment: Deployment, resolve: Callable[[str], Topic | None], *, flush: bool
+        self, deployment: Deployment, resolve: Resolve, *, flush: bool
     ) -> Iterator[tuple[int, bytes]]:
-        """Shard and message of all rows so far.
+        """Shard and message of the rows so far.
 
         Args:
             deployment: the twin that the messages are for.
-            resolve: the topic of a name or of an id.
+            resolve: the topic of a name or of an id; rows wait while it answers ``LATER``.
             flush: include rows that wait for a later line; done anyway after ``IDLE_S``.
         """
         parser = self.parser
@@ -91,17 +90,12 @@ class BrokerTap:
         if flush or (is_idle and not self._is_flushed):
             parser.flush()
             self._is_flushed = True
-        for kind, rows in (
-            ("fetches", parser.fetches),
-            ("isr_changes", parser.isr_changes),
-            ("pending_upload_lookups", parser.pending_upload_lookups),
-        ):
+        for _, rows in parser.rows_by_table():
             excess = len(rows) - MAX_ROWS
             if excess > 0:
                 self.dropped["rows"] += excess
                 del rows[:excess]
-            self.rows[kind] += len(rows)
-        yield from messages(deployment, parser, resolve, self.dropped)
+        yield from messages(deployment, parser, resolve, RowCounts(self.rows, self.dropped))
 
     def log_summary(self) -> None:
         """Log what has been counted since the start."""

@@ -11,13 +11,23 @@ import pyarrow as pa
 from streaming import bus
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
 from streaming.tap.broker_log import BrokerLogParser
-from streaming.tap.topic_ids import Topic
+from streaming.tap.topic_ids import LATER, Later, Topic
 from twin import frames
 from twin.frames import Frame, FrameHeader
 from twin.table import Table
 from twin.tables.observations import FetchesFrame, IsrChangesFrame, PendingUploadLookupsFrame
 
 TopicRow = tuple[Topic, Any]
+
+Resolve = Callable[[str], Topic | Later | None]
+"""The topic of a name or of an id; ``LATER`` if it may be known soon; None if there is none."""
+
+
+class RowCounts(NamedTuple):
+    """What became of rows."""
+
+    encoded: Counter[str]  # by table
+    dropped: Counter[str]  # by reason
 
 
 class Deployment(NamedTuple):
@@ -28,29 +38,27 @@ class Deployment(NamedTuple):
 
 
 def messages(
-    deployment: Deployment,
-    parser: BrokerLogParser,
-    resolve: Callable[[str], Topic | None],
-    dropped: Counter[str],
+    deployment: Deployment, parser: BrokerLogParser, resolve: Resolve, counts: RowCounts
 ) -> Iterator[tuple[int, bytes]]:
-    """Shard and message of all rows of the parser, whose lists are empty afterwards.
+    """Shard and message of the rows of the parser whose topics are resolved.
 
-    Rows of topics that cannot be resolved are dropped, and counted in ``dropped``.
+    Rows stay with the parser while their topics may be resolved later. Rows of topics that do not
+    exist are dropped.
     """
     by_shard: defaultdict[int, dict[str, list[TopicRow]]] = defaultdict(lambda: defaultdict(list))
-    for table, rows in (
-        (FetchesFrame, parser.fetches),
-        (IsrChangesFrame, parser.isr_changes),
-        (PendingUploadLookupsFrame, parser.pending_upload_lookups),
-    ):
+    for table, rows in parser.rows_by_table():
+        waiting = []
         for row in rows:
             topic = resolve(row.topic)
             if topic is None:
-                dropped["unknown_topic"] += 1
-                continue
-            shard = bus.shard_of(topic.name, deployment.shards)
-            by_shard[shard][table.kind].append((topic, row))
-        rows.clear()
+                counts.dropped["unknown_topic"] += 1
+            elif topic == LATER:
+                waiting.append(row)
+            else:
+                shard = bus.shard_of(topic.name, deployment.shards)
+                by_shard[shard][table.kind].append((topic, row))
+                counts.encoded[table.kind] += 1
+        rows[:] = waiting
     for shard, kinds in sorted(by_shard.items()):
         encoded: list[bytes] = []
         # ISR changes first: the query keeps a fetch longer if it was pending at such a change.

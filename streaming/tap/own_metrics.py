@@ -15,7 +15,7 @@ OWN: Final = (
     ),
     Metric(
         "tap_rows",
-        "Rows that were made from the broker's logs, by table.",
+        "Rows that were made from the broker's logs and encoded for the bus, by table.",
         labels=("broker", "table"),
         type="counter",
     ),

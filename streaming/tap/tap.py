@@ -121,6 +121,8 @@ def _follow(
     while True:
         has_lines = [tap.read() for tap in taps]  # a list: every tap has its turn
         is_last = stop.is_set() or all(tap.ended for tap in taps)
+        if is_last:
+            topic_ids.end_waiting()
         if is_last or next_send.is_over:
             for tap in taps:
                 _send(config, tap, topic_ids, sender, flush=is_last)

@@ -1,12 +1,13 @@
 """Names and ids of topics: the request log has one of them, the server log the other.
 
 The cluster is asked when an unknown topic turns up, but at most every ``ASK_EVERY_S``: the topic
-may be deleted, or this user may have no right to see it.
+may be deleted, or this user may have no right to see it. A topic that was created a moment ago is
+in the next answer, so what is logged about it waits ``WAIT_S`` before it is given up.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
 from kafka import KafkaAdminClient
@@ -19,6 +20,13 @@ from streaming.runtime.kafka_uuid import uuid_text
 from streaming.tap.admin import connect
 
 ASK_EVERY_S: Final = 10.0
+WAIT_S: Final = 1.5 * ASK_EVERY_S
+"""The cluster is asked at least once within this time."""
+
+LATER: Final = "later"
+"""In place of a topic: the cluster has not been asked for long enough to say that it has none."""
+
+Later = Literal["later"]
 
 
 class Topic(NamedTuple):
@@ -31,20 +39,33 @@ class Topic(NamedTuple):
 class TopicIds:
     """Resolves topic names and ids; keeps its connection to the cluster."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(
+        self, config: Config, *, ask_every_s: float = ASK_EVERY_S, wait_s: float = WAIT_S
+    ) -> None:
         self.problem = ""  # why topics cannot be resolved, in one line
-        self._config = config
+        self._config, self._ask_every_s, self._wait_s = config, ask_every_s, wait_s
         self._admin: KafkaAdminClient | None = None
         self._next_request = Deadline.after_s(0)
         self._topics: dict[str, Topic] = {}
+        self._missing: dict[str, Deadline] = {}  # by name or id, and until when to wait for each
+        self._waits = True
 
-    def resolve(self, key: str) -> Topic | None:
-        """The topic of a name, or of an id as Kafka's logs write it; None if it is unknown."""
-        topic = self._topics.get(key)
-        if topic is None and self._next_request.is_over:
+    def resolve(self, key: str) -> Topic | Later | None:
+        """The topic of a name, or of an id as Kafka's logs write it.
+
+        ``LATER`` if the cluster may just not have listed it yet; None if it has no such topic.
+        """
+        if key not in self._topics and self._next_request.is_over:
             self._refresh()
-            topic = self._topics.get(key)
-        return topic
+        if key in self._topics:
+            self._missing.pop(key, None)
+            return self._topics[key]
+        wait = self._missing.setdefault(key, Deadline.after_s(self._wait_s))
+        return LATER if self._waits and not wait.is_over else None
+
+    def end_waiting(self) -> None:
+        """Ask the cluster for the next topic that is unknown, and never answer ``LATER`` again."""
+        self._waits, self._next_request = False, Deadline.after_s(0)
 
     def close(self) -> None:
         """Disconnect."""
@@ -53,7 +74,7 @@ class TopicIds:
             self._admin = None
 
     def _refresh(self) -> None:
-        self._next_request = Deadline.after_s(ASK_EVERY_S)
+        self._next_request = Deadline.after_s(self._ask_every_s)
         try:
             if self._admin is None:
                 self._admin = connect(self._config)

@@ -44,7 +44,9 @@ LAG_S = 3
 FETCH_S = 0.6
 """A follower's fetch waits half a second at the most."""
 
-SOON_S = 20
+SOON_S = 40
+"""A tap may not know a new topic for 10 s; the twin judges in one cycle and a batch."""
+
 PARTITIONS = range(3)
 """Of the tiered topic."""
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 from streaming import bus
 from streaming.tap.broker_log import BrokerLogParser
-from streaming.tap.encode import Deployment, messages
-from streaming.tap.topic_ids import Topic
+from streaming.tap.encode import Deployment, RowCounts, messages
+from streaming.tap.topic_ids import LATER, Later, Topic
 from tests.tap.lines import SAMPLE, SHRINK, T0_MS, TOPIC_ID, UTC_ZONE, opening, stamped
 from twin import frames
 from twin.frames import Frame
@@ -33,7 +33,8 @@ def decoded(
     parser: BrokerLogParser, dropped: Counter[str] | None = None
 ) -> dict[tuple[int, str], Frame]:
     """Frames by shard and kind."""
-    encoded = messages(DEPLOYMENT, parser, TOPICS.get, Counter() if dropped is None else dropped)
+    counts = RowCounts(Counter(), Counter() if dropped is None else dropped)
+    encoded = messages(DEPLOYMENT, parser, TOPICS.get, counts)
     return {
         (shard, f.header.kind): f
         for shard, message in encoded
@@ -67,12 +68,25 @@ def test_rows_of_unknown_topics_are_dropped_and_counted():
     assert (frames_by_shard, dropped) == ({}, {"unknown_topic": 1})
 
 
+def test_rows_wait_for_a_topic_that_may_be_resolved_later():
+    parser = parsed(opening(T0_MS, {0: 40}), stamped(T0_MS + 5, SHRINK))
+    counts = RowCounts(Counter(), Counter())
+    topics: dict[str, Topic | Later] = TOPICS | {TOPIC_ID: LATER}
+    [(shard, _)] = messages(DEPLOYMENT, parser, topics.get, counts)
+    assert shard == bus.shard_of("orders-eu", 4), "the others go on"
+    assert (parser.row_count, counts) == (1, RowCounts(Counter(isr_changes=1), Counter()))
+
+    [((_, kind), frame)] = decoded(parser).items()
+    assert (kind, frame.rows.num_rows, parser.row_count) == ("fetches", 1, 0)
+
+
 def test_the_log_of_a_real_broker_gives_the_same_messages_again():
     lines = SAMPLE.read_bytes().splitlines()
     keys = {row.topic for row in parsed(*lines).fetches} | {"t5"}
     topics = {key: Topic(f"topic-{key}", key.encode()[:16].ljust(16)) for key in keys}
     one, other = (
-        list(messages(DEPLOYMENT, parsed(*lines), topics.get, Counter())) for _ in range(2)
+        list(messages(DEPLOYMENT, parsed(*lines), topics.get, RowCounts(Counter(), Counter())))
+        for _ in range(2)
     )
     assert one == other
     assert one
