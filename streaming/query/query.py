@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -25,9 +24,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
 from streaming.query import remote_metadata, remote_rights
+from streaming.query.checkpoint import location
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
-from streaming.query.session import STOP_WITHIN_SECONDS, session
+from streaming.query.session import STOP_WITHIN_SECONDS, spark_session
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
@@ -82,7 +82,7 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
     return (
         output.writeStream.format("kafka")
         .options(**_sink(config))
-        .option("checkpointLocation", str(Path(config.query.checkpoint).resolve()))
+        .option("checkpointLocation", location(config.query.checkpoint))
         .queryName("kafka-twin")
         .outputMode("append")
         .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
@@ -152,7 +152,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     return (
         observations.writeStream.format("kafka")
         .options(**_sink(config))
-        .option("checkpointLocation", str(Path(config.query.checkpoint).resolve() / _REMOTE))
+        .option("checkpointLocation", location(config.query.checkpoint, _REMOTE))
         .queryName("kafka-twin-remote-segments")
         .outputMode("append")
         .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
@@ -192,7 +192,7 @@ def run(config: Config) -> None:
 
     Raises:
         QueryError: the query ended by itself.
-        BusError, JarError: it could not start.
+        BusError, CheckpointError, JarError, SessionError: it could not start.
         PluginError: an installed package has rules that cannot be used.
     """
     catalog_of(config)  # the tasks make their own; there an error would be one of Spark's
@@ -204,17 +204,14 @@ def run(config: Config) -> None:
 
 
 def _run(config: Config, stop: threading.Event) -> None:
-    spark = session(config)
-    try:
+    with spark_session(config) as spark:
         query = start(spark, config)
         beside = _RemoteSegmentsQuery(spark, config) if config.query.remote_log_metadata else None
-        log.info("running", checkpoint=str(Path(config.query.checkpoint).resolve()))
+        log.info("running", checkpoint=location(config.query.checkpoint))
         _watch(query, beside, stop, config.health.folder)
         if beside is not None:
             beside.stop()
         _stop(query)
-    finally:
-        spark.stop()
 
 
 class _RemoteSegmentsQuery:

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from streaming.query.checkpoint import local_folder, require_shared
 from streaming.runtime import jars
 from streaming.runtime.config import Config
+from streaming.runtime.errors import UserError
 
 STOP_WITHIN_SECONDS: Final = 60
 TASK_TRIES: Final = 12
@@ -21,20 +24,47 @@ TASK_TRIES: Final = 12
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
-def session(config: Config) -> SparkSession:
-    """A Spark session with what the query needs; offline once the jars are cached.
+class SessionError(UserError):
+    """There is no Spark to run in; the message says in one line what to do."""
 
-    Without a configured master it is the session of the spark-submit that runs this program, which
-    also gives memory, addresses and jars.
+
+@contextmanager
+def spark_session(config: Config) -> Iterator[SparkSession]:
+    """A Spark session with what the query needs, stopped at the end unless it was there before.
+
+    It is the active session if there is one, as in a notebook. Else, with ``query.master`` set, it
+    runs on this machine, offline once the jars are cached. Without, it is that of the spark-submit
+    that runs this program: whatever is set there by ``--conf`` or by the platform stays, and
+    master, memory, addresses, Python, jars, UI, metrics and logs are its matter.
+
+    Raises:
+        CheckpointError: executors would not find the checkpoint.
+        SessionError: there is neither a session, nor a master, nor spark-submit.
+        JarError: Java or a jar is missing.
     """
-    # Workers must be this interpreter: only it has the twin installed.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
+    spark = SparkSession.getActiveSession()
+    if spark is not None:
+        _configure(spark, config)
+        _require_shared(spark, config)
+        yield spark
+        return
+    spark = _on_this_machine(config) if config.query.master else _on_platform(config)
+    try:
+        _require_shared(spark, config)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _require_shared(spark: SparkSession, config: Config) -> None:
+    master = spark.sparkContext.master or ""
+    require_shared(config.query.checkpoint, master, config.query.checkpoint_shared)
+
+
+def _needed(config: Config) -> dict[str, str]:
+    """Settings of a session, which can be changed while it runs."""
+    return {
         "spark.sql.shuffle.partitions": str(config.query.state_partitions),
-        "spark.shuffle.compress": "false",  # frames are compressed already
-        "spark.task.maxFailures": str(TASK_TRIES),
         "spark.sql.streaming.stateStore.providerClass":
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -42,18 +72,59 @@ def session(config: Config) -> SparkSession:
         "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "256",
         "spark.sql.streaming.minBatchesToRetain": "20",
         "spark.sql.streaming.stopTimeout": f"{STOP_WITHIN_SECONDS}s",
-        "spark.sql.streaming.metricsEnabled": "false",
     }  # fmt: skip
-    builder = SparkSession.builder.appName("kafka-twin")
-    if config.query.master:
-        builder = builder.master(_persistent(config.query.master))
-        settings |= _of_this_machine(config)
+
+
+def _needed_at_start(config: Config) -> dict[str, str]:
+    """The same, and settings of the context, which are read when it starts."""
+    return _needed(config) | {
+        "spark.shuffle.compress": "false",  # frames are compressed already
+        "spark.task.maxFailures": str(TASK_TRIES),
+    }
+
+
+def _configure(spark: SparkSession, config: Config) -> None:
+    """Set what the query needs in a session that was there, unless it is set already."""
+    given = spark.conf.getAll
+    for name, value in _needed(config).items():
+        if name not in given:
+            spark.conf.set(name, value)
+
+
+def _on_platform(config: Config) -> SparkSession:
+    """The session of a spark-submit; our settings are defaults beneath those that it has."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        raise SessionError(
+            "query.master: is empty, and no spark-submit runs this program; set it to local[2], "
+            "or start the query with spark-submit (docs/deploy.md)"
+        )
+    # SparkConf has what spark-submit was given once there is a connection to its JVM, and PySpark
+    # has no public call that connects without starting a context.
+    SparkContext._ensure_initialized()
+    given = SparkConf()
+    builder = SparkSession.builder
+    for name, value in _needed_at_start(config).items():
+        if not given.contains(name):
+            builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _on_this_machine(config: Config) -> SparkSession:
+    """A session of our own, in one process."""
+    # Workers must be this interpreter: only it has the twin installed.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = _needed_at_start(config) | _of_this_machine(config)
+    builder = SparkSession.builder.appName("kafka-twin").master(_persistent(config.query.master))
     for name, value in settings.items():
         builder = builder.config(name, value)
-    log_file = Path(config.query.checkpoint).resolve().parent / "spark.log"
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    with _output_to(log_file):
+    with _output_to(log_file(config)):
         return builder.getOrCreate()
+
+
+def log_file(config: Config) -> Path:
+    """Spark's own log of a local master: beside the checkpoint, or in the working directory."""
+    folder = local_folder(config.query.checkpoint)
+    return Path("spark.log").resolve() if folder is None else folder.parent / "spark.log"
 
 
 def _of_this_machine(config: Config) -> dict[str, str]:
@@ -61,6 +132,9 @@ def _of_this_machine(config: Config) -> dict[str, str]:
     os.environ["JAVA_HOME"] = str(Path(jars.java()).resolve().parents[1])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.metricsEnabled": "false",
         "spark.jars": ",".join(map(str, jars.ensure("spark"))),
         "spark.driver.memory": config.query.driver_memory,
         "spark.driver.host": "127.0.0.1",
@@ -80,6 +154,7 @@ def _persistent(master: str) -> str:
 @contextmanager
 def _output_to(path: Path) -> Iterator[None]:
     """Send the output of processes started inside to the file: Spark and its workers print much."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(number) for number in (1, 2)]

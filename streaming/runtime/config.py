@@ -95,6 +95,7 @@ class Query(_Section, frozen=True):
     """The Spark query."""
 
     checkpoint: str = ".kafka-twin/checkpoint"
+    checkpoint_shared: bool = False
     master: str = "local[2]"
     trigger_ms: int = 1_000
     state_partitions: int = 2
@@ -296,6 +297,9 @@ def _check(config: Config, origin: str) -> None:
     limit_ms = c.proposals.kip501_fetch_processing_max_ms
     need(limit_ms == -1 or limit_ms > 0, "proposals.kip501_fetch_processing_max_ms",
          "must be positive, or -1 for replica.lag.time.max.ms")  # fmt: skip
+    need(re.fullmatch(r"(local(\[.+\])?)?", c.query.master) is not None, "query.master",
+         f"{c.query.master!r} is not local; leave it empty, and start the query with spark-submit "
+         f"--master {c.query.master} (docs/deploy.md)")  # fmt: skip
     need(c.query.trigger_ms >= 100, "query.trigger_ms", "must be at least 100")
     need(c.query.state_partitions >= 1, "query.state_partitions", "must be at least 1")
     need(re.fullmatch(r"[1-9]\d*[mg]", c.query.driver_memory) is not None, "query.driver_memory",

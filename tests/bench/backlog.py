@@ -8,6 +8,7 @@ from pathlib import Path
 
 from streaming import bus
 from streaming.query import query as twin_query
+from streaming.query.session import spark_session
 from tests.bench import figure
 from tests.bench.deployment import (
     START_MS,
@@ -15,6 +16,7 @@ from tests.bench.deployment import (
     brokers,
     configured,
     send,
+    stopped_at_end,
     until_written,
 )
 
@@ -44,16 +46,14 @@ def _caught_up(bootstrap: str, home: Path, max_offsets: int) -> None:
             messages = simulated.encoded(at_ms := START_MS + cycle * 5_000)
             waiting += sum(len(message) for _, message in messages)
             send(config, sender, messages)
-    spark = twin_query.session(config)
-    with bus.Reader(config, [bus.topics(config).snapshots], "end") as reader:
+    with (
+        spark_session(config) as spark,
+        bus.Reader(config, [bus.topics(config).snapshots], "end") as reader,
+    ):
         began = time.monotonic()
-        query = twin_query.start(spark, config)
-        try:
+        with stopped_at_end(twin_query.start(spark, config)) as query:
             used = until_written(reader, query, SHARDS, at_ms)
             seconds = time.monotonic() - began
-        finally:
-            query.stop()
-            spark.stop()
     about = {"replicas": simulated.replicas, "cycles": CYCLES, "bytes": waiting,
              "max_offsets_per_trigger": max_offsets}  # fmt: skip
     figure("backlog_seconds", seconds, "s", **about)

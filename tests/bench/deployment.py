@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pyspark.sql.streaming.query import StreamingQuery
+
 from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config, Query
@@ -77,6 +79,15 @@ def send(config: Config, sender: bus.Sender, messages: Sequence[tuple[int, bytes
     for shard, message in messages:
         sender.send(topic, bus.key("sim", shard), message)
     sender.flush(60_000)
+
+
+@contextlib.contextmanager
+def stopped_at_end(query: StreamingQuery) -> Iterator[StreamingQuery]:
+    """A running query for as long as the block."""
+    try:
+        yield query
+    finally:
+        query.stop()
 
 
 def until_written(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage:

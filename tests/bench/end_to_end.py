@@ -14,11 +14,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
 from streaming.query import query as twin_query
 from streaming.query.kafka_options import kafka_options
+from streaming.query.session import spark_session
 from streaming.runtime.config import Config
 from tests.bench import figure
 from tests.bench.deployment import (
@@ -29,6 +32,7 @@ from tests.bench.deployment import (
     bytes_on_disk,
     configured,
     send,
+    stopped_at_end,
     until_written,
     usage,
 )
@@ -73,24 +77,20 @@ def _twin(bootstrap: str, home: Path, replicas: int, cycles: int) -> float:
     simulated = Simulated(replicas, shards)
     names = bus.topics(config)
     seconds, cpu_s = [], []
-    spark = twin_query.session(config)
-    query = twin_query.start(spark, config)
-    try:
-        with (
-            bus.Sender(config, buffer_bytes=1 << 30) as sender,
-            bus.Reader(config, [names.snapshots], "end") as reader,
-        ):
-            for cycle in range(cycles):
-                at_ms = START_MS + cycle * 5_000
-                messages = simulated.encoded(at_ms)
-                began, before = time.monotonic(), usage()
-                send(config, sender, messages)
-                used = until_written(reader, query, shards, at_ms)
-                seconds.append(time.monotonic() - began)
-                cpu_s.append(used.cpu_s - before.cpu_s)
-    finally:
-        query.stop()
-        spark.stop()
+    with (
+        spark_session(config) as spark,
+        stopped_at_end(twin_query.start(spark, config)) as query,
+        bus.Sender(config, buffer_bytes=1 << 30) as sender,
+        bus.Reader(config, [names.snapshots], "end") as reader,
+    ):
+        for cycle in range(cycles):
+            at_ms = START_MS + cycle * 5_000
+            messages = simulated.encoded(at_ms)
+            began, before = time.monotonic(), usage()
+            send(config, sender, messages)
+            used = until_written(reader, query, shards, at_ms)
+            seconds.append(time.monotonic() - began)
+            cpu_s.append(used.cpu_s - before.cpu_s)
     size = sum(f.stat().st_size for f in checkpoint.rglob("*") if f.is_file())
     # A fresh JVM compiles as it goes: only the later half is as in the long run.
     steady = slice(cycles // 2, None)
@@ -115,7 +115,35 @@ def _per_key(config: Config) -> float:
     simulated = SimulatedShard(shape, 1, "sim", 0, 1)
     bus.ensure_topics(config)
     names = bus.topics(config)
-    spark = twin_query.session(config)
+    seconds = []
+    with (
+        spark_session(config) as spark,
+        stopped_at_end(_per_key_query(spark, config)) as query,
+        bus.Sender(config, buffer_bytes=1 << 30) as sender,
+        bus.Reader(config, [names.snapshots], "end") as reader,
+    ):
+        for cycle in range(CYCLES):
+            simulated.traffic(5_000)
+            messages = as_rows(simulated.observe(START_MS + cycle * 5_000))
+            began = time.monotonic()
+            for key, message in messages:
+                sender.send(names.observations, key, message)
+            sender.flush(60_000)
+            read = 0
+            while read < len(messages):
+                if not query.isActive:
+                    raise SystemExit(f"the query ended: {query.exception()}")
+                read += len(reader.poll(100))
+            seconds.append(time.monotonic() - began)
+    replicas = PER_KEY_PARTITIONS * REPLICATION
+    rate = replicas / statistics.median(seconds[CYCLES // 2 :])
+    figure("one_key_per_partition_replica_updates_per_second", rate, "1/s", replicas=replicas)
+    return rate
+
+
+def _per_key_query(spark: SparkSession, config: Config) -> StreamingQuery:
+    """The running query of one Spark key per partition."""
+    names = bus.topics(config)
     options = kafka_options(config.bus_bootstrap, config.bus_client)
     rows = (
         spark.readStream.format("kafka")
@@ -126,7 +154,7 @@ def _per_key(config: Config) -> float:
         .select(F.from_json(F.col("value").cast("string"), INPUT).alias("row"))
         .select("row.*")
     )
-    query = (
+    return (
         rows.groupBy("key")
         .transformWithState(
             statefulProcessor=PartitionProcessor(names.snapshots),
@@ -141,32 +169,6 @@ def _per_key(config: Config) -> float:
         .trigger(processingTime="100 milliseconds")
         .start()
     )
-    seconds = []
-    try:
-        with (
-            bus.Sender(config, buffer_bytes=1 << 30) as sender,
-            bus.Reader(config, [names.snapshots], "end") as reader,
-        ):
-            for cycle in range(CYCLES):
-                simulated.traffic(5_000)
-                messages = as_rows(simulated.observe(START_MS + cycle * 5_000))
-                began = time.monotonic()
-                for key, message in messages:
-                    sender.send(names.observations, key, message)
-                sender.flush(60_000)
-                read = 0
-                while read < len(messages):
-                    if not query.isActive:
-                        raise SystemExit(f"the query ended: {query.exception()}")
-                    read += len(reader.poll(100))
-                seconds.append(time.monotonic() - began)
-    finally:
-        query.stop()
-        spark.stop()
-    replicas = PER_KEY_PARTITIONS * REPLICATION
-    rate = replicas / statistics.median(seconds[CYCLES // 2 :])
-    figure("one_key_per_partition_replica_updates_per_second", rate, "1/s", replicas=replicas)
-    return rate
 
 
 if __name__ == "__main__":

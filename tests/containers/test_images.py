@@ -44,11 +44,10 @@ def test_spark_starts_without_network_or_a_disk_to_write_to(engine: DockerClient
     """Jars are in the image: a query of Kafka is planned, as the query's own session does it."""
     code = (
         "from streaming.runtime.config import load\n"
-        "from streaming.query.session import session\n"
-        "spark = session(load(None))\n"
-        "stream = spark.readStream.format('kafka').option('kafka.bootstrap.servers', 'x:1')\n"
-        "print(stream.option('subscribe', 'a').load().schema.names[0], spark.version)\n"
-        "spark.stop()\n"
+        "from streaming.query.session import spark_session\n"
+        "with spark_session(load(None)) as spark:\n"
+        "    stream = spark.readStream.format('kafka').option('kafka.bootstrap.servers', 'x:1')\n"
+        "    print(stream.option('subscribe', 'a').load().schema.names[0], spark.version)\n"
     )
     output = run(engine, images["twin-spark"], "-c", code, entrypoint="python",
                environment={"KAFKA_TWIN_QUERY_CHECKPOINT": "/tmp/checkpoint"})  # fmt: skip

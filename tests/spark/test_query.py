@@ -15,7 +15,7 @@ from streaming.runtime.config import Cluster, Config
         ("local[2]", f"local[2,{TASK_TRIES}]"),
         ("local[*]", f"local[*,{TASK_TRIES}]"),
         ("local[2,3]", "local[2,3]"),
-        ("spark://host:7077", "spark://host:7077"),
+        ("local", "local"),
     ],
 )
 def test_a_local_master_tries_a_task_again_as_a_cluster_would(master, made):

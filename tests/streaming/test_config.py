@@ -33,6 +33,7 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
         ("[cluster]\nbootstrap = 'h:99999'", "cluster.bootstrap: 'h:99999' is not host:port"),
         ("[cluster]\nname = 'a/b'", "cluster.name: must not contain '/'"),
         ("[bus]\nshards = 0", "bus.shards: must be 1 to 4096"),
+        ("[query]\nmaster = 'spark://h:7077'", "spark-submit --master spark://h:7077"),
         ("[exporter]\ngranularity = 'all'", "exporter.granularity: Invalid enum value 'all'"),
         ("[collector]\ninclude_topics = '('", "'(' is not a regular expression"),
         ("[collector]\nmetrics_url = 'h:7071'", "collector.metrics_url: 'h:7071' is not like"),

@@ -1,0 +1,62 @@
+"""Where the query keeps its checkpoint: a folder, or a URL of a file system that Hadoop knows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from streaming.runtime.errors import UserError
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+class CheckpointError(UserError):
+    """The checkpoint cannot be used; the message says in one line what to do."""
+
+
+def location(checkpoint: str, *below: str) -> str:
+    """The checkpoint as Spark takes it: a URL as it is, a path made absolute.
+
+    Args:
+        checkpoint: ``query.checkpoint``, such as s3a://bucket/twin or .kafka-twin/checkpoint.
+        below: folders in it.
+    """
+    base = checkpoint if _URL.match(checkpoint) else str(Path(checkpoint).resolve())
+    return "/".join((base.rstrip("/"), *below))
+
+
+def local_folder(checkpoint: str) -> Path | None:
+    """The folder on this machine, or None if the checkpoint is elsewhere."""
+    if not _URL.match(checkpoint):
+        return Path(checkpoint).resolve()
+    url = urlsplit(checkpoint)
+    return Path(unquote(url.path)) if url.scheme == "file" else None
+
+
+def require_shared(checkpoint: str, master: str, is_shared: bool) -> None:
+    """Refuse a folder of this machine where executors run on others.
+
+    It would work until an executor is lost: another one does not find the state then.
+
+    Args:
+        checkpoint: ``query.checkpoint``.
+        master: Spark's master, such as local[2] or spark://host:7077.
+        is_shared: ``query.checkpoint_shared``: all machines have that folder.
+
+    Raises:
+        CheckpointError: the executors would not find it.
+    """
+    folder = local_folder(checkpoint)
+    if folder is not None and not is_local(master) and not is_shared:
+        raise CheckpointError(
+            f"query.checkpoint: {folder} is a folder of this machine, and the executors of "
+            f"{master} may run on others; give a URL such as hdfs:// or s3a://, or set "
+            "query.checkpoint_shared = true if every machine has that folder"
+        )
+
+
+def is_local(master: str) -> bool:
+    """Driver and executors are one process."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None

@@ -1,0 +1,104 @@
+"""Whose settings win: under spark-submit, in a session that was there, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+import pyspark
+
+pytestmark = pytest.mark.spark
+
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+PROBE = """
+import json, os, sys
+from streaming.query.session import spark_session
+from streaming.runtime.config import load
+from streaming.runtime.errors import UserError
+before = {before}
+python = os.environ.get("PYSPARK_PYTHON")
+try:
+    with spark_session(load(None)) as spark:
+        names = {names!r}
+        settings = {{name: spark.conf.get(name, None) for name in names}}
+        context = spark.sparkContext.getConf()
+        settings |= {{name: context.get(name) for name in names if settings[name] is None}}
+except UserError as error:
+    settings = {{"error": str(error)}}
+same = os.environ.get("PYSPARK_PYTHON") == python
+stopped = before is not None and before.sparkContext._jsc is None
+with open({result!r}, "w") as file:
+    json.dump({{"settings": settings, "python_untouched": same, "stopped": stopped}}, file)
+"""
+NAMES = (
+    "spark.sql.shuffle.partitions", "spark.task.maxFailures", "spark.ui.enabled",
+    "spark.sql.streaming.stateStore.providerClass", "spark.sql.streaming.minBatchesToRetain",
+    "spark.driver.host", "spark.master", "spark.driver.memory",
+)  # fmt: skip
+
+
+def probed(
+    folder: Path, *command: str, before: str = "None", master: str = "", **environment: str
+) -> dict[str, Any]:
+    """What a program finds in the session: its settings, or the error."""
+    script, result = folder / "probe.py", folder / "result.json"
+    script.write_text(PROBE.format(names=NAMES, result=str(result), before=before))
+    twin = {
+        "KAFKA_TWIN_QUERY_MASTER": master,
+        "KAFKA_TWIN_QUERY_CHECKPOINT": str(folder / "checkpoint"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    subprocess.run([*command, str(script)], env=os.environ | twin | environment, check=True,
+                   timeout=120, cwd=folder, capture_output=True)  # fmt: skip
+    found: dict[str, Any] = json.loads(result.read_text())
+    return found
+
+
+def test_what_spark_submit_is_given_wins_and_the_rest_is_ours(tmp_path: Path) -> None:
+    result = probed(
+        tmp_path, str(SUBMIT), "--master", "local[1]", "--conf", "spark.sql.shuffle.partitions=7",
+        "--conf", "spark.ui.enabled=true", "--conf", "spark.driver.memory=600m",
+        "--conf", "spark.ui.port=0", "--conf", "spark.task.maxFailures=3",
+    )  # fmt: skip
+    settings = result["settings"]
+    assert settings["spark.sql.shuffle.partitions"] == "7"
+    assert settings["spark.task.maxFailures"] == "3"
+    assert settings["spark.ui.enabled"] == "true"
+    assert settings["spark.driver.memory"] == "600m"
+    assert settings["spark.master"] == "local[1]"
+    assert settings["spark.sql.streaming.stateStore.providerClass"] == PROVIDER
+    assert settings["spark.sql.streaming.minBatchesToRetain"] == "20"
+    assert result["python_untouched"]
+    assert not (tmp_path / "spark.log").exists(), "spark-submit has a log of its own"
+
+
+def test_a_folder_is_refused_where_executors_are_processes_of_their_own(tmp_path: Path) -> None:
+    result = probed(tmp_path, str(SUBMIT), "--master", "local-cluster[1,1,1024]")
+    assert "is a folder of this machine" in result["settings"]["error"]
+
+
+def test_a_session_that_was_there_is_used_and_not_stopped(tmp_path: Path) -> None:
+    builder = "__import__('pyspark.sql').sql.SparkSession.builder.master('local[1]')"
+    before = f"{builder}.config('spark.sql.streaming.minBatchesToRetain', '5').getOrCreate()"
+    result = probed(tmp_path, sys.executable, before=before)
+    settings = result["settings"]
+    assert settings["spark.sql.streaming.minBatchesToRetain"] == "5", "its own setting stays"
+    assert settings["spark.sql.streaming.stateStore.providerClass"] == PROVIDER
+    assert settings["spark.sql.shuffle.partitions"] == "2", "query.state_partitions"
+    assert not result["stopped"]
+    assert result["python_untouched"]
+
+
+def test_without_a_master_spark_submit_is_asked_for(tmp_path: Path) -> None:
+    result = probed(tmp_path, sys.executable)
+    assert result["settings"]["error"].startswith("query.master: is empty, and no spark-submit")
