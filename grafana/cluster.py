@@ -283,7 +283,7 @@ def _brokers() -> Json:
     return table(
         "Brokers",
         "Answered: the broker answered the newest cycle in time. Fenced: the controller has "
-        "fenced it.",
+        "fenced it. KIP-1023: empty followers start where uploads end.",
         ("broker", "rack"),
         [
             Column("Leads", expr("leaders")),
@@ -293,7 +293,7 @@ def _brokers() -> Json:
                 "Fenced", expr("fenced"), Look(mapping={"1": ("yes", "red"), "0": ("no", "green")})
             ),
             Column(
-                "Followers start where uploads end (KIP-1023)",
+                "KIP-1023",
                 expr("last_tiered_fetch"),
                 Look(mapping={"1": ("yes", "green"), "0": ("no", "transparent")}),
             ),

@@ -73,6 +73,13 @@ def band(height: int, *panels: Json, widths: Sequence[int] = ()) -> Band:
     return Band(height, panels, tuple(widths))
 
 
+def bands(height: int, panels: Sequence[Json], *, across: int) -> tuple[Band, ...]:
+    """The panels in bands of equal height, at most so many side by side."""
+    return tuple(
+        band(height, *panels[first : first + across]) for first in range(0, len(panels), across)
+    )
+
+
 def row(title: str, *bands: Band) -> Row:
     """A heading and the bands below it."""
     return Row(title, bands)

@@ -114,8 +114,10 @@ def lines(
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "line+area" if len(look.steps) > 1 else "off"},
     }
+    if look.lowest == 0 and look.highest is None:
+        custom["axisSoftMax"] = 1  # an axis of 0 to 100 for values of 0 looks broken
     defaults = _field(look, empty=empty)
-    defaults |= {"custom": custom, "color": {"mode": "palette-classic"}}
+    defaults |= {"custom": custom, "color": _BY_SERIES}
     return _panel("timeseries", title, text, targets, defaults) | {
         "options": {
             "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
@@ -127,7 +129,7 @@ def lines(
 def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
     """States over time, as coloured bands."""
     targets = [_range(query, letter) for query, letter in zip(queries, _LETTERS, strict=False)]
-    defaults = _field(look) | {"custom": {"fillOpacity": 70, "lineWidth": 0}}
+    defaults = _field(look) | {"custom": {"fillOpacity": 70, "lineWidth": 0}, "color": _BY_SERIES}
     return _panel("state-timeline", title, text, targets, defaults) | {
         "options": {
             "alignValue": "left",
@@ -189,7 +191,7 @@ def bars(
                 },
             )
         )
-    defaults = _field(columns[0].look, empty=empty) | {"custom": custom}
+    defaults = _field(columns[0].look, empty=empty) | {"custom": custom, "color": _BY_SERIES}
     return _panel("barchart", title, text, _joined(columns), defaults, looks) | {
         "transformations": _join((key,), columns),
         "options": {
@@ -224,10 +226,13 @@ def table(
     """
     looks = {key.capitalize(): (key_looks or {}).get(key, Look("none")) for key in keys}
     looks |= {column.title: column.look for column in columns if column.title}
-    overrides = [_override(name, _cell_properties(look)) for name, look in looks.items()]
+    overrides = [
+        _override(name, _cell_properties(look) | {"custom.minWidth": column_px(name)})
+        for name, look in looks.items()
+    ]
     if link:
         overrides.append(_override(keys[0].capitalize(), {"links": [link]}))
-    defaults: Json = {"custom": {"align": "auto", "filterable": True, "inspect": False}}
+    defaults: Json = {"custom": {"align": "auto", "inspect": False}}
     defaults["noValue"] = empty
     return _panel("table", title, text, _joined(columns), defaults, overrides) | {
         "transformations": _join(keys, columns),
@@ -239,9 +244,27 @@ def table(
     }
 
 
+def column_px(title: str) -> int:
+    """The least width of a table's column, in which its header can be read.
+
+    Grafana's own is 150 px: of ten columns in half a page it hides five.
+    """
+    return _WIDE_PX.get(title, max(60, 7 * len(title) + 16))
+
+
 # ------------------------------------------------------------ what panels share
 
+_WIDE_PX: Final = {"Topic": 160}
+"""Columns whose cells are longer than their headers."""
+
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+_BY_SERIES: Final = {"mode": "palette-classic"}
+"""Colours of charts and timelines, beneath value mappings and overrides.
+
+With "thresholds" a state timeline merges values by range and ignores their mappings, and a bar
+chart fills every bar as its first series, which may be a hidden one (seen on Grafana 12.4).
+"""
 
 _LATEST: Final = {"calcs": ["lastNotNull"], "fields": "", "values": False}
 

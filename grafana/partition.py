@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.layout import Dashboard, band, row
+from grafana.layout import Dashboard, band, bands, row
 from grafana.panels import (
     BLUE,
     NEVER,
@@ -313,7 +313,7 @@ DASHBOARD: Final = Dashboard(
     variables=(datasource(), cluster(), topic(), partition()),
     marked_by=("topic:$topic",),
     rows=(
-        row("Now", band(4, *_now(), widths=(3, 4, 4, 2, 2, 3, 3, 3))),
+        row("Now", *bands(3, _now(), across=4)),
         row(
             "Its log",
             band(8, _geometry(), _risks(), widths=(17, 7)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.layout import ROW_PARTITION, SERIES_PARTITION, Dashboard, band, row
+from grafana.layout import ROW_PARTITION, SERIES_PARTITION, Dashboard, band, bands, row
 from grafana.panels import (
     BLUE,
     NONE_OR_ORANGE,
@@ -268,7 +268,7 @@ DASHBOARD: Final = Dashboard(
     "narrow numbers of the whole cluster.",
     variables=(datasource(), cluster(), rack(), broker(), topics()),
     rows=(
-        row("Now", band(4, *_now(), widths=(3, 3, 3, 3, 4, 4, 4))),
+        row("Now", *bands(3, _now(), across=4)),
         row(
             "Slow leader or slow follower",
             band(8, *_verdicts(), widths=(14, 10)),
@@ -276,6 +276,6 @@ DASHBOARD: Final = Dashboard(
         ),
         row("ISR thrash", band(8, *_thrash(), widths=(10, 14)), band(8, _isr(), _records_lost())),
         row("What brokers measure and log", band(8, *_measured()[:2]), band(8, *_measured()[2:])),
-        row("What KIP-501 would change", band(8, *_kip501(), widths=(4, 4, 16))),
+        row("What KIP-501 would change", band(8, *_kip501(), widths=(6, 6, 12))),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from grafana import stable_offsets
-from grafana.layout import ROW_PARTITION, SERIES_PARTITION, Dashboard, band, row
+from grafana.layout import ROW_PARTITION, SERIES_PARTITION, Dashboard, band, bands, row
 from grafana.panels import (
     BLUE,
     NEVER,
@@ -276,8 +276,9 @@ def _cold() -> tuple[Json, ...]:
             Look(lowest=0),
         ),
         lines(
-            "AlterPartition requests that KIP-1303 would add",
-            "Requests a second, by what they report.",
+            "Requests that KIP-1303 would add",
+            "AlterPartition requests a second that brokers would send under KIP-1303, by what they "
+            "report.",
             [Query(_HERE.latest("kip1303_reports_per_second", "report"), "{{report}}")],
             Look("reqps", lowest=0),
         ),
@@ -367,7 +368,7 @@ DASHBOARD: Final = Dashboard(
     rows=(
         row(
             "Stored",
-            band(4, *_stored(), widths=(3, 3, 3, 3, 3, 3, 2, 2, 2)),
+            *bands(3, _stored(), across=5),
             band(9, _by_topic(), _by_partition()),
         ),
         row("Upload", band(8, *_upload()), band(8, *stable_offsets.panels(_HERE))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.layout import Dashboard, band, row
+from grafana.layout import Dashboard, band, bands, row
 from grafana.panels import (
     NONE_OR_ORANGE,
     NONE_OR_RED,
@@ -249,7 +249,7 @@ DASHBOARD: Final = Dashboard(
     text="Whether the other dashboards are complete and fresh, and what the twin costs.",
     variables=(datasource(), cluster()),
     rows=(
-        row("Now", band(4, *_now())),
+        row("Now", *bands(3, _now(), across=4)),
         row("Observations", band(7, *_observations()), band(7, _collected(), _unknown())),
         row("Predictions", band(6, *_predictions())),
         row("Query", band(7, *_query())),

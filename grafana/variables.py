@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
-_ALPHABETICAL, _NUMERICAL = 1, 3
+_AS_RETURNED, _ALPHABETICAL, _NUMERICAL = 0, 1, 3
 _WHEN_TIME_RANGE_CHANGES = 2
 
 ALL: Final = ".*"
@@ -54,8 +54,21 @@ def topics() -> Json:
 
 
 def topic() -> Json:
-    """One topic that has exported partitions."""
-    return _labels_of("topic", 'kafka_twin_partition_replicas{cluster="$cluster"}')
+    """One topic that has exported partitions, the one with the worst risk by default.
+
+    The first value is the default, so internal topics come last.
+    """
+    exported, at_risk = "kafka_twin_partition_replicas", "kafka_twin_partition_at_risk"
+    ranks = [
+        (f'{at_risk}{{cluster="$cluster", severity="page"}}', 4),
+        (f'{at_risk}{{cluster="$cluster", severity="warn"}}', 3),
+        (f'{at_risk}{{cluster="$cluster", severity="info"}}', 2),
+        (f'{exported}{{cluster="$cluster", topic!~"__.*"}}', 1),
+        (f'{exported}{{cluster="$cluster"}}', 0),
+    ]
+    ranked = " or ".join(f"max by (topic) ({series}) * 0 + {rank}" for series, rank in ranks)
+    query = f"query_result(sort_desc({ranked}))"
+    return _queried("topic", query, _AS_RETURNED) | {"regex": '/topic="([^"]+)"/'}
 
 
 def partition() -> Json:
@@ -94,7 +107,10 @@ def _all_by_default(variable: Json) -> Json:
 
 
 def _labels_of(label: str, series: str, sort: int = _ALPHABETICAL) -> Json:
-    query = f"label_values({series}, {label})"
+    return _queried(label, f"label_values({series}, {label})", sort)
+
+
+def _queried(label: str, query: str, sort: int) -> Json:
     return {
         "type": "query",
         "name": label,

@@ -119,3 +119,18 @@ def test_offsets_of_a_replica_are_split_by_where_they_are(ask):
     of_leader = [next(a for a in answer if a["metric"]["broker"] == "1") for answer in answers]
     before, remote, both, local = (float(answer["value"][1]) for answer in of_leader)
     assert (before, remote, both, local) == (0, 20, 6, 74)
+
+
+def test_the_first_topic_of_the_partition_dashboard_has_the_worst_risk(ask):
+    [page] = [d for d in DASHBOARDS if d.uid == "kafka-twin-partition"]
+    [variable] = [v for v in page.variables if v["name"] == "topic"]
+    expr = filled(variable["definition"].removeprefix("query_result(").removesuffix(")"), True)
+    answer = [(each["metric"]["topic"], int(each["value"][1])) for each in ask(expr)]
+    ranks = [rank for _, rank in answer]
+    assert ranks == sorted(ranks, reverse=True)
+    worst = {
+        each["metric"]["topic"] for each in ask('kafka_twin_partition_at_risk{severity="page"}')
+    }
+    assert {topic for topic, rank in answer if rank == 4} == worst != set()
+    exported = {each["metric"]["topic"] for each in ask("kafka_twin_partition_replicas")}
+    assert sorted(topic for topic, _ in answer) == sorted(exported), "each of them once"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import promql_parser
@@ -39,9 +39,11 @@ def queries(dashboard: Dashboard) -> Iterator[tuple[str, str, str]]:
         for target in panel["targets"]:
             yield panel["title"], target["expr"], target.get("legendFormat", "")
     for variable in dashboard.variables:
-        asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable.get("definition", ""))
-        if asked:
+        definition = variable.get("definition", "")
+        if asked := re.fullmatch(r"label_values\((.+), (\w+)\)", definition):
             yield variable["name"], f"max by ({asked[2]}) ({asked[1]})", ""
+        elif definition:
+            yield variable["name"], definition.removeprefix("query_result(").removesuffix(")"), ""
 
 
 def parsed(expr: str) -> promql_parser.Expr:
@@ -163,7 +165,7 @@ def test_every_value_of_a_label_that_is_asked_for_is_one_the_twin_gives(dashboar
     for title, expr, _ in queries(dashboard):
         for selector in selectors(parsed(expr)):
             for matcher in selector.matchers.matchers:
-                if "$" not in matcher.value:
+                if "$" not in matcher.value and matcher.name != "topic":
                     asked = set(matcher.value.split("|"))
                     assert asked <= possible[matcher.name], f"{title}: {expr}"
 
@@ -240,6 +242,76 @@ def test_every_dashboard_is_listed_at_the_top_of_the_others(dashboard):
     page = dashboard.json()
     assert page["tags"] == [TAG]
     assert [link["tags"] for link in page["links"]] == [[TAG]]
+
+
+def test_the_partition_dashboard_opens_on_a_topic_at_risk_and_last_on_an_internal_one():
+    """By the order in which Prometheus returns topics; the first one is the default."""
+    [page] = [d for d in DASHBOARDS if d.uid == "kafka-twin-partition"]
+    [variable] = [v for v in page.variables if v["name"] == "topic"]
+    assert variable["sort"] == 0, "Grafana keeps the order"
+    ranks = [int(rank) for rank in re.findall(r"\* 0 \+ (\d)", variable["definition"])]
+    assert ranks == sorted(ranks, reverse=True)
+    [name] = re.findall(variable["regex"].strip("/"), '{topic="orders.eu_1-x"} 4 1769000000000')
+    assert name == "orders.eu_1-x"
+
+
+# ------------------------------------------------------------ what fits, and what is shown
+
+PX: Final = (1600 - 32) / WIDTH
+"""Of a column of Grafana's grid in a window of 1600 px."""
+
+TITLE_PX: Final = 110
+"""What surrounds the title of a panel: its description's icon, its menu, margins."""
+
+
+@each_dashboard
+def test_a_title_fits_its_panel(dashboard):
+    for panel in panels(dashboard):
+        assert 7.5 * len(panel["title"]) + TITLE_PX <= panel["gridPos"]["w"] * PX, panel["title"]
+
+
+@each_dashboard
+def test_the_columns_of_a_table_fit_its_width_and_none_is_too_narrow_for_its_header(dashboard):
+    for panel in panels(dashboard):
+        if panel["type"] == "table":
+            [organize] = [t for t in panel["transformations"] if t["id"] == "organize"]
+            columns = set(organize["options"]["renameByName"].values())
+            widths = {
+                override["matcher"]["options"]: each["value"]
+                for override in panel["fieldConfig"]["overrides"]
+                for each in override["properties"]
+                if each["id"] == "custom.minWidth"
+            }
+            assert widths.keys() == columns, panel["title"]
+            assert all(px >= 7 * len(name) for name, px in widths.items()), panel["title"]
+            assert sum(widths.values()) <= panel["gridPos"]["w"] * PX - 16, panel["title"]
+            assert "filterable" not in panel["fieldConfig"]["defaults"]["custom"], "hides headers"
+
+
+@each_dashboard
+def test_timelines_and_bar_charts_are_not_coloured_by_thresholds(dashboard):
+    """Grafana would merge states by threshold, and fill all bars as the first, hidden or not."""
+    for panel in panels(dashboard):
+        if panel["type"] in ("state-timeline", "barchart", "timeseries"):
+            colour = panel["fieldConfig"]["defaults"]["color"]["mode"]
+            assert colour != "thresholds", panel["title"]
+
+
+@each_dashboard
+def test_an_axis_that_begins_at_zero_does_not_go_to_100_for_values_of_zero(dashboard):
+    for panel in panels(dashboard):
+        defaults = panel["fieldConfig"]["defaults"]
+        if panel["type"] == "timeseries" and defaults.get("min") == 0 and "max" not in defaults:
+            assert defaults["custom"]["axisSoftMax"] == 1, panel["title"]
+
+
+@each_dashboard
+def test_no_more_than_five_numbers_stand_side_by_side(dashboard):
+    by_band: dict[int, int] = {}
+    for panel in panels(dashboard):
+        if panel["type"] == "stat":
+            by_band[panel["gridPos"]["y"]] = by_band.get(panel["gridPos"]["y"], 0) + 1
+    assert max(by_band.values(), default=0) <= 5
 
 
 # ------------------------------------------------------------ panels
