@@ -77,12 +77,19 @@ def encode(state: ShardState, part: int = 0, parts: int = 1) -> bytes:
     return frames.join(_streams(state, part, parts))
 
 
-def encode_parts(state: ShardState, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:
+def encode_parts(
+    state: ShardState, limit_bytes: int = MAX_FRAME_BYTES, whole: bytes | None = None
+) -> list[bytes]:
     """The state in as many messages as keep each below the limit, each with its own rows.
 
     A topic's rows may be in two parts; brokers, topics and configs are repeated in each.
+
+    Args:
+        state: what is encoded.
+        limit_bytes: the largest size of a message.
+        whole: the state as one message, if it was encoded before.
     """
-    parts, encoded = 1, [encode(state)]
+    parts, encoded = 1, [encode(state) if whole is None else whole]
     while max(map(len, encoded)) > limit_bytes and parts < state.partitions:
         parts = max(parts + 1, -(-parts * max(map(len, encoded)) // limit_bytes))
         cuts = np.array_split(np.arange(state.partitions), parts)

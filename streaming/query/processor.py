@@ -85,8 +85,7 @@ class TwinProcessor(StatefulProcessor):
         encoded = codec.encode(state)
         self._state.update((encoded,))
         # State and snapshot are the same bytes, unless a message may not be that large.
-        is_whole = len(encoded) <= frames.MAX_FRAME_BYTES
-        for part, message in enumerate([encoded] if is_whole else codec.encode_parts(state)):
+        for part, message in enumerate(codec.encode_parts(state, whole=encoded)):
             yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
 
     def close(self) -> None:
