@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from streaming.cli.gate import gate
+from streaming.cli.plan import plan
 from streaming.cli.whatif import whatif
 from streaming.grafana.commands import grafana
 from streaming.lab.commands import cluster
@@ -210,5 +211,6 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metri
 main.add_command(cluster)
 main.add_command(gate)
 main.add_command(grafana)
+main.add_command(plan)
 main.add_command(tap)
 main.add_command(whatif)

@@ -49,3 +49,9 @@ def listed(brokers: Iterable[int]) -> str:
 def broker_or_nobody(broker: int) -> str:
     """An id for a table."""
     return "nobody" if broker == NO_BROKER else str(broker)
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """The first names of a list, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from streaming.bus.view import ClusterView
+from streaming.questions.answer import some
 from streaming.runtime.errors import UserError
 from twin import gate
 from twin.gate import UNKNOWN_REASONS, Names, Reason, Terms
@@ -64,9 +65,9 @@ class Answer:
         if self.stale:
             lines.append(f"  {self.stale}")
         for reason, names in self.reasons.items():
-            lines.append(f"  {len(names)} {reason.value}: {_some(names)}")
+            lines.append(f"  {len(names)} {reason.value}: {some(names)}")
         for reason, names in self.allowed.items():
-            lines.append(f"  allowed: {len(names)} {reason.value}: {_some(names)}")
+            lines.append(f"  allowed: {len(names)} {reason.value}: {some(names)}")
         lines.append(f"  it leads {self.leaders} partitions, which get another leader")
         return lines
 
@@ -116,11 +117,6 @@ def _listed(reasons: Names) -> list[dict[str, Any]]:
         }
         for reason, names in reasons.items()
     ]
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 ALLOWABLE: Final[Mapping[str, Reason]] = {

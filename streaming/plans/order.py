@@ -1,0 +1,108 @@
+"""``plan order``: warm replicas before cold ones, over all shards, for people and for files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from streaming.bus.view import ClusterView
+from streaming.plans.plan import Change, Plan, changes_of, fresh_states, partition_keys
+from streaming.questions.answer import broker_or_nobody, listed, some
+from twin import plain
+from twin.plans.order import Order, order
+from twin.plans.reordering import Undone
+from twin.rules.coverage import Coverage
+from twin.state import ShardState
+from twin.table import NO_BROKER, Rows
+
+HEADER = ("partition", "led by", "replicas", "planned", "next leader", "then", "balancing gives")
+
+
+def plan_order(view: ClusterView, now_ms: int, *, preferred: bool = False) -> Plan:
+    """The plan for the whole cluster.
+
+    Raises:
+        PlanError: the twin is stale.
+    """
+    states = fresh_states(view, now_ms)
+    orders = [order(state, preferred=preferred) for state in states]
+    changes: list[Change] = []
+    rows: list[tuple[str, ...]] = []
+    for state, each in zip(states, orders, strict=True):
+        them = list(changes_of(state, each.changes))
+        changes += them
+        rows += [_row(change, each, i) for i, change in enumerate(them)]
+    undone = undone_names(zip(states, (each.undone for each in orders), strict=True))
+    return Plan(
+        name="order",
+        cluster=states[0].cluster,
+        observed_at_ms=view.observed_at_ms,
+        changes=tuple(changes),
+        lines=tuple(_lines(states, orders, changes, undone)),
+        header=HEADER,
+        rows=tuple(rows),
+        undone=undone,
+    )
+
+
+def undone_names(
+    parts: Iterable[tuple[ShardState, Mapping[Undone, Rows]]],
+) -> dict[str, list[str]]:
+    """The partitions that a plan leaves as they are, by the sentence that says why."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for state, undone in parts:
+        for why, row in undone.items():
+            names[why.value] += [
+                f"{topic}-{number}" for topic, number in partition_keys(state, row)
+            ]
+    return dict(names)
+
+
+def _row(change: Change, those: Order, i: int) -> tuple[str, ...]:
+    balanced = int(those.then.balanced[i])
+    return (
+        str(change),
+        broker_or_nobody(change.leader),
+        listed(change.replicas),
+        listed(change.planned),
+        _successor(int(those.now.leader[i]), int(those.now.coverage[i])),
+        _successor(int(those.then.leader[i]), int(those.then.coverage[i])),
+        "-" if balanced == change.leader else broker_or_nobody(balanced),
+    )
+
+
+def _successor(leader: int, coverage: int) -> str:
+    if leader == NO_BROKER:
+        return "nobody"
+    return f"{leader}, {str(plain.name(Coverage, coverage)).replace('_', ' ')}"
+
+
+def _lines(
+    states: Sequence[ShardState], orders: Sequence[Order], changes: Sequence[Change],
+    undone: Mapping[str, Sequence[str]],
+) -> list[str]:  # fmt: skip
+    cold = sum(int((each.now.coverage == Coverage.COLD).sum()) for each in orders)
+    still = sum(int((each.then.coverage == Coverage.COLD).sum()) for each in orders)
+    moved = sum(int((each.then.balanced != each.now.balanced).sum()) for each in orders)
+    total = sum(state.partitions for state in states)
+    lines = [
+        f"{len(changes)} of {total} partitions get another order of the same replicas; no data "
+        "moves.",
+    ]
+    if changes:
+        lines.append(
+            f"If their leaders were lost, {cold} of them would be led by a cold replica now, and "
+            f"{still} with this plan."
+        )
+    if moved:
+        lines.append(
+            f"Leader balancing (auto.leader.rebalance.enable), or a preferred election, then gives "
+            f"{moved} of them to another leader."
+        )
+    lines += [f"Unchanged: {len(names)} {why}: {some(names)}." for why, names in undone.items()]
+    if not_judged := sum(each.not_judged for each in orders):
+        lines.append(
+            f"{not_judged} partitions have no threshold of KIP-1303 ([eligibility]): none of "
+            "their replicas is called warm or cold."
+        )
+    return lines

@@ -1,0 +1,127 @@
+"""Orders of replicas in which warm ones come before cold ones: KIP-1303's election on any Kafka.
+
+Kafka elects the first replica of the assignment that is in sync. Behind slot 0, replicas that are
+in sync and warm are put before cold ones. Slot 0 is the preferred leader: leader balancing moves
+leadership to it, so it stays where it is unless that is asked for.
+
+Replicas of which something is not known keep their places, and so do those that are warm and not
+in sync. All others keep their order among each other, so a plan for the planned state is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.plans.reordering import (
+    Reordering,
+    Undone,
+    is_described,
+    is_heard,
+    is_reassigning,
+    is_warm,
+    reordering,
+    sorted_within,
+)
+from twin.rules.coverage import Coverage, ReplicaCoverage, is_cold
+from twin.rules.election import Kind, elect
+from twin.rules.leaders import Leaders, Roles
+from twin.rules.next_leader import (
+    coverage_of,
+    hold_election,
+    state_as_it_is,
+    state_without,
+)
+from twin.rules.topic_configs import holds_unclean_elections
+from twin.state import ShardState
+from twin.table import NO_BROKER, Bool, Int8, Int32, Int64, Rows
+from twin.tables.state import Partitions
+from twin.whatif import electorate_of
+
+
+@dataclass(frozen=True, slots=True)
+class Successors:
+    """[N] the leader after a loss of the present one, and after leader balancing."""
+
+    leader: Int32
+    coverage: Int8
+    balanced: Int32
+
+    def take(self, row: Rows) -> Successors:
+        """Those of some rows."""
+        return Successors(self.leader[row], self.coverage[row], self.balanced[row])
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A plan for the orders of one shard: what changes, and which partitions it cannot help."""
+
+    changes: Reordering
+    now: Successors  # [N]
+    then: Successors  # [N]
+    undone: Mapping[Undone, Rows]
+    not_judged: int  # partitions without a threshold: none of their replicas is called cold
+
+
+def order(state: ShardState, *, preferred: bool = False) -> Order:
+    """Put warm replicas before cold ones, behind slot 0 or (``preferred``) everywhere."""
+    cold = is_cold(state[ReplicaCoverage], state[Roles])
+    movable = (is_warm(state) | (cold & is_heard(state))) & _may_change(state)[:, None]
+    if not preferred:
+        movable[:, 0] = False
+    slot = sorted_within(movable, cold.astype(np.int64))
+    changes = reordering(state, slot)
+    now, then = (_successors(state, each) for each in (_as_it_is(slot), slot))
+    judged = state[ReplicaCoverage].coverage != Coverage.NOT_JUDGED
+    return Order(
+        changes=changes,
+        now=now.take(changes.row),
+        then=then.take(changes.row),
+        undone=_undone(state, then, cold, preferred=preferred),
+        not_judged=int((~(judged & state[Roles].is_assigned).any(axis=1)).sum()),
+    )
+
+
+def _may_change(state: ShardState) -> Bool:
+    """[P] described, and not under reassignment."""
+    return is_described(state) & ~is_reassigning(state)
+
+
+def _as_it_is(slot: Int64) -> Int64:
+    return np.broadcast_to(np.arange(slot.shape[1]), slot.shape)
+
+
+def _successors(state: ShardState, slot: Int64) -> Successors:
+    """[P] by Kafka's rule, if the slots were in this order."""
+    electorate, preference = electorate_of(state), slot.astype(np.int16)
+    lost = state_without(electorate, electorate.roles.is_leader)
+    unclean = holds_unclean_elections(electorate.topic_configs)
+    leader, _ = hold_election(lost, unclean, preference)
+    balanced, _ = elect(state_as_it_is(electorate), Kind.PREFERRED, preference)
+    return Successors(leader, coverage_of(leader, electorate), balanced)
+
+
+def _undone(
+    state: ShardState, then: Successors, cold: Bool, *, preferred: bool
+) -> dict[Undone, Rows]:
+    """Partitions that are led by a cold replica, or would be, and why the plan does not help."""
+    roles, described = state[Roles], is_described(state)
+    led = state[Partitions].leader != NO_BROKER
+    leader_cold = state[Leaders].values_of(state[ReplicaCoverage].coverage) == Coverage.COLD
+    suffers = described & led & ((then.coverage == Coverage.COLD) | leader_cold)
+    reassigning = is_reassigning(state) & suffers
+    suffers &= ~reassigning
+    has_warm = (is_warm(state) & ~roles.is_leader).any(axis=1)
+    silent = suffers & (roles.in_isr & cold & ~is_heard(state)).any(axis=1)
+    others = suffers & ~silent & has_warm
+    masks = {
+        Undone.NOT_DESCRIBED: ~described,
+        Undone.REASSIGNING: reassigning,
+        Undone.PREFERRED_COLD: others & cold[:, 0] & (not preferred),
+        Undone.LED_COLD: others & leader_cold & ~cold[:, 0],
+        Undone.SILENT: silent,
+        Undone.NO_WARM: suffers & ~silent & ~has_warm,
+    }
+    return {why: np.flatnonzero(mask) for why, mask in masks.items() if mask.any()}

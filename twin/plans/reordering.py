@@ -1,0 +1,90 @@
+"""New orders of replicas, and the replicas of which a plan knows enough to move them.
+
+Kafka elects leaders by the order of the assignment. A new order of the same replicas moves no data,
+and bumps no leader epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from twin.rules.alignment import assigned_brokers
+from twin.rules.coverage import Coverage, ReplicaCoverage
+from twin.rules.leaders import Roles, has_flag
+from twin.rules.next_leader import Candidates
+from twin.state import ShardState
+from twin.table import UNKNOWN, Array, Bool, Int32, Int64, Rows
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import Assignment, Brokers, Partitions, Replicas
+
+
+class Undone(Enum):
+    """Why a plan leaves a partition as it is; the value is the sentence for users."""
+
+    NOT_DESCRIBED = "have not been described by the controller yet"
+    REASSIGNING = "are being reassigned: they are left alone"
+    PREFERRED_COLD = "have a cold preferred replica: only --preferred changes that"
+    LED_COLD = "are led by a cold replica: leader balancing gives them to their preferred one"
+    SILENT = "have a replica on a broker that does not answer: what is known of it may be old"
+    NO_WARM = "have no other replica that is in sync and warm"
+
+
+@dataclass(frozen=True, slots=True)
+class Reordering:
+    """[N] partitions whose replicas get another order; the sets stay the same."""
+
+    row: Rows
+    before: Int32  # [N, R] brokers in assignment order, NO_BROKER behind the last
+    after: Int32  # [N, R]
+
+
+def reordering(state: ShardState, slot: Int64) -> Reordering:
+    """The partitions in whose order the slots [P, R] are not those of the assignment."""
+    changed = np.flatnonzero((slot != np.arange(slot.shape[1])).any(axis=1))
+    before = assigned_brokers(state[Assignment], state[Roles])[changed]
+    return Reordering(changed, before, np.take_along_axis(before, slot[changed], axis=1))
+
+
+def sorted_within(movable: Bool, rank: Array) -> Int64:
+    """[P, R] the slot that comes to each place: movable ones by rank, the others stay.
+
+    Slots of one rank keep their order.
+    """
+    width = movable.shape[1]
+    place = np.arange(width)
+    # Slots that stay come last in both orders, each at its own place.
+    left = np.where(movable, place, width + place).argsort(axis=1)
+    wanted = np.where(movable, rank * width + place, (rank.max(initial=0) + 1) * width + place)
+    slot = np.empty(movable.shape, np.int64)
+    np.put_along_axis(slot, left, wanted.argsort(axis=1), axis=1)
+    return slot
+
+
+def is_described(state: ShardState) -> Bool:
+    """[P] the controller has described the partition."""
+    described: Bool = state[Partitions].described_at_ms != UNKNOWN
+    return described
+
+
+def is_reassigning(state: ShardState) -> Bool:
+    """[P] a replica is being added or removed."""
+    flags = state[Replicas].replica_flags
+    moving = has_flag(flags, ReplicaFlags.ADDING) | has_flag(flags, ReplicaFlags.REMOVING)
+    reassigning: Bool = np.logical_or.reduce(moving & state[Roles].is_assigned, axis=1)
+    return reassigning
+
+
+def is_heard(state: ShardState) -> Bool:
+    """[P, R] assigned replicas on brokers that answered the newest cycle."""
+    brokers = state[Brokers]
+    heard = np.isin(state[Assignment].broker, brokers.broker[brokers.answered])
+    return heard & state[Roles].is_assigned
+
+
+def is_warm(state: ShardState) -> Bool:
+    """[P, R] replicas that could lead and hold enough local log, by what is known now."""
+    warm: Bool = state[ReplicaCoverage].coverage == Coverage.WARM
+    return warm & state[Roles].in_isr & state[Candidates].is_acceptable & is_heard(state)
