@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from streaming.bus import snapshots
-from streaming.cli.whatif import print_answer
+from streaming.cli.whatif import DURATION, print_answer
+from streaming.plans import files, journal
+from streaming.plans.admin import Admin
+from streaming.plans.apply import Applier, Outcome, RateLimit, Result
+from streaming.plans.demote import plan_demote
+from streaming.plans.journal import Journal
 from streaming.plans.order import plan_order
-from streaming.plans.plan import Plan
-from streaming.questions.answer import Answer
-from streaming.runtime.config import load
+from streaming.plans.plan import Plan, PlanError
+from streaming.plans.watch import Terms, watch
+from streaming.questions.answer import Answer, some
+from streaming.runtime.config import Config, load
+from streaming.runtime.stop import on_stop_signal
+
+FOLDER: Final = Path(".kafka-twin/plans")
+_WELL: Final = {Outcome.DONE, Outcome.NOT_NEEDED}
 
 
 @click.group()
@@ -24,36 +38,163 @@ def plan() -> None:
     """
 
 
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """What every plan takes."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Plain data, all rows."),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Folder for files that Kafka's tools take, and that restore what was.",
+        ),
+        _limit_option,
+        click.option("--apply", "applies", is_flag=True, help="Change the cluster."),
+    ):
+        command = option(command)
+    return command
+
+
+_limit_option = click.option(
+    "--max-changes-per-minute",
+    "per_minute",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Partitions that are changed within 60 seconds.",
+)
+
+
 @plan.command()
 @click.option("--preferred", is_flag=True, help="Move slot 0, the preferred leader, as well.")
-@click.option("--json", "as_json", is_flag=True, help="Plain data, all rows.")
+@click.option("--watch", "watches", is_flag=True, help="With --apply: go on until stopped.")
+@click.option(
+    "--every", type=DURATION, default="10s", show_default=True, help="Between two looks of --watch."
+)
+@_options
 @click.pass_obj
-def order(config: Any, preferred: bool, as_json: bool) -> None:
+def order(
+    path: Any, preferred: bool, watches: bool, every: int, applies: bool, per_minute: int,
+    out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     """Put warm replicas before cold ones.
 
     Kafka elects the first replica in sync by the order of the assignment. The new order has the
     same replicas, so no data moves; without --preferred no leader moves either.
+
+    With --watch the order follows the replicas as they become cold and warm, and a partition gets
+    its original order back once all its replicas are warm.
     """
-    view = snapshots.newest(load(config))
-    show(plan_order(view, time.time_ns() // 1_000_000, preferred=preferred), as_json)
+    config = load(path)
+
+    def planned() -> Plan:
+        now_ms = time.time_ns() // 1_000_000
+        return plan_order(snapshots.newest(config), now_ms, preferred=preferred)
+
+    if not watches:
+        _plan(config, planned, applies, per_minute, out, as_json)
+        return
+    if not applies:
+        raise PlanError("--watch changes the cluster: say --apply as well")
+    terms = Terms(preferred, per_minute, every / 1_000)
+    stop = threading.Event()
+    with on_stop_signal(stop):
+        folder = out or FOLDER / f"watch-{config.cluster.name}"
+        watch(config, folder, terms, lambda: snapshots.newest(config), stop, _say)
+        click.echo(f"ended; kafka-twin plan restore {folder / journal.FILE} brings back what was")
 
 
-def show(planned: Plan, as_json: bool) -> None:
+@plan.command()
+@click.option("--broker", type=int, required=True, help="The broker that is to lead nothing.")
+@_options
+@click.pass_obj
+def demote(
+    path: Any, broker: int, applies: bool, per_minute: int, out: Path | None, as_json: bool
+) -> None:
+    """Give the leaderships of a broker to others.
+
+    Before a restart, or while it is a slow leader. They go to warm replicas in sync, spread evenly
+    over brokers and racks, and stay there until kafka-twin plan restore.
+    """
+    config = load(path)
+
+    def planned() -> Plan:
+        return plan_demote(snapshots.newest(config), time.time_ns() // 1_000_000, broker)
+
+    _plan(config, planned, applies, per_minute, out, as_json)
+
+
+@plan.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@_limit_option
+@click.pass_obj
+def restore(path: Any, file: Path, per_minute: int) -> None:
+    """Bring back what was before a plan.
+
+    FILE is the journal of what was applied, or the file restore.json of a plan.
+    """
+    config = load(path)
+    cluster, changed = journal.read(file)
+    if cluster != config.cluster.name:
+        raise PlanError(f"{file} is of cluster {cluster}, not of {config.cluster.name}")
+    stop = threading.Event()
+    folder = file.parent
+    with on_stop_signal(stop), Journal(folder, cluster) as written, Admin(config) as admin:
+        results = Applier(admin, written, RateLimit(per_minute), stop).restore_all(changed.values())
+    if not results:
+        click.echo("nothing is left to restore")
+    _report(results, written.path)
+
+
+def _plan(
+    config: Config, planned: Callable[[], Plan], applies: bool, per_minute: int, out: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Print a plan, write its files, and apply it if that is asked for."""
+    first = planned()
+    _show(first, as_json)
+    if not first.changes:
+        return
+    if out is not None or applies:
+        folder = out or FOLDER / f"{first.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        for command in files.write(first, folder):
+            click.echo(f"  {command}", err=as_json)
+    if not applies:
+        click.echo("nothing was changed: --apply does it", err=as_json)
+        return
+    stop = threading.Event()
+    with (
+        on_stop_signal(stop),
+        Journal(folder, first.cluster) as written,
+        Admin(config) as admin,
+    ):
+        results = Applier(admin, written, RateLimit(per_minute), stop).apply_all(first, planned)
+    _report(results, written.path, to_err=as_json)
+
+
+def _report(results: Sequence[Result], path: Path, *, to_err: bool = False) -> None:
+    """A line an outcome; exit with 1 if a partition is not as planned."""
+    for outcome in Outcome:
+        them = [result for result in results if result.outcome is outcome]
+        if them:
+            names = [result.detail or str(result.change) for result in them]
+            click.echo(f"{len(them)} {outcome.value}: {some(names)}", err=to_err)
+    if any(result.outcome is Outcome.DONE for result in results):
+        click.echo(f"what was done is in {path}", err=to_err)
+    if any(result.outcome not in _WELL for result in results):
+        click.get_current_context().exit(1)
+
+
+def _say(line: str) -> None:
+    click.echo(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {line}")
+
+
+def _show(planned: Plan, as_json: bool) -> None:
     """Print a plan for a person, or as one line of JSON."""
     data = {
         "plan": planned.name,
         "cluster": planned.cluster,
         "observed_at_ms": planned.observed_at_ms,
-        "changes": [
-            {
-                "topic": change.topic,
-                "partition": change.partition,
-                "leader": change.leader,
-                "replicas": change.replicas,
-                "planned": change.planned,
-            }
-            for change in planned.changes
-        ],
+        "changes": [files.as_json(change) for change in planned.changes],
         "unchanged": planned.undone,
     }
     print_answer(Answer(data, planned.lines, planned.header, planned.rows), as_json, sys.stdout)

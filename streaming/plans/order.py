@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from streaming.bus.view import ClusterView
-from streaming.plans.plan import Change, Plan, changes_of, fresh_states, partition_keys
-from streaming.questions.answer import broker_or_nobody, listed, some
+from streaming.plans.plan import Change, Plan, changes_of, fresh_states, undone_lines, undone_names
+from streaming.questions.answer import broker_or_nobody, listed
 from twin import plain
 from twin.plans.order import Order, order
-from twin.plans.reordering import Undone
 from twin.rules.coverage import Coverage
 from twin.state import ShardState
-from twin.table import NO_BROKER, Rows
+from twin.table import NO_BROKER
 
 HEADER = ("partition", "led by", "replicas", "planned", "next leader", "then", "balancing gives")
 
@@ -43,19 +41,6 @@ def plan_order(view: ClusterView, now_ms: int, *, preferred: bool = False) -> Pl
         rows=tuple(rows),
         undone=undone,
     )
-
-
-def undone_names(
-    parts: Iterable[tuple[ShardState, Mapping[Undone, Rows]]],
-) -> dict[str, list[str]]:
-    """The partitions that a plan leaves as they are, by the sentence that says why."""
-    names: defaultdict[str, list[str]] = defaultdict(list)
-    for state, undone in parts:
-        for why, row in undone.items():
-            names[why.value] += [
-                f"{topic}-{number}" for topic, number in partition_keys(state, row)
-            ]
-    return dict(names)
 
 
 def _row(change: Change, those: Order, i: int) -> tuple[str, ...]:
@@ -99,7 +84,7 @@ def _lines(
             f"Leader balancing (auto.leader.rebalance.enable), or a preferred election, then gives "
             f"{moved} of them to another leader."
         )
-    lines += [f"Unchanged: {len(names)} {why}: {some(names)}." for why, names in undone.items()]
+    lines += undone_lines(undone)
     if not_judged := sum(each.not_judged for each in orders):
         lines.append(
             f"{not_judged} partitions have no threshold of KIP-1303 ([eligibility]): none of "

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from streaming.bus.view import ClusterView
+from streaming.questions.answer import some
 from streaming.runtime.errors import UserError
-from twin.plans.reordering import Reordering
+from twin.plans.reordering import Reordering, Undone
 from twin.state import ShardState
 from twin.table import NO_BROKER, Rows
 from twin.tables.state import PartitionIndex, Partitions, Topics
+
+Key = tuple[str, int]  # topic and number of a partition
 
 
 class PlanError(UserError):
@@ -30,8 +34,12 @@ class Change:
     planned: tuple[int, ...]
     leader: int
     leader_epoch: int
-    elect: int = NO_BROKER  # who is to lead afterwards; nobody is elected by default
-    why: str = ""
+    elect: int = NO_BROKER  # who is to be elected afterwards, if not the present leader
+
+    @property
+    def key(self) -> Key:
+        """Topic and number."""
+        return self.topic, self.partition
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -62,10 +70,8 @@ def fresh_states(view: ClusterView, now_ms: int) -> list[ShardState]:
     return [shard.state for shard in view.shards]
 
 
-def changes_of(
-    state: ShardState, those: Reordering, elect: Sequence[int] = (), why: Sequence[str] = ()
-) -> Iterator[Change]:
-    """The changes of one shard, with whom to elect and why, each by row of the reordering."""
+def changes_of(state: ShardState, those: Reordering, elect: Sequence[int] = ()) -> Iterator[Change]:
+    """The changes of one shard, with whom to elect by row of the reordering."""
     partitions, ids = state[Partitions], state[Topics].topic_id[state[PartitionIndex].topic_index]
     names = partition_keys(state, those.row)
     for i, row in enumerate(those.row.tolist()):
@@ -79,11 +85,28 @@ def changes_of(
             leader=int(partitions.leader[row]),
             leader_epoch=int(partitions.leader_epoch[row]),
             elect=elect[i] if len(elect) else NO_BROKER,
-            why=why[i] if len(why) else "",
         )
 
 
-def partition_keys(state: ShardState, row: Rows) -> list[tuple[str, int]]:
+def undone_names(
+    parts: Iterable[tuple[ShardState, Mapping[Undone, Rows]]],
+) -> dict[str, list[str]]:
+    """The partitions that a plan leaves as they are, by the sentence that says why."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for state, undone in parts:
+        for why, row in undone.items():
+            keys = partition_keys(state, row)
+            names[why.value] += [f"{topic}-{number}" for topic, number in keys]
+    return dict(names)
+
+
+def undone_lines(undone: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A sentence a reason."""
+    for why, names in undone.items():
+        yield f"Unchanged: {len(names)} {why}: {some(names)}."
+
+
+def partition_keys(state: ShardState, row: Rows) -> list[Key]:
     """[N] topic and number of those rows."""
     numbers = state[PartitionIndex].partition[row].tolist()
     return list(zip(state.topic_names()[row].tolist(), numbers, strict=True))

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeConfigsRequest,
@@ -27,6 +29,8 @@ from kafka.protocol.admin import (
     DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
@@ -59,6 +63,8 @@ REQUESTS = {
         ListPartitionReassignmentsRequest,
         DescribeClusterRequest,
         DescribeTopicPartitionsRequest,
+        AlterPartitionReassignmentsRequest,
+        ElectLeadersRequest,
     )
 }
 UNKNOWN_TOPIC = 3
@@ -68,6 +74,8 @@ UNKNOWN_LEADER_EPOCH = 75
 TOPIC_AUTHORIZATION_FAILED = 29
 CLUSTER_AUTHORIZATION_FAILED = 31
 NOT_CONTROLLER = 41
+PREFERRED_LEADER_NOT_AVAILABLE = 80
+ELECTION_NOT_NEEDED = 84
 UNSUPPORTED_VERSION = 35
 FIRST_VERSION_OF_KIND = {-1: 0, -2: 0, -4: 8, -5: 9, -6: 11}
 
@@ -506,6 +514,57 @@ class FakeBroker:
             if moving:
                 topics.append(kind(name=name, partitions=moving))
         return ListPartitionReassignmentsResponse(error_code=0, topics=topics)
+
+    def _AlterPartitionReassignmentsRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        """Orders change at once; a reassignment to other brokers begins and stays."""
+        if AlterPartitionReassignmentsRequest.API_KEY in self.world.denied:
+            return AlterPartitionReassignmentsResponse(
+                error_code=CLUSTER_AUTHORIZATION_FAILED, responses=[]
+            )
+        kind = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+        part = kind.ReassignablePartitionResponse
+        for topic in request.topics:
+            for asked in topic.partitions:
+                held = self.world.topics[topic.name].partitions[asked.partition_index]
+                held.adding = [b for b in asked.replicas if b not in held.replicas]
+                held.removing = [b for b in held.replicas if b not in asked.replicas]
+                held.replicas = [*asked.replicas, *held.removing]
+        return AlterPartitionReassignmentsResponse(
+            error_code=0,
+            responses=[
+                kind(name=t.name, partitions=[
+                    part(partition_index=p.partition_index, error_code=0) for p in t.partitions
+                ])
+                for t in request.topics
+            ],
+        )  # fmt: skip
+
+    def _ElectLeadersRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        """Preferred elections alone."""
+        if ElectLeadersRequest.API_KEY in self.world.denied:
+            return ElectLeadersResponse(
+                error_code=CLUSTER_AUTHORIZATION_FAILED, replica_election_results=[]
+            )
+        kind = ElectLeadersResponse.ReplicaElectionResult
+        return ElectLeadersResponse(
+            error_code=0,
+            replica_election_results=[
+                kind(topic=topic.topic, partition_result=[
+                    kind.PartitionResult(partition_id=n, error_code=self._elected(topic.topic, n))
+                    for n in topic.partitions
+                ])
+                for topic in request.topic_partitions
+            ],
+        )  # fmt: skip
+
+    def _elected(self, topic: str, number: int) -> int:
+        held = self.world.topics[topic].partitions[number]
+        if held.leader == held.replicas[0]:
+            return ELECTION_NOT_NEEDED
+        if held.isr is None or held.replicas[0] not in held.isr:
+            return PREFERRED_LEADER_NOT_AVAILABLE
+        held.leader, held.epoch = held.replicas[0], held.epoch + 1
+        return 0
 
     def _DescribeQuorumRequest(self, _: Any, version: int) -> Any:  # noqa: N802
         if DescribeQuorumRequest.API_KEY in self.world.denied:

@@ -41,11 +41,12 @@ class Reordering:
     after: Int32  # [N, R]
 
 
-def reordering(state: ShardState, slot: Int64) -> Reordering:
-    """The partitions in whose order the slots [P, R] are not those of the assignment."""
-    changed = np.flatnonzero((slot != np.arange(slot.shape[1])).any(axis=1))
-    before = assigned_brokers(state[Assignment], state[Roles])[changed]
-    return Reordering(changed, before, np.take_along_axis(before, slot[changed], axis=1))
+def reordering(state: ShardState, slot: Int64, row: Rows | None = None) -> Reordering:
+    """The slots [P, R] as orders of those rows; by default of all that they change."""
+    if row is None:
+        row = np.flatnonzero((slot != np.arange(slot.shape[1])).any(axis=1))
+    before = assigned_brokers(state[Assignment], state[Roles])[row]
+    return Reordering(row, before, np.take_along_axis(before, slot[row], axis=1))
 
 
 def sorted_within(movable: Bool, rank: Array) -> Int64:
@@ -84,7 +85,13 @@ def is_heard(state: ShardState) -> Bool:
     return heard & state[Roles].is_assigned
 
 
+def could_lead(state: ShardState) -> Bool:
+    """[P, R] replicas that are in sync and that the controller would accept, as is known now."""
+    able: Bool = state[Roles].in_isr & state[Candidates].is_acceptable
+    return able & is_heard(state)
+
+
 def is_warm(state: ShardState) -> Bool:
-    """[P, R] replicas that could lead and hold enough local log, by what is known now."""
+    """[P, R] those of them that hold enough local log."""
     warm: Bool = state[ReplicaCoverage].coverage == Coverage.WARM
-    return warm & state[Roles].in_isr & state[Candidates].is_acceptable & is_heard(state)
+    return warm & could_lead(state)

@@ -1,0 +1,95 @@
+"""``plan demote``: the leaderships of a broker for others, over all shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streaming.bus.view import ClusterView
+from streaming.plans.plan import (
+    Change,
+    Plan,
+    changes_of,
+    fresh_states,
+    undone_lines,
+    undone_names,
+)
+from streaming.questions.answer import broker_or_nobody, brokers_of, check_broker, listed
+from twin.plans.demote import Demotion, demote, leaders_of
+from twin.tables.state import Brokers
+
+HEADER = ("partition", "led by", "replicas", "planned", "then led by")
+
+
+def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
+    """The plan for the whole cluster.
+
+    Raises:
+        PlanError: the twin is stale.
+        WhatIfError: there is no such broker.
+    """
+    states = fresh_states(view, now_ms)
+    check_broker(broker, brokers_of(states))
+    ids = np.array(brokers_of(states), np.int32)
+    leaders = sum((leaders_of(state, ids) for state in states), np.zeros(len(ids), np.int64))
+    led_before = leaders
+    demotions: list[Demotion] = []
+    for state in states:  # one after the other: each fills up what the others left even
+        here = np.isin(ids, state[Brokers].broker)
+        demotions.append(demote(state, broker, leaders[here]))
+        leaders = leaders.copy()
+        leaders[here] = demotions[-1].leaders
+    changes: list[Change] = []
+    for state, each in zip(states, demotions, strict=True):
+        changes += changes_of(state, each.changes, each.elect.tolist())
+    undone = undone_names(zip(states, (each.undone for each in demotions), strict=True))
+    return Plan(
+        name="demote",
+        cluster=states[0].cluster,
+        observed_at_ms=view.observed_at_ms,
+        changes=tuple(changes),
+        lines=(
+            *_lines(broker, changes),
+            "Leaders by broker, now and then: "
+            + ", ".join(
+                f"{each}: {a} → {b}"
+                for each, a, b in zip(
+                    ids.tolist(), led_before.tolist(), leaders.tolist(), strict=True
+                )
+            )
+            + ".",
+            *undone_lines(undone),
+        ),
+        header=HEADER,
+        rows=tuple(map(_row, changes)),
+        undone=undone,
+    )
+
+
+def _lines(broker: int, changes: Sequence[Change]) -> list[str]:
+    moved = sum(change.leader == broker for change in changes)
+    lines = [
+        f"{moved} partitions that broker {broker} leads get another leader by a preferred "
+        "election; no data moves."
+    ]
+    if kept := len(changes) - moved:
+        lines.append(
+            f"{kept} partitions keep their leader and get it as the preferred replica, since "
+            f"leader balancing would give them to broker {broker}."
+        )
+    if changes:
+        lines.append(
+            f"Broker {broker} becomes the last replica of them until `kafka-twin plan restore`."
+        )
+    return lines
+
+
+def _row(change: Change) -> tuple[str, ...]:
+    return (
+        str(change),
+        broker_or_nobody(change.leader),
+        listed(change.replicas),
+        listed(change.planned),
+        broker_or_nobody(change.elect),
+    )

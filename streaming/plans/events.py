@@ -1,0 +1,54 @@
+"""What a watch did, as events on the bus."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from streaming import bus
+from streaming.bus import Sender
+from streaming.plans.journal import Act
+from streaming.plans.plan import Change
+from streaming.runtime.config import Config
+
+_GIVE_UP_MS: Final = 5_000
+
+_TEXTS: Final[dict[Act, str]] = {
+    "order": "{p}: warm replicas come first now: {after} instead of {before}",
+    "restore": "{p}: all replicas are warm, the order is {after} again instead of {before}",
+}
+
+
+def text(act: Act, change: Change) -> str:
+    """A sentence for people."""
+    before, after = list(change.replicas), list(change.planned)
+    return _TEXTS[act].format(p=change, before=before, after=after)
+
+
+def event(cluster: str, act: Act, change: Change, at_ms: int) -> tuple[bytes, bytes]:
+    """Key and value of a change that was made."""
+    before, after = list(change.replicas), list(change.planned)
+    value = {
+        "id": f"plan/{act}/{change.topic_id}/{change.partition}/{at_ms}",
+        "kind": f"replicas_{'reordered' if act == 'order' else 'restored'}",
+        "cluster": cluster,
+        "at_ms": at_ms,
+        "text": text(act, change),
+        "topic": change.topic,
+        "partition": change.partition,
+        "before": before,
+        "after": after,
+    }
+    return f"{cluster}/{change}".encode(), msgspec.json.encode(value)
+
+
+def send(config: Config, sender: Sender, act: Act, change: Change, at_ms: int) -> None:
+    """Write the event.
+
+    Raises:
+        BusError: it could not be written.
+    """
+    key, value = event(config.cluster.name, act, change, at_ms)
+    sender.send(bus.topics(config).events, key, value)
+    sender.flush(_GIVE_UP_MS)

@@ -1,0 +1,108 @@
+"""Files for Kafka's own tools, and the file that restores what was.
+
+``restore.json`` has the format of ``reassignment.json`` with more fields, which Kafka's tool
+ignores: it takes both files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from streaming.plans.plan import Change, Plan, PlanError
+from twin.table import NO_BROKER
+
+REASSIGNMENT: Final = "reassignment.json"
+ELECTION: Final = "election.json"
+RESTORE: Final = "restore.json"
+
+
+def write(plan: Plan, folder: Path) -> list[str]:
+    """Write the files of a plan, and return the commands that use them.
+
+    Raises:
+        PlanError: the folder holds a plan already, or cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / RESTORE).exists():
+            raise PlanError(f"{folder} holds a plan already: choose another --out")
+        _write(folder / REASSIGNMENT, reassignment(plan.changes))
+        _write(folder / RESTORE, restoration(plan))
+        elected = [c for c in plan.changes if c.elect not in (NO_BROKER, c.leader)]
+        if elected:
+            _write(folder / ELECTION, election(elected))
+    except OSError as error:
+        raise PlanError(f"{folder}: {error.strerror}") from None
+    with_file = f"--reassignment-json-file {folder / REASSIGNMENT} --execute"
+    lines = [f"kafka-reassign-partitions.sh --bootstrap-server ... {with_file}"]
+    if elected:
+        lines.append(
+            "kafka-leader-election.sh --bootstrap-server ... --election-type preferred "
+            f"--path-to-json-file {folder / ELECTION}"
+        )
+    return [*lines, f"kafka-twin plan restore {folder / RESTORE}"]
+
+
+def reassignment(changes: Iterable[Change]) -> dict[str, Any]:
+    """What kafka-reassign-partitions.sh executes."""
+    return {
+        "version": 1,
+        "partitions": [
+            {"topic": c.topic, "partition": c.partition, "replicas": list(c.planned)}
+            for c in changes
+        ],
+    }
+
+
+def election(changes: Iterable[Change]) -> dict[str, Any]:
+    """What kafka-leader-election.sh takes."""
+    return {"partitions": [{"topic": c.topic, "partition": c.partition} for c in changes]}
+
+
+def restoration(plan: Plan) -> dict[str, Any]:
+    """The orders as they were, with what was planned in their place."""
+    return {
+        "version": 1,
+        "plan": plan.name,
+        "cluster": plan.cluster,
+        "partitions": [as_json(change) for change in plan.changes],
+    }
+
+
+def as_json(change: Change) -> dict[str, Any]:
+    """A change as a value that ``change_from`` reads."""
+    return {
+        "topic": change.topic,
+        "topic_id": change.topic_id,
+        "partition": change.partition,
+        "replicas": list(change.replicas),
+        "planned": list(change.planned),
+        "leader": change.leader,
+        "leader_epoch": change.leader_epoch,
+        "elect": change.elect,
+    }
+
+
+def change_from(value: Mapping[str, Any]) -> Change:
+    """The change that ``as_json`` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    return Change(
+        topic=str(value["topic"]),
+        topic_id=str(value["topic_id"]),
+        partition=int(value["partition"]),
+        replicas=tuple(int(broker) for broker in value["replicas"]),
+        planned=tuple(int(broker) for broker in value["planned"]),
+        leader=int(value["leader"]),
+        leader_epoch=int(value["leader_epoch"]),
+        elect=int(value["elect"]),
+    )
+
+
+def _write(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")

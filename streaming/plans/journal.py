@@ -1,0 +1,144 @@
+"""What was changed, in a file that survives whoever changes it.
+
+A line says that a change begins, before Kafka is asked for it, and another one says that it is
+done. Between the two lines nobody knows which order the partition has, so restoring reads it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from streaming.plans.files import as_json, change_from
+from streaming.plans.plan import Change, Key, PlanError
+
+FILE: Final = "journal.jsonl"
+_LOCK: Final = "watch.lock"
+
+Act = Literal["order", "restore"]
+
+
+class Journal:
+    """Appends to the journal of a folder. Each line is on disk before the method returns."""
+
+    def __init__(self, folder: Path, cluster: str) -> None:
+        """Open it, and begin it if it does not exist.
+
+        Raises:
+            PlanError: it cannot be written, or belongs to another cluster.
+        """
+        self.path = folder / FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a", encoding="utf-8")
+            _cut_torn_line(self.path)
+        except OSError as error:
+            raise PlanError(f"{self.path}: {error.strerror}") from None
+        if self.path.stat().st_size == 0:
+            self._append({"journal": 1, "cluster": cluster})
+        elif (of := _header(self.path)["cluster"]) != cluster:
+            self._file.close()
+            raise PlanError(f"{self.path} is of cluster {of}, not of {cluster}")
+
+    def begin(self, act: Act, change: Change, at_ms: int) -> None:
+        """Kafka is asked for the change next."""
+        self._append({"state": "begun", "act": act, "at_ms": at_ms, **as_json(change)})
+
+    def done(self, act: Act, change: Change, at_ms: int) -> None:
+        """Kafka has the new order, and the new leader if one was to be elected."""
+        self._append({"state": "done", "act": act, "at_ms": at_ms, **as_json(change)})
+
+    def _append(self, value: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(value) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Remove a last line without an end: whoever wrote it was killed over it."""
+    held = path.read_bytes()
+    os.truncate(path, held.rfind(b"\n") + 1)
+
+
+def read(path: Path) -> tuple[str, dict[Key, Change]]:
+    """The cluster, and what can be restored, by partition: from a journal or a restore file.
+
+    Of several changes of a partition: from the first order to the last planned one.
+
+    Raises:
+        PlanError: the file cannot be read, or is neither.
+    """
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}") from None
+    try:
+        if text.startswith('{"journal"'):
+            return str(_header(path)["cluster"]), _changed(_lines(text)[1:])
+        value = json.loads(text)
+        them = [change_from(each) for each in value["partitions"]]
+        return str(value["cluster"]), {change.key: change for change in them}
+    except (KeyError, TypeError, ValueError):
+        raise PlanError(f"{path} is neither a journal of a plan nor a restore file") from None
+
+
+def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, Change]:
+    changed: dict[Key, Change] = {}
+    for line in lines:
+        change = change_from(line)
+        if line["act"] == "restore":
+            if line["state"] == "done":
+                changed.pop(change.key, None)
+            continue
+        first = changed.get(change.key)
+        if first is not None and first.topic_id == change.topic_id:
+            change = Change(
+                first.topic, first.topic_id, first.partition, first.replicas, change.planned,
+                first.leader, first.leader_epoch, change.elect,
+            )  # fmt: skip
+        changed[change.key] = change
+    return changed
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    """All whole lines, the last one left out if it is torn."""
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def _header(path: Path) -> dict[str, Any]:
+    with path.open(encoding="utf-8") as file:
+        value: dict[str, Any] = json.loads(file.readline())
+        return value
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One watch at a time of those that share this folder; the system unlocks if it dies.
+
+    Raises:
+        PlanError: another process has the lock.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            raise PlanError(
+                f"{folder}: another plan order --watch runs here (process {file.read().strip()})"
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield

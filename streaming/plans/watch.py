@@ -1,0 +1,128 @@
+"""``plan order --watch``: keeps warm replicas first, and gives orders back that are needed no more.
+
+Each round reads the newest snapshots, plans, and applies what is allowed in this minute. What it
+changed is in its journal, so another start goes on where this one ended.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from streaming.bus import BusError, Sender
+from streaming.bus.view import ClusterView
+from streaming.plans import events, journal
+from streaming.plans.admin import Admin
+from streaming.plans.apply import Applier, Outcome, RateLimit, Result
+from streaming.plans.journal import Act, Journal
+from streaming.plans.order import plan_order
+from streaming.plans.plan import Change, Key, Plan, partition_keys
+from streaming.runtime.config import Config
+from twin.plans.restore import is_all_warm
+from twin.tables.state import Partitions
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the user chose."""
+
+    preferred: bool
+    per_minute: int
+    every_s: float
+
+
+def watch(
+    config: Config, folder: Path, terms: Terms, read: Callable[[], ClusterView],
+    stop: threading.Event, say: Say,
+) -> None:  # fmt: skip
+    """Run until stopped.
+
+    Raises:
+        PlanError: another watch uses the folder, or a right is missing.
+    """
+    with (
+        journal.locked(folder),
+        Journal(folder, config.cluster.name) as written,
+        Admin(config) as admin,
+        Sender(config) as sender,
+    ):
+        applier = Applier(admin, written, RateLimit(terms.per_minute), stop)
+        rounds = _Rounds(config, applier, written.path, terms, sender, say)
+        while not stop.is_set():
+            try:
+                rounds.once(read())
+            except BusError as error:  # brokers come back
+                rounds.say_once(f"waiting: {error}")
+            stop.wait(terms.every_s)
+
+
+class _Rounds:
+    """One look after the other; remembers what was said, so that it is said once."""
+
+    def __init__(
+        self, config: Config, applier: Applier, path: Path, terms: Terms, sender: Sender, say: Say
+    ) -> None:
+        self._config, self._applier, self._path = config, applier, path
+        self._terms, self._sender, self._say = terms, sender, say
+        self._said = ""
+
+    def once(self, view: ClusterView) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        if old := view.why_not_up(now_ms):
+            self.say_once(f"waiting: {old}")
+            return
+        plan = plan_order(view, now_ms, preferred=self._terms.preferred)
+        self._report("order", self._applier.apply(plan.changes))
+        _, changed = journal.read(self._path)
+        self._report("restore", self._applier.apply(_restorable(view, changed), "restore"))
+        self.say_once(_summary(plan, changed))
+
+    def say_once(self, line: str) -> None:
+        if line != self._said:
+            self._said = line
+            self._say(line)
+
+    def _report(self, act: Act, results: Sequence[Result]) -> None:
+        for result in results:
+            if result.outcome is Outcome.DONE:
+                change, now_ms = result.change, time.time_ns() // 1_000_000
+                self._say(events.text(act, change))
+                try:
+                    events.send(self._config, self._sender, act, change, now_ms)
+                except BusError as error:
+                    self.say_once(f"event not written: {error}")
+            elif result.outcome is Outcome.REFUSED:
+                self.say_once(f"refused: {result.detail}")
+
+
+def _restorable(view: ClusterView, changed: Mapping[Key, Change]) -> Iterator[Change]:
+    """Original orders of partitions whose replicas are all warm.
+
+    If somebody else has given such a partition another order since, it is not restored.
+    """
+    for state in (shard.state for shard in view.shards):
+        row = np.flatnonzero(is_all_warm(state))
+        for place, key in zip(row.tolist(), partition_keys(state, row), strict=True):
+            if (original := changed.get(key)) is not None:
+                yield replace(
+                    original,
+                    replicas=original.planned,
+                    planned=original.replicas,
+                    leader=int(state[Partitions].leader[place]),
+                    leader_epoch=int(state[Partitions].leader_epoch[place]),
+                )
+
+
+def _summary(plan: Plan, changed: Mapping[Key, Change]) -> str:
+    unhelped = sum(len(names) for names in plan.undone.values())
+    return (
+        f"{len(changed)} partitions have an order of this watch; {len(plan.changes)} are to be "
+        f"changed; {unhelped} cannot be helped"
+    )

@@ -1,0 +1,133 @@
+"""Leaderships of a broker for other brokers: before a restart, or while it is a slow leader.
+
+KIP-501 lets a slow leader resign (solution 2). By hand the same is done with the order of replicas:
+the new leader becomes the preferred replica, the broker the last one, and a preferred election
+moves the leadership. It stays so until the order is restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.plans.reordering import (
+    Reordering,
+    Undone,
+    could_lead,
+    is_described,
+    is_reassigning,
+    reordering,
+    sorted_within,
+)
+from twin.rules.coverage import Coverage, ReplicaCoverage
+from twin.rules.leaders import Roles
+from twin.rules.racks import racks_of
+from twin.state import ShardState
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
+from twin.tables.state import Assignment, Brokers, Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Demotion:
+    """A plan for one shard: new orders, who is to lead, and what stays with the broker."""
+
+    changes: Reordering
+    elect: Int32  # [N] the leader that a preferred election is to give
+    undone: Mapping[Undone, Rows]
+    leaders: Int64  # [B] partitions that each broker leads afterwards, with those given as input
+
+
+def leaders_of(state: ShardState, brokers: Int32) -> Int64:
+    """[B] how many partitions of the shard each broker leads."""
+    return _counted(state[Partitions].leader, brokers)
+
+
+def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
+    """Give the broker's leaderships to warm replicas in sync, so that leaders are spread evenly.
+
+    Partitions that others lead and whose preferred replica it is are included: leader balancing
+    would give them back.
+
+    Args:
+        state: of one shard.
+        broker: who is not to lead.
+        leaders: [B] partitions that each of the state's brokers leads, in all shards.
+    """
+    brokers, assignment = state[Brokers], state[Assignment].broker
+    leads = state[Partitions].leader == broker
+    concerned = is_described(state) & (leads | (assignment[:, 0] == broker))
+    moving = is_reassigning(state)
+    candidates = _candidates(state, broker) & (concerned & ~moving)[:, None]
+    has_candidate = np.logical_or.reduce(candidates, axis=1)
+    row = np.flatnonzero(has_candidate)
+    freed = leaders - _counted(state[Partitions].leader[row], brokers.broker)
+    slot, spread = _spread(brokers, assignment[row], candidates[row], freed)
+    rank = np.ones(assignment.shape, np.int64)
+    rank[assignment == broker] = 2
+    rank[row, slot] = 0
+    movable = has_candidate[:, None] & state[Roles].is_assigned
+    changes = reordering(state, sorted_within(movable, rank), row)
+    undone = {Undone.REASSIGNING: concerned & moving,
+              Undone.NO_WARM: concerned & ~moving & ~has_candidate}  # fmt: skip
+    return Demotion(
+        changes=changes,
+        elect=changes.after[:, 0],
+        undone={why: np.flatnonzero(mask) for why, mask in undone.items() if mask.any()},
+        leaders=spread,
+    )
+
+
+def _candidates(state: ShardState, broker: int) -> Bool:
+    """[P, R] who could lead: warm, or without a threshold to be judged by; another leader stays."""
+    coverage = state[ReplicaCoverage].coverage
+    able: Bool = could_lead(state) & (state[Assignment].broker != broker)
+    able &= (coverage == Coverage.WARM) | (coverage == Coverage.NOT_JUDGED)
+    leads = able & state[Roles].is_leader
+    stays = np.logical_or.reduce(leads, axis=1)
+    able = np.where(stays[:, None], leads, able)
+    return able
+
+
+def _spread(
+    brokers: Brokers, holders: Int32, candidates: Bool, leaders: Int64
+) -> tuple[Int64, Int64]:
+    """[N] the slot of the leader of each row, and [B] how many each broker leads then.
+
+    Leaders move from one broker to another while that makes the sum of squares of leaders by
+    broker and by rack smaller, as many at once as lower it most. It gets smaller each time.
+    """
+    ids, here = brokers.broker, np.arange(len(holders))
+    slot, led = candidates.argmax(axis=1), leaders.copy()
+    if not len(holders):
+        return slot, led
+    place = np.searchsorted(ids, np.where(candidates, holders, ids[0]))
+    led += np.bincount(place[here, slot], minlength=len(ids))
+    row, to = np.nonzero(candidates)
+    rack = racks_of(brokers, ids)
+    apart = (rack[:, None] != rack) & (rack != UNKNOWN) & (rack != UNKNOWN)[:, None]
+    while True:
+        gap = led[:, None] - led
+        in_rack = (rack[:, None] == rack) @ led
+        gap = gap + np.where(apart, in_rack[:, None] - in_rack, 0)
+        # Of these, so many moves lower the sum of squares most.
+        best = np.where(apart, (gap + 1) // 4, gap // 2)
+        source, target = place[row, slot[row]], place[row, to]
+        movable = np.zeros(gap.shape, bool)
+        movable[source, target] = True
+        gain = np.where(movable & (best > 0), gap, 0)
+        a, b = np.unravel_index(gain.argmax(), gain.shape)
+        if gain[a, b] == 0:
+            return slot, led
+        moved = np.flatnonzero((source == a) & (target == b))[: best[a, b]]
+        slot[row[moved]] = to[moved]
+        led[a] -= len(moved)
+        led[b] += len(moved)
+
+
+def _counted(leader: Array, brokers: Int32) -> Int64:
+    held = leader[leader != NO_BROKER]
+    place = np.searchsorted(brokers, held)
+    known = np.isin(held, brokers)
+    return np.bincount(place[known], minlength=len(brokers)).astype(np.int64)

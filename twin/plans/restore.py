@@ -1,0 +1,17 @@
+"""When the original order of a partition may come back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.plans.reordering import is_described, is_reassigning, is_warm
+from twin.rules.leaders import Roles
+from twin.state import ShardState
+from twin.table import Bool
+
+
+def is_all_warm(state: ShardState) -> Bool:
+    """[P] every replica is warm and in sync: by KIP-1303, any order of them is as good."""
+    assigned = state[Roles].is_assigned
+    warm: Bool = np.logical_and.reduce(is_warm(state) | ~assigned, axis=1)
+    return warm & is_described(state) & ~is_reassigning(state)
