@@ -16,7 +16,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
 from streaming.checks.finding import Finding, missing, there
-from streaming.checks.rights import Right, rights
+from streaming.checks.rights import Right, grant, rights
 from streaming.collector.brokers import (
     BrokerConnections,
     CollectorError,
@@ -85,12 +85,15 @@ def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
     return missing(right) if topic["error_code"] == clients.TOPIC_NOT_ALLOWED else None
 
 
-def _request_logs(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _commands(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
     """Ask Kafka which operations are authorized; trying would alter the cluster."""
     allowed = _authorized_on_cluster(config)
     if not allowed:  # Kafka says nothing to those who may not describe the cluster
         return missing(right, ": not known without DESCRIBE on the cluster (or before Kafka 2.8)")
-    return there(right) if right.operation in allowed else missing(right)
+    if right.operation in allowed:
+        return there(right)
+    user = config.cluster.client.get("sasl_plain_username", "NAME")
+    return missing(right, f", which {grant(config, f'User:{user}', [right])} grants")
 
 
 def _authorized_on_cluster(config: Config) -> frozenset[str]:
@@ -147,7 +150,8 @@ def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> Findi
 
 _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | None]]] = {
     "topics": _topics,
-    "request logs": _request_logs,
+    "request logs": _commands,
+    "plans": _commands,
     "local start timestamps": _timestamps,
     "remote segments": _remote_segments,
 }

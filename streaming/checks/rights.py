@@ -11,7 +11,7 @@ listed again, so each one is needed by itself.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -50,6 +50,8 @@ WITHOUT: Final = {
     "writing events": "all updates: the query cannot write events",
     "reading events": "everything that the exporter serves: it needs snapshots and events",
     "request logs": "`tap --enable`: switch the brokers' request logs on by other means",
+    "plans": "`plan --apply` and `plan restore`, which alone need it; plans are printed, and "
+    "Kafka's own tools apply their files",
 }
 """The features that need a source or a right, by its name. The collector names the sources of its
 problems with the same words."""
@@ -80,6 +82,11 @@ class Right:
         return self.resource == "topic" and self.name == ALL
 
     @property
+    def of_command(self) -> bool:
+        """A command of an operator needs the right, and no program that runs all the time."""
+        return " --" in self.option
+
+    @property
     def is_prefix(self) -> bool:
         """The right is on all topics whose name has this prefix."""
         return self.name != ALL and self.name.endswith(ALL)
@@ -107,6 +114,7 @@ def _of_cluster(readable: str) -> Iterator[Right]:
     yield Right("READ", "topic", REMOTE_SEGMENTS, ("remote segments",), ("query",),
                 option="query.remote_log_metadata")  # fmt: skip
     yield Right("ALTER_CONFIGS", "cluster", ALL, ("request logs",), ("tap",), option="tap --enable")
+    yield Right("ALTER", "cluster", ALL, ("plans",), ("plan",), option="plan --apply")
 
 
 def _of_bus(config: Config) -> Iterator[Right]:
@@ -142,18 +150,24 @@ def commands(config: Config, principal: str) -> Iterator[str]:
         grouped.setdefault((right.at, right.resource, right.name, right.option), []).append(right)
     on = {"collector.timestamps": config.collector.timestamps,
           "query.remote_log_metadata": config.query.remote_log_metadata}  # fmt: skip
-    for (at, resource, _, option), them in grouped.items():
-        bootstrap = config.bus_bootstrap if at == "bus" else config.cluster.bootstrap
-        words = ["kafka-acls.sh", "--bootstrap-server", bootstrap]
-        words += ["--command-config", "admin.properties", "--add", "--allow-principal", principal]
-        for right in them:
-            words += ["--operation", right.operation.title().replace("_", "")]
-        if resource == "cluster":
-            words.append("--cluster")
-        else:
-            first = them[0]
-            words += ["--topic", first.name.removesuffix(ALL) if first.is_prefix else first.name]
-            words += ["--resource-pattern-type", "prefixed"] if first.is_prefix else []
+    for (*_, option), them in grouped.items():
+        command = grant(config, principal, them)
         if option:
             yield f"# only for {option}:"
-        yield shlex.join(words) if on.get(option, not option) else f"# {shlex.join(words)}"
+        yield command if on.get(option, not option) else f"# {command}"
+
+
+def grant(config: Config, principal: str, them: Sequence[Right]) -> str:
+    """The shell line that grants rights on one resource."""
+    first = them[0]
+    bootstrap = config.bus_bootstrap if first.at == "bus" else config.cluster.bootstrap
+    words = ["kafka-acls.sh", "--bootstrap-server", bootstrap]
+    words += ["--command-config", "admin.properties", "--add", "--allow-principal", principal]
+    for right in them:
+        words += ["--operation", right.operation.title().replace("_", "")]
+    if first.resource == "cluster":
+        words.append("--cluster")
+    else:
+        words += ["--topic", first.name.removesuffix(ALL) if first.is_prefix else first.name]
+        words += ["--resource-pattern-type", "prefixed"] if first.is_prefix else []
+    return shlex.join(words)

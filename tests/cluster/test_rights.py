@@ -158,6 +158,7 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
         "metadata manager for it",
         "ALTER_CONFIGS on the cluster: not known without DESCRIBE on the cluster (or before "
         "Kafka 2.8)",
+        "ALTER on the cluster: not known without DESCRIBE on the cluster (or before Kafka 2.8)",
         "threshold of KIP-1303; set one in twin.toml, e.g. local_log_ms = 600000 under "
         "[eligibility]",
         "collector.metrics_url is not set",

@@ -38,8 +38,10 @@ def findings(cluster: FakeCluster) -> list[str]:
     ("authorized", "expected"),
     [
         ({Operation.DESCRIBE, Operation.ALTER_CONFIGS}, "ok: ALTER_CONFIGS on the cluster"),
-        ({Operation.DESCRIBE}, "missing: ALTER_CONFIGS on the cluster ->"),
+        ({Operation.DESCRIBE}, "missing: ALTER_CONFIGS on the cluster, which kafka-acls.sh "),
         (None, f"missing: ALTER_CONFIGS on the cluster{NO_DESCRIBE}"),
+        ({Operation.DESCRIBE, Operation.ALTER}, "ok: ALTER on the cluster: plans"),
+        (None, f"missing: ALTER on the cluster{NO_DESCRIBE}"),
     ],
 )
 def test_every_version_says_what_is_authorized_on_the_cluster(
@@ -50,6 +52,19 @@ def test_every_version_says_what_is_authorized_on_the_cluster(
     lines = findings(cluster)
     assert [line for line in lines if line.startswith(expected)], lines
     assert lines[-1].startswith("missing: collector.metrics_url")  # it got to the end
+
+
+def test_the_right_that_plans_alone_need_is_said_with_the_command_that_grants_it(
+    cluster: FakeCluster,
+) -> None:
+    cluster.world.authorized = {Operation.DESCRIBE}
+    [line] = [line for line in findings(cluster) if line.startswith("missing: ALTER on")]
+    assert line == (
+        f"missing: ALTER on the cluster, which kafka-acls.sh --bootstrap-server {cluster.bootstrap}"
+        " --command-config admin.properties --add --allow-principal User:NAME --operation Alter "
+        "--cluster grants -> `plan --apply` and `plan restore`, which alone need it; plans are "
+        "printed, and Kafka's own tools apply their files"
+    )
 
 
 def test_a_topic_of_remote_segments_that_is_not_there_cannot_be_read(cluster: FakeCluster) -> None:

@@ -30,7 +30,7 @@ def covers(one: Right, other: Right) -> bool:
 
 def test_no_right_is_contained_in_another_but_in_those_of_options():
     for one, other in permutations(rights(Config(), readable="orders"), 2):
-        assert one.option == "tap --enable" or not covers(one, other), (one, other)
+        assert one.of_command or not covers(one, other), (one, other)
 
 
 def test_a_right_to_read_all_topics_contains_most_others():
@@ -41,7 +41,7 @@ def test_a_right_to_read_all_topics_contains_most_others():
 def test_each_says_what_is_lost_and_who_needs_it():
     for right in rights(Config()):
         assert right.without == "; ".join(WITHOUT[what] for what in right.wants)
-        assert set(right.programs) <= {"collector", "query", "exporter", "tap"}
+        assert set(right.programs) <= {"collector", "query", "exporter", "tap", "plan"}
         assert right.programs
         for what in right.wants:
             assert right_for(Config(), what) == right
@@ -88,7 +88,7 @@ def test_the_lines_for_kafkas_tool_grant_exactly_the_list():
          {"DESCRIBE_CONFIGS": "DescribeConfigs"}.get(right.operation, right.operation.title()),
          "the cluster" if right.resource == "cluster" else right.name.removesuffix("*") or "*",
          "prefixed" if right.is_prefix else "literal")
-        for right in rights(config) if right.option != "tap --enable"
+        for right in rights(config) if not right.of_command
     }  # fmt: skip
 
 
@@ -101,6 +101,9 @@ def test_what_only_an_option_needs_is_a_comment_while_it_is_off():
     at = lines.index("# only for tap --enable:")
     assert lines[at + 1].startswith("# kafka-acls.sh ")
     assert lines[at + 1].endswith(" --operation AlterConfigs --cluster")
+    at = lines.index("# only for plan --apply:")
+    assert lines[at + 1].startswith("# kafka-acls.sh ")
+    assert lines[at + 1].endswith(" --operation Alter --cluster")
 
 
 def test_check_prints_the_lines_and_asks_nobody():
