@@ -1,21 +1,22 @@
-"""May this broker be restarted now? Reasons against it, from the twin's state alone.
+"""May these brokers be restarted now? Reasons against it, from the twin's state alone.
 
-A restart takes the broker out of every ISR and comes back a minute later. It is unsafe if meanwhile
+A restart takes a broker out of every ISR and comes back a minute later. It is unsafe if meanwhile
 a partition would have no leader, a leader from outside the ISR or a cold one, or too few replicas
 in sync; if the controllers would have no majority; or if another broker is not whole yet, since two
-that are out at once are what replication does not cover.
+that are out at once are what replication does not cover. Brokers that are asked for together are
+out together: the same terms hold for what all of them leave behind.
 
 What no order of restarts can avoid (a partition with one replica, or with no more replicas than
 min.insync.replicas; a quorum of one or two voters) is a reason of its own, so that it can be
 allowed.
 
-Each shard is asked by itself; ``combined`` puts the answers together.
+Each shard is asked by itself; ``reasons`` puts the answers together.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -82,20 +83,50 @@ class Terms:
     allowed: frozenset[Reason] = frozenset()
 
 
-def restart(state: ShardState, broker: int, terms: Terms) -> Names:
-    """The reasons of one shard against a restart of the broker, allowed ones included."""
+def reasons(states: Sequence[ShardState], together: Collection[int], terms: Terms) -> Names:
+    """The reasons against restarting those brokers together, allowed ones included.
+
+    ``states`` are all shards of the cluster; brokers and controllers are as the newest lists them.
+    """
+    return combined(
+        [
+            *(restart(state, together, terms) for state in states),
+            not_in_sync(outside_isr(state, together) for state in states),
+            of_brokers(newest_brokers(states), together),
+            of_quorum(newest_quorum(states), together),
+        ]
+    )
+
+
+def newest_brokers(states: Iterable[ShardState]) -> Brokers:
+    """The brokers as the shard that was observed last lists them."""
+    newest = max(states, key=lambda state: state.observed_at_ms, default=None)
+    return Brokers.empty() if newest is None else newest[Brokers]
+
+
+def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
+    """The controller quorum as it was observed last."""
+    return max(
+        (state[ControllerQuorum] for state in states),
+        key=lambda quorum: int(quorum.observed_at_ms.max(initial=UNKNOWN)),
+        default=ControllerQuorum.empty(),
+    )
+
+
+def restart(state: ShardState, together: Collection[int], terms: Terms) -> Names:
+    """The reasons of one shard against restarting those brokers, allowed ones included."""
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
     described = partitions.described_at_ms != UNKNOWN
-    mine = (assignment.broker == broker) & roles.is_assigned
+    mine = np.isin(assignment.broker, list(together)) & roles.is_assigned
     holds = mine.any(axis=1) & described
     in_isr = roles.in_isr & roles.is_assigned
     left = (in_isr & ~mine).sum(axis=1)
     least, assigned = state[MinIsr].min_isr, partitions.assigned
-    leaves = (in_isr & mine).any(axis=1)  # whether the broker is in sync at all
+    leaves = (in_isr & mine).any(axis=1)  # whether one of them is in sync at all
     no_spare = holds & (assigned <= least) & leaves
     goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
-    loss = whatif.lose(state, [broker])
-    leads = partitions.leader[loss.row] == broker
+    loss = whatif.lose(state, together)
+    leads = np.isin(partitions.leader[loss.row], list(together))
     outcome, coverage = (np.full(len(holds), UNKNOWN, np.int64) for _ in range(2))
     outcome[loss.row[leads]] = loss.kafka.outcome[leads]
     coverage[loss.row[leads]] = loss.kafka.coverage[leads]
@@ -114,15 +145,14 @@ def restart(state: ShardState, broker: int, terms: Terms) -> Names:
     return {reason: names for reason, names in named.items() if names}
 
 
-def outside_isr(state: ShardState, broker: int) -> Counter[int]:
+def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:
     """By other broker: its replicas in this shard that are in no ISR; added ones do not count."""
-    roles, assignment = state[Roles], state[Assignment]
+    roles, broker = state[Roles], state[Assignment].broker
     described = (state[Partitions].described_at_ms != UNKNOWN)[:, None]
     is_added = has_flag(state[Replicas].replica_flags, ReplicaFlags.ADDING)
     outside = described & roles.is_assigned & ~roles.in_isr & ~is_added
-    counts = Counter(assignment.broker[outside].tolist())
-    del counts[broker]
-    return counts
+    outside &= ~np.isin(broker, list(together))
+    return Counter(broker[outside].tolist())
 
 
 def not_in_sync(shards: Iterable[Counter[int]]) -> Names:
@@ -132,15 +162,15 @@ def not_in_sync(shards: Iterable[Counter[int]]) -> Names:
     return {Reason.BROKER_NOT_IN_SYNC: names} if names else {}
 
 
-def led_by(state: ShardState, broker: int) -> int:
-    """The number of partitions that the broker leads."""
-    return int((state[Partitions].leader == broker).sum())
+def led_by(state: ShardState, together: Collection[int]) -> int:
+    """The number of partitions that those brokers lead."""
+    return int(np.isin(state[Partitions].leader, list(together)).sum())
 
 
-def of_brokers(brokers: Brokers, broker: int) -> Names:
+def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
     """Other brokers that are out, and all that the controller counts on and that do not answer."""
     out = ~brokers.listed | (brokers.fenced == 1)
-    others = brokers.broker != broker
+    others = ~np.isin(brokers.broker, list(together))
     silent = ~brokers.answered & ~out
     named = {
         Reason.BROKER_OUT: _broker_names(brokers.broker[out & others]),
@@ -149,12 +179,13 @@ def of_brokers(brokers: Brokers, broker: int) -> Names:
     return {reason: names for reason, names in named.items() if names}
 
 
-def of_quorum(quorum: ControllerQuorum, broker: int) -> Names:
-    """Whether the controllers have a majority without this node, if it is one of them."""
+def of_quorum(quorum: ControllerQuorum, together: Collection[int]) -> Names:
+    """Whether the controllers have a majority without these nodes, if one is a controller."""
     voters = quorum.node[quorum.node != NO_BROKER]
     if not len(quorum.node):
         return {Reason.QUORUM_UNKNOWN: ("its voters",)}
-    if broker not in voters:
+    leaves = np.isin(quorum.node, list(together))
+    if not leaves.any():
         return {}
     if len(voters) <= 2:
         return {Reason.SMALL_QUORUM: _voter_names(voters)}
@@ -164,7 +195,7 @@ def of_quorum(quorum: ControllerQuorum, broker: int) -> Names:
         return {Reason.QUORUM_UNKNOWN: ("how far its voters are behind",)}
     # A voter that has not caught up since the active controller was elected has no time.
     is_behind = newest - caught_up > CAUGHT_UP_WITHIN_MS
-    left = (~is_behind & (quorum.node != broker)).sum()
+    left = (~is_behind & ~leaves).sum()
     if left > len(voters) // 2:
         return {}
     return {Reason.QUORUM: _voter_names(quorum.node[is_behind]) or _voter_names(voters)}

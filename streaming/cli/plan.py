@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from streaming.bus import snapshots
+from streaming.cli.plan_roll import roll
 from streaming.cli.whatif import DURATION, print_answer
 from streaming.plans import files, journal
 from streaming.plans.admin import Admin
@@ -198,3 +199,6 @@ def _show(planned: Plan, as_json: bool) -> None:
         "unchanged": planned.undone,
     }
     print_answer(Answer(data, planned.lines, planned.header, planned.rows), as_json, sys.stdout)
+
+
+plan.add_command(roll)

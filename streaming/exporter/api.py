@@ -91,7 +91,7 @@ def application(
         except ValueError as error:
             return error_answer(str(error), 400)
         try:
-            return json_answer(judge(current().view, broker, terms, clock()).data())
+            return json_answer(judge(current().view, [broker], terms, clock()).data())
         except NoSuchBrokerError as error:
             return error_answer(str(error), 404)
 

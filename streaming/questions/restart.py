@@ -1,17 +1,19 @@
-"""May this broker be restarted now? The verdict over all shards, as plain data."""
+"""May these brokers be restarted now? The verdict over all shards, as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from streaming.bus.view import ClusterView
-from streaming.questions.answer import some
+from streaming.questions.answer import listed, some
+from streaming.questions.quantities import size_text
 from streaming.runtime.errors import UserError
 from twin import gate
 from twin.gate import UNKNOWN_REASONS, Names, Reason, Terms
-from twin.tables.state import Brokers, ControllerQuorum
+from twin.plans.restart_cost import RestartCost, restart_cost
+from twin.table import UNKNOWN
 
 MAX_NAMES: Final = 100
 """Names listed for a reason; ``count`` has the number of all."""
@@ -29,85 +31,129 @@ class NoSuchBrokerError(UserError):
 class Answer:
     """A verdict and the reasons for it."""
 
-    broker: int
+    brokers: tuple[int, ...]  # to be restarted together
     reasons: Names  # against a restart
     allowed: Names  # set aside on request
     stale: str  # why the twin is not up, empty if it is
-    leaders: int  # partitions that the broker leads now
+    leaders: int  # partitions that the brokers lead now
+    cost: RestartCost
     observed_at_ms: int
 
     @property
     def verdict(self) -> Verdict:
         """Unsafe if one reason is certain; unknown if one may be; safe if there is none."""
-        if self.stale:
-            return "unknown"
-        if self.reasons.keys() - UNKNOWN_REASONS:
-            return "unsafe"
-        return "unknown" if self.reasons else "safe"
+        return "unknown" if self.stale else verdict_of(self.reasons)
 
     def data(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
-            "broker": self.broker,
+            "brokers": list(self.brokers),
             "verdict": self.verdict,
             "stale": self.stale or None,
-            "reasons": _listed(self.reasons),
-            "allowed": _listed(self.allowed),
+            "reasons": reasons_data(self.reasons),
+            "allowed": reasons_data(self.allowed),
             "leaders": self.leaders,
+            "cost": asdict(self.cost),
             "observed_at_ms": self.observed_at_ms,
         }
 
     def lines(self) -> list[str]:
         """For a person: the verdict first, then a line a reason."""
-        lines = [f"broker {self.broker}: {self.verdict} to restart"]
+        who = f"broker{'s' * (len(self.brokers) > 1)} {listed(self.brokers)}"
+        lines = [f"{who}: {self.verdict} to restart"]
         if self.verdict == "unknown":
-            lines = [f"broker {self.broker}: unknown whether it is safe to restart"]
+            lines = [f"{who}: unknown whether it is safe to restart"]
         if self.stale:
             lines.append(f"  {self.stale}")
-        for reason, names in self.reasons.items():
-            lines.append(f"  {len(names)} {reason.value}: {some(names)}")
-        for reason, names in self.allowed.items():
-            lines.append(f"  allowed: {len(names)} {reason.value}: {some(names)}")
-        lines.append(f"  it leads {self.leaders} partitions, which get another leader")
+        lines += reason_lines(self.reasons)
+        lines += [f"  allowed:{line[1:]}" for line in reason_lines(self.allowed)]
+        lines.append(f"  meanwhile {cost_text(self.cost)}")
         return lines
 
 
-def judge(view: ClusterView, broker: int, terms: Terms, now_ms: int) -> Answer:
-    """The verdict for one broker.
+def judge(
+    view: ClusterView, brokers: Collection[int], terms: Terms, now_ms: int, since_ms: int = UNKNOWN
+) -> Answer:
+    """The verdict for brokers that are restarted together.
+
+    ``since_ms``: the twin must have observed everything since then.
 
     Raises:
-        NoSuchBrokerError: the twin does not know the broker.
+        NoSuchBrokerError: the twin does not know one of the brokers.
     """
-    newest = view.newest
-    brokers = Brokers.empty() if newest is None else newest[Brokers]
-    if newest is not None and broker not in brokers.broker:
-        ids = ", ".join(map(str, brokers.broker.tolist()))
-        raise NoSuchBrokerError(f"there is no broker {broker}; brokers are {ids}")
+    check_brokers(view, brokers)
     states = [shard.state for shard in view.shards]
-    quorum = max(
-        (state[ControllerQuorum] for state in states),
-        key=lambda each: int(each.observed_at_ms.max(initial=-1)),
-        default=ControllerQuorum.empty(),
-    )
-    reasons = gate.combined(
-        [
-            *(gate.restart(state, broker, terms) for state in states),
-            gate.not_in_sync([gate.outside_isr(state, broker) for state in states]),
-            gate.of_brokers(brokers, broker),
-            gate.of_quorum(quorum, broker),
-        ]
-    )
+    together = tuple(sorted(set(brokers)))
+    reasons = gate.reasons(states, together, terms)
     return Answer(
-        broker=broker,
+        brokers=together,
         reasons={r: names for r, names in reasons.items() if r not in terms.allowed},
         allowed={r: names for r, names in reasons.items() if r in terms.allowed},
-        stale=view.why_not_up(now_ms),
-        leaders=sum(gate.led_by(state, broker) for state in states),
+        stale=why_stale(view, now_ms, since_ms),
+        leaders=sum(gate.led_by(state, together) for state in states),
+        cost=sum((restart_cost(state, together) for state in states), RestartCost()),
         observed_at_ms=view.observed_at_ms,
     )
 
 
-def _listed(reasons: Names) -> list[dict[str, Any]]:
+def check_brokers(view: ClusterView, brokers: Collection[int]) -> None:
+    """Refuse brokers that the twin does not know, once it knows any.
+
+    Raises:
+        NoSuchBrokerError: one is not there.
+    """
+    if not view.shards:
+        return
+    existing = gate.newest_brokers(shard.state for shard in view.shards).broker.tolist()
+    for broker in brokers:
+        if broker not in existing:
+            raise NoSuchBrokerError(f"there is no broker {broker}; brokers are {listed(existing)}")
+
+
+def why_stale(view: ClusterView, now_ms: int, since_ms: int) -> str:
+    """One sentence, empty while the view is complete, fresh, and observed since that time.
+
+    A cycle lists the cluster before it takes its own time, so only what was observed after an
+    earlier cycle of that time or later is certain to be of that time.
+    """
+    if why := view.why_not_up(now_ms):
+        return why
+    if any(shard.state.prev_observed_at_ms < since_ms for shard in view.shards):
+        return "the twin has not observed the whole cluster since that time yet"
+    return ""
+
+
+def verdict_of(reasons: Names) -> Verdict:
+    """Unsafe if one reason is certain; unknown if one may be; safe if there is none."""
+    if reasons.keys() - UNKNOWN_REASONS:
+        return "unsafe"
+    return "unknown" if reasons else "safe"
+
+
+def cost_text(cost: RestartCost) -> str:
+    """What a restart costs while it lasts."""
+    parts = [f"{cost.leaders_moved} partitions get another leader"]
+    if cost.cold_leaders:
+        unknown = f", and more in {cost.remote_bytes_unknown}" if cost.remote_bytes_unknown else ""
+        parts.append(
+            f"{cost.cold_leaders} of them a cold one (consumers of old records read "
+            f"{size_text(cost.remote_bytes)}{unknown} from remote storage)"
+        )
+    parts.append(f"{cost.at_min_isr} are at min ISR")
+    if cost.under_min_isr:
+        parts.append(f"{cost.under_min_isr} under min ISR")
+    if cost.offline:
+        parts.append(f"{cost.offline} offline")
+    return ", ".join(parts)
+
+
+def reason_lines(reasons: Names) -> list[str]:
+    """A line for each reason."""
+    return [f"  {len(names)} {reason.value}: {some(names)}" for reason, names in reasons.items()]
+
+
+def reasons_data(reasons: Names) -> list[dict[str, Any]]:
+    """As JSON has them."""
     return [
         {
             "reason": reason.name.lower(),

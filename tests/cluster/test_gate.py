@@ -49,7 +49,7 @@ def verdict(watch: Watch, broker: int) -> Answer:
     store = SnapshotStore(CATALOG, watch.state.cluster, 1)
     store.take_snapshot(bus.key(watch.state.cluster, 0), codec.encode(watch.look()))
     allowed = frozenset({Reason.ONE_REPLICA, Reason.NO_SPARE_REPLICA})
-    return judge(store.publish(), broker, Terms(allowed=allowed), time.time_ns() // 1_000_000)
+    return judge(store.publish(), [broker], Terms(allowed=allowed), time.time_ns() // 1_000_000)
 
 
 def mine(answer: Answer) -> dict[Reason, list[str]]:

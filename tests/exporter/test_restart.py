@@ -31,8 +31,12 @@ def asked(client: TestClient, broker: int = 1, **parameters: object) -> dict[str
 def test_a_broker_that_all_can_do_without_is_safe_to_restart():
     answer = asked(client_of(*HEALTHY))
     assert answer == {
-        "broker": 1, "verdict": "safe", "stale": None, "reasons": [], "allowed": [], "leaders": 2,
-        "observed_at_ms": NOW_MS,
+        "brokers": [1], "verdict": "safe", "stale": None, "reasons": [], "allowed": [],
+        "leaders": 2, "observed_at_ms": NOW_MS,
+        "cost": {
+            "leaders_moved": 2, "offline": 0, "under_min_isr": 0, "at_min_isr": 0,
+            "cold_leaders": 0, "remote_bytes": 0, "remote_bytes_unknown": 0,
+        },
     }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def reasons(
     part: Partition, broker: int = 1, margin: int = 0, **configs: int
 ) -> dict[Reason, list[str]]:
     state = a_state(part, **configs)
-    return dict(gate.restart(state, broker, Terms(margin)))
+    return dict(gate.restart(state, [broker], Terms(margin)))
 
 
 def test_a_partition_in_order_has_no_reason():
@@ -81,26 +81,60 @@ def test_too_little_margin_is_unsafe():
     assert reasons(part, margin=1, **MIN_2) == {Reason.UNDER_MARGIN: ["t-0"]}
 
 
+# ---------------------------------------------------------------- together
+
+
+def together(part: Partition, *brokers: int, margin: int = 0, **configs: int) -> set[Reason]:
+    return set(gate.restart(a_state(part, **configs), brokers, Terms(margin)))
+
+
+def test_brokers_that_are_fine_alone_may_not_be_together():
+    assert together(Partition(), 1, **MIN_2) == together(Partition(), 2, **MIN_2) == set()
+    assert together(Partition(), 1, 2, **MIN_2) == {Reason.UNDER_MIN_ISR}
+    assert together(Partition(replicas=(1, 2)), 1, 2) == {Reason.OFFLINE, Reason.UNDER_MIN_ISR}
+
+
+def test_brokers_that_share_no_partition_go_together():
+    assert together(Partition(), 3, 4, 5, **MIN_2) == set()
+
+
+def test_a_margin_that_one_restart_leaves_is_asked_of_several():
+    part = Partition(replicas=(1, 2, 3, 4))
+    assert together(part, 1, 2, **MIN_2) == set()
+    assert together(part, 1, 2, margin=1, **MIN_2) == {Reason.UNDER_MARGIN}
+
+
+def test_the_controllers_that_go_together_are_no_part_of_the_majority():
+    assert set(gate.of_quorum(quorum(0, 0, 0, 0, 0), [1, 2])) == set()
+    assert set(gate.of_quorum(quorum(0, 0, 0, 0, 0), [1, 2, 3])) == {Reason.QUORUM}
+
+
+def test_brokers_that_go_together_are_not_other_brokers():
+    state = a_state(Partition(isr=(1, 2)), fenced=(3,))
+    assert gate.of_brokers(state[Brokers], [2, 3]) == {}
+    assert gate.outside_isr(state, [2, 3]) == {}
+
+
 # ---------------------------------------------------------------- other brokers
 
 
 def test_other_brokers_that_are_out_or_silent_are_named():
     brokers = a_state(fenced=(2,), silent=(3,))[Brokers]
-    assert gate.of_brokers(brokers, 1) == {
+    assert gate.of_brokers(brokers, [1]) == {
         Reason.BROKER_OUT: ["broker 2"],
         Reason.BROKER_SILENT: ["broker 3"],
     }
 
 
 def test_a_fenced_broker_may_be_restarted_itself():
-    assert gate.of_brokers(a_state(fenced=(1,), silent=(1,))[Brokers], 1) == {}
+    assert gate.of_brokers(a_state(fenced=(1,), silent=(1,))[Brokers], [1]) == {}
 
 
 def test_another_broker_that_is_not_in_all_its_isrs_is_named_with_how_many():
     state = a_state(Partition(isr=(1, 2)), Partition("u", isr=(1, 2)), Partition("v", adding=(3,)))
-    others = gate.not_in_sync([gate.outside_isr(state, 1)])
+    others = gate.not_in_sync([gate.outside_isr(state, [1])])
     assert others == {Reason.BROKER_NOT_IN_SYNC: ["broker 3 (2 partitions)"]}
-    assert gate.not_in_sync([gate.outside_isr(state, 3)]) == {}
+    assert gate.not_in_sync([gate.outside_isr(state, [3])]) == {}
 
 
 # ---------------------------------------------------------------- controllers
@@ -138,17 +172,17 @@ LIMIT_MS = gate.CAUGHT_UP_WITHIN_MS
 def test_the_other_controllers_must_be_a_majority_that_is_caught_up(
     voters: ControllerQuorum, reason: Reason | None
 ):
-    assert set(gate.of_quorum(voters, 1)) == ({reason} if reason else set())
+    assert set(gate.of_quorum(voters, [1])) == ({reason} if reason else set())
 
 
 def test_a_broker_that_is_no_controller_does_not_touch_the_quorum():
-    assert gate.of_quorum(quorum(0, 0, LIMIT_MS + 1), 7) == {}
+    assert gate.of_quorum(quorum(0, 0, LIMIT_MS + 1), [7]) == {}
 
 
 def test_a_cluster_with_zookeeper_has_no_quorum_to_lose():
     none = quorum(0)
     none.node[:] = -1
-    assert gate.of_quorum(none, 1) == {}
+    assert gate.of_quorum(none, [1]) == {}
 
 
 # ---------------------------------------------------------------- any state
@@ -161,7 +195,7 @@ def test_a_restart_without_a_reason_harms_no_partition_and_each_reason_names_one
 ):
     state = simulated(seed, lost)
     for broker in range(1, 7):
-        named = gate.restart(state, broker, Terms())
+        named = gate.restart(state, [broker], Terms())
         harmed = harmed_by(state, broker)
         avoidable = {*named.get(Reason.OFFLINE, ()), *named.get(Reason.UNDER_MIN_ISR, ())}
         never = {*named.get(Reason.ONE_REPLICA, ()), *named.get(Reason.NO_SPARE_REPLICA, ())}
@@ -169,8 +203,11 @@ def test_a_restart_without_a_reason_harms_no_partition_and_each_reason_names_one
         assert avoidable <= harmed
 
 
-def simulated(seed: int, lost: Collection[int]) -> ShardState:
-    shard = SimulatedShard(Shape(topics=3, partitions=4, brokers=6, cold_share=0.2), seed)
+SHAPE = Shape(topics=3, partitions=4, brokers=6, cold_share=0.2)
+
+
+def simulated(seed: int, lost: Collection[int], shape: Shape = SHAPE) -> ShardState:
+    shard = SimulatedShard(shape, seed)
     state, _ = step(empty("sim"), shard.observe(NOW_MS), NOW_MS)
     for broker in lost:
         shard.lose(broker)

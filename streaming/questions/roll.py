@@ -1,0 +1,107 @@
+"""In which order may brokers be restarted? The plan over all shards, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from streaming.bus.view import ClusterView
+from streaming.questions.answer import listed
+from streaming.questions.restart import (
+    Verdict,
+    check_brokers,
+    cost_text,
+    reason_lines,
+    reasons_data,
+    verdict_of,
+    why_stale,
+)
+from twin import gate
+from twin.gate import Terms
+from twin.plans.roll import Roll, roll
+from twin.table import UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class RollAnswer:
+    """A plan, or why there is none."""
+
+    roll: Roll
+    stale: str  # why the twin is not up, empty if it is
+    observed_at_ms: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Safe if every broker is in a batch; unsafe if one cannot be; unknown if one may be."""
+        verdicts = {verdict_of(each.reasons) for each in self.roll.left_out}
+        if self.stale:
+            return "unknown"
+        if "unsafe" in verdicts:
+            return "unsafe"
+        return "unknown" if verdicts else "safe"
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "verdict": self.verdict,
+            "stale": self.stale or None,
+            "batches": [
+                {
+                    "brokers": list(batch.brokers),
+                    "rack": batch.rack or None,
+                    "allowed": reasons_data(batch.allowed),
+                    "cost": asdict(batch.cost),
+                }
+                for batch in self.roll.batches
+            ],
+            "left_out": [
+                {
+                    "broker": each.broker,
+                    "verdict": verdict_of(each.reasons),
+                    "reasons": reasons_data(each.reasons),
+                }
+                for each in self.roll.left_out
+            ],
+            "observed_at_ms": self.observed_at_ms,
+        }
+
+    def lines(self) -> list[str]:
+        """For a person: a line for each batch, then the brokers that are left out, and why."""
+        if self.stale:
+            return [f"no plan: {self.stale}"]
+        lines = []
+        for number, batch in enumerate(self.roll.batches, 1):
+            rack = f" in rack {batch.rack}" if batch.rack else ""
+            lines.append(f"{number}. broker {listed(batch.brokers)}{rack}: {cost_text(batch.cost)}")
+            lines += [f"  allowed:{line[1:]}" for line in reason_lines(batch.allowed)]
+        for each in self.roll.left_out:
+            lines.append(f"not now: broker {each.broker}, {_WHY[verdict_of(each.reasons)]}")
+            lines += reason_lines(each.reasons)
+        return lines
+
+
+_WHY = {"unsafe": "unsafe to restart", "unknown": "unknown whether it is safe to restart"}
+
+
+def plan_roll(
+    view: ClusterView,
+    brokers: Collection[int],
+    terms: Terms,
+    now_ms: int,
+    *,
+    since_ms: int = UNKNOWN,
+    by_rack: bool = False,
+    most: int | None = None,
+) -> RollAnswer:
+    """The plan for those brokers; for all that the twin knows if none is named.
+
+    Raises:
+        NoSuchBrokerError: the twin does not know one of the brokers.
+    """
+    check_brokers(view, brokers)
+    if stale := why_stale(view, now_ms, since_ms):
+        return RollAnswer(Roll((), ()), stale, view.observed_at_ms)
+    states = [shard.state for shard in view.shards]
+    wanted = set(brokers) or set(gate.newest_brokers(states).broker.tolist())
+    return RollAnswer(roll(states, wanted, terms, by_rack, most), "", view.observed_at_ms)

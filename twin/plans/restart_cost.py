@@ -1,0 +1,75 @@
+"""What a restart of brokers costs while they are out: leaders that move, ISRs, cold leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from twin import whatif
+from twin.rules.coverage import Coverage, LocalLog
+from twin.rules.leaders import Leaders, Roles
+from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.state import ShardState
+from twin.table import NO_BROKER, UNKNOWN, Int64, Rows
+from twin.tables.state import Assignment, Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class RestartCost:
+    """Numbers of partitions, and bytes. Those of shards add up.
+
+    A consumer of old records that a cold leader does not hold on its disk reads them from remote
+    storage; ``remote_bytes`` is what the present leaders hold of such records and serve themselves.
+    """
+
+    leaders_moved: int = 0  # get another leader
+    offline: int = 0  # have no leader while the brokers are out
+    under_min_isr: int = 0  # a replica leaves the ISR, and too few stay for acks=all
+    at_min_isr: int = 0  # a replica leaves the ISR, and none of those that stay can be spared
+    cold_leaders: int = 0  # are led by a cold replica
+    remote_bytes: int = 0
+    remote_bytes_unknown: int = 0  # partitions with a cold leader that remote_bytes leaves out
+
+    def __add__(self, other: RestartCost) -> RestartCost:
+        return RestartCost(
+            *(getattr(self, f.name) + getattr(other, f.name) for f in fields(RestartCost))
+        )
+
+
+def restart_cost(state: ShardState, together: Collection[int]) -> RestartCost:
+    """The cost in one shard, if those brokers are out at once."""
+    roles, partitions = state[Roles], state[Partitions]
+    described = (partitions.described_at_ms != UNKNOWN)[:, None]
+    in_isr = roles.in_isr & roles.is_assigned & described
+    mine = np.isin(state[Assignment].broker, list(together))
+    leaves = (in_isr & mine).any(axis=1)
+    left, least = (in_isr & ~mine).sum(axis=1), state[MinIsr].min_isr
+    loss = whatif.lose(state, together)
+    leads = np.isin(partitions.leader[loss.row], list(together))
+    following = loss.kafka.take(np.flatnonzero(leads))
+    cold = following.coverage == Coverage.COLD
+    remote = remote_bytes(state, loss.row[leads][cold], following.leader[cold])
+    return RestartCost(
+        leaders_moved=int((following.leader != NO_BROKER).sum()),
+        offline=int((following.leader == NO_BROKER).sum()),
+        under_min_isr=int((leaves & (left < least)).sum()),
+        at_min_isr=int((leaves & (left == least)).sum()),
+        cold_leaders=int(cold.sum()),
+        remote_bytes=int(remote[remote != UNKNOWN].sum()),
+        remote_bytes_unknown=int((remote == UNKNOWN).sum()),
+    )
+
+
+def remote_bytes(state: ShardState, row: Rows, next_leader: Int64) -> Int64:
+    """[N] of these rows: bytes on the leader's disk that the next leader does not hold on its own.
+
+    0 where the topic is not tiered: what is not on the disk cannot be read at all.
+    """
+    held = state[LocalLog].held_bytes
+    slot = (state[Assignment].broker[row] == next_leader[:, None]).argmax(axis=1)
+    now, then = state[Leaders].values_of(held)[row], held[row, slot]
+    is_known = (now != UNKNOWN) & (then != UNKNOWN)
+    missing = np.where(is_known, np.maximum(now - then, 0), UNKNOWN)
+    return np.where(state[TopicConfigs].remote_storage[row] == 1, missing, 0)

@@ -1,0 +1,133 @@
+"""A rolling restart: which brokers may go down together, and in which order.
+
+A batch is one broker, or brokers of one rack. Every batch passes the gate in the state that the
+plan was made from: whoever follows the plan waits until all replicas are in sync again, and then
+makes a new one, since leaders have moved. The batch of the active controller comes last, so that
+it moves once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from twin import gate
+from twin.gate import Names, Terms
+from twin.plans.restart_cost import RestartCost, restart_cost
+from twin.rules.leaders import Roles
+from twin.state import ShardState
+from twin.tables.state import Assignment
+
+NO_RACK: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Brokers that may be restarted together."""
+
+    brokers: tuple[int, ...]
+    rack: str  # where all of them are, empty if that is not known
+    allowed: Names  # reasons against it, which the terms set aside
+    cost: RestartCost
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A broker that may not be restarted as things are."""
+
+    broker: int
+    reasons: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Every broker that was asked for: in one batch, or left out."""
+
+    batches: tuple[Batch, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def roll(
+    states: Sequence[ShardState],
+    wanted: Collection[int],
+    terms: Terms,
+    by_rack: bool = False,
+    most: int | None = None,
+) -> Roll:
+    """The plan for those brokers; ``states`` are all shards of the cluster.
+
+    Args:
+        states: what the twin knows.
+        wanted: the brokers to restart.
+        terms: what is asked for and allowed, as of the gate.
+        by_rack: a batch may be several brokers of one rack; one broker otherwise.
+        most: brokers of a batch at most.
+    """
+    alone = {broker: gate.reasons(states, [broker], terms) for broker in sorted(wanted)}
+    able = [broker for broker in alone if not _blocking(alone[broker], terms)]
+    last = _active_controllers(states)
+    racks = _racks(states)
+    batches: list[tuple[int, ...]] = []
+    if by_rack:
+        in_order = sorted(able, key=lambda b: (racks.get(b, NO_RACK), b in last, b))
+        for rack, brokers in groupby(in_order, key=lambda b: racks.get(b, NO_RACK)):
+            limit = 1 if rack == NO_RACK else most
+            batches += _together(states, list(brokers), terms, limit)
+    else:
+        batches = [(broker,) for broker in able]
+    batches.sort(key=lambda batch: not last.isdisjoint(batch))
+
+    def judged(brokers: tuple[int, ...]) -> Batch:
+        is_one = len(brokers) == 1
+        against = alone[brokers[0]] if is_one else gate.reasons(states, brokers, terms)
+        cost = sum((restart_cost(state, brokers) for state in states), RestartCost())
+        return Batch(brokers, racks.get(brokers[0], NO_RACK), against, cost)
+
+    left_out = (LeftOut(b, _blocking(alone[b], terms)) for b in alone if b not in able)
+    return Roll(tuple(map(judged, batches)), tuple(left_out))
+
+
+def _together(
+    states: Sequence[ShardState], brokers: Sequence[int], terms: Terms, most: int | None
+) -> Iterator[tuple[int, ...]]:
+    """Split brokers, each of which may be restarted alone, into batches that may go together."""
+    # A partition that one of them holds loses no more by a batch than by that broker alone.
+    shared = [_held_twice(state, brokers) for state in states]
+    waiting = list(brokers)
+    while waiting:
+        batch = waiting[:most]
+        if _blocking(gate.reasons(shared, batch, terms), terms):
+            batch = waiting[:1]
+            for broker in waiting[1:]:
+                if len(batch) == most:
+                    break
+                if not _blocking(gate.reasons(shared, [*batch, broker], terms), terms):
+                    batch.append(broker)
+        waiting = [broker for broker in waiting if broker not in batch]
+        yield tuple(batch)
+
+
+def _held_twice(state: ShardState, brokers: Sequence[int]) -> ShardState:
+    """The partitions that more than one of the brokers hold."""
+    held = np.isin(state[Assignment].broker, brokers) & state[Roles].is_assigned
+    return state.take(np.flatnonzero(held.sum(axis=1) > 1))
+
+
+def _blocking(against: Names, terms: Terms) -> Names:
+    """The reasons that the terms do not allow."""
+    return {reason: names for reason, names in against.items() if reason not in terms.allowed}
+
+
+def _active_controllers(states: Sequence[ShardState]) -> frozenset[int]:
+    """The active controller; nobody where that is not known."""
+    quorum = gate.newest_quorum(states)
+    return frozenset(quorum.node[quorum.is_active].tolist())
+
+
+def _racks(states: Sequence[ShardState]) -> dict[int, str]:
+    brokers = gate.newest_brokers(states)
+    return dict(zip(brokers.broker.tolist(), map(str, brokers.rack.tolist()), strict=True))
