@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
-from typing import Final
 
 import click
 
-from streaming.bus import BusError, snapshots
-from streaming.cli.restart_options import restart_options
+from streaming.bus import snapshots
+from streaming.cli.restart_options import ask_until, now_ms, since_option, terms_options
 from streaming.cli.whatif import DURATION
 from streaming.questions.restart import EXIT_CODES, Answer, judge
 from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
 from twin.gate import Terms
-
-_AGAIN_S: Final = 2.0
-"""Between two looks at the snapshots while waiting: a cycle takes longer."""
 
 
 @click.group()
@@ -32,11 +26,12 @@ def gate() -> None:
     help="The broker to restart; repeatable for brokers that are restarted together.",
 )  # fmt: skip
 @click.option("--wait", type=DURATION, default=0, help="Ask again until it is safe, e.g. 15m.")
-@restart_options
+@since_option
+@terms_options
 @click.option("--json", "as_json", is_flag=True, help="Plain data.")
 @click.pass_context
 def restart(
-    ctx: click.Context, brokers: tuple[int, ...], wait: int, terms: Terms, since_ms: int,
+    ctx: click.Context, brokers: tuple[int, ...], wait: int, since_ms: int, terms: Terms,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Say whether brokers may be restarted now.
@@ -44,36 +39,35 @@ def restart(
     Exits with 0 if it is safe, with 1 if it is not, and with 2 if that is not known: the twin is
     stale, or a broker does not answer. An error exits with 2 as well.
     """
+    _answer(ctx, brokers, wait, since_ms, terms, as_json)
 
+
+@gate.command("in-sync")
+@click.option("--wait", type=DURATION, default=0, help="Ask again until all are, e.g. 15m.")
+@since_option
+@click.option("--json", "as_json", is_flag=True, help="Plain data.")
+@click.pass_context
+def in_sync(ctx: click.Context, wait: int, since_ms: int, as_json: bool) -> None:
+    """Say whether every broker is back and in sync.
+
+    To wait with --since after a restart. Exits with 0 if no broker is out and each is in every ISR
+    of its replicas, with 1 if not, and with 2 if that is not known.
+    """
+    _answer(ctx, (), wait, since_ms, Terms(), as_json)
+
+
+def _answer(
+    ctx: click.Context, brokers: tuple[int, ...], wait: int, since_ms: int, terms: Terms,
+    as_json: bool,
+) -> None:  # fmt: skip
     def ask() -> Answer:
-        return judge(
-            snapshots.newest(config), brokers, terms, time.time_ns() // 1_000_000, since_ms
-        )
+        return judge(snapshots.newest(config), brokers, terms, now_ms(), since_ms)
 
     try:
         config = load(ctx.obj)
-        answer = _await_safe(ask, wait / 1_000)
+        answer = ask_until(ask, lambda answer: answer.verdict == "safe", wait)
     except UserError as error:  # a script must not take it for "unsafe", nor for "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])
     click.echo(json.dumps(answer.data()) if as_json else "\n".join(answer.lines()))
     ctx.exit(EXIT_CODES[answer.verdict])
-
-
-def _await_safe(ask: Callable[[], Answer], wait_s: float) -> Answer:
-    """The first answer that is safe, or the last one within the time.
-
-    Raises:
-        BusError: the bus cannot be read at the end of the time; before, it may be restarting.
-    """
-    until_s = time.monotonic() + wait_s
-    while True:
-        is_last = time.monotonic() + _AGAIN_S >= until_s
-        try:
-            answer = ask()
-            if answer.verdict == "safe" or is_last:
-                return answer
-        except BusError:
-            if is_last:
-                raise
-        time.sleep(_AGAIN_S)

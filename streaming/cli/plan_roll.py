@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 
 import click
 
 from streaming.bus import snapshots
-from streaming.cli.restart_options import restart_options
+from streaming.cli.restart_options import ask_until, now_ms, since_option, terms_options
+from streaming.cli.whatif import DURATION
 from streaming.questions.restart import EXIT_CODES
-from streaming.questions.roll import plan_roll
+from streaming.questions.roll import RollAnswer, plan_roll
 from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
 from twin.gate import Terms
@@ -23,13 +23,15 @@ from twin.gate import Terms
 )  # fmt: skip
 @click.option("--racks", is_flag=True, help="A batch may be several brokers of one rack.")
 @click.option("--most", type=click.IntRange(1), help="Brokers of a batch at most, with --racks.")
-@restart_options
-@click.option("--next", "next_only", is_flag=True, help="Print the brokers of the first batch.")
+@click.option("--next", "next_only", is_flag=True, help="Print the first batch: its broker ids.")
+@click.option("--wait", type=DURATION, default=0, help="Ask again until a batch may go, e.g. 15m.")
+@since_option
+@terms_options
 @click.option("--json", "as_json", is_flag=True, help="Plain data.")
 @click.pass_context
 def roll(
-    ctx: click.Context, brokers: tuple[int, ...], racks: bool, most: int | None, terms: Terms,
-    since_ms: int, next_only: bool, as_json: bool,
+    ctx: click.Context, brokers: tuple[int, ...], racks: bool, most: int | None, next_only: bool,
+    wait: int, since_ms: int, terms: Terms, as_json: bool,
 ) -> None:  # fmt: skip
     """Say in which order brokers may be restarted.
 
@@ -39,12 +41,16 @@ def roll(
     Exits with 0 if every broker is in a batch, with 1 if one may not be restarted now, and with 2
     if that is not known. With --next, exits with 0 if there is a batch.
     """
+
+    def ask() -> RollAnswer:
+        view = snapshots.newest(config)
+        return plan_roll(
+            view, brokers, terms, now_ms(), since_ms=since_ms, by_rack=racks, most=most
+        )
+
     try:
-        view = snapshots.newest(load(ctx.obj))
-        answer = plan_roll(
-            view, brokers, terms, time.time_ns() // 1_000_000,
-            since_ms=since_ms, by_rack=racks, most=most,
-        )  # fmt: skip
+        config = load(ctx.obj)
+        answer = ask_until(ask, lambda answer: bool(answer.roll.batches), wait)
     except UserError as error:  # a script must not take it for "unsafe", nor for "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])

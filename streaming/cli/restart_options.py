@@ -1,16 +1,23 @@
-"""Options of commands that ask whether brokers may be restarted: the gate and ``plan roll``."""
+"""What commands that ask whether brokers may be restarted share: the gate and ``plan roll``."""
 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
+from streaming.bus import BusError
 from streaming.questions.restart import ALLOWABLE
 from twin.gate import Terms
 from twin.table import UNKNOWN
+
+T = TypeVar("T")
+
+_AGAIN_S: Final = 2.0
+"""Between two looks at the snapshots while waiting: a cycle takes longer."""
 
 _ALLOW: Final = {
     "rf1": ("--allow-rf1", "Take partitions with one replica offline."),
@@ -23,37 +30,62 @@ _ALLOW: Final = {
 }
 
 
-def restart_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options; the command gets them as ``terms`` and ``since_ms``."""
+def since_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --since; the command gets it as ``since_ms``."""
+
+    @click.option(
+        "--since",
+        type=click.FloatRange(0),
+        metavar="SECONDS",
+        help="Take no observation from before this time, as date +%s prints it.",
+    )
+    @functools.wraps(command)
+    def with_since(*args: Any, since: float | None, **options: Any) -> None:
+        command(*args, since_ms=UNKNOWN if since is None else int(since * 1_000), **options)
+
+    return with_since
+
+
+def terms_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --margin and the options that allow reasons; the command gets them as ``terms``."""
 
     @functools.wraps(command)
-    def with_terms(*args: Any, margin: int, since: float | None, **options: Any) -> None:
+    def with_terms(*args: Any, margin: int, **options: Any) -> None:
         allowed = frozenset(
             reason for name, reason in ALLOWABLE.items() if options.pop(f"allow_{name}")
         )
-        since_ms = UNKNOWN if since is None else int(since * 1_000)
-        command(*args, terms=Terms(margin, allowed), since_ms=since_ms, **options)
+        command(*args, terms=Terms(margin, allowed), **options)
 
-    added = [
-        click.option(
-            "--margin",
-            type=click.IntRange(0),
-            default=0,
-            show_default=True,
-            help="Replicas in sync above min.insync.replicas that must remain, where there are "
-            "enough.",
-        ),
-        click.option(
-            "--since",
-            type=click.FloatRange(0),
-            metavar="SECONDS",
-            help="Use no observation from before this time, as date +%s prints it.",
-        ),
-        *(
-            click.option(flag, f"allow_{name}", is_flag=True, help=text)
-            for name, (flag, text) in _ALLOW.items()
-        ),
-    ]
-    for option in reversed(added):
-        with_terms = option(with_terms)
-    return with_terms
+    for name, (flag, text) in reversed(_ALLOW.items()):
+        with_terms = click.option(flag, f"allow_{name}", is_flag=True, help=text)(with_terms)
+    return click.option(
+        "--margin",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Replicas in sync above min.insync.replicas that must remain, where there are enough.",
+    )(with_terms)
+
+
+def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int) -> T:
+    """The first answer that is enough, or the last one within the time.
+
+    Raises:
+        BusError: the bus cannot be read at the end of the time; before, it may be restarting.
+    """
+    until_s = time.monotonic() + wait_ms / 1_000
+    while True:
+        is_last = time.monotonic() + _AGAIN_S >= until_s
+        try:
+            answer = ask()
+            if is_last or is_enough(answer):
+                return answer
+        except BusError:
+            if is_last:
+                raise
+        time.sleep(_AGAIN_S)
+
+
+def now_ms() -> int:
+    """The time by which an observation is old."""
+    return time.time_ns() // 1_000_000

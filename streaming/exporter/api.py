@@ -87,11 +87,12 @@ def application(
     def restart(request: Request) -> Response:
         broker = request.path_params["broker"]
         try:
-            terms = restart_terms(request.query_params.multi_items())
+            terms, since_ms = restart_terms(request.query_params.multi_items())
         except ValueError as error:
             return error_answer(str(error), 400)
         try:
-            return json_answer(judge(current().view, [broker], terms, clock()).data())
+            answer = judge(current().view, [broker], terms, clock(), since_ms)
+            return json_answer(answer.data())
         except NoSuchBrokerError as error:
             return error_answer(str(error), 404)
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from streaming.questions.restart import ALLOWABLE
 from twin.gate import Terms
+from twin.table import UNKNOWN
 
 Reader = Callable[[str, str], Any]
 """Turns the text of a parameter into its value; its name is for the message of a ValueError."""
@@ -74,16 +75,21 @@ def read_all(
     return values
 
 
-def restart_terms(parameters: Iterable[tuple[str, str]]) -> Terms:
-    """The terms of a restart: ``margin``, and ``allow_...`` for each reason that may be allowed.
+def restart_terms(parameters: Iterable[tuple[str, str]]) -> tuple[Terms, int]:
+    """The terms of a restart, and since when observations count, in milliseconds.
+
+    The parameters: ``margin``, ``allow_...`` for each reason that may be allowed, and ``since``, in
+    seconds.
 
     Raises:
         ValueError: one line with the parameter and the reason.
     """
     options = {f"allow_{name}": reason for name, reason in ALLOWABLE.items()}
-    values = read_all(parameters, {"margin": number, **dict.fromkeys(options, yes_or_no)})
+    readers = {"margin": number, "since": number, **dict.fromkeys(options, yes_or_no)}
+    values = read_all(parameters, readers)
     allowed = frozenset(reason for name, reason in options.items() if values.get(name))
-    return Terms(values.get("margin", 0), allowed)
+    since_ms = values["since"] * 1_000 if "since" in values else UNKNOWN
+    return Terms(values.get("margin", 0), allowed), since_ms
 
 
 def number(name: str, text: str) -> int:

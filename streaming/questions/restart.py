@@ -59,22 +59,20 @@ class Answer:
 
     def lines(self) -> list[str]:
         """For a person: the verdict first, then a line a reason."""
-        who = f"broker{'s' * (len(self.brokers) > 1)} {listed(self.brokers)}"
-        lines = [f"{who}: {self.verdict} to restart"]
-        if self.verdict == "unknown":
-            lines = [f"{who}: unknown whether it is safe to restart"]
+        lines = [_headline(self.brokers, self.verdict)]
         if self.stale:
             lines.append(f"  {self.stale}")
         lines += reason_lines(self.reasons)
         lines += [f"  allowed:{line[1:]}" for line in reason_lines(self.allowed)]
-        lines.append(f"  meanwhile {cost_text(self.cost)}")
+        if self.brokers:
+            lines.append(f"  meanwhile {cost_text(self.cost)}")
         return lines
 
 
 def judge(
     view: ClusterView, brokers: Collection[int], terms: Terms, now_ms: int, since_ms: int = UNKNOWN
 ) -> Answer:
-    """The verdict for brokers that are restarted together.
+    """The verdict for brokers that are restarted together; for none, whether all are in sync.
 
     ``since_ms``: the twin must have observed everything since then.
 
@@ -94,6 +92,19 @@ def judge(
         cost=sum((restart_cost(state, together) for state in states), RestartCost()),
         observed_at_ms=view.observed_at_ms,
     )
+
+
+def _headline(brokers: tuple[int, ...], verdict: Verdict) -> str:
+    if not brokers:
+        return {
+            "safe": "every broker is in sync",
+            "unsafe": "not every broker is in sync",
+            "unknown": "unknown whether every broker is in sync",
+        }[verdict]
+    who = f"broker{'s' * (len(brokers) > 1)} {listed(brokers)}"
+    if verdict == "unknown":
+        return f"{who}: unknown whether it is safe to restart"
+    return f"{who}: {verdict} to restart"
 
 
 def check_brokers(view: ClusterView, brokers: Collection[int]) -> None:

@@ -76,10 +76,28 @@ def test_a_margin_is_a_term():
     assert asked(client_of(Partition(isr=(1, 2))), margin=1)["verdict"] == "unsafe"
 
 
+def test_an_observation_from_before_the_time_asked_for_is_no_answer():
+    first = a_state(*HEALTHY, brokers=(1, 2, 3), at_ms=NOW_MS - 5_000)
+    client = client_of(*HEALTHY, since=first)
+    # The cycle before the newest began at the earlier time: the newest is all later than that.
+    assert asked(client, since=(NOW_MS - 5_000) // 1_000)["verdict"] == "safe"
+    later = asked(client, since=NOW_MS // 1_000)
+    assert (later["verdict"], later["stale"]) == (
+        "unknown", "the twin has not observed the whole cluster since that time yet"
+    )  # fmt: skip
+
+
+def test_the_cost_is_said_with_the_verdict():
+    client = client_of(Partition(replicas=(1, 2)), min_insync_replicas=2)
+    cost = asked(client, allow_rf_min_isr="true")["cost"]
+    assert (cost["leaders_moved"], cost["under_min_isr"]) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("broker", "parameters", "status", "why"),
     [
         (9, {}, 404, "there is no broker 9; brokers are 1, 2, 3"),
+        (1, {"since": "noon"}, 400, "since: 'noon' is not a number"),
         (1, {"margin": "x"}, 400, "margin: 'x' is not a number"),
         (1, {"allow_rain": "true"}, 400, "allow_rain: there is no such parameter"),
         (1, {"allow_rf1": "1"}, 400, "allow_rf1: '1' is neither true nor false"),

@@ -1,0 +1,128 @@
+"""The answers to ``plan roll`` and ``gate in-sync``, from a view of snapshots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streaming import bus
+from streaming.bus.view import ClusterView, SnapshotStore
+from streaming.questions.restart import NoSuchBrokerError, judge
+from streaming.questions.roll import plan_roll
+from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.twin.test_gate import quorum
+from twin import codec
+from twin.builtin import CATALOG
+from twin.gate import Reason, Terms
+from twin.table import UNKNOWN
+
+ACROSS = (Partition("a", replicas=(1, 2, 3)), Partition("b", replicas=(4, 5, 6)))
+
+
+def a_view(*parts: Partition, controllers: int = 3, **more: Any) -> ClusterView:
+    state = a_state(*(parts or ACROSS), brokers=(1, 2, 3, 4, 5, 6), **more)
+    store = SnapshotStore(CATALOG, "c", 1)
+    state = state.with_tables(quorum(*[0] * controllers))
+    assert store.take_snapshot(bus.key("c", 0), codec.encode(state))
+    return store.publish()
+
+
+def test_a_plan_lists_every_broker_that_the_twin_knows():
+    answer = plan_roll(a_view(), (), Terms(), NOW_MS)
+    assert answer.verdict == "safe"
+    assert [batch["brokers"] for batch in answer.data()["batches"]] == [
+        [2],
+        [3],
+        [4],
+        [5],
+        [6],
+        [1],
+    ]
+    assert answer.lines()[0] == (
+        "1. broker 2 in rack az-b: 0 partitions get another leader, 0 are at min ISR"
+    )
+
+
+def test_a_plan_by_racks_says_the_rack():
+    answer = plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True)
+    assert [(b["rack"], b["brokers"]) for b in answer.data()["batches"]] == [
+        ("az-b", [2, 5]), ("az-c", [3, 6]), ("az-a", [4, 1])
+    ]  # fmt: skip
+    assert [b["brokers"] for b in plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True,
+                                            most=1).data()["batches"]][-1] == [1]  # fmt: skip
+
+
+def test_a_broker_that_may_not_go_is_said_with_the_reason():
+    answer = plan_roll(a_view(*ACROSS, fenced=(5,)), (), Terms(), NOW_MS)
+    assert answer.verdict == "unsafe"
+    assert [b["brokers"] for b in answer.data()["batches"]] == [[5]]
+    assert [(each["broker"], each["verdict"]) for each in answer.data()["left_out"]] == [
+        (b, "unsafe") for b in (1, 2, 3, 4, 6)
+    ]
+    assert "not now: broker 1, unsafe to restart" in answer.lines()
+    assert "  1 other brokers are out: broker 5" in answer.lines()
+
+
+def test_it_is_unknown_what_to_do_while_a_broker_is_silent():
+    answer = plan_roll(a_view(*ACROSS, silent=(2,)), (), Terms(), NOW_MS)
+    assert (answer.verdict, answer.roll.batches) == ("unknown", ())
+
+
+@pytest.mark.parametrize(("now_ms", "since_ms"), [(NOW_MS + 600_000, UNKNOWN), (NOW_MS, NOW_MS)])
+def test_a_stale_twin_plans_nothing(now_ms: int, since_ms: int):
+    answer = plan_roll(a_view(), (), Terms(), now_ms, since_ms=since_ms)
+    assert (answer.verdict, answer.roll.batches, answer.roll.left_out) == ("unknown", (), ())
+    assert answer.lines()[0].startswith("no plan: the ")
+
+
+def test_no_snapshot_is_no_plan():
+    answer = plan_roll(ClusterView(shards_expected=1), (3,), Terms(), NOW_MS)
+    assert (answer.verdict, answer.data()["batches"]) == ("unknown", [])
+
+
+def test_a_broker_that_does_not_exist_is_refused():
+    with pytest.raises(NoSuchBrokerError, match=r"there is no broker 9; brokers are 1, 2"):
+        plan_roll(a_view(), (1, 9), Terms(), NOW_MS)
+
+
+def test_the_cost_of_a_cold_leader_is_said_in_bytes():
+    part = Partition("t", replicas=(1, 2, 3), logs={2: Log(size_bytes=10)})
+    view = a_view(part, topics={"t": {"remote_storage": 1}}, eligible_local_log_bytes=100)
+    terms = Terms(allowed=frozenset({Reason.COLD}))
+    [line, allowed] = plan_roll(view, (1,), terms, NOW_MS).lines()
+    assert line == (
+        "1. broker 1 in rack az-a: 1 partitions get another leader, 1 of them a cold one "
+        "(consumers of old records read 990 B from remote storage), 0 are at min ISR"
+    )
+    assert allowed == "  allowed: 1 partitions would be led by a cold replica: t-0"
+
+
+def test_the_batch_that_the_gate_is_asked_for_is_the_one_of_the_plan():
+    batch = plan_roll(a_view(), (), Terms(), NOW_MS, by_rack=True).roll.batches[0].brokers
+    answer = judge(a_view(), batch, Terms(), NOW_MS)
+    assert (answer.verdict, answer.lines()[0]) == ("safe", "brokers 2, 5: safe to restart")
+
+
+# ---------------------------------------------------------------- all in sync
+
+
+def test_all_are_in_sync():
+    answer = judge(a_view(), (), Terms(), NOW_MS)
+    assert (answer.verdict, answer.lines()) == ("safe", ["every broker is in sync"])
+
+
+def test_a_replica_out_of_sync_is_not_in_sync_whoever_holds_it():
+    answer = judge(a_view(Partition(isr=(1, 3))), (), Terms(), NOW_MS)
+    assert answer.lines() == [
+        "not every broker is in sync",
+        "  1 other brokers are not in every ISR of their replicas: broker 2 (1 partitions)",
+    ]
+
+
+def test_partitions_that_no_restart_can_spare_are_in_sync():
+    assert judge(a_view(Partition(replicas=(1,))), (), Terms(), NOW_MS).verdict == "safe"
+
+
+def test_a_broker_that_is_out_is_not_in_sync():
+    assert judge(a_view(*ACROSS, fenced=(4,)), (), Terms(), NOW_MS).verdict == "unsafe"
