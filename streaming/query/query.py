@@ -28,6 +28,7 @@ from streaming.query.checkpoint import location
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
 from streaming.query.session import STOP_WITHIN_SECONDS, spark_session
+from streaming.query.stalled import Stall
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
@@ -208,7 +209,9 @@ def _run(config: Config, stop: threading.Event) -> None:
         query = start(spark, config)
         beside = _RemoteSegmentsQuery(spark, config) if config.query.remote_log_metadata else None
         log.info("running", checkpoint=location(config.query.checkpoint))
-        _watch(query, beside, stop, config.health.folder)
+        longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
+        stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
+        _watch(query, beside, stop, stall, config.health.folder)
         if beside is not None:
             beside.stop()
         _stop(query)
@@ -260,6 +263,7 @@ def _watch(
     query: StreamingQuery,
     beside: _RemoteSegmentsQuery | None,
     stop: threading.Event,
+    stall: Stall,
     health_folder: str,
 ) -> None:
     """Wait for the end; say once a minute how it goes, and touch a file while it gets on."""
@@ -271,6 +275,9 @@ def _watch(
         before, batch = batch, _batch(query)
         if batch != before or not query.status["isTriggerActive"]:
             touch_liveness_file(health_folder, "query")
+            stall.end()
+        else:
+            stall.check()
         if beside is not None:
             beside.check()
         waited += 0.5

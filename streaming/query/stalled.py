@@ -1,0 +1,113 @@
+"""Why no batch ends: nobody runs its tasks, they fail, or they take long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import structlog
+from pyspark import SparkContext
+
+from streaming.runtime.deadline import Deadline
+
+log = structlog.get_logger("query")
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks of a stage that has begun."""
+
+    number: int
+    active: int
+    failed: int
+    completed: int
+
+
+class Kind(Enum):
+    """What keeps a batch from ending."""
+
+    NO_EXECUTOR = auto()
+    TASKS_FAIL = auto()
+    NO_FREE_CORE = auto()
+    TASKS_RUN = auto()
+    NO_TASK = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why no batch ends."""
+
+    kind: Kind
+    text: str
+
+    @property
+    def is_problem(self) -> bool:
+        """Somebody has to do something about it."""
+        return self.kind in (Kind.NO_EXECUTOR, Kind.TASKS_FAIL, Kind.NO_FREE_CORE)
+
+
+def cause(executors: int, stages: Sequence[Tasks]) -> Cause:
+    """The most likely cause.
+
+    Args:
+        executors: how many have registered; the driver is one where the master is local.
+        stages: those that are active.
+    """
+    failed = sum(stage.failed for stage in stages)
+    active = sum(stage.active for stage in stages)
+    left = sum(stage.number - stage.completed for stage in stages)
+    if not executors:
+        return Cause(
+            Kind.NO_EXECUTOR,
+            "no executor has registered; Spark's master has none to give, or they cannot reach "
+            "the driver (spark.driver.host)",
+        )
+    if failed:
+        text = f"{failed} tasks failed and are tried again; the logs of the executors say why"
+        return Cause(Kind.TASKS_FAIL, text)
+    if left and not active:
+        return Cause(Kind.NO_FREE_CORE, f"{left} tasks wait for a free core")
+    if left:
+        return Cause(Kind.TASKS_RUN, f"{active} tasks run, and {left - active} wait")
+    return Cause(Kind.NO_TASK, "the driver works, or waits for the brokers of the bus")
+
+
+def observed_cause(context: SparkContext) -> Cause:
+    """The cause as it is now in a session."""
+    tracker = context.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    # PySpark's tracker leaves out what Spark's knows of executors.
+    infos = context._jsc.sc().statusTracker().getExecutorInfos()
+    executors = len(infos) - (0 if context.master and context.master.startswith("local") else 1)
+    return cause(
+        executors,
+        [
+            Tasks(s.numTasks, s.numActiveTasks, s.numFailedTasks, s.numCompletedTasks)
+            for s in stages
+            if s is not None
+        ],
+    )
+
+
+class Stall:
+    """Logs why no batch ends, once it takes as long as three cycles of the collector."""
+
+    def __init__(self, context: SparkContext, patience_s: float) -> None:
+        self._context, self._patience_s = context, patience_s
+        self.end()
+
+    def end(self) -> None:
+        """A batch has ended, or none runs."""
+        self._due = Deadline.after_s(self._patience_s)
+        self._said: Kind | None = None
+
+    def check(self) -> None:
+        """A batch runs: log why it takes so long, and again once that has another cause."""
+        if not self._due.is_over:
+            return
+        why = observed_cause(self._context)
+        if why.kind is not self._said:
+            self._said = why.kind
+            say = log.warning if why.is_problem else log.info
+            say("no batch has ended", for_s=round(self._patience_s), why=why.text)
