@@ -17,7 +17,8 @@ from tests.builders import (
 from twin import codec
 from twin.builtin import CATALOG
 from twin.frames import InvalidFrame
-from twin.rules.isr_shrinks import Evidence, IsrShrinks, Verdict
+from twin.rules.isr_shrinks import IsrShrinks
+from twin.rules.isr_verdicts import Evidence, Verdict
 from twin.state import ShardState
 from twin.step import step
 from twin.table import Float64

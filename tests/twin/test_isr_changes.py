@@ -22,7 +22,8 @@ from twin import codec
 from twin.builtin import CATALOG
 from twin.frames import InvalidFrame
 from twin.ingest.isr_changes import DEDUP_WINDOW_MS
-from twin.rules.isr_shrinks import SENTENCE, SHRINK_WINDOW_MS, Evidence, IsrShrinks, Verdict
+from twin.rules.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
+from twin.rules.isr_verdicts import SENTENCE, Evidence, Verdict
 from twin.state import ShardState
 from twin.step import step
 from twin.table import UNKNOWN

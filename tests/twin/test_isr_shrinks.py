@@ -20,14 +20,9 @@ from tests.builders import (
 )
 from tests.reading import open_risks
 from twin.proposals.kip501_handovers import Kip501Handovers
-from twin.rules.isr_shrinks import (
-    SENTENCE,
-    SHRINK_WINDOW_MS,
-    Evidence,
-    IsrShrinks,
-    Verdict,
-)
+from twin.rules.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
 from twin.rules.isr_thrash import attributed_broker, period_ms
+from twin.rules.isr_verdicts import SENTENCE, Evidence, Verdict
 from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER, UNKNOWN

@@ -9,7 +9,8 @@ import numpy as np
 
 from twin.declare import Occurrence, event
 from twin.rules.alignment import assigned_brokers, in_present_slots
-from twin.rules.isr_shrinks import SENTENCE, IsrShrinks, Verdict
+from twin.rules.isr_shrinks import IsrShrinks
+from twin.rules.isr_verdicts import SENTENCE, Verdict
 from twin.rules.leaders import Roles
 from twin.signature import Cycle, Earlier
 from twin.table import NO_BROKER, UNKNOWN

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import IntEnum, IntFlag
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from twin.declare import (
     risk,
     rule,
 )
+from twin.rules.isr_verdicts import LEADERS_FAULT, SENTENCE, Evidence, Verdict, verdict_of
 from twin.rules.leaders import IsrMembers, LeaderEnds, Leaders, Roles
 from twin.rules.pending_fetches import Removals, slowest_fetches
 from twin.signature import Before, Cycle, Latest
@@ -65,42 +65,7 @@ BROKER_CLOCK_SKEW_MS: Final = 2_000
 FENCED_WITHIN_MS: Final = 30_000
 """A dead broker is fenced within its session, 9 s by default; later it is another story."""
 
-
-class Verdict(IntEnum):
-    """Why a replica left the ISR. The values are stored."""
-
-    UNEXPLAINED = 0
-    SLOW_LEADER = 1  # its leader worked too slowly on the fetches of healthy followers
-    FROZEN_LEADER = 2  # its leader stood still, and found every follower late when it went on
-    SLOW_FOLLOWER = 3  # it is alive, alone, and behind
-    DEAD_FOLLOWER = 4  # its broker is gone
-
-
-class Evidence(IntFlag):
-    """Observations that a verdict rests on."""
-
-    FOLLOWER_OFFLINE = 1
-    FOLLOWER_SILENT = 2
-    FOLLOWER_BEHIND = 4
-    LEADER_SILENT = 8
-    LEADER_ANSWERS_SLOWLY = 16
-    SEVERAL_FOLLOWERS_LEFT = 32
-    FETCH_WAS_PENDING = 64  # it had asked for all there was, and the leader worked on it
-    WAS_LEADER = 128
-    FETCH_WAS_QUEUED = 256  # the same, in the leader's request queue: no handler had taken it
-
-
-SENTENCE: Final = {
-    Verdict.UNEXPLAINED: "nothing that the twin observes explains it",
-    Verdict.SLOW_LEADER: "its leader was too slow for healthy followers",
-    Verdict.FROZEN_LEADER: "its leader stood still and found every follower late",
-    Verdict.SLOW_FOLLOWER: "it did not keep up, the others did",
-    Verdict.DEAD_FOLLOWER: "its broker is gone",
-}
-
 _OF_FETCHES: Final = np.int32(Evidence.FETCH_WAS_PENDING | Evidence.FETCH_WAS_QUEUED)
-
-LEADERS_FAULT: Final = (Verdict.SLOW_LEADER, Verdict.FROZEN_LEADER)
 
 
 class IsrShrinks(SparseTable, kind="isr_shrinks", version=4):
@@ -203,7 +168,7 @@ def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> Is
         last_in_isr_at_ms=np.full(count, it.cycle.prev_observed_at_ms),
         rejoined_at_ms=np.full(count, UNKNOWN, np.int64),
         logged_at_ms=np.full(count, UNKNOWN, np.int64),
-        verdict=_verdict(evidence),
+        verdict=verdict_of(evidence),
         evidence=evidence,
         fetch_was_pending=pending,
     )
@@ -261,36 +226,6 @@ def _several(leader: Int32, broker: Int32, alive: Bool) -> Bool:
     return alive & np.isin(leader, leaders[followers > 1])
 
 
-def _verdict(evidence: Int32) -> Int8:
-    """[N] the first that fits: a dead follower explains more than a slow leader does."""
-
-    def has(*which: Evidence) -> Bool:
-        any_of: Bool = (evidence & np.int32(sum(which))) != 0
-        return any_of
-
-    return np.select(
-        [
-            has(Evidence.FOLLOWER_OFFLINE),
-            has(Evidence.WAS_LEADER),  # it handed over, or was taken from
-            # The controller still hears of it, or it would be offline.
-            has(Evidence.FOLLOWER_SILENT) & ~has(Evidence.LEADER_SILENT),
-            has(Evidence.LEADER_SILENT),
-            has(Evidence.FETCH_WAS_PENDING, Evidence.FETCH_WAS_QUEUED,
-                Evidence.LEADER_ANSWERS_SLOWLY, Evidence.SEVERAL_FOLLOWERS_LEFT),
-            has(Evidence.FOLLOWER_BEHIND),
-        ],
-        [
-            Verdict.DEAD_FOLLOWER,
-            Verdict.UNEXPLAINED,
-            Verdict.SLOW_FOLLOWER,
-            Verdict.FROZEN_LEADER,
-            Verdict.SLOW_LEADER,
-            Verdict.SLOW_FOLLOWER,
-        ],
-        Verdict.UNEXPLAINED,
-    ).astype(np.int8)  # fmt: skip
-
-
 def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
     """Earlier shrinks, with the time at which a replica was first observed in the ISR again.
 
@@ -306,7 +241,7 @@ def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
     rejoined = (earlier.rejoined_at_ms != UNKNOWN) & (earlier.rejoined_at_ms < now_ms)
     now = np.where(it.in_isr(earlier.row, earlier.broker), now_ms, UNKNOWN)
     at_ms = np.where(rejoined, earlier.rejoined_at_ms, now)
-    return replace(earlier, rejoined_at_ms=at_ms, evidence=evidence, verdict=_verdict(evidence))
+    return replace(earlier, rejoined_at_ms=at_ms, evidence=evidence, verdict=verdict_of(evidence))
 
 
 def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
@@ -328,7 +263,7 @@ def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrSh
     behind = np.int32(Evidence.FOLLOWER_BEHIND)
     evidence[shrink] |= np.where(logged.was_behind[removal] == 1, behind, 0)
     polled = replace(
-        polled, logged_at_ms=logged_at_ms, evidence=evidence, verdict=_verdict(evidence)
+        polled, logged_at_ms=logged_at_ms, evidence=evidence, verdict=verdict_of(evidence)
     )
     unseen = logged.pick(~np.isin(np.arange(len(logged)), removal))
     return polled.with_rows(_logged_only(it, unseen, latest))
@@ -362,7 +297,7 @@ def _logged_only(it: _Inputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShr
         last_in_isr_at_ms=logged.at_ms,
         rejoined_at_ms=np.where(logged.rejoined_at_ms != UNKNOWN, logged.rejoined_at_ms, back),
         logged_at_ms=logged.at_ms,
-        verdict=_verdict(evidence),
+        verdict=verdict_of(evidence),
         evidence=evidence,
         fetch_was_pending=pending,
     )
@@ -389,7 +324,7 @@ def _with_pending_fetches(
     )
     evidence |= np.where(fetches.was_queued, np.int32(Evidence.FETCH_WAS_QUEUED), np.int32(0))
     return replace(
-        shrinks, fetch_was_pending=pending, evidence=evidence, verdict=_verdict(evidence)
+        shrinks, fetch_was_pending=pending, evidence=evidence, verdict=verdict_of(evidence)
     )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from twin import plain
 from twin.declare import Alert, api_field, gauge, risk
-from twin.rules.isr_shrinks import LEADERS_FAULT, IsrShrinks
+from twin.rules.isr_shrinks import IsrShrinks
+from twin.rules.isr_verdicts import LEADERS_FAULT
 from twin.table import NO_BROKER, UNKNOWN, Bool
 from twin.tables.state import Partitions
 
