@@ -41,7 +41,7 @@ def test_it_has_programs_and_what_they_read_and_no_tests(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {
         "grafana", "streaming", "twin",
     }  # fmt: skip
-    assert "streaming/query/submit/query.py" in names
+    assert "streaming/submit/query.py" in names
     for file in ("jars.xml", "jars.sha256", "jmx/kafka.yml", "alertmanager/alertmanager.yml"):
         assert f"streaming/runtime/deploy/{file}" in names
 
@@ -51,7 +51,7 @@ def test_it_works_where_the_sources_are_not(wheel: Path, tmp_path: Path) -> None
     code = (
         "import streaming, sys\n"
         "from streaming.runtime import jars\n"
-        "from streaming.query import submit\n"
+        "from streaming import submit\n"
         "from pathlib import Path\n"
         "print(jars.declared_in())\n"
         "print(Path(submit.__file__).with_name('query.py'))\n"
