@@ -44,7 +44,7 @@ def write(config: Config, state: ShardState, limit_bytes: int = 1 << 20) -> int:
     parts = codec.encode_parts(state, limit_bytes)
     with Sender(config) as sender:
         for part, message in enumerate(parts):
-            key = bus.key("c", 0) + (f"/{part}".encode() if part else b"")
+            key = bus.key(config.cluster.name, 0) + (f"/{part}".encode() if part else b"")
             sender.send(bus.topics(config).snapshots, key, message)
         sender.flush(10_000)
     return len(parts)
