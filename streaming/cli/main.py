@@ -187,7 +187,7 @@ def check(ctx: click.Context, principal: str | None) -> None:
     "--script",
     "scripts",
     multiple=True,
-    type=click.Choice(["failover", "cold-leader", "stuck-bootstrap", "slow-leader"]),
+    type=click.Choice(["failover", "cold-leader", "warm-order", "stuck-bootstrap", "slow-leader"]),
     help="Play an incident, print the prediction and what Kafka did, and end; repeatable.",
 )
 @click.pass_context

@@ -25,6 +25,7 @@ from streaming.plans.plan import Plan, PlanError
 from streaming.plans.watch import Terms, watch
 from streaming.questions.answer import Answer, some
 from streaming.runtime.config import Config, load
+from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
 
 FOLDER: Final = Path(".kafka-twin/plans")
@@ -168,7 +169,10 @@ def _plan(
         Journal(folder, first.cluster) as written,
         Admin(config) as admin,
     ):
-        results = Applier(admin, written, RateLimit(per_minute), stop).apply_all(first, planned)
+        try:
+            results = Applier(admin, written, RateLimit(per_minute), stop).apply_all(first, planned)
+        except UserError as error:
+            raise PlanError(f"{error}; what was done is in {written.path}") from None
     _report(results, written.path, to_err=as_json)
 
 

@@ -25,8 +25,9 @@ from kafka.errors import KafkaError
 from streaming.lab import prometheus
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.cluster_config import Layout
-from streaming.lab.scenarios import LAG_MS, SCRIPTS, ScriptFailed, Stage
+from streaming.lab.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.screen import draw
+from streaming.lab.scripts import SCRIPTS
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
 from streaming.runtime import clients, jars
 from streaming.runtime.deadline import Deadline
@@ -132,7 +133,8 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         say("the twin is live")
         alerts = f"http://127.0.0.1:{ports.prometheus}" if prometheus.available() else None
         if scripts:
-            _play(scripts, Stage(cluster, url, alerts, say, stop))
+            urls = cluster.layout.metrics_urls
+            _play(scripts, Stage(cluster, url, alerts, say, stop, config, urls))
         else:
             end = None if seconds is None else Deadline(began + seconds)
             _show(url, alerts, home, cluster, stop, end)

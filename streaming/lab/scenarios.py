@@ -11,10 +11,11 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -87,6 +88,8 @@ class Stage:
     prometheus: str | None  # URL
     say: Callable[[str], None]
     stop: threading.Event
+    config: Path | None = None  # of the twin
+    metrics_urls: Mapping[int, str] = field(default_factory=dict)  # of the brokers
     to_resolve: dict[str, Deadline] = field(default_factory=dict)  # alerts, and by when
 
     def api(self, path: str) -> Any:
@@ -136,10 +139,18 @@ class Stage:
             ScriptFailed: an alert still fires at its deadline.
         """
         for alert, deadline in sorted(self.to_resolve.items(), key=lambda item: item[1].at_s):
-            left_s = max(deadline.left_s, SOON_S)
-            self.until(partial(self._is_quiet, alert), left_s, f"{alert} does not resolve")
-            self.say(f"alert      {alert} is resolved")
+            self.await_resolved(alert, max(deadline.left_s, SOON_S))
         self.to_resolve.clear()
+
+    def await_resolved(self, alert: str, within_s: float = 2 * SOON_S) -> None:
+        """Wait until an alert has resolved, and print that it has.
+
+        Raises:
+            ScriptFailed: it still fires.
+        """
+        if self.prometheus is not None:
+            self.until(partial(self._is_quiet, alert), within_s, f"{alert} does not resolve")
+            self.say(f"alert      {alert} is resolved")
 
     def _is_quiet(self, alert: str) -> bool:
         return alert not in self.alerts()
@@ -161,7 +172,7 @@ class Stage:
         return whole.issuperset(map(_key, partitions))
 
     def _described(self) -> dict[tuple[str, int], Any]:
-        with suppress(KafkaError), KafkaAdminClient(bootstrap_servers=self._alive()) as admin:
+        with suppress(KafkaError), KafkaAdminClient(bootstrap_servers=self.alive()) as admin:
             return {
                 (t["name"], p["partition_index"]): p
                 for t in admin.describe_topics()
@@ -169,7 +180,8 @@ class Stage:
             }
         return {}
 
-    def _alive(self) -> list[str]:
+    def alive(self) -> list[str]:
+        """Addresses of the brokers that run."""
         return [
             f"127.0.0.1:{node.port}" for node in self.cluster.status() if node.state == "running"
         ]
@@ -232,7 +244,9 @@ def cold_leader(stage: Stage) -> None:
     """Kafka elects an almost empty replica while a full one is in sync."""
     key = TopicPartition(COLD_TOPIC, 0)
     # Another script may have moved it.
-    stage.until(lambda: _elected(stage, key), 2 * SOON_S, f"broker 1 does not lead {COLD_TOPIC}-0")
+    stage.until(
+        lambda: preferred_leads(stage, key), 2 * SOON_S, f"broker 1 does not lead {COLD_TOPIC}-0"
+    )
     after = stage.until(
         lambda: _before_cold(stage), SOON_S, f"{COLD_TOPIC}-0 has no cold successor"
     )
@@ -255,7 +269,7 @@ def cold_leader(stage: Stage) -> None:
     finally:
         stage.cluster.start()
     stage.say("action     broker 1 was started again, and leads as soon as it is in sync")
-    stage.until(lambda: _elected(stage, key), 2 * SOON_S, "broker 1 does not lead again")
+    stage.until(lambda: preferred_leads(stage, key), 2 * SOON_S, "broker 1 does not lead again")
     stage.resolves("KafkaTwinLeaderCold")
 
 
@@ -267,7 +281,7 @@ def _before_cold(stage: Stage) -> dict[str, Any] | None:
     return now if now["next_leader"]["coverage"] == "cold" else None
 
 
-def _elected(stage: Stage, key: TopicPartition) -> bool:
+def preferred_leads(stage: Stage, key: TopicPartition) -> bool:
     """The preferred leader leads; if it does not, request its election."""
     if stage.leaders().get((key.topic, key.partition)) == 1:
         return True
@@ -357,14 +371,6 @@ def slow_leader(stage: Stage) -> None:
 def _shrink(stage: Stage) -> dict[str, Any] | None:
     shrinks = stage.partition(STEADY_TOPIC).get("isr_shrinks") or []
     return shrinks[-1] if shrinks else None
-
-
-SCRIPTS: Final[dict[str, Callable[[Stage], None]]] = {
-    "failover": failover,
-    "cold-leader": cold_leader,
-    "stuck-bootstrap": stuck_bootstrap,
-    "slow-leader": slow_leader,
-}
 
 
 def _write(stage: Stage, topic: str, count: int) -> None:

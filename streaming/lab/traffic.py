@@ -130,7 +130,12 @@ class Traffic:
             self._stop.wait(0.5)
 
     def _producer(self) -> Any:
-        return KafkaProducer(bootstrap_servers=self._bootstrap, acks=1, linger_ms=20)
+        return KafkaProducer(
+            bootstrap_servers=self._bootstrap, acks=1, linger_ms=20,
+            # kafka-python's idempotent producer never sends again once a message has expired,
+            # which the loss of a broker brings about.
+            enable_idempotence=False,
+        )  # fmt: skip
 
     def _steady(self) -> None:
         record = os.urandom(RECORD_BYTES)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, KafkaError
 
-from streaming.plans.plan import Change, PlanError
+from streaming.plans.plan import Change, NotAllowed, PlanError
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -67,7 +67,7 @@ class Admin:
             moving = self._admin.list_partition_reassignments([place])
         partitions: list[Mapping[str, Any]] = described["partitions"]
         if described["error_code"] == clients.TOPIC_NOT_ALLOWED:
-            raise PlanError(f"{topic}: DESCRIBE on the topic is not granted")
+            raise NotAllowed(f"{topic}: DESCRIBE on the topic is not granted")
         for each in partitions:
             if each["partition_index"] == partition:
                 return Live(
@@ -131,7 +131,7 @@ class Admin:
         except PlanError:
             raise
         except ClusterAuthorizationFailedError:
-            raise PlanError(
+            raise NotAllowed(
                 f"{operation} on the cluster is not granted, so nothing more is changed; "
                 "kafka-twin check --acls User:NAME prints the command that grants it"
             ) from None

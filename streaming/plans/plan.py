@@ -23,6 +23,10 @@ class PlanError(UserError):
     """A plan cannot be made or applied; one line says why."""
 
 
+class NotAllowed(PlanError):  # noqa: N818 - said to a person
+    """A right is missing: trying again does not help."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One partition of a plan. Both orders are of the same replicas."""

@@ -21,7 +21,7 @@ from streaming.plans.admin import Admin
 from streaming.plans.apply import Applier, Outcome, RateLimit, Result
 from streaming.plans.journal import Act, Journal
 from streaming.plans.order import plan_order
-from streaming.plans.plan import Change, Key, Plan, partition_keys
+from streaming.plans.plan import Change, Key, NotAllowed, Plan, PlanError, partition_keys
 from streaming.runtime.config import Config
 from twin.plans.restore import is_all_warm
 from twin.tables.state import Partitions
@@ -58,7 +58,9 @@ def watch(
         while not stop.is_set():
             try:
                 rounds.once(read())
-            except BusError as error:  # brokers come back
+            except NotAllowed:
+                raise
+            except (BusError, PlanError) as error:  # brokers come back
                 rounds.say_once(f"waiting: {error}")
             stop.wait(terms.every_s)
 

@@ -8,12 +8,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import (
     ACL,
+    ACLFilter,
     ACLOperation,
     ACLPermissionType,
     ACLResourcePatternType,
@@ -27,6 +30,8 @@ from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector, run
 from streaming.collector.problem import Problem
 from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.plans.admin import Admin, Live
+from streaming.plans.plan import Change, NotAllowed
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.deadline import Deadline
 from tests.cluster.conftest import running
@@ -81,13 +86,7 @@ def guarded(
             ]
             admin.create_acls(
                 [
-                    ACL(
-                        principal="User:watcher",
-                        host="*",
-                        operation=operation,
-                        permission_type=ACLPermissionType.ALLOW,
-                        resource_pattern=ResourcePattern(ResourceType.TOPIC, name, pattern),
-                    )
+                    acl(operation, ResourcePattern(ResourceType.TOPIC, name, pattern))
                     for operation, name, pattern in rights
                 ]
             )
@@ -95,6 +94,17 @@ def guarded(
             for partition in (0, 1):
                 producer.send("data", b"x", partition=partition).get(10)
         yield cluster
+
+
+def acl(operation: ACLOperation, resource: ResourcePattern) -> ACL:
+    """It allows the watcher an operation."""
+    return ACL(
+        principal="User:watcher",
+        host="*",
+        operation=operation,
+        permission_type=ACLPermissionType.ALLOW,
+        resource_pattern=resource,
+    )
 
 
 def config(cluster: LocalCluster, user: str, password: str | None = None) -> Config:
@@ -163,6 +173,51 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
         "[eligibility]",
         "collector.metrics_url is not set",
     ]
+
+
+def test_a_plan_without_the_right_is_one_line_and_with_it_is_applied(
+    guarded: LocalCluster,
+) -> None:
+    """The cluster has one broker: an order of one replica is one too."""
+    describe, alter = (
+        acl(operation, ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"))
+        for operation in (ACLOperation.DESCRIBE, ACLOperation.ALTER)
+    )
+    watcher = config(guarded, "watcher")
+    with (
+        Admin(watcher) as plans,
+        KafkaAdminClient(bootstrap_servers=guarded.bootstrap, **login("admin")) as admin,
+    ):
+        with pytest.raises(NotAllowed, match="DESCRIBE on the cluster is not granted"):
+            plans.read("data", 0)
+        admin.create_acls([describe])
+        live = until(lambda: _read(plans), 10, "the right to describe does not help")
+        same = Change("data", live.topic_id, 0, live.replicas, live.replicas, 1, live.leader_epoch)
+        with pytest.raises(NotAllowed, match="ALTER on the cluster is not granted"):
+            plans.reorder(same, within_s=5)
+        with pytest.raises(NotAllowed, match="ALTER on the cluster is not granted"):
+            plans.elect_preferred(replace(same, elect=1), within_s=5)
+        admin.create_acls([alter])
+        until(lambda: _reordered(plans, same), 10, "the right to alter does not help")
+        plans.elect_preferred(replace(same, elect=1), within_s=5)
+        filters = [ACLFilter(
+            principal="User:watcher", host="*", operation=each.operation,
+            permission_type=ACLPermissionType.ALLOW, resource_pattern=each.resource_pattern,
+        ) for each in (describe, alter)]  # fmt: skip
+        admin.delete_acls(filters)
+
+
+def _read(plans: Admin) -> Live | None:
+    with suppress(NotAllowed):
+        return plans.read("data", 0)
+    return None
+
+
+def _reordered(plans: Admin, change: Change) -> bool:
+    with suppress(NotAllowed):
+        plans.reorder(change, within_s=5)
+        return True
+    return False
 
 
 @pytest.mark.parametrize("command", [["collector"], ["tail", "observations", "--max", "1"]])

@@ -22,11 +22,12 @@ import pytest
 from grafana.__main__ import DASHBOARDS
 from streaming.lab import processes
 from streaming.lab.cluster import free_base_port
-from streaming.lab.scenarios import SCRIPTS
+from streaming.lab.scripts import SCRIPTS
 
 ALERT_OF = {
     "failover": "KafkaTwinPartitionOffline",
     "cold-leader": "KafkaTwinLeaderCold",
+    "warm-order": "KafkaTwinNextLeaderCold",
     "stuck-bootstrap": "KafkaTwinBootstrapStuck",
     "slow-leader": "KafkaTwinSlowLeader",
 }
@@ -163,6 +164,18 @@ def test_what_kafka_did_is_what_was_predicted(demo: Played):
     assert demo.said("the twin says that its leader was too slow for healthy followers") or (
         demo.said("the twin says that its leader stood still")
     )
+
+
+def test_the_planned_order_saved_every_remote_fetch(demo: Played):
+    """The demo's partition with a cold replica: 1 MB or more that is not on its disk."""
+    counted = [
+        int(match[1])
+        for line in demo.printed
+        if (match := re.search(r"(\d+) remote fetches$", line))
+    ]
+    before, after = counted
+    assert before >= 10
+    assert after == 0
 
 
 def test_every_panel_has_an_answer_in_the_demos_prometheus(demo: Played):

@@ -1,0 +1,17 @@
+"""The demo's scripts, by the name of ``kafka-twin demo --script``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from streaming.lab.scenarios import Stage, cold_leader, failover, slow_leader, stuck_bootstrap
+from streaming.lab.warm_order import warm_order
+
+SCRIPTS: Final[dict[str, Callable[[Stage], None]]] = {
+    "failover": failover,
+    "cold-leader": cold_leader,
+    "warm-order": warm_order,
+    "stuck-bootstrap": stuck_bootstrap,
+    "slow-leader": slow_leader,
+}
