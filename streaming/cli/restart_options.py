@@ -30,14 +30,27 @@ _ALLOW: Final = {
 }
 
 
+class _Moment(click.ParamType[float]):
+    """Seconds since the epoch, or now: when the command begins."""
+
+    name = "moment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if value == "now":
+            return time.time()
+        return float(click.FloatRange(0).convert(value, param, ctx))
+
+
 def since_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add --since; the command gets it as ``since_ms``."""
 
     @click.option(
         "--since",
-        type=click.FloatRange(0),
-        metavar="SECONDS",
-        help="Take no observation from before this time, as date +%s prints it.",
+        type=_Moment(),
+        metavar="now|SECONDS",
+        help="Take no observation from before this time; seconds are as date +%s prints them.",
     )
     @functools.wraps(command)
     def with_since(*args: Any, since: float | None, **options: Any) -> None:

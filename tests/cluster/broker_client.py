@@ -134,23 +134,26 @@ class BrokerClient:
         return self.ask(broker, request, MetadataResponse, 12)
 
     def partitions(
-        self, broker: int, topics: Sequence[str] | None = None
+        self, broker: int, topics: Sequence[str] | None = None, timeout_s: float = 10
     ) -> dict[Key, PartitionState]:
         """The partitions of these topics, or of all, as one broker knows them."""
         wanted = sorted(topics if topics is not None else self.topics(broker))
         states: dict[Key, PartitionState] = {}
         for first in range(0, len(wanted), _TOPICS_A_REQUEST):
-            states |= self._partitions(broker, wanted[first : first + _TOPICS_A_REQUEST])
+            some = wanted[first : first + _TOPICS_A_REQUEST]
+            states |= self._partitions(broker, some, timeout_s)
         return states
 
-    def _partitions(self, broker: int, topics: Sequence[str]) -> dict[Key, PartitionState]:
+    def _partitions(
+        self, broker: int, topics: Sequence[str], timeout_s: float
+    ) -> dict[Key, PartitionState]:
         kind = DescribeTopicPartitionsRequest
         request = kind(
             topics=[kind.TopicRequest(name=name) for name in topics],
             response_partition_limit=_PARTITIONS_A_RESPONSE,
             cursor=None,
         )
-        response = self.ask(broker, request, DescribeTopicPartitionsResponse, 0)
+        response = self.ask(broker, request, DescribeTopicPartitionsResponse, 0, timeout_s)
         assert response.next_cursor is None
         return {
             (topic.name, p.partition_index): PartitionState(
