@@ -90,8 +90,8 @@ def roll(
 ) -> subprocess.CompletedProcess[str]:
     """The example script, as a user calls it."""
     return subprocess.run(
-        [EXAMPLES / "rolling-restart.sh", command, *map(str, brokers)], env={**environment(five), **more},
-        capture_output=True, text=True, timeout=400, check=False,
+        [EXAMPLES / "rolling-restart.sh", command, *map(str, brokers)],
+        env={**environment(five), **more}, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
 
 
