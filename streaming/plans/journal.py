@@ -41,9 +41,9 @@ class Journal:
             raise PlanError(f"{self.path}: {error.strerror}") from None
         if self.path.stat().st_size == 0:
             self._append({"journal": 1, "cluster": cluster})
-        elif (of := _header(self.path)["cluster"]) != cluster:
+        elif (owner := _header(self.path)["cluster"]) != cluster:
             self._file.close()
-            raise PlanError(f"{self.path} is of cluster {of}, not of {cluster}")
+            raise PlanError(f"{self.path} is of cluster {owner}, not of {cluster}")
 
     def begin(self, act: Act, change: Change, at_ms: int) -> None:
         """Kafka is asked for the change next."""

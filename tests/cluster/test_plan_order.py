@@ -212,8 +212,8 @@ def test_a_watch_keeps_the_order_and_gives_the_original_back_when_all_are_warm(
     events = []
     with Reader(config, [bus.topics(config).events], "beginning") as reader:
         until(lambda: events.extend(reader.poll(500)) or len(events) >= 2, 20, "no events")
-    told = [json.loads(record.value or b"") for record in events]
-    assert [(e["kind"], e["before"], e["after"]) for e in told] == [
+    written = [json.loads(record.value or b"") for record in events]
+    assert [(e["kind"], e["before"], e["after"]) for e in written] == [
         ("replicas_reordered", list(AS_IT_IS), list(PLANNED)),
         ("replicas_restored", list(PLANNED), list(AS_IT_IS)),
     ]

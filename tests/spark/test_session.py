@@ -60,8 +60,8 @@ def probed(
     }
     subprocess.run([*command, str(script)], env=os.environ | twin | environment, check=True,
                    timeout=120, cwd=folder, capture_output=True)  # fmt: skip
-    found: dict[str, Any] = json.loads(result.read_text())
-    return found
+    observed: dict[str, Any] = json.loads(result.read_text())
+    return observed
 
 
 def test_what_spark_submit_is_given_wins_and_the_rest_is_ours(tmp_path: Path) -> None:

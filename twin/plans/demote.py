@@ -129,5 +129,5 @@ def _spread(
 def _counted(leader: Array, brokers: Int32) -> Int64:
     held = leader[leader != NO_BROKER]
     place = np.searchsorted(brokers, held)
-    known = np.isin(held, brokers)
-    return np.bincount(place[known], minlength=len(brokers)).astype(np.int64)
+    is_listed = np.isin(held, brokers)
+    return np.bincount(place[is_listed], minlength=len(brokers)).astype(np.int64)
