@@ -12,6 +12,7 @@ from streaming.bus.topics import (
     shard_of,
     topic_configs,
     topics,
+    watch_group,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "shard_of",
     "topic_configs",
     "topics",
+    "watch_group",
 ]

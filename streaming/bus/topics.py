@@ -45,6 +45,7 @@ __all__ = [
     "shard_of",
     "topic_configs",
     "topics",
+    "watch_group",
 ]
 
 EVENTS_RETENTION_MS: Final = 7 * 24 * 3_600_000
@@ -78,6 +79,11 @@ def topics(config: Config) -> BusTopics:
     """The bus topics of this deployment."""
     prefix = config.bus.prefix
     return BusTopics(f"{prefix}.observations", f"{prefix}.snapshots", f"{prefix}.events")
+
+
+def watch_group(config: Config) -> str:
+    """The consumer group of which one ``plan order --watch`` is a member."""
+    return f"{config.bus.prefix}.plan-order.{config.cluster.name}"
 
 
 def topic_configs(config: Config) -> dict[str, dict[str, str]]:

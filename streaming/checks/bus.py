@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from streaming import bus
 from streaming.bus import BusError, Reader, Sender
 from streaming.bus.clients import failed
 from streaming.checks.cluster_rights import may_not
-from streaming.checks.finding import Finding, missing
-from streaming.checks.rights import Right, right_for, rights
+from streaming.checks.finding import Finding, missing, there
+from streaming.checks.rights import Right, right_for, rights, which_grants
 from streaming.runtime.config import Config, ConfigError
 
 _PROBE_KEY: Final = b"kafka-twin check"
@@ -30,6 +30,7 @@ def of_bus(config: Config) -> Iterator[Finding]:
         lacking = _missing_on(config)
         for right in lacking:
             yield missing(right, essential=True)
+        yield _watch_group(config)
         readable = [t for t in name if not _lacks(lacking, "READ", t)]
         if {name.observations, name.snapshots} <= set(readable):
             bus.check_shards(config)
@@ -50,6 +51,20 @@ def of_bus(config: Config) -> Iterator[Finding]:
             yield missing(right_for(config, "bus topics"), f": {error}", essential=True)
         else:
             yield Finding(str(error), _NO_TALK, essential=True)
+
+
+def _watch_group(config: Config) -> Finding:
+    """The right on the group by which one ``plan order --watch`` knows of another."""
+    right = right_for(config, "one watch")
+    try:
+        with KafkaAdminClient(**bus.settings(config)) as admin:
+            described = admin.describe_groups([right.name])[right.name]
+    except GroupAuthorizationFailedError:
+        return missing(right, which_grants(config, right))
+    except (KafkaError, OSError, ValueError) as error:
+        raise failed(config, error) from None
+    is_denied = GroupAuthorizationFailedError.__name__ in str(described["error"])
+    return missing(right, which_grants(config, right)) if is_denied else there(right)
 
 
 def _missing_on(config: Config) -> list[Right]:

@@ -16,7 +16,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
 from streaming.checks.finding import Finding, missing, there
-from streaming.checks.rights import Right, grant, rights
+from streaming.checks.rights import Right, rights, which_grants
 from streaming.collector.brokers import (
     BrokerConnections,
     CollectorError,
@@ -92,8 +92,7 @@ def _commands(config: Config, right: Right, _: KafkaAdminClient) -> Finding | No
         return missing(right, ": not known without DESCRIBE on the cluster (or before Kafka 2.8)")
     if right.operation in allowed:
         return there(right)
-    user = config.cluster.client.get("sasl_plain_username", "NAME")
-    return missing(right, f", which {grant(config, f'User:{user}', [right])} grants")
+    return missing(right, which_grants(config, right))
 
 
 def _authorized_on_cluster(config: Config) -> frozenset[str]:

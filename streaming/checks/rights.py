@@ -52,6 +52,7 @@ WITHOUT: Final = {
     "request logs": "`tap --enable`: switch the brokers' request logs on by other means",
     "plans": "`plan --apply` and `plan restore`, which alone need it; plans are printed, and "
     "Kafka's own tools apply their files",
+    "one watch": "`plan order --watch`, which alone needs it: whether another one runs",
 }
 """The features that need a source or a right, by its name. The collector names the sources of its
 problems with the same words."""
@@ -62,8 +63,8 @@ class Right:
     """One right: an operation on a resource, in Kafka's words."""
 
     operation: str
-    resource: Literal["topic", "cluster"]
-    name: str  # of the topic; "*" are all, and "audit-*" those that begin so
+    resource: Literal["topic", "cluster", "group"]
+    name: str  # of the topic or group; "*" are all, and "audit-*" those that begin so
     wants: tuple[str, ...]  # keys of WITHOUT
     programs: tuple[str, ...]
     at: Literal["cluster", "bus"] = "cluster"  # section of the configuration that says where
@@ -72,6 +73,8 @@ class Right:
     def __str__(self) -> str:
         if self.resource == "cluster":
             return f"{self.operation} on the cluster"
+        if self.resource == "group":
+            return f"{self.operation} on group {self.name}"
         if self.of_any_topic:
             return f"{self.operation} on topics"
         return f"{self.operation} on topic{'s' * self.is_prefix} {self.name}"
@@ -132,6 +135,8 @@ def _of_bus(config: Config) -> Iterator[Right]:
     yield right("READ", name.snapshots, "reading snapshots", *tellers, "exporter")
     yield right("WRITE", name.events, "writing events", "query")
     yield right("READ", name.events, "reading events", "exporter")
+    yield Right("READ", "group", bus.watch_group(config), ("one watch",), ("plan",), at="bus",
+                option="plan order --watch")  # fmt: skip
 
 
 def right_for(config: Config, what: str) -> Right:
@@ -157,6 +162,13 @@ def commands(config: Config, principal: str) -> Iterator[str]:
         yield command if on.get(option, not option) else f"# {command}"
 
 
+def which_grants(config: Config, right: Right) -> str:
+    """The command that grants a right to the user of this configuration, for a sentence."""
+    client = config.bus_client if right.at == "bus" else config.cluster.client
+    user = client.get("sasl_plain_username", "NAME")
+    return f", which {grant(config, f'User:{user}', [right])} grants"
+
+
 def grant(config: Config, principal: str, them: Sequence[Right]) -> str:
     """The shell line that grants rights on one resource."""
     first = them[0]
@@ -167,6 +179,8 @@ def grant(config: Config, principal: str, them: Sequence[Right]) -> str:
         words += ["--operation", right.operation.title().replace("_", "")]
     if first.resource == "cluster":
         words.append("--cluster")
+    elif first.resource == "group":
+        words += ["--group", first.name]
     else:
         words += ["--topic", first.name.removesuffix(ALL) if first.is_prefix else first.name]
         words += ["--resource-pattern-type", "prefixed"] if first.is_prefix else []

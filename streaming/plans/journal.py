@@ -9,8 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,7 +17,6 @@ from streaming.plans.files import as_json, change_from
 from streaming.plans.plan import Change, Key, PlanError
 
 FILE: Final = "journal.jsonl"
-_LOCK: Final = "watch.lock"
 
 Act = Literal["order", "restore"]
 
@@ -36,6 +34,7 @@ class Journal:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a", encoding="utf-8")
+            self._lock()
             _cut_torn_line(self.path)
         except OSError as error:
             raise PlanError(f"{self.path}: {error.strerror}") from None
@@ -44,6 +43,14 @@ class Journal:
         elif (owner := _header(self.path)["cluster"]) != cluster:
             self._file.close()
             raise PlanError(f"{self.path} is of cluster {owner}, not of {cluster}")
+
+    def _lock(self) -> None:
+        """Of one process; the system unlocks the file when that ends."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise PlanError(f"{self.path} is in use by another plan") from None
 
     def begin(self, act: Act, change: Change, at_ms: int) -> None:
         """Kafka is asked for the change next."""
@@ -120,25 +127,3 @@ def _header(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8") as file:
         value: dict[str, Any] = json.loads(file.readline())
         return value
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One watch at a time of those that share this folder; the system unlocks if it dies.
-
-    Raises:
-        PlanError: another process has the lock.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            raise PlanError(
-                f"{folder}: another plan order --watch runs here (process {file.read().strip()})"
-            ) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield

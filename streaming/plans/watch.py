@@ -20,6 +20,7 @@ from streaming.plans import events, journal
 from streaming.plans.admin import Admin
 from streaming.plans.apply import Applier, Outcome, RateLimit, Result
 from streaming.plans.journal import Act, Journal
+from streaming.plans.lock import WatchLock
 from streaming.plans.order import plan_order
 from streaming.plans.plan import Change, Key, NotAllowed, Plan, PlanError, partition_keys
 from streaming.runtime.config import Config
@@ -45,10 +46,12 @@ def watch(
     """Run until stopped.
 
     Raises:
-        PlanError: another watch uses the folder, or a right is missing.
+        PlanError: another watch runs, or the folder cannot be written to.
+        NotAllowed: a right is missing.
+        BusError: the bus cannot be reached at the start.
     """
     with (
-        journal.locked(folder),
+        WatchLock(config) as lock,
         Journal(folder, config.cluster.name) as written,
         Admin(config) as admin,
         Sender(config) as sender,
@@ -56,6 +59,7 @@ def watch(
         applier = Applier(admin, written, RateLimit(terms.per_minute), stop)
         rounds = _Rounds(config, applier, written.path, terms, sender, say)
         while not stop.is_set():
+            lock.check()
             try:
                 rounds.once(read())
             except NotAllowed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Final
 
 import pytest
 from click.testing import CliRunner, Result
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from streaming import bus
 from streaming.bus import Reader
@@ -24,6 +25,7 @@ from streaming.cli.main import main
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.remote_reads import local_start, read_from, remote_fetches
 from streaming.plans import journal
+from streaming.plans.lock import SESSION_MS, WatchLock
 from streaming.plans.plan import PlanError
 from streaming.plans.watch import Terms, watch
 from streaming.runtime.config import Bus, Cluster, Config, TopicThreshold
@@ -200,8 +202,9 @@ def test_a_watch_keeps_the_order_and_gives_the_original_back_when_all_are_warm(
     thread.start()
     try:
         until(lambda: ordered(client, PLANNED), 30, "the order is not kept")
-        with pytest.raises(PlanError, match="another plan order --watch runs here"):
-            watch(config, tmp_path, terms, lambda: view_of(watched), stop, said.append)
+        elsewhere = tmp_path / "another-machine"
+        with pytest.raises(PlanError, match="another plan order --watch runs: kafka-twin-plan-"):
+            watch(config, elsewhere, terms, lambda: view_of(watched), stop, said.append)
         client.configure(2, TOPIC, local_retention_bytes="20971520")
         produce(cluster, TOPIC, 1_200)  # the cold one has the newest records, so it gets warm
         until(lambda: ordered(client, AS_IT_IS), 60, "it is not restored")
@@ -218,6 +221,32 @@ def test_a_watch_keeps_the_order_and_gives_the_original_back_when_all_are_warm(
         ("replicas_restored", list(PLANNED), list(AS_IT_IS)),
     ]
     assert journal.read(tmp_path / journal.FILE)[1] == {}
+
+
+def test_of_two_watches_that_start_at_once_one_goes_on(config: Config) -> None:
+    with WatchLock(config) as first:
+        time.sleep(SESSION_MS / 1_000 + 2)  # it stays in the group while it does something else
+        with pytest.raises(PlanError, match="another plan order --watch runs"):
+            WatchLock(config)
+        with KafkaConsumer(
+            bus.topics(config).events, group_id=bus.watch_group(config), client_id="later",
+            bootstrap_servers=config.cluster.bootstrap, enable_auto_commit=False,
+        ) as second:  # fmt: skip
+            holders = until(lambda: holding(config, first, second), 60)
+        assert len(holders) == 1
+    with WatchLock(config) as later:
+        later.check()
+
+
+def holding(config: Config, first: WatchLock, second: KafkaConsumer) -> list[str]:
+    """Who has the lock, once two members are in the group; each asks Kafka as it goes on."""
+    second.poll(timeout_ms=200)
+    has_second = TopicPartition(bus.topics(config).events, 0) in second.assignment()
+    try:
+        first.check()
+    except PlanError:
+        return ["second"] if has_second else []
+    return ["first", "second"] if has_second else ["first"] if second.assignment() else []
 
 
 def test_a_broker_is_demoted_evenly_and_gets_its_leaderships_back(

@@ -31,6 +31,7 @@ from streaming.collector.cycle import Collector, run
 from streaming.collector.problem import Problem
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.plans.admin import Admin, Live
+from streaming.plans.lock import WatchLock
 from streaming.plans.plan import Change, NotAllowed
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.deadline import Deadline
@@ -172,6 +173,9 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
         "threshold of KIP-1303; set one in twin.toml, e.g. local_log_ms = 600000 under "
         "[eligibility]",
         "collector.metrics_url is not set",
+        "READ on group twin.plan-order.guarded, which kafka-acls.sh --bootstrap-server "
+        f"{guarded.bootstrap} --command-config admin.properties --add --allow-principal "
+        "User:watcher --operation Read --group twin.plan-order.guarded grants",
     ]
 
 
@@ -205,6 +209,13 @@ def test_a_plan_without_the_right_is_one_line_and_with_it_is_applied(
             permission_type=ACLPermissionType.ALLOW, resource_pattern=each.resource_pattern,
         ) for each in (describe, alter)]  # fmt: skip
         admin.delete_acls(filters)
+
+
+def test_a_watch_without_the_right_to_its_group_is_one_line(guarded: LocalCluster) -> None:
+    with pytest.raises(NotAllowed, match=r"READ on group twin\.plan-order\.guarded is not granted"):
+        WatchLock(config(guarded, "watcher"))
+    with WatchLock(config(guarded, "admin")) as held:
+        held.check()
 
 
 def _read(plans: Admin) -> Live | None:

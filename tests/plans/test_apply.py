@@ -260,14 +260,14 @@ def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path):
         Admin(config)
 
 
-def test_a_second_watch_in_the_same_folder_is_refused(tmp_path: Path):
+def test_a_journal_that_another_plan_writes_is_refused(tmp_path: Path):
     with (
-        journal.locked(tmp_path),
-        pytest.raises(PlanError, match=r"another plan order --watch runs here \(process \d+\)"),
-        journal.locked(tmp_path),
+        Journal(tmp_path, "c"),
+        pytest.raises(PlanError, match="is in use by another plan"),
+        Journal(tmp_path, "c"),
     ):
         pass
-    with journal.locked(tmp_path):
+    with Journal(tmp_path, "c"):
         pass
 
 

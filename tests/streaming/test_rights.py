@@ -101,6 +101,8 @@ def test_what_only_an_option_needs_is_a_comment_while_it_is_off():
     at = lines.index("# only for tap --enable:")
     assert lines[at + 1].startswith("# kafka-acls.sh ")
     assert lines[at + 1].endswith(" --operation AlterConfigs --cluster")
+    at = lines.index("# only for plan order --watch:")
+    assert lines[at + 1].endswith(" --operation Read --group kafka-twin.plan-order.kafka")
     at = lines.index("# only for plan --apply:")
     assert lines[at + 1].startswith("# kafka-acls.sh ")
     assert lines[at + 1].endswith(" --operation Alter --cluster")

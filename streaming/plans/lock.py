@@ -1,0 +1,121 @@
+"""One watch at a time over the whole cluster, by membership of a consumer group.
+
+Kafka gives each partition of a topic to one member of a group. The watch is the member that has
+partition 0 of the events topic; it commits no offset. A second watch sees the first one in the
+group and ends; of two that start at the same moment, one does not get the partition. A watch that
+dies or stands still leaves the group after SESSION_MS.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Final
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.errors import GroupAuthorizationFailedError, KafkaError
+
+from streaming import bus
+from streaming.bus.clients import failed
+from streaming.plans.plan import NotAllowed, PlanError
+from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
+
+SESSION_MS: Final = 10_000
+"""Kafka's least is 6 s (group.min.session.timeout.ms)."""
+
+_JOIN_WITHIN_MS: Final = 30_000
+_ROUND_WITHIN_MS: Final = 900_000  # of changes, one after the other, each with its deadline
+_POLL_MS: Final = 200
+
+
+class WatchLock:
+    """Held from the start to ``close``, unless Kafka gives it to another; a context manager."""
+
+    def __init__(self, config: Config) -> None:
+        """Take the lock.
+
+        Raises:
+            PlanError: another watch has it.
+            NotAllowed: the right to join the group is missing.
+            BusError: the bus cannot be reached.
+        """
+        self._config, self._group = config, bus.watch_group(config)
+        self._refuse_if_taken()
+        events = bus.topics(config).events
+        self._first = TopicPartition(events, 0)
+        try:
+            self._consumer = KafkaConsumer(
+                events,
+                **{
+                    "group_id": self._group,
+                    "client_id": f"kafka-twin-plan-{socket.gethostname()}-{os.getpid()}",
+                    "enable_auto_commit": False,
+                    "auto_offset_reset": "latest",
+                    "session_timeout_ms": SESSION_MS,
+                    "max_poll_interval_ms": _ROUND_WITHIN_MS,
+                    "max_poll_records": 1,
+                    "metrics_enabled": False,
+                    **bus.settings(config),
+                },
+            )
+        except (KafkaError, OSError, ValueError) as error:
+            raise failed(config, error) from None
+        try:
+            self.check()
+        except BaseException:
+            self.close()
+            raise
+
+    def _refuse_if_taken(self) -> None:
+        try:
+            with KafkaAdminClient(**bus.settings(self._config)) as admin:
+                described = admin.describe_groups([self._group])[self._group]
+        except GroupAuthorizationFailedError:
+            raise self._not_allowed() from None
+        except (KafkaError, OSError, ValueError) as error:
+            raise failed(self._config, error) from None
+        if GroupAuthorizationFailedError.__name__ in str(described["error"]):
+            raise self._not_allowed()
+        members = [f"{m['client_id']} at {m['client_host']}" for m in described["members"]]
+        if members:
+            raise PlanError(
+                f"another plan order --watch runs: {', '.join(members)}; one that was killed "
+                f"counts for {SESSION_MS // 1_000} s more"
+            )
+
+    def check(self) -> None:
+        """Make sure that the lock is still held.
+
+        Raises:
+            PlanError: Kafka has given it to another watch.
+            NotAllowed: the right to be in the group is missing.
+            BusError: the bus does not answer.
+        """
+        deadline = Deadline.after_ms(_JOIN_WITHIN_MS)
+        try:
+            self._consumer.poll(timeout_ms=0)
+            while self._first not in self._consumer.assignment():
+                if deadline.is_over or self._consumer.assignment():
+                    raise PlanError(f"another plan order --watch has joined group {self._group}")
+                self._consumer.poll(timeout_ms=_POLL_MS)
+        except GroupAuthorizationFailedError:
+            raise self._not_allowed() from None
+        except KafkaError as error:
+            raise failed(self._config, error) from None
+
+    def _not_allowed(self) -> NotAllowed:
+        return NotAllowed(
+            f"READ on group {self._group} is not granted, by which one watch knows of another; "
+            "kafka-twin check --acls User:NAME prints the command that grants it"
+        )
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close(autocommit=False)
+
+    def __enter__(self) -> WatchLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
