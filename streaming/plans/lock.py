@@ -16,7 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from streaming import bus
-from streaming.bus.clients import failed
+from streaming.bus.clients import BusError, failed
 from streaming.plans.plan import NotAllowed, PlanError
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -29,6 +29,10 @@ _ROUND_WITHIN_MS: Final = 900_000  # of changes, one after the other, each with 
 _POLL_MS: Final = 200
 
 
+class Taken(PlanError):  # noqa: N818 - said to a person
+    """Another watch has the lock."""
+
+
 class WatchLock:
     """Held from the start to ``close``, unless Kafka gives it to another; a context manager."""
 
@@ -36,7 +40,7 @@ class WatchLock:
         """Take the lock.
 
         Raises:
-            PlanError: another watch has it.
+            Taken: another watch has it.
             NotAllowed: the right to join the group is missing.
             BusError: the bus cannot be reached.
         """
@@ -79,7 +83,7 @@ class WatchLock:
             raise self._not_allowed()
         members = [f"{m['client_id']} at {m['client_host']}" for m in described["members"]]
         if members:
-            raise PlanError(
+            raise Taken(
                 f"another plan order --watch runs: {', '.join(members)}; one that was killed "
                 f"counts for {SESSION_MS // 1_000} s more"
             )
@@ -88,16 +92,18 @@ class WatchLock:
         """Make sure that the lock is still held.
 
         Raises:
-            PlanError: Kafka has given it to another watch.
+            Taken: Kafka has given it to another watch.
             NotAllowed: the right to be in the group is missing.
-            BusError: the bus does not answer.
+            BusError: the bus does not answer, or has not given it to this watch yet.
         """
         deadline = Deadline.after_ms(_JOIN_WITHIN_MS)
         try:
             self._consumer.poll(timeout_ms=0)
             while self._first not in self._consumer.assignment():
-                if deadline.is_over or self._consumer.assignment():
-                    raise PlanError(f"another plan order --watch has joined group {self._group}")
+                if self._consumer.assignment():
+                    raise Taken(f"another plan order --watch has joined group {self._group}")
+                if deadline.is_over:
+                    raise BusError(f"this watch waits to be the first in group {self._group}")
                 self._consumer.poll(timeout_ms=_POLL_MS)
         except GroupAuthorizationFailedError:
             raise self._not_allowed() from None

@@ -20,7 +20,7 @@ from streaming.plans import events, journal
 from streaming.plans.admin import Admin
 from streaming.plans.apply import Applier, Outcome, RateLimit, Result
 from streaming.plans.journal import Act, Journal
-from streaming.plans.lock import WatchLock
+from streaming.plans.lock import Taken, WatchLock
 from streaming.plans.order import plan_order
 from streaming.plans.plan import Change, Key, NotAllowed, Plan, PlanError, partition_keys
 from streaming.runtime.config import Config
@@ -46,8 +46,9 @@ def watch(
     """Run until stopped.
 
     Raises:
-        PlanError: another watch runs, or the folder cannot be written to.
+        Taken: another watch runs.
         NotAllowed: a right is missing.
+        PlanError: the cluster cannot be reached at the start, or the folder cannot be written to.
         BusError: the bus cannot be reached at the start.
     """
     with (
@@ -59,10 +60,10 @@ def watch(
         applier = Applier(admin, written, RateLimit(terms.per_minute), stop)
         rounds = _Rounds(config, applier, written.path, terms, sender, say)
         while not stop.is_set():
-            lock.check()
             try:
+                lock.check()
                 rounds.once(read())
-            except NotAllowed:
+            except (NotAllowed, Taken):
                 raise
             except (BusError, PlanError) as error:  # brokers come back
                 rounds.say_once(f"waiting: {error}")
