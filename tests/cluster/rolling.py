@@ -23,8 +23,11 @@ from tests.web import get
 from twin import codec
 from twin.state import ShardState
 
-BETWEEN_RECORDS_S = 0.01
+BETWEEN_RECORDS_S = 0.02
 BETWEEN_LOOKS_S = 0.05
+BETWEEN_READS_S = 0.1
+BETWEEN_COUNTS_S = 1.0
+BETWEEN_CYCLES_S = 1.0
 CLOSE_S = 20
 """For what was sent before; where it cannot be written, kafka-python would wait without end."""
 
@@ -80,14 +83,10 @@ class Reader(Background):
         places = [TopicPartition(self.topic, number) for number in range(self.partitions)]
         with KafkaConsumer(bootstrap_servers=self.cluster.bootstrap) as consumer:
             consumer.assign(places)
-            while not self.over.is_set():
+            while not self.over.wait(BETWEEN_READS_S):
                 consumer.seek_to_beginning(*places)
-                for _ in range(10):
-                    if self.over.is_set():
-                        break
-                    with suppress(KafkaError):
-                        batches = consumer.poll(200)
-                        self.records += sum(map(len, batches.values()))
+                with suppress(KafkaError):
+                    self.records += sum(map(len, consumer.poll(500).values()))
 
 
 @dataclass(kw_only=True)
@@ -133,7 +132,7 @@ class RemoteReads(Background):
     _last: dict[int, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        while not self.over.wait(0.5):
+        while not self.over.wait(BETWEEN_COUNTS_S):
             self.count()
 
     def count(self) -> float:
@@ -168,7 +167,7 @@ class LiveTwin(Background):
         try:
             topic = bus.topics(self.config).snapshots
             with watching(self.config.cluster.bootstrap) as watch, Sender(self.config) as sender:
-                while not self.over.wait(0.5):
+                while not self.over.wait(BETWEEN_CYCLES_S):
                     self.state = watch.look()
                     message = codec.encode(self.state)
                     sender.send(topic, bus.key(self.config.cluster.name, 0), message)

@@ -24,7 +24,7 @@ from tests.deploy.test_examples import job_calls
 from tests.waiting import until
 from twin.tables.state import ControllerQuorum
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(600)]
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "deploy/examples"
 TWIN: Final = [sys.executable, "-m", "streaming"]
@@ -91,7 +91,8 @@ def roll(
     """The example script, as a user calls it."""
     return subprocess.run(
         [EXAMPLES / "rolling-restart.sh", command, *map(str, brokers)],
-        env={**environment(five), **more}, capture_output=True, text=True, timeout=400, check=False,
+        env={**environment(five), **more},
+        capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
 
 
@@ -115,7 +116,7 @@ def test_a_roll_by_the_script_costs_no_producer_and_no_reader_anything(
         Producer(cluster=five, topics=TOPICS, has_retries=True) as producer,
     ):
         until(lambda: producer.written and reader.records and observer.looks, 30, "no load")
-        done = roll(five, 1, 2, 3, 4, 5, command=restart(five), WAIT="2m")
+        done = roll(five, 1, 2, 3, 4, 5, command=restart(five), WAIT="5m")
     assert done.returncode == 0, done.stderr
     order = [int(line.split()[-1]) for line in done.stdout.splitlines()
              if line.startswith("restarting broker")]  # fmt: skip
@@ -149,7 +150,7 @@ def test_ansible_restarts_the_hosts_that_it_is_given_in_the_order_of_the_plan(
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
         "kafka_twin": shlex.join(TWIN),
-        "kafka_twin_wait": "2m",
+        "kafka_twin_wait": "5m",
     }
     inventory = tmp_path / "inventory.yml"
     inventory.write_text(json.dumps({"kafka": {"hosts": hosts, "vars": shared}}))
