@@ -27,6 +27,7 @@ from twin import whatif
 from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
 from twin.rules.leaders import Roles, has_flag
+from twin.rules.next_leader import Candidates
 from twin.rules.topic_configs import MinIsr
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN, Array, Bool
@@ -87,15 +88,16 @@ def reasons(states: Sequence[ShardState], together: Collection[int], terms: Term
     """The reasons against restarting those brokers together, allowed ones included.
 
     ``states`` are all shards of the cluster; brokers and controllers are as the newest lists them.
+    Without brokers it is asked whether all of them are whole.
     """
-    return combined(
-        [
-            *(restart(state, together, terms) for state in states),
-            not_in_sync(outside_isr(state, together) for state in states),
-            of_brokers(newest_brokers(states), together),
-            of_quorum(newest_quorum(states), together),
-        ]
-    )
+    brokers = newest_brokers(states)
+    parts = [restart(state, together, terms) for state in states]
+    parts.append(of_quorum(newest_quorum(states), together))
+    # Brokers that are out serve nothing: others need not be whole, and may be waiting for them.
+    if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
+        parts.append(not_in_sync(outside_isr(state, together) for state in states))
+        parts.append(of_brokers(brokers, together))
+    return combined(parts)
 
 
 def newest_brokers(states: Iterable[ShardState]) -> Brokers:
@@ -118,24 +120,24 @@ def restart(state: ShardState, together: Collection[int], terms: Terms) -> Names
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
     described = partitions.described_at_ms != UNKNOWN
     mine = np.isin(assignment.broker, list(together)) & roles.is_assigned
-    holds = mine.any(axis=1) & described
-    in_isr = roles.in_isr & roles.is_assigned
-    left = (in_isr & ~mine).sum(axis=1)
+    serves = roles.in_isr & state[Candidates].is_acceptable
+    left = (serves & ~mine).sum(axis=1)
     least, assigned = state[MinIsr].min_isr, partitions.assigned
-    leaves = (in_isr & mine).any(axis=1)  # whether one of them is in sync at all
-    no_spare = holds & (assigned <= least) & leaves
+    # A broker that is out costs nothing any more, though it stays in an ISR as the last of it.
+    leaves = (serves & mine).any(axis=1) & described
+    no_spare = leaves & (assigned <= least)
     goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
     loss = whatif.lose(state, together)
     leads = np.isin(partitions.leader[loss.row], list(together))
-    outcome, coverage = (np.full(len(holds), UNKNOWN, np.int64) for _ in range(2))
+    outcome, coverage = (np.full(len(left), UNKNOWN, np.int64) for _ in range(2))
     outcome[loss.row[leads]] = loss.kafka.outcome[leads]
     coverage[loss.row[leads]] = loss.kafka.coverage[leads]
-    one = holds & (assigned == 1)
+    one = leaves & (assigned == 1)
     rows = {
         Reason.OFFLINE: (outcome == Outcome.NONE) & ~one,
         Reason.OUTSIDE_ISR: np.isin(outcome, (Outcome.ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN)),
-        Reason.UNDER_MIN_ISR: holds & leaves & (left < least) & ~no_spare,
-        Reason.UNDER_MARGIN: holds & leaves & (left >= least) & (left < goal),
+        Reason.UNDER_MIN_ISR: leaves & (left < least) & ~no_spare,
+        Reason.UNDER_MARGIN: leaves & (left >= least) & (left < goal),
         Reason.COLD: coverage == Coverage.COLD,
         Reason.ONE_REPLICA: one,
         Reason.NO_SPARE_REPLICA: no_spare & ~one,
@@ -169,7 +171,7 @@ def led_by(state: ShardState, together: Collection[int]) -> int:
 
 def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
     """Other brokers that are out, and all that the controller counts on and that do not answer."""
-    out = ~brokers.listed | (brokers.fenced == 1)
+    out = _is_out(brokers)
     others = ~np.isin(brokers.broker, list(together))
     silent = ~brokers.answered & ~out
     named = {
@@ -177,6 +179,11 @@ def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
         Reason.BROKER_SILENT: _broker_names(brokers.broker[silent]),
     }
     return {reason: names for reason, names in named.items() if names}
+
+
+def _is_out(brokers: Brokers) -> Bool:
+    out: Bool = ~brokers.listed | (brokers.fenced == 1)
+    return out
 
 
 def of_quorum(quorum: ControllerQuorum, together: Collection[int]) -> Names:

@@ -130,6 +130,30 @@ def test_a_fenced_broker_may_be_restarted_itself():
     assert gate.of_brokers(a_state(fenced=(1,), silent=(1,))[Brokers], [1]) == {}
 
 
+@pytest.mark.parametrize("replicas", [(1, 2, 3), (1,)])
+def test_a_broker_that_is_out_is_restarted_though_it_is_the_last_in_the_isr(
+    replicas: tuple[int, ...],
+):
+    state = a_state(Partition(replicas=replicas, isr=(1,), leader=-1), fenced=(1,), **MIN_2)
+    assert gate.restart(state, [1], Terms()) == {}
+
+
+def test_brokers_that_are_out_do_not_wait_for_each_other():
+    parts = Partition(isr=(1,)), Partition("u", isr=(2,), leader=-1)
+    state = a_state(*parts, fenced=(2, 3), **MIN_2).with_tables(quorum(0, 0, 0, 0, 0))
+    assert gate.reasons([state], [2], Terms()) == {}
+    assert gate.reasons([state], [2, 3], Terms()) == {}
+    both = gate.reasons([state], [1, 2], Terms())
+    assert both[Reason.BROKER_OUT] == ["broker 3"]
+    everybody = gate.reasons([state], [], Terms())
+    assert everybody[Reason.BROKER_OUT] == ["broker 2", "broker 3"]
+
+
+def test_a_replica_of_a_broker_that_is_out_is_not_counted_though_the_listing_has_it_in_sync():
+    state = a_state(Partition(), fenced=(3,), **MIN_2)
+    assert gate.restart(state, [1], Terms()) == {Reason.UNDER_MIN_ISR: ["t-0"]}
+
+
 def test_another_broker_that_is_not_in_all_its_isrs_is_named_with_how_many():
     state = a_state(Partition(isr=(1, 2)), Partition("u", isr=(1, 2)), Partition("v", adding=(3,)))
     others = gate.not_in_sync([gate.outside_isr(state, [1])])
@@ -220,12 +244,14 @@ def harmed_by(state: ShardState, broker: int) -> set[str]:
     roles, least = state[Roles], state[MinIsr].min_isr
     loss = whatif.lose(state, [broker])
     leaders = dict(zip(loss.row.tolist(), loss.kafka.leader.tolist(), strict=True))
+    brokers = state[Brokers]
+    live = set(brokers.broker[brokers.fenced != 1].tolist())
     harmed = set()
     for row, name in enumerate(names(state)):
         isr = {
             int(b)
             for b, is_in in zip(state[Assignment].broker[row], roles.in_isr[row], strict=True)
-            if is_in
+            if is_in and b in live
         }
         goes_offline = state[Partitions].leader[row] == broker and leaders[row] == -1
         if goes_offline or (broker in isr and len(isr - {broker}) < least[row]):

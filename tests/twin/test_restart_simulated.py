@@ -62,7 +62,8 @@ def restarted(
     was_led = np.isin(before[Partitions].leader, list(together))
     is_offline = was_led & (after[Partitions].leader == NO_BROKER)
     live = after[Roles].in_isr & after[Roles].is_assigned & ~after[Roles].is_offline
-    is_short = (roles.in_isr & mine).any(axis=1) & (live.sum(axis=1) < after[MinIsr].min_isr)
+    was_live = roles.in_isr & ~roles.is_offline
+    is_short = (was_live & mine).any(axis=1) & (live.sum(axis=1) < after[MinIsr].min_isr)
     offline, short = (
         {name for name, is_hit in zip(names(before), hit, strict=True) if is_hit}
         for hit in (is_offline, is_short)

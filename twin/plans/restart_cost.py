@@ -10,6 +10,7 @@ import numpy as np
 from twin import whatif
 from twin.rules.coverage import Coverage, LocalLog
 from twin.rules.leaders import Leaders, Roles
+from twin.rules.next_leader import Candidates
 from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN, Int64, Rows
@@ -42,10 +43,10 @@ def restart_cost(state: ShardState, together: Collection[int]) -> RestartCost:
     """The cost in one shard, if those brokers are out at once."""
     roles, partitions = state[Roles], state[Partitions]
     described = (partitions.described_at_ms != UNKNOWN)[:, None]
-    in_isr = roles.in_isr & roles.is_assigned & described
+    serves = roles.in_isr & state[Candidates].is_acceptable & described
     mine = np.isin(state[Assignment].broker, list(together))
-    leaves = (in_isr & mine).any(axis=1)
-    left, least = (in_isr & ~mine).sum(axis=1), state[MinIsr].min_isr
+    leaves = (serves & mine).any(axis=1)
+    left, least = (serves & ~mine).sum(axis=1), state[MinIsr].min_isr
     loss = whatif.lose(state, together)
     leads = np.isin(partitions.leader[loss.row], list(together))
     following = loss.kafka.take(np.flatnonzero(leads))
