@@ -88,13 +88,18 @@ def test_a_restart_that_is_called_safe_harms_no_partition_and_the_next_one_must_
 
 
 def ask(config: Config, *arguments: str) -> Result:
+    """The answer of ``gate restart``."""
+    return call(config, "gate", "restart", *arguments)
+
+
+def call(config: Config, *arguments: str) -> Result:
     environment = {
         "KAFKA_TWIN_CLUSTER_NAME": "c",
         "KAFKA_TWIN_CLUSTER_BOOTSTRAP": config.cluster.bootstrap,
         "KAFKA_TWIN_BUS_PREFIX": config.bus.prefix,
         "KAFKA_TWIN_BUS_SHARDS": "1",
     }
-    return CliRunner().invoke(main, ["gate", "restart", *arguments], env=environment)
+    return CliRunner().invoke(main, arguments, env=environment)
 
 
 def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalCluster) -> None:
@@ -119,3 +124,40 @@ def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalClust
     unknown = ask(config, "--broker", "77")
     assert unknown.exit_code == 2
     assert "there is no broker 77; brokers are 1, 2, 3" in unknown.output
+
+
+def test_a_plan_and_whether_all_are_in_sync_come_from_the_bus_too(cluster: LocalCluster) -> None:
+    config = Config(
+        cluster=Cluster(name="c", bootstrap=cluster.bootstrap),
+        bus=Bus(prefix="gate-plan", shards=1, replication_factor=1),
+    )
+    bus.ensure_topics(config)
+    assert call(config, "plan", "roll").exit_code == 2  # no snapshot
+
+    def written(*parts: Partition, ago_ms: int = 0) -> None:
+        at_ms = time.time_ns() // 1_000_000 - ago_ms
+        state = a_state(*parts, at_ms=at_ms, brokers=(1, 2, 3))
+        write(config, state.with_tables(quorum(0, 0, 0)))
+
+    written(Partition())
+    every = call(config, "plan", "roll", "--json")
+    assert every.exit_code == 0
+    assert [b["brokers"] for b in json.loads(every.output)["batches"]] == [[2], [3], [1]]
+    first = call(config, "plan", "roll", "--next", "--broker", "3", "--broker", "1")
+    assert (first.exit_code, first.stdout) == (0, "3\n")
+    assert call(config, "gate", "in-sync").exit_code == 0
+    later = call(config, "gate", "in-sync", "--since", "now")
+    assert later.exit_code == 2
+    assert "has not observed the whole cluster since that time" in later.output
+
+    written(Partition(isr=(1, 2)))
+    behind = call(config, "gate", "in-sync")
+    assert (behind.exit_code, behind.output.splitlines()[0]) == (1, "not every broker is in sync")
+    some = call(config, "plan", "roll", "--next", "--broker", "1")
+    assert (some.exit_code, some.stdout) == (1, "")
+    assert "not now: broker 1, unsafe to restart" in some.stderr
+
+    written(Partition(), ago_ms=600_000)
+    stale = call(config, "plan", "roll")
+    assert stale.exit_code == 2
+    assert stale.output.startswith("no plan: the newest observation is")
