@@ -16,7 +16,12 @@ import pytest
 from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
-from tests.cluster.broker_client import BrokerClient, await_agreement, await_in_sync
+from tests.cluster.broker_client import (
+    TOPIC_RESOURCE,
+    BrokerClient,
+    await_agreement,
+    await_in_sync,
+)
 from tests.cluster.conftest import STILL, running
 from tests.cluster.rolling import LiveTwin, Observer, Producer, Reader, RemoteReads
 from tests.cluster.topics import TIERED, produce
@@ -31,6 +36,7 @@ TWIN: Final = [sys.executable, "-m", "streaming"]
 ORDERS, LEDGER = "orders", "ledger"
 TOPICS: Final = {ORDERS: 10, LEDGER: 5}
 HISTORY_RECORDS: Final = 200
+LITTLE_BYTES: Final = 20_000  # of HISTORY_RECORDS * 1000 in each partition
 MIN_ISR: Final = 2
 REFUSED: Final = "NotEnoughReplicasError"
 
@@ -128,8 +134,20 @@ def test_a_roll_by_the_script_costs_no_producer_and_no_reader_anything(
     assert set(observer.fewest.values()) == {MIN_ISR}
     assert len(observer.fewest) == sum(TOPICS.values())
     assert observer.longest_gap_s < 5
-    assert reader.records > sum(TOPICS.values())
+    assert reader.records > sum(TOPICS.values()) * HISTORY_RECORDS
     assert remote.count() == 0
+    assert_counts(five)
+
+
+def assert_counts(five: LocalCluster) -> None:
+    """The same reader is counted once leaders hold less on their disks: it is not 0 by mistake."""
+    client = BrokerClient(five)
+    client.configure(TOPIC_RESOURCE, LEDGER, local_retention_bytes=str(LITTLE_BYTES))
+    with (
+        RemoteReads(cluster=five, topic=LEDGER) as remote,
+        Reader(cluster=five, topic=LEDGER, partitions=TOPICS[LEDGER]),
+    ):
+        until(lambda: remote.requests > 0, 60, "the brokers count no read from remote storage")
 
 
 def test_ansible_restarts_the_hosts_that_it_is_given_in_the_order_of_the_plan(
