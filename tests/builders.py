@@ -15,13 +15,23 @@ from twin.state import ShardState
 from twin.step import step
 from twin.table import UNKNOWN, Table
 from twin.tables.columns import BROKER_METRICS
-from twin.tables.enums import CLUSTER_WIDE, NOT_SET, PendingUpload, ReplicaFlags, ReplicaSelector
+from twin.tables.enums import (
+    CLUSTER_WIDE,
+    NOT_SET,
+    GroupState,
+    GroupType,
+    PendingUpload,
+    ReplicaFlags,
+    ReplicaSelector,
+)
 from twin.tables.observations import (
     BrokerMetricsFrame,
     BrokersFrame,
     ConfigsFrame,
     EpochsFrame,
     FetchesFrame,
+    GroupOffsetsFrame,
+    GroupsFrame,
     IsrChangesFrame,
     PartitionsFrame,
     PendingUploadLookupsFrame,
@@ -251,6 +261,47 @@ def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int 
         **_keys([(part.topic, part.id, part.number)] * len(epochs)),
         leader_epoch=_ints([epoch for epoch, _ in epochs]),
         start_offset=_ints([offset for _, offset in epochs]),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of consumers and the offsets that it committed."""
+
+    name: str = "g"
+    offsets: Sequence[tuple[Partition, int]] = ()
+    members: int = 1
+    state: int = GroupState.STABLE
+    read_ms: int | None = None  # the frame's time if not said; UNKNOWN: they could not be read
+    assigned: int = 1
+    rack: str = ""
+
+    def read_at_ms(self, at_ms: int) -> int:
+        return at_ms if self.read_ms is None else self.read_ms
+
+
+def groups_frame(given: Sequence[Group], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
+    return _frame(
+        GroupsFrame, at_ms, stamp,
+        group=[g.name for g in given],
+        group_type=_ints([GroupType.CONSUMER for _ in given]),
+        group_state=_ints([g.state for g in given]),
+        coordinator=_ints([1 for _ in given]),
+        members=_ints([g.members for g in given]),
+        read_at_ms=_ints([g.read_at_ms(at_ms) for g in given]),
+    )  # fmt: skip
+
+
+def group_offsets_frame(given: Sequence[Group], at_ms: int = NOW_MS, **stamp: Any) -> Frame:
+    read = [(g, p, offset) for g in given for p, offset in g.offsets]
+    return _frame(
+        GroupOffsetsFrame, at_ms, stamp,
+        **_keys([(p.topic, p.id, p.number) for _, p, _ in read]),
+        group=[g.name for g, *_ in read],
+        committed_offset=_ints([offset for *_, offset in read]),
+        read_at_ms=_ints([g.read_at_ms(at_ms) for g, *_ in read]),
+        assigned=_ints([g.assigned for g, *_ in read]),
+        rack=[g.rack for g, *_ in read],
     )  # fmt: skip
 
 

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from tests.builders import (
     NOW_MS,
+    Group,
     Log,
     Partition,
     a_state,
     brokers_frame,
     configs_frame,
     empty,
+    group_offsets_frame,
+    groups_frame,
     partitions_frame,
     replicas_frame,
 )
@@ -196,6 +199,8 @@ def test_configs_of_topics_that_are_gone_go_in_the_next_cycle_but_one():
         (partitions_frame([Partition(), Partition()]), "rows"),
         (replicas_frame([Partition(), Partition()]), "rows"),
         (brokers_frame([1, 1]), "rows"),
+        (groups_frame([Group(), Group()]), "rows"),
+        (group_offsets_frame([Group(offsets=[(Partition(), 1), (Partition(), 2)])]), "rows"),
         (partitions_frame([Partition(replicas=(1, 1))]), "rows"),
         (partitions_frame([Partition(replicas=(-4,))]), "rows"),
         (partitions_frame([Partition(number=-1)]), "rows"),
@@ -249,7 +254,23 @@ def a_cycle(rng: random.Random, at_ms: int, epochs: dict[tuple[str, int], int]) 
     for i in range(split):
         frames.append(partitions_frame(parts[i::split], at_ms, part=i, parts=split))
         frames.append(replicas_frame(parts[i::split], at_ms))
-    return frames
+    return frames + frames_of_groups(rng, parts, at_ms)
+
+
+def frames_of_groups(rng: random.Random, parts: list[Partition], at_ms: int) -> list[Frame]:
+    """Groups come and go; offsets of some cannot be read, and some brokers list none."""
+    groups = [
+        Group(
+            name, [(part, rng.randint(0, 50)) for part in parts if rng.random() < 0.5],
+            read_ms=rng.choice([UNKNOWN, at_ms - 1]), rack=rng.choice(["", "az-a", "az-b"]),
+        )
+        for name in rng.sample("wxyz", rng.randint(0, 4))
+    ]  # fmt: skip
+    split = rng.randint(1, 3)
+    listing = {"parts": split, "complete": rng.random() < 0.7}
+    read = [group for group in groups if group.read_ms != UNKNOWN]
+    frames = [groups_frame(groups[i::split], at_ms, part=i, **listing) for i in range(split)]
+    return frames + [group_offsets_frame(read[i::split], at_ms) for i in range(split)]
 
 
 @settings(max_examples=150)

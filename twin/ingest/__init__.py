@@ -8,6 +8,8 @@ The laws, each a property test:
     * a recreated topic has a new id and starts anew
     * a partition disappears only when a whole listing no longer has it; so does a broker, and
       before Kafka 4.0, where no listing of brokers is whole, a day after it was listed last
+    * a group disappears only when a complete listing no longer has it; an offset of a group, when
+      the group's offsets were read without it
     * what did not answer keeps its last values and ages
 """
 
@@ -18,6 +20,7 @@ from twin.ingest import (
     brokers,
     configs,
     fetches,
+    groups,
     isr_changes,
     partitions,
     pending_upload_lookups,
@@ -35,4 +38,5 @@ MODULES = (
     isr_changes,
     pending_upload_lookups,
     broker_metrics,
+    groups,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twin.table import Bool, Float64, Int8, Int16, Int32, Int64, Table, Text, Uuid, column
-from twin.tables.enums import NOT_SET, PendingUpload, ReplicaSelector
+from twin.tables.enums import NOT_SET, GroupState, GroupType, PendingUpload, ReplicaSelector
 
 ABSENT = float("nan")
 
@@ -274,6 +274,22 @@ class BrokerMetricColumns(Table):
     )  # fmt: skip
 
 
+class GroupColumns(Table):
+    """A group of consumers."""
+
+    group: Text = column("group id", source="ListGroups", fill="")
+    group_type: Int8 = column(
+        "its protocol; unknown before Kafka 3.8",
+        source="ListGroups v5",
+        enum=GroupType,
+        in_api=False,
+    )
+    group_state: Int8 = column("its state", source="ListGroups v4", enum=GroupState, in_api=False)
+    coordinator: Int32 = column("broker id of its coordinator", source="ListGroups")
+    members: Int32 = column("number of members", source="DescribeGroups, ConsumerGroupDescribe")
+    read_at_ms: Int64 = column("when its committed offsets were read", source="OffsetFetch")
+
+
 BROKER_METRICS = tuple(
     c.name for c in BrokerMetricColumns.columns if c.name not in ("broker", "measured_at_ms")
 )
@@ -281,6 +297,9 @@ BROKER_METRICS = tuple(
 
 BROKER_CONFIGS = tuple(c.name for c in BrokerConfigColumns.columns)
 """Names of what each broker has configured for itself."""
+
+GROUP_DESCRIPTION = ("group_type", "group_state", "coordinator", "members")
+"""Names of what a listing says about a group."""
 
 LOG_SAMPLE = tuple(c.name for c in LogSample.columns)
 """Names of what a replica reports of its log."""

@@ -68,3 +68,25 @@ class SegmentVerdict(IntEnum):
     DUPLICATE = 4  # part of the log; all of its offsets are in another
     DELETING = 5  # its deletion was started and not finished
     NOT_JUDGED = 6  # the history does not reach to it, or is not known
+
+
+class GroupType(IntEnum):
+    """The protocol of a group, as ListGroups v5 names it."""
+
+    CLASSIC = 0
+    CONSUMER = 1  # KIP-848
+    SHARE = 2  # KIP-932: it has no committed offsets
+    STREAMS = 3  # KIP-1071
+
+
+class GroupState(IntEnum):
+    """The state of a group, as its coordinator names it."""
+
+    EMPTY = 0  # it has no members
+    STABLE = 1
+    PREPARING_REBALANCE = 2
+    COMPLETING_REBALANCE = 3
+    ASSIGNING = 4  # KIP-848
+    RECONCILING = 5  # KIP-848
+    DEAD = 6
+    NOT_READY = 7  # KIP-1071

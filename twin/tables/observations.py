@@ -17,6 +17,7 @@ from twin.table import (
     Int64List,
     Observation,
     SegmentId,
+    Text,
     UInt8List,
     column,
 )
@@ -25,6 +26,7 @@ from twin.tables.columns import (
     BrokerConfigColumns,
     BrokerMetricColumns,
     ConfigColumns,
+    GroupColumns,
     LogSample,
     PartitionKey,
     ReplicaKey,
@@ -153,6 +155,38 @@ class BrokerMetricsFrame(Observation, BrokerMetricColumns, kind="broker_metrics"
     """One row a broker whose JMX exporter answered."""
 
 
+class GroupsFrame(Observation, GroupColumns, kind="groups"):
+    """One row a group that has offsets in the shard, or may have; shard 0 has all groups.
+
+    The frame is complete if every broker listed its groups. ``read_at_ms`` is -1 if the offsets of
+    the group could not be read: those that are known of it then stay, and age.
+    """
+
+
+class GroupOffsetsFrame(Observation, PartitionKey, kind="group_offsets"):
+    """One row a group and a partition: where the group continues.
+
+    All rows of a group have the same ``read_at_ms``, that of its row in ``groups``. Rows that were
+    read earlier are then over: the group has no such offset any more.
+    """
+
+    group: Text = column("group id", source="OffsetFetch", fill="")
+    committed_offset: Int64 = column(
+        "offset of the next record to read; -1 if none is committed", source="OffsetFetch"
+    )
+    read_at_ms: Int64 = column("when it was read")
+    assigned: Int8 = column(
+        "a member of the group is assigned the partition",
+        source="DescribeGroups, ConsumerGroupDescribe",
+        tri_state=True,
+    )
+    rack: Text = column(
+        "rack of that member, empty if none or unknown",
+        source="DescribeGroups (KIP-881), ConsumerGroupDescribe",
+        fill="",
+    )
+
+
 OBSERVATIONS: Final[dict[str, type[Observation]]] = {
     table.kind: table
     for table in (
@@ -167,6 +201,8 @@ OBSERVATIONS: Final[dict[str, type[Observation]]] = {
         SegmentsFrame,
         EpochsFrame,
         BrokerMetricsFrame,
+        GroupsFrame,
+        GroupOffsetsFrame,
     )
 }
 """Every kind of frame that this version knows, by its kind."""

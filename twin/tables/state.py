@@ -12,6 +12,7 @@ import numpy as np
 
 from twin.table import (
     NO_BROKER,
+    Blob,
     Bool,
     Float64,
     Int8,
@@ -32,6 +33,7 @@ from twin.tables.columns import (
     BrokerConfigColumns,
     BrokerMetricColumns,
     ConfigColumns,
+    GroupColumns,
     LogSample,
     VoterColumns,
 )
@@ -201,3 +203,33 @@ class PendingUploadLookups(SparseTable, kind="pending_upload_lookups"):
     request_count: Int32 = column(
         "requests, with pauses of less than ten minutes between them", fill=0
     )
+
+
+class Groups(KeyedTable, GroupColumns, kind="groups"):
+    """[G] one row a group of consumers, sorted by id; ``group_offsets`` counts in these rows."""
+
+    listed_at_ms: Int64 = column("when a listing last named it")
+
+
+class GroupListing(KeyedTable, kind="group_listing"):
+    """[1] how far the newest complete listing of groups is."""
+
+    at_ms: Int64 = column("cycle whose groups are being listed")
+    parts_seen: Blob = column("a bit for each part of it that arrived", fill=b"")
+    whole_at_ms: Int64 = column("newest cycle of which all parts arrived")
+
+
+class ReaderRacks(KeyedTable, kind="reader_racks"):
+    """[K] racks of members of groups, sorted by name."""
+
+    rack: Text = column("rack", fill="")
+
+
+class GroupOffsets(SparseTable, kind="group_offsets"):
+    """[N] one row a group and a partition, sorted by partition and group."""
+
+    group_index: Int32 = column("row in groups")
+    committed_offset: Int64 = column("offset of the next record to read; -1 if none is committed")
+    read_at_ms: Int64 = column("when it was read")
+    assigned: Int8 = column("a member of the group is assigned the partition", tri_state=True)
+    rack_index: Int32 = column("row of that member's rack in reader_racks, -1 if not known")
