@@ -1,23 +1,21 @@
 """The brokers' own metrics, from their JMX exporters, read beside the cycles.
 
-A thread scrapes all exporters at once, each with a deadline, at the configured interval; the
-collector takes what is new when a cycle ends. It never waits for them: JMX can take seconds on a
-busy broker, which is when its offsets matter most. A broker whose exporter does not answer has no
-row, and a problem says why.
+All exporters are scraped at once, each with a deadline. No cycle waits for them: JMX can take
+seconds on a busy broker, which is when its offsets matter most. A broker whose exporter does not
+answer has no row, and a problem says why.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from streaming.bus.arrow import numbers
+from streaming.collector.background import Background
 from streaming.collector.brokers import Address
 from streaming.collector.problem import Problem
 from streaming.collector.scrape import scrape_all
@@ -32,35 +30,27 @@ class MetricsSource:
     def __init__(self, section: Section, *, background: bool = True) -> None:
         """Without ``background`` only ``scrape`` scrapes."""
         self._section = section
-        self._interval_s = section.metrics_interval_ms / 1_000
         self._background = background
         self._brokers: tuple[Address, ...] = ()
         self._last: dict[int, Scrape] = {}
         self._measured_at_ms = 0
-        self._fresh: deque[pa.Table] = deque(maxlen=1)
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._bug: Exception | None = None
+        interval_s = section.metrics_interval_ms / 1_000
+        self._rounds = Background("metrics", interval_s, self._scrape)
         self.problems: tuple[Problem, ...] = ()  # as of the last round
 
     def update_metadata(self, brokers: Iterable[Address]) -> None:
         """Scrape these brokers from now on, as far as a URL is configured for them."""
         self._brokers = tuple(brokers)
-        if self._background and self._thread is None and urls(self._section, self._brokers):
-            self._thread = threading.Thread(target=self._work, name="metrics", daemon=True)
-            self._thread.start()
+        if self._background and urls(self._section, self._brokers):
+            self._rounds.start()
 
     def take(self) -> pa.Table | None:
         """The rows of the last round since this was called last, None if there was no round."""
-        if self._bug is not None:
-            raise self._bug
-        return self._fresh.pop() if self._fresh else None
+        return self._rounds.take()
 
     def close(self) -> None:
         """End the thread; waits for a silent exporter until its deadline."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._rounds.close()
 
     def __enter__(self) -> MetricsSource:
         return self
@@ -68,17 +58,12 @@ class MetricsSource:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _work(self) -> None:
-        due_s = time.monotonic()
-        try:
-            while not self._stop.wait(max(0.0, due_s - time.monotonic())):
-                self.scrape()
-                due_s = max(due_s + self._interval_s, time.monotonic())
-        except Exception as error:  # ``take`` raises it in the collector's own thread
-            self._bug = error
-
     def scrape(self) -> None:
         """Scrape all brokers once."""
+        self._rounds.read()
+
+    def _scrape(self) -> pa.Table | None:
+        """The rows of the brokers that answered, None if there is none."""
         # A clock that is set back must not make this older than the round before.
         self._measured_at_ms = max(int(time.time() * 1_000), self._measured_at_ms + 1)
         at_s = time.monotonic()
@@ -88,8 +73,7 @@ class MetricsSource:
         rows = {b: signals_of(scrape, self._last.get(b)) for b, scrape in scrapes.items()}
         self._last = {b: s for b, s in self._last.items() if b in by_broker} | scrapes
         self.problems = tuple(r.problem for r in results.values() if r.problem is not None)
-        if rows:
-            self._fresh.append(_table(rows, self._measured_at_ms))
+        return _table(rows, self._measured_at_ms) if rows else None
 
 
 def _table(rows: Mapping[int, Mapping[str, float]], at_ms: int) -> pa.Table:
