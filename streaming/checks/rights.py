@@ -41,6 +41,7 @@ WITHOUT: Final = {
     "leader epoch histories": "which remote segments of such topics belong to their logs",
     "remote segments": "findings on remote segments: orphans, gaps, unfinished uploads",
     "metrics": "the broker's own metrics: fetch times, request queue, remote reads, uploads",
+    "groups": "consumer groups that it does not cover: Kafka hides them, as if they did not exist",
     "bus": "all updates: observations cannot be written",
     "bus topics": "bus topics that do not exist; or create them yourself",
     "writing observations": "all updates: observations cannot be written",

@@ -34,7 +34,9 @@ _CORRELATION_ID = slice(8, 12)
 
 _API_VERSIONS: Final = 18
 
-_FIRST_THROTTLED: Final = {1: 1, 2: 2, 3: 3, 32: 0, 35: 0, 46: 0, 60: 0, 75: 0}
+_FIRST_THROTTLED: Final = {
+    1: 1, 2: 2, 3: 3, 9: 3, 15: 1, 16: 1, 32: 0, 35: 0, 46: 0, 60: 0, 69: 0, 75: 0,
+}  # fmt: skip
 """First version of each API we use whose response begins with ``throttle_time_ms``."""
 
 _NOT_LISTED: Final = "the cluster does not list it, so its address is not known"

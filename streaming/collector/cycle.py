@@ -37,6 +37,8 @@ from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
 from streaming.collector.denied import RETRY_DENIED_MS
 from streaming.collector.eligibility_file import EligibilityFile
 from streaming.collector.epochs import EpochSource
+from streaming.collector.group_round import GroupRound
+from streaming.collector.groups import GroupSource
 from streaming.collector.jmx import MetricsSource
 from streaming.collector.log_dirs import LogDirSource
 from streaming.collector.metadata import ClusterMetadata, MetadataSource
@@ -65,6 +67,7 @@ class Collector:
         brokers: BrokerConnections,
         metrics: MetricsSource | None = None,
         *,
+        groups: GroupSource | None = None,
         eligibility: EligibilityFile | None = None,
         retry_denied_ms: int = RETRY_DENIED_MS,
     ) -> None:
@@ -74,6 +77,7 @@ class Collector:
             config: of all programs.
             brokers: connections to the watched cluster.
             metrics: reads the brokers' own metrics; None leaves them out.
+            groups: reads consumer groups; None leaves them out.
             eligibility: where thresholds may change while it runs; None keeps those of ``config``.
             retry_denied_ms: when a topic that was refused is asked for again.
         """
@@ -98,6 +102,7 @@ class Collector:
             TimestampSource(client_id, limits) if config.collector.timestamps else None
         )
         self._metrics = metrics
+        self._groups = groups
         self._eligibility = eligibility
         self._responses: Mapping[int, BrokerResponse] = {}
         self._observed_at_ms = 0
@@ -128,6 +133,7 @@ class Collector:
             self._epochs,
             self._timestamps,
             self._metrics,
+            self._groups,
         )
         cluster = () if self._cluster_problem is None else (self._cluster_problem,)
         return (
@@ -163,8 +169,9 @@ class Collector:
             )
         addresses = [r.address for r in metadata.brokers]
         self._brokers.update_metadata(addresses)
-        if self._metrics is not None:
-            self._metrics.update_metadata(addresses)
+        for source in (self._metrics, self._groups):
+            if source is not None:
+                source.update_metadata(addresses)
         placement = metadata.listing.placement
         shards = self._configs.refresh(context, placement)
         min_isr, elr_enabled = self._configs.min_isr(placement), self._configs.elr_enabled
@@ -246,9 +253,16 @@ class Collector:
             local_start_timestamp_ms=timestamps,
             configs={s: self._configs.table(placement, s) for s in config_shards},
             metrics=None if self._metrics is None else self._metrics.take(),
+            groups=self._take_groups(listed),
             histories=histories,
             problems=self.problems,
         )
+
+    def _take_groups(self, listed: listing.Listing) -> GroupRound | None:
+        """The newest round of groups. A listing that lacks topics must not end offsets on them."""
+        if self._groups is None or not listed.complete:
+            return None
+        return self._groups.take()
 
     def _read_timestamps(
         self, context: CycleContext, placement: listing.Placement, offsets: ReplicaOffsets
@@ -293,13 +307,14 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
             config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as brokers,
         MetricsSource(section) as metrics,
+        GroupSource(config, brokers.client_id) as groups,
     ):
         bus.ensure_topics(config)
         bus.check_shards(config)
         with Sender(config) as sender:
             log.info("running", cluster=config.cluster.name, interval_ms=section.interval_ms)
             encoder = ObservationEncoder()
-            collector = Collector(config, brokers, metrics, eligibility=eligibility)
+            collector = Collector(config, brokers, metrics, groups=groups, eligibility=eligibility)
             collect(config, collector, partial(send, config, sender, encoder), stop, cycles)
     log.info("stopped")
 

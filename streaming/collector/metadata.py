@@ -32,7 +32,7 @@ from streaming.collector.brokers import (
     negotiate_version,
 )
 from streaming.collector.listing import Listing
-from streaming.collector.problem import Problem, from_code, some_topics
+from streaming.collector.problem import Problem, from_code, some_names
 from streaming.collector.unlisted import UnlistedBrokers
 from streaming.runtime import clients
 from streaming.runtime.config import Config
@@ -263,7 +263,7 @@ class MetadataSource:
 
 def unauthorized_message(topics: Collection[str]) -> str:
     """Topics that were listed and must not be described now."""
-    return f"{len(topics)} that were listed may not be described now ({some_topics(topics)})"
+    return f"{len(topics)} that were listed may not be described now ({some_names(topics)})"
 
 
 def _with_placement_of(before: ClusterMetadata, after: ClusterMetadata) -> ClusterMetadata:

@@ -17,6 +17,8 @@ import pyarrow as pa
 from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
 from streaming.collector.brokers import BrokerResponse
 from streaming.collector.epochs import EpochHistory
+from streaming.collector.group_frames import GroupFrames
+from streaming.collector.group_round import GroupRound
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.log_dirs import DiskSpace, LogDirSizes
 from streaming.collector.metadata import RegisteredBroker
@@ -57,6 +59,7 @@ class Observation:
     configs: Mapping[int, pa.Table]  # by shard, where something was read
     quorum: pa.Table | None = None  # voters of the controller quorum, if they are known
     metrics: pa.Table | None = None  # of the brokers, if there are new ones
+    groups: GroupRound | None = None  # if there is a new round
     histories: Sequence[EpochHistory] = ()  # those that became known in this cycle
     problems: Sequence[Problem] = ()  # what is missing from it, and why
 
@@ -72,6 +75,7 @@ class ObservationEncoder:
         placement = observation.listing.placement
         if self._keys is None or self._keys.placement is not placement:
             self._keys = _Keys(placement)
+        groups = None if observation.groups is None else GroupFrames(observation.groups, placement)
         for shard in range(observation.shards):
             tables = {"brokers": observation.brokers}
             if shard == QUORUM_SHARD and observation.quorum is not None:
@@ -84,6 +88,8 @@ class ObservationEncoder:
             replicas = _replicas(observation, self._keys, shard)
             if replicas.num_rows:
                 tables["replicas"] = replicas
+            if groups is not None:
+                tables |= groups.tables(shard)
             encoded: list[bytes] = []
             for kind, rows in tables.items():
                 encoded += frames.encode_parts(Frame(_header(observation, shard, kind), rows))
@@ -105,6 +111,7 @@ def _header(observation: Observation, shard: int, kind: str) -> FrameHeader:
         complete={
             "brokers": observation.brokers_complete,
             "partitions": observation.listing.complete,
+            "groups": observation.groups is not None and observation.groups.complete,
         }.get(kind, True),
     )
 

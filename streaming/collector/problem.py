@@ -31,6 +31,7 @@ Source = Literal[
     "local start timestamps",
     "leader epoch histories",
     "metrics",
+    "groups",
     "bus",
 ]
 """The sources of an observation, and the bus. ``streaming.checks.rights.WITHOUT`` has the
@@ -40,8 +41,8 @@ SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 
 TIMEOUT: Final = "Timeout"
 _TIMEOUT_TEXT: Final = "did not answer within the deadline"
-_MOST_TOPICS: Final = 3
-"""Topics that a text names; it counts the others."""
+_MOST_NAMES: Final = 3
+"""Topics or groups that a text names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +109,24 @@ def timeout(source: Source, broker: int = NO_BROKER) -> Problem:
 
 
 def by_error(source: Source, errors: Mapping[str, str], text: str) -> tuple[Problem, ...]:
-    """One problem for each error, however many topics have it.
+    """One problem for each error, however many topics or groups have it.
 
     Args:
         source: who met the errors.
-        errors: the error name of each topic.
-        text: what is lost for such topics.
+        errors: the error name of each topic or group.
+        text: what is lost for those.
     """
     return tuple(
-        Problem(source, NO_BROKER, error, f"{error}: {text} ({some_topics(topics)})")
+        Problem(source, NO_BROKER, error, f"{error}: {text} ({some_names(topics)})")
         for error in sorted(set(errors.values()))
         for topics in [[topic for topic, name in errors.items() if name == error]]
     )
 
 
-def some_topics(topics: Collection[str]) -> str:
+def some_names(names: Collection[str]) -> str:
     """The first few names, and how many there are besides."""
-    more = len(topics) - _MOST_TOPICS
-    return ", ".join(sorted(topics)[:_MOST_TOPICS]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MOST_NAMES
+    return ", ".join(sorted(names)[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _name(kind: type[BaseException]) -> str:

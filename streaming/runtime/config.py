@@ -64,6 +64,10 @@ class Collector(_Section, frozen=True):
     metrics_url: str = ""
     metrics_interval_ms: int = 15_000
     metrics_urls: dict[str, str] = msgspec.field(default_factory=dict)
+    groups_interval_ms: int = 30_000
+    include_groups: str = ".*"
+    exclude_groups: str = ""
+    max_group_offsets: int = 200_000
 
 
 class TopicThreshold(_Section, frozen=True):
@@ -269,10 +273,15 @@ def _check(config: Config, origin: str) -> None:
     need(c.collector.config_interval_ms >= 1000, "collector.config_interval_ms",
          "must be at least 1000")  # fmt: skip
     for key, pattern in (("include_topics", c.collector.include_topics),
-                         ("exclude_topics", c.collector.exclude_topics)):  # fmt: skip
+                         ("exclude_topics", c.collector.exclude_topics),
+                         ("include_groups", c.collector.include_groups),
+                         ("exclude_groups", c.collector.exclude_groups)):  # fmt: skip
         need(_compiles(pattern), f"collector.{key}", f"{pattern!r} is not a regular expression")
     need(c.collector.metrics_interval_ms >= 200, "collector.metrics_interval_ms",
          "must be at least 200")  # fmt: skip
+    need(c.collector.groups_interval_ms == 0 or c.collector.groups_interval_ms >= 200,
+         "collector.groups_interval_ms", "must be at least 200, or 0 for no groups")  # fmt: skip
+    need(c.collector.max_group_offsets >= 1, "collector.max_group_offsets", "must be at least 1")
     for broker in c.collector.metrics_urls:
         need(re.fullmatch(r"0|[1-9][0-9]*", broker) is not None, "collector.metrics_urls",
              f"{broker!r} is not the id of a broker")  # fmt: skip

@@ -49,7 +49,10 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-REQUESTS = {
+from tests.collector import fake_groups
+from tests.collector.fake_groups import FakeCoordinator, Group
+
+REQUESTS = fake_groups.REQUESTS | {
     request.API_KEY: request
     for request in (
         FetchRequest,
@@ -159,10 +162,12 @@ class World:
         default_factory=lambda: {1: 1_000, 2: 990, 3: 995}
     )
     active_controller: int = 1
+    groups: dict[str, Group] = field(default_factory=dict)
+    list_errors: dict[int, int] = field(default_factory=dict)  # of ListGroups, by broker
     authorized: set[int] | None = None  # operations on the cluster, None if Kafka does not say
 
 
-class FakeBroker:
+class FakeBroker(FakeCoordinator):
     """One broker on a free port of this machine."""
 
     def __init__(self, node: int, world: World, cluster: FakeCluster) -> None:

@@ -6,16 +6,24 @@ from typing import Any, Final
 
 from kafka.protocol.admin import (
     DescribeClusterRequest,
+    DescribeGroupsRequest,
     DescribeLogDirsRequest,
     DescribeTopicPartitionsRequest,
+    ListGroupsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetchRequest
 
 from tests.collector.fake_broker import FakeBroker, FakeCluster
+from tests.collector.fake_groups import ConsumerGroupDescribeRequest
 
 
 def _highest(
-    fetch: int, list_offsets: int, log_dirs: int, cluster: int, topic_partitions: int | None
+    fetch: int,
+    list_offsets: int,
+    log_dirs: int,
+    cluster: int,
+    topic_partitions: int | None,
+    groups: dict[Any, int | None],
 ) -> dict[Any, int | None]:
     return {
         FetchRequest: fetch,
@@ -23,16 +31,29 @@ def _highest(
         DescribeLogDirsRequest: log_dirs,
         DescribeClusterRequest: cluster,
         DescribeTopicPartitionsRequest: topic_partitions,
+        **groups,
+    }
+
+
+def _groups(
+    list_groups: int, offset_fetch: int, describe_groups: int, consumer: int | None
+) -> dict[Any, int | None]:
+    return {
+        ListGroupsRequest: list_groups,
+        OffsetFetchRequest: offset_fetch,
+        DescribeGroupsRequest: describe_groups,
+        ConsumerGroupDescribeRequest: consumer,
     }
 
 
 _HIGHEST: Final = {
-    "2.8": _highest(12, 6, 2, 0, None),
-    "3.3": _highest(13, 7, 4, 0, None),
-    "3.6": _highest(15, 8, 4, 0, None),
-    "3.7": _highest(16, 8, 4, 1, None),
-    "3.9": _highest(17, 9, 4, 1, 0),
-    "4.0": _highest(17, 10, 4, 2, 0),
+    "2.3": _highest(11, 5, 1, 0, None, _groups(2, 5, 3, None)),
+    "2.8": _highest(12, 6, 2, 0, None, _groups(4, 7, 5, None)),
+    "3.3": _highest(13, 7, 4, 0, None, _groups(4, 8, 5, None)),
+    "3.6": _highest(15, 8, 4, 0, None, _groups(4, 8, 5, None)),
+    "3.7": _highest(16, 8, 4, 1, None, _groups(4, 9, 5, None)),
+    "3.9": _highest(17, 9, 4, 1, 0, _groups(5, 9, 5, 0)),
+    "4.0": _highest(17, 10, 4, 2, 0, _groups(5, 9, 6, 1)),
 }
 
 

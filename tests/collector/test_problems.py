@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.consumer import FetchRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest
 from structlog.testing import capture_logs
 
 from streaming.bus import BusError
@@ -25,10 +26,11 @@ from streaming.checks.rights import WITHOUT
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector, collect
 from streaming.collector.cycle_log import CycleLog
+from streaming.collector.groups import GroupSource
 from streaming.collector.jmx import MetricsSource
 from streaming.collector.observation import Observation
 from streaming.collector.problem import SOURCES, Problem
-from streaming.runtime.config import Bus, Config, Eligibility, TopicThreshold
+from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import (
     Error,
@@ -40,6 +42,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.fake_exporter import Exporter
+from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group
 
 DENIED_TOPIC, DENIED_CLUSTER = "TopicAuthorizationFailed", "ClusterAuthorizationFailed"
 MOST_CYCLES = 60
@@ -90,24 +93,31 @@ def stage(exporter: Callable[..., Exporter]) -> Iterator[Stage]:
             "plain": Topic({0: Partition([3], logs={3: Log(0, 0, 10, first_ms=5_000)})}),
         },
         racks={1: "az-a", 2: "az-b", 3: "az-c"},
+        groups={"readers": Group(1, {("orders", 0): 5})},
     )
     one = exporter()
+    with fake_cluster(world) as cluster, _collector(cluster, one) as collector:
+        made = Stage(cluster, one, collector, CycleLog())
+        made.until(lambda problems: not problems)
+        yield made
+
+
+@contextmanager
+def _collector(cluster: FakeCluster, one: Exporter) -> Iterator[Collector]:
     config = Config(
+        cluster=Cluster(bootstrap=cluster.bootstrap),
         bus=Bus(shards=2),
         collector=Section(deadline_ms=400, config_interval_ms=0, metrics_interval_ms=200,
-                          metrics_urls={"1": one.url}),
+                          groups_interval_ms=200, metrics_urls={"1": one.url}),
         eligibility=Eligibility(topics=[TopicThreshold(pattern="a.*", local_log_ms=5),
                                         TopicThreshold(pattern=".*b", local_log_ms=6)]),
     )  # fmt: skip
     with (
-        fake_cluster(world) as cluster,
         BrokerConnections(cluster.bootstrap, {}, config.collector.deadline_ms) as brokers,
         MetricsSource(config.collector) as metrics,
+        GroupSource(config, brokers.client_id) as groups,
     ):
-        collector = Collector(config, brokers, metrics, retry_denied_ms=0)
-        made = Stage(cluster, one, collector, CycleLog())
-        made.until(lambda problems: not problems)
-        yield made
+        yield Collector(config, brokers, metrics, groups=groups, retry_denied_ms=0)
 
 
 # ---------------------------------------------------------------- what fails, and how it is mended
@@ -222,6 +232,12 @@ def exporter_fails(**wrong: Any) -> Callable[[Stage], Callable[[], object]]:
     return breaks
 
 
+def group_denied(stage: Stage) -> Callable[[], object]:
+    group = stage.world.groups["readers"]
+    group.error = GROUP_AUTHORIZATION_FAILED
+    return lambda: setattr(group, "error", 0)
+
+
 FAILURES = [
     Failure("cluster", "Unreachable", all_silent, "silent"),
     Failure("metadata", "Timeout", all_silent, "silent"),
@@ -249,6 +265,8 @@ FAILURES = [
             silent(OffsetForLeaderEpochRequest, leader_epoch_moves), "silent"),
     Failure("metrics", "HTTP503", exporter_fails(status=503), "failing"),
     Failure("metrics", "Timeout", exporter_fails(delay_s=2.0), "silent"),
+    Failure("groups", "GroupAuthorizationFailed", group_denied),
+    Failure("groups", "Timeout", silent(OffsetFetchRequest), "silent"),
 ]  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Kafka messages that kafka-python lacks, as it declares those that it has."""
