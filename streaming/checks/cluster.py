@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import Finding
 from streaming.checks.rights import WITHOUT, rights
-from streaming.collector.brokers import Address, BrokerConnections, CollectorError
+from streaming.collector.brokers import CLIENT_ID, Address, BrokerConnections, CollectorError
 from streaming.collector.config_values import THRESHOLDS
 from streaming.collector.cycle import Collector
+from streaming.collector.group_round import GroupRound
+from streaming.collector.groups import GroupSource
 from streaming.collector.jmx import urls
 from streaming.collector.observation import Observation
+from streaming.collector.problem import Problem
 from streaming.collector.scrape import scrape_all
 from streaming.runtime.config import Config, ConfigError
 from twin.table import UNKNOWN
@@ -28,7 +31,8 @@ def of_cluster(config: Config) -> Iterator[Finding]:
         ) as them:
             collector = Collector(config, them)
             observation = collector.observe()
-            problems = collector.problems
+            groups, more = (None, ()) if observation is None else _groups(config, observation)
+            problems = (*collector.problems, *more)
     except (CollectorError, ConfigError) as error:
         yield Finding(str(error), "everything", essential=True)
         return
@@ -43,6 +47,8 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     for problem in sorted(problems, key=str):
         if not (problem.is_denied and problem.source in named):  # these have lines above
             yield Finding(str(problem), WITHOUT[problem.source])
+    if groups is not None:
+        yield _grouped(groups)
     yield from _thresholds(observation)
     if not any(p.is_denied and p.source == "broker configs" for p in problems):
         yield from _selectors(observation)
@@ -124,11 +130,32 @@ def _connected(config: Config, observation: Observation) -> Finding:
     )
 
 
-def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
-    """The brokers' own metrics."""
+def _groups(
+    config: Config, observation: Observation
+) -> tuple[GroupRound | None, Sequence[Problem]]:
+    """One round of groups, None if they cannot be had or are not wanted."""
+    with GroupSource(config, CLIENT_ID, background=False) as source:
+        source.update_metadata(_addresses(observation))
+        source.read()
+        return source.take(), source.problems
+
+
+def _grouped(groups: GroupRound) -> Finding:
+    """How many groups there are, and of how many the offsets are unknown."""
+    unknown = int((groups.error != 0).sum())
+    what = f"{len(groups.group)} consumer groups with {len(groups.offsets)} offsets"
+    return Finding(f"{what}; those of {unknown} groups are unknown" if unknown else what)
+
+
+def _addresses(observation: Observation) -> list[Address]:
     rows = observation.brokers.select(["broker", "host"]).to_pylist()
     places = [(row["broker"], *row["host"].rpartition(":")[::2]) for row in rows]
-    brokers = [Address(b, host, int(port or -1), rack="") for b, host, port in places]
+    return [Address(b, host, int(port or -1), rack="") for b, host, port in places]
+
+
+def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
+    """The brokers' own metrics."""
+    brokers = _addresses(observation)
     asked = urls(config.collector, brokers)
     if not asked:
         yield Finding("collector.metrics_url is not set", WITHOUT["metrics"])

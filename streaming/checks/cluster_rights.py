@@ -12,8 +12,13 @@ from uuid import uuid4
 
 from kafka import KafkaAdminClient
 from kafka.admin import ACLOperation
-from kafka.errors import KafkaError
-from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+from kafka.errors import GroupAuthorizationFailedError, KafkaError
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 from streaming.checks.finding import Finding, missing, there
 from streaming.checks.rights import Right, rights, which_grants
@@ -34,7 +39,7 @@ from streaming.runtime.deadline import Deadline
 _MOST_NAMES: Final = 5
 
 _OLDEST: Final = 0
-"""Version of DescribeCluster: every one returns the authorized operations."""
+"""Version of DescribeCluster, where each returns the authorized operations, and DescribeGroups."""
 
 
 def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -> Iterator[Finding]:
@@ -102,9 +107,19 @@ def _authorized_on_cluster(config: Config) -> frozenset[str]:
     KeyError where the brokers have no DescribeCluster v1, which came with Kafka 3.7.
     """
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    body = _first_answer(config, request, _OLDEST)
+    if body is None:
+        return frozenset()
+    described = DescribeClusterResponse.decode(body, version=_OLDEST)
+    allowed = described.authorized_operations or ()
+    return frozenset(each.name for each in ACLOperation if each in allowed)
+
+
+def _first_answer(config: Config, request: Any, highest: int) -> bytes | None:
+    """The response of the first broker that gives one."""
 
     def make(_: int, versions: Versions) -> list[EncodedRequest]:
-        version = negotiate_version(versions, DescribeClusterRequest, _OLDEST)
+        version = negotiate_version(versions, type(request), highest)
         return [] if version is None else [EncodedRequest.encode(request, version)]
 
     deadline_ms = config.collector.deadline_ms
@@ -112,10 +127,21 @@ def _authorized_on_cluster(config: Config) -> frozenset[str]:
         for broker in brokers.broker_ids():
             body = brokers.ask([broker], make, Deadline.after_ms(deadline_ms))[broker].first
             if body is not None:
-                described = DescribeClusterResponse.decode(body, version=_OLDEST)
-                allowed = described.authorized_operations or ()
-                return frozenset(each.name for each in ACLOperation if each in allowed)
-    return frozenset()
+                return body
+    return None
+
+
+def _groups(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+    """A group with a random name may not be described, so other groups may be hidden as well."""
+    if not config.collector.groups_interval_ms:
+        return Finding(f"{right.option} is 0", right.without)
+    name = f"kafka-twin-check-{uuid4().hex}"
+    body = _first_answer(config, DescribeGroupsRequest(groups=[name]), _OLDEST)
+    if body is None:
+        return missing(right, ": not known, no broker has described a group")
+    [group] = DescribeGroupsResponse.decode(body, version=_OLDEST).groups
+    is_denied = group.error_code == GroupAuthorizationFailedError.errno
+    return missing(right) if is_denied else there(right)
 
 
 def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
@@ -151,6 +177,7 @@ _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | Non
     "topics": _topics,
     "request logs": _commands,
     "plans": _commands,
+    "groups": _groups,
     "local start timestamps": _timestamps,
     "remote segments": _remote_segments,
 }

@@ -20,6 +20,7 @@ from streaming.query.remote_metadata import TOPIC as REMOTE_SEGMENTS
 from streaming.runtime.config import Config
 
 ALL: Final = "*"
+GROUPS_OPTION: Final = "collector.groups_interval_ms"
 
 WITHOUT: Final = {
     "cluster": "everything",
@@ -41,7 +42,7 @@ WITHOUT: Final = {
     "leader epoch histories": "which remote segments of such topics belong to their logs",
     "remote segments": "findings on remote segments: orphans, gaps, unfinished uploads",
     "metrics": "the broker's own metrics: fetch times, request queue, remote reads, uploads",
-    "groups": "consumer groups that it does not cover: Kafka hides them, as if they did not exist",
+    "groups": "offsets and members of consumer groups that it does not cover",
     "bus": "all updates: observations cannot be written",
     "bus topics": "bus topics that do not exist; or create them yourself",
     "writing observations": "all updates: observations cannot be written",
@@ -64,7 +65,7 @@ class Right:
     """One right: an operation on a resource, in Kafka's words."""
 
     operation: str
-    resource: Literal["topic", "cluster", "group"]
+    resource: Literal["topic", "group", "cluster"]
     name: str  # of the topic or group; "*" are all, and "audit-*" those that begin so
     wants: tuple[str, ...]  # keys of WITHOUT
     programs: tuple[str, ...]
@@ -74,11 +75,9 @@ class Right:
     def __str__(self) -> str:
         if self.resource == "cluster":
             return f"{self.operation} on the cluster"
-        if self.resource == "group":
-            return f"{self.operation} on group {self.name}"
-        if self.of_any_topic:
-            return f"{self.operation} on topics"
-        return f"{self.operation} on topic{'s' * self.is_prefix} {self.name}"
+        if self.name == ALL:
+            return f"{self.operation} on {self.resource}s"
+        return f"{self.operation} on {self.resource}{'s' * self.is_prefix} {self.name}"
 
     @property
     def of_any_topic(self) -> bool:
@@ -92,7 +91,7 @@ class Right:
 
     @property
     def is_prefix(self) -> bool:
-        """The right is on all topics whose name has this prefix."""
+        """The right is on all topics or groups whose name has this prefix."""
         return self.name != ALL and self.name.endswith(ALL)
 
     @property
@@ -115,6 +114,8 @@ def _of_cluster(readable: str) -> Iterator[Right]:
     yield Right("DESCRIBE_CONFIGS", "cluster", ALL, ("broker configs",), ("collector",))
     yield Right("READ", "topic", readable, ("local start timestamps",), ("collector",),
                 option="collector.timestamps")  # fmt: skip
+    yield Right("DESCRIBE", "group", ALL, ("groups",), ("collector",),
+                option=GROUPS_OPTION)  # fmt: skip
     yield Right("READ", "topic", REMOTE_SEGMENTS, ("remote segments",), ("query",),
                 option="query.remote_log_metadata")  # fmt: skip
     yield Right("ALTER_CONFIGS", "cluster", ALL, ("request logs",), ("tap",), option="tap --enable")
@@ -155,6 +156,7 @@ def commands(config: Config, principal: str) -> Iterator[str]:
     for right in rights(config):
         grouped.setdefault((right.at, right.resource, right.name, right.option), []).append(right)
     on = {"collector.timestamps": config.collector.timestamps,
+          GROUPS_OPTION: config.collector.groups_interval_ms > 0,
           "query.remote_log_metadata": config.query.remote_log_metadata}  # fmt: skip
     for (*_, option), them in grouped.items():
         command = grant(config, principal, them)
@@ -180,9 +182,8 @@ def grant(config: Config, principal: str, them: Sequence[Right]) -> str:
         words += ["--operation", right.operation.title().replace("_", "")]
     if first.resource == "cluster":
         words.append("--cluster")
-    elif first.resource == "group":
-        words += ["--group", first.name]
     else:
-        words += ["--topic", first.name.removesuffix(ALL) if first.is_prefix else first.name]
+        name = first.name.removesuffix(ALL) if first.is_prefix else first.name
+        words += [f"--{first.resource}", name]
         words += ["--resource-pattern-type", "prefixed"] if first.is_prefix else []
     return shlex.join(words)

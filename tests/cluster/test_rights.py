@@ -165,6 +165,7 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
         "DESCRIBE on the cluster",
         "DESCRIBE_CONFIGS on the cluster",
         "READ on topics (1 of 4: data)",
+        "DESCRIBE on groups",
         "topic __remote_log_metadata does not exist: the cluster has no remote storage, or another "
         "metadata manager for it",
         "ALTER_CONFIGS on the cluster: not known without DESCRIBE on the cluster (or before "

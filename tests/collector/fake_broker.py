@@ -163,6 +163,7 @@ class World:
     )
     active_controller: int = 1
     groups: dict[str, Group] = field(default_factory=dict)
+    groups_hidden: bool = False  # none may be described
     list_errors: dict[int, int] = field(default_factory=dict)  # of ListGroups, by broker
     authorized: set[int] | None = None  # operations on the cluster, None if Kafka does not say
 

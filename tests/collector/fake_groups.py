@@ -150,6 +150,7 @@ class FakeCoordinator:
     def _classic(self, name: str, kind: Any) -> dict[str, Any]:
         group = self._coordinated(name)
         error = NOT_COORDINATOR if group is None else group.error
+        error = GROUP_AUTHORIZATION_FAILED if self.world.groups_hidden else error
         if group is None or error:
             nothing = {"group_state": "", "protocol_type": "", "protocol_data": "", "members": []}
             return {"error_code": error, **nothing}

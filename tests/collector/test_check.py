@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from kafka.admin import ACLOperation as Operation
+from kafka.protocol.consumer import OffsetFetchRequest
 
 from streaming.checks.cluster import of_cluster
 from streaming.query.remote_metadata import TOPIC
@@ -13,6 +15,7 @@ from streaming.query.remote_rights import ReadAccess, read_access, read_denied_r
 from streaming.runtime.config import Cluster, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
+from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group
 from tests.collector.older import all_be_kafka
 
 NO_DESCRIBE = ": not known without DESCRIBE on the cluster (or before Kafka 2.8)"
@@ -89,3 +92,49 @@ def test_a_hidden_topic_is_a_missing_right_and_an_unknown_one_is_not(cluster: Fa
         broker.stop()
     assert read_access(config) is ReadAccess.UNKNOWN
     assert read_denied_reason(config) == ""
+
+
+# ---------------------------------------------------------------- groups
+
+
+def about_groups(cluster: FakeCluster) -> list[str]:
+    return [line for line in findings(cluster) if "group" in line]
+
+
+def test_groups_are_counted(cluster: FakeCluster) -> None:
+    cluster.world.groups = {
+        "a": Group(1, {("orders", 0): 5}), "b": Group(2), "share": Group(2, type="share"),
+    }  # fmt: skip
+    assert about_groups(cluster) == [
+        "ok: DESCRIBE on groups: groups",
+        "ok: 3 consumer groups with 1 offsets; those of 1 groups are unknown",
+    ]
+
+
+def test_groups_that_may_not_be_described_are_one_line(cluster: FakeCluster) -> None:
+    cluster.world.groups = {name: Group(1, error=GROUP_AUTHORIZATION_FAILED) for name in "abcdef"}
+    cluster.world.groups_hidden = True
+    assert about_groups(cluster)[0].startswith(
+        "missing: DESCRIBE on groups -> offsets and members of consumer groups"
+    )
+    assert about_groups(cluster)[1:] == [
+        "ok: 6 consumer groups with 0 offsets; those of 6 groups are unknown"
+    ]
+
+
+def test_groups_that_are_not_asked_for_are_said(cluster: FakeCluster) -> None:
+    config = configured(cluster)
+    collector = msgspec.structs.replace(config.collector, groups_interval_ms=0)
+    off = msgspec.structs.replace(config, collector=collector)
+    lines = [str(finding) for finding in of_cluster(off)]
+    [line] = [line for line in lines if "group" in line]
+    assert line.startswith("missing: collector.groups_interval_ms is 0 -> offsets and members of")
+
+
+def test_a_coordinator_that_says_nothing_is_a_line_of_its_own(cluster: FakeCluster) -> None:
+    cluster.world.groups = {"a": Group(1)}
+    cluster[1].silent = {OffsetFetchRequest.API_KEY}
+    assert any(
+        line.startswith("missing: groups of broker 1: did not answer within the deadline -> ")
+        for line in about_groups(cluster)
+    )

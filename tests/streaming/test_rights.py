@@ -56,7 +56,7 @@ def test_they_follow_the_prefix_of_the_bus():
 
 
 def parsed(lines: list[str]) -> set[tuple[str, str, str, str]]:
-    """What kafka-acls.sh would grant: (bootstrap, operation, topic or cluster, pattern)."""
+    """What kafka-acls.sh would grant: (bootstrap, operation, resource, pattern)."""
     granted = set()
     for line in lines:
         words = shlex.split(line)
@@ -73,9 +73,8 @@ def parsed(lines: list[str]) -> set[tuple[str, str, str, str]]:
         [bootstrap] = options.pop("--bootstrap-server")
         operations = options.pop("--operation")
         [pattern] = options.pop("--resource-pattern-type", ["literal"])
-        [resource] = options.pop("--topic", ["the cluster"])
-        assert options in ({}, {"--cluster": []})
-        assert bool(options) == (resource == "the cluster")
+        [(kind, names)] = options.items()
+        resource = f"{kind.removeprefix('--')} {' '.join(names)}".strip()
         granted |= {(bootstrap, operation, resource, pattern) for operation in operations}
     return granted
 
@@ -86,15 +85,19 @@ def test_the_lines_for_kafkas_tool_grant_exactly_the_list():
     assert parsed(lines) == {
         ("b:2" if right.at == "bus" else "a:1",
          {"DESCRIBE_CONFIGS": "DescribeConfigs"}.get(right.operation, right.operation.title()),
-         "the cluster" if right.resource == "cluster" else right.name.removesuffix("*") or "*",
+         "cluster" if right.resource == "cluster"
+         else f"{right.resource} {right.name.removesuffix('*') or '*'}",
          "prefixed" if right.is_prefix else "literal")
         for right in rights(config) if not right.of_command
     }  # fmt: skip
 
 
 def test_what_only_an_option_needs_is_a_comment_while_it_is_off():
-    off = Config(collector=Collector(timestamps=False), query=Query(remote_log_metadata=False))
-    for config, more in ((Config(), 2), (off, 0)):
+    off = Config(
+        collector=Collector(timestamps=False, groups_interval_ms=0),
+        query=Query(remote_log_metadata=False),
+    )
+    for config, more in ((Config(), 3), (off, 0)):
         granted = [line for line in commands(config, "User:twin") if not line.startswith("#")]
         assert len(granted) == 6 + more
     lines = list(commands(off, "User:twin"))
