@@ -114,7 +114,7 @@ def _streams(state: ShardState, part: int, parts: int) -> Iterator[bytes]:
             per_partition.append((name, table))
         elif isinstance(table, ReplicaTable):
             per_replica.append((name, table))
-        elif isinstance(table, KeyedTable) or len(table):  # type: ignore[arg-type]
+        elif isinstance(table, Topics) or len(table.values()[0]):
             arrays = [_to_arrow(c, v, names) for c, v in _columns_of(table)]
             rows = pa.table(arrays, schema=table.schema())
             yield frames.write(header(f"{PREFIX}{name}", table.version), rows)
@@ -191,6 +191,7 @@ def decode(message: bytes, catalog: Catalog) -> DecodedState:
     reader = _Reader(catalog, used)
     for kind, (its_header, metadata, rows) in streams.items():
         reader.take(kind, its_header, metadata, rows)
+    reader.drop_dependent()
     for table in SPINE:
         if table not in reader.tables:
             raise InvalidFrame("version", "; ".join(reader.discarded) or f"no {table.kind}")
@@ -245,6 +246,7 @@ class _Reader:
         self.tables: Tables = {}
         self.before: Tables = {}
         self.discarded: list[str] = []
+        self._lost: dict[bool, set[type[Table]]] = {True: set(), False: set()}
 
     def take(
         self, kind: str, header: FrameHeader, metadata: Mapping[str, str], rows: pa.Table
@@ -269,6 +271,17 @@ class _Reader:
         else:
             made = self._table(table, rows, prefix)
             (self.before if is_before else self.tables)[table] = made
+            return
+        if table is not None:
+            self._lost[is_before].add(table)
+
+    def drop_dependent(self) -> None:
+        """Discard what numbers the rows of a table that was discarded."""
+        for is_before, held in ((False, self.tables), (True, self.before)):
+            for table in [t for t in held if self._lost[is_before].intersection(t.counts_in)]:
+                name = f"{BEFORE if is_before else ''}{table.kind}"
+                self.discarded.append(f"{name}: it numbers rows of a table that is discarded")
+                del held[table]
 
     def _table(self, table: type[Table], rows: pa.Table, prefix: str) -> Table:
         values = [self._values(c, rows.column(f"{prefix}{c.name}")) for c in table.columns]

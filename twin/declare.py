@@ -74,7 +74,10 @@ def expiry(function: F) -> F:
 
 # ---------------------------------------------------------------- metrics
 
-Level = Literal["cluster", "rack", "broker", "topic", "partition", "replica"]
+Level = Literal[
+    "cluster", "rack", "broker", "topic", "partition", "replica",
+    "group", "group_topic", "group_partition",
+]  # fmt: skip
 
 LEVEL_LABELS: Final[dict[str, tuple[str, ...]]] = {
     "cluster": (),
@@ -83,6 +86,9 @@ LEVEL_LABELS: Final[dict[str, tuple[str, ...]]] = {
     "topic": ("topic",),
     "partition": ("topic", "partition"),
     "replica": ("topic", "partition", "broker", "rack"),
+    "group": ("group",),
+    "group_topic": ("group", "topic"),
+    "group_partition": ("group", "topic", "partition"),
 }
 """Labels that a series of a level carries beside ``cluster``; a metric's own come after them."""
 
@@ -98,6 +104,9 @@ class Metric:
         topic      [P] numbers, added up (or the highest, by ``combine``) over a topic's partitions
         partition  [P] numbers, KnownValues, or OfRows for few; UNKNOWN and NaN have no series
         replica    [P, R] numbers, KnownValues, or OfReplicas for few
+        group      [N] numbers in the order of ``group_offsets``, put together by ``combine`` over
+                   the group's partitions; so ``group_topic``; UNKNOWN and NaN are left out
+        group_partition  [N] numbers in the order of ``group_offsets``
     and with labels of its own a mapping from their values to that. Shards are put together by
     ``combine``; ``newest`` takes the value of the shard that was observed last. Without ``compute``
     the program that exports it fills it in.
@@ -108,7 +117,7 @@ class Metric:
     level: Level = "cluster"
     labels: tuple[str, ...] = ()
     type: Literal["gauge", "counter"] = "gauge"
-    combine: Literal["sum", "max", "newest"] = "sum"
+    combine: Literal["sum", "max", "min", "newest"] = "sum"
     scale: float = 1
     compute: Callable[..., Any] | None = None
     reads: tuple[Parameter, ...] = ()
@@ -135,6 +144,31 @@ def gauge(
         metric = Metric(name, help, level, labels, "gauge", combine, scale, function,
                         parameters(function))  # fmt: skip
         return _declared(function, metric)
+
+    return declare
+
+
+def group_gauge(
+    name: str, help: str, *, labels: tuple[str, ...] = (),  # noqa: A002
+    combine: Literal["sum", "max", "min"] = "sum",
+) -> Callable[[F], F]:  # fmt: skip
+    """Declare a gauge of groups: of each group, of its topics, and of its partitions.
+
+    ``{of}`` in the HELP becomes what it is of. See ``Metric`` for what the function returns.
+    """
+    levels: dict[Level, str] = {
+        "group": "the group",
+        "group_topic": "the group in the topic",
+        "group_partition": "the group in the partition",
+    }
+
+    def declare(function: F) -> F:
+        reads = parameters(function)
+        for level, of in levels.items():
+            text = help.replace("{of}", of)
+            _declared(function, Metric(name, text, level, labels, "gauge", combine, 1, function,
+                                       reads))  # fmt: skip
+        return function
 
     return declare
 

@@ -124,6 +124,7 @@ class Table:
         stored: false for a table that is computed on demand; ``why_on_demand`` says why.
         api: name of the JSON object that holds its columns; "" puts them into the object of the
             partition or replica itself, None leaves the table out.
+        counts_in: tables whose rows its columns number; it is discarded together with them.
     """
 
     kind: ClassVar[str] = ""
@@ -131,11 +132,12 @@ class Table:
     stored: ClassVar[bool] = True
     why_on_demand: ClassVar[str] = ""
     api: ClassVar[str | None] = None
+    counts_in: ClassVar[tuple[type[Table], ...]] = ()
     columns: ClassVar[tuple[Column, ...]] = ()
 
     def __init_subclass__(
         cls, *, kind: str = "", version: int = 1, on_demand: str = "",
-        api: str | None = None, **more: Any,
+        api: str | None = None, counts_in: tuple[type[Table], ...] = (), **more: Any,
     ) -> None:  # fmt: skip
         super().__init_subclass__(**more)
         dataclass(frozen=True, eq=False)(cls)
@@ -143,6 +145,7 @@ class Table:
         if kind:
             cls.kind, cls.version, cls.api = kind, version, api
             cls.stored, cls.why_on_demand = not on_demand, on_demand
+            cls.counts_in = counts_in
 
     @classmethod
     def meaning(cls) -> str:

@@ -1,4 +1,4 @@
-"""Sums over a shard, as its metrics declare them: by cluster, rack, broker and topic.
+"""Sums over a shard, as its metrics declare them: by cluster, rack, broker, topic and group.
 
 Totals of shards are put together by each metric's ``combine`` and then scaled. Nothing unknown is
 counted as a number; a broker or rack of which nothing is counted has a 0, where a metric does not
@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any, Final
 
 import numpy as np
 
+from twin import keys
 from twin.catalog import Catalog
 from twin.declare import Addition, ByBroker, ByRack, Metric
 from twin.rules.racks import rack_names
 from twin.state import ShardState
-from twin.table import UNKNOWN, Array
-from twin.tables.state import Brokers, PartitionIndex, Topics
+from twin.table import UNKNOWN, Array, Bool
+from twin.tables.state import Brokers, GroupOffsets, Groups, PartitionIndex, Topics
 
 LabelValues = tuple[str, ...]
 Samples = dict[LabelValues, float]
 
-SUMMED_LEVELS: Final = frozenset({"cluster", "rack", "broker", "topic"})
+SUMMED_LEVELS: Final = frozenset({"cluster", "rack", "broker", "topic", "group", "group_topic"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,12 @@ def _combined(metric: Metric, shards: Sequence[Samples]) -> Samples:
             if held is None:
                 joined[key] = value
             else:
-                joined[key] = max(held, value) if metric.combine == "max" else held + value
+                joined[key] = _TOGETHER[metric.combine](held, value)
     return joined
+
+
+_TOGETHER: Final[dict[str, Callable[[float, float], float]]] = {"sum": add, "max": max, "min": min}
+_REDUCE: Final[dict[str, np.ufunc]] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
 def _scaled(metric: Metric, samples: Samples) -> Samples:
@@ -108,6 +114,8 @@ class _Summing:
         self._racks = rack_names(state[Brokers])
         self._topics = [str(topic) for topic in state[Topics].topic.tolist()]
         self._topic_index = state[PartitionIndex].topic_index
+        self._groups = [str(group) for group in state[Groups].group.tolist()]
+        self._offsets = state[GroupOffsets]
 
     def samples(self, metric: Metric, source: Metric | Addition) -> Samples:
         """The samples of one declaration, by label values."""
@@ -129,6 +137,10 @@ class _Summing:
                 return self._by_rack(metric, part)
             case "topic":
                 return self._by_topic(metric, part)
+            case "group":
+                return self._by_group(metric, part)
+            case "group_topic":
+                return self._by_group_and_topic(metric, part)
         return [((), part)]
 
     def _by_broker(self, metric: Metric, part: ByBroker) -> list[tuple[LabelValues, float]]:
@@ -166,6 +178,41 @@ class _Summing:
         sums = np.zeros(len(self._topics), np.int64)
         np.add.at(sums, self._topic_index, values)
         return [((t,), value) for t, value in zip(self._topics, sums.tolist(), strict=True)]
+
+    def _by_group(self, metric: Metric, part: Array) -> list[tuple[LabelValues, float]]:
+        group = self._offsets.group_index
+        return [
+            ((self._groups[number],), value)
+            for number, value in _reduced(metric, group.astype(np.int64), part)
+        ]
+
+    def _by_group_and_topic(self, metric: Metric, part: Array) -> list[tuple[LabelValues, float]]:
+        offsets = self._offsets
+        both = keys.pack(offsets.group_index, self._topic_index[offsets.row])
+        reduced = _reduced(metric, both, part)
+        group, topic = keys.unpack(np.array([key for key, _ in reduced], np.int64))
+        return [
+            ((self._groups[g], self._topics[t]), value)
+            for g, t, (_, value) in zip(group.tolist(), topic.tolist(), reduced, strict=True)
+        ]
+
+
+def _reduced(metric: Metric, key: Array, values: Array) -> list[tuple[int, float]]:
+    """(key, the known values of that key put together) of each key that has one."""
+    is_known = known(values)
+    key, values = key[is_known], values[is_known]
+    order = np.argsort(key, kind="stable")
+    distinct, first = np.unique(key[order], return_index=True)
+    if not len(distinct):
+        return []
+    together = _REDUCE[metric.combine].reduceat(values[order], first)
+    return list(zip(distinct.tolist(), together.tolist(), strict=True))
+
+
+def known(values: Array) -> Bool:
+    """Which of the numbers are neither UNKNOWN nor NaN."""
+    is_known: Bool = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
+    return is_known
 
 
 def _sums(groups: Array, values: Array | None) -> list[tuple[int, float]]:

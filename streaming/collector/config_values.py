@@ -56,6 +56,9 @@ metadata.version does not, since it stays where it is when brokers are upgraded.
 _SAME_AS_RETENTION: Final = -2
 """Of local.retention.ms and local.retention.bytes: retention.ms and retention.bytes apply."""
 
+_UNLIMITED: Final = -1
+"""Of retention.ms and retention.bytes."""
+
 
 def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -> dict[str, int]:
     """A topic's values by column; UNKNOWN for a setting that its Kafka does not have.
@@ -74,6 +77,8 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
         "compacted": UNKNOWN if policy is None else int("compact" in policy.split(",")),
         "local_retention_ms": _local_retention(values, "retention.ms", has_local_retention),
         "local_retention_bytes": _local_retention(values, "retention.bytes", has_local_retention),
+        "retention_ms": _retention(values, "retention.ms"),
+        "retention_bytes": _retention(values, "retention.bytes"),
         **{
             column: _number(values[key]) if key in own else NOT_SET
             for key, column in THRESHOLDS.items()
@@ -145,6 +150,15 @@ def _finalized_levels(response: Any, version: int) -> dict[str, int] | None:
 def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) -> int:
     local = _number(values.get(f"local.{key}")) if has_own else _SAME_AS_RETENTION
     return _number(values.get(key)) if local == _SAME_AS_RETENTION else local
+
+
+def _retention(values: Mapping[str, str | None], key: str) -> int:
+    """NOT_SET where it could not be read, UNLIMITED where the cleanup policy deletes nothing."""
+    policy = values.get("cleanup.policy")
+    if policy is not None and "delete" not in policy.split(","):
+        return _UNLIMITED
+    text = values.get(key)
+    return int(text) if text else NOT_SET
 
 
 def _number(text: str | None) -> int:

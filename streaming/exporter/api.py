@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from streaming.bus.view import ClusterView
-from streaming.exporter import api_views, prediction_views, segment_views, whatif
+from streaming.exporter import api_views, groups_views, prediction_views, segment_views, whatif
 from streaming.exporter.answers import error_answer, json_answer
 from streaming.exporter.exposition import CONTENT_TYPE, Exposition, at_scrape, gzipped
 from streaming.exporter.parameters import restart_terms
@@ -114,6 +114,7 @@ def application(
             Route("/api/v1/brokers", brokers),
             Route("/api/v1/brokers/{broker:int}/restart", restart),
             Route("/api/v1/predictions", predictions),
+            *groups_views.routes(lambda: current().view, clock),
             *whatif.routes(lambda: current().view, clock),
             Route("/", page),
         ]

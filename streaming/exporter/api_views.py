@@ -150,7 +150,7 @@ def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
     plain_columns = {
         c.name: plain.column_values(c, getattr(listed, c.name)) for c in Brokers.columns
     }
-    sums = _by_first_label(state.catalog, view.totals, "broker")
+    sums = by_first_label(state.catalog, view.totals, "broker")
     return {
         "brokers": [
             {
@@ -201,7 +201,7 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
         **counts,
         "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),
         "cold_replicas": if_known(cold),
-        "racks": _by_first_label(catalog, totals, "rack"),
+        "racks": by_first_label(catalog, totals, "rack"),
         "risks": risks,
         **observed(view.observed_at_ms, now_ms),
     }
@@ -284,7 +284,7 @@ def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
     ]
 
 
-def _by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
+def by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
     """By broker or rack: the metrics of that level by name."""
     by_label: dict[str, dict[str, Any]] = {}
     for metric in summed_metrics(catalog, level):

@@ -118,7 +118,8 @@ class Renderer:
         racks = _racks(view)
         by_series: dict[str, Samples] = {}
         for metric in self._catalog.metrics:
-            if metric.level == "topic" and self._config.granularity == "cluster":
+            by_topic = metric.level in ("topic", "group_topic")
+            if by_topic and self._config.granularity == "cluster":
                 continue
             samples = view.totals[metric.series_name]
             by_series[metric.series_name] = [
@@ -179,7 +180,7 @@ class _Plan:
     def from_state(state: ShardState, granularity: str) -> _Plan:
         """The plan of a state."""
         all_families = families(state)
-        count = series_by_row(all_families)
+        count = series_by_row(state, all_families)
         is_open = state[OpenRisks].bits != 0
         at_risk = np.flatnonzero(is_open)
         others = np.flatnonzero(~is_open) if granularity == "partition" else at_risk[:0]

@@ -90,6 +90,8 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "compacted": 0,
         "local_retention_ms": 3_000,
         "local_retention_bytes": -1,
+        "retention_ms": 604_800_000,
+        "retention_bytes": -1,
         "eligible_local_log_ms": -2,
         "eligible_local_log_bytes": -2,
         "fetch_processing_max_ms": -1,
@@ -105,6 +107,8 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "compacted": -1,
         "local_retention_ms": -1,
         "local_retention_bytes": -1,
+        "retention_ms": -2,
+        "retention_bytes": -2,
         "eligible_local_log_ms": -1,
         "eligible_local_log_bytes": -1,
         "fetch_processing_max_ms": -1,
@@ -138,6 +142,22 @@ def test_effective_local_retention_derives_as_in_kafka(
     configs: dict[str, str], expected_ms: int
 ) -> None:
     assert topic_columns(configs)["local_retention_ms"] == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected_ms"),
+    [
+        ({"cleanup.policy": "delete", "retention.ms": "9"}, 9),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "9"}, 9),
+        ({"cleanup.policy": "compact", "retention.ms": "9"}, -1),
+        ({"cleanup.policy": "delete", "retention.ms": "-1"}, -1),
+        ({}, -2),
+    ],
+)
+def test_retention_deletes_only_where_the_cleanup_policy_does(
+    configs: dict[str, str], expected_ms: int
+) -> None:
+    assert topic_columns(configs)["retention_ms"] == expected_ms
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from streaming.runtime.config import Exporter
 from tests.builders import (
     NOW_MS,
     Fetch,
+    Group,
     Log,
     Moved,
     Partition,
@@ -33,6 +34,8 @@ from tests.builders import (
     empty,
     epochs_frame,
     fetches_frame,
+    group_offsets_frame,
+    groups_frame,
     isr_changes_frame,
     partitions_frame,
     segments_frame,
@@ -41,6 +44,7 @@ from tests.reading import is_of_few
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec
 from twin.builtin import CATALOG
+from twin.frames import Frame
 from twin.state import ShardState
 from twin.step import count_skipped, step, step_archive
 from twin.tables.columns import BROKER_METRICS
@@ -109,7 +113,7 @@ def a_busy_store() -> SnapshotStore:
 
 def a_full_store() -> SnapshotStore:
     """A shard that has a bit of everything, after two cycles."""
-    tiered = {"remote_storage": 1}
+    tiered = {"remote_storage": 1, "retention_ms": 86_400_000, "retention_bytes": -1}
     config = {"eligible_local_log_bytes": MIB, "eligible_local_log_ms": 86_400_000,
               "min_insync_replicas": 2, "elr_enabled": 1,
               "last_tiered_fetch": 1, "own_last_tiered_fetch": {1: 1},
@@ -121,6 +125,8 @@ def a_full_store() -> SnapshotStore:
         Partition("warm", log=Log(end=10, size_bytes=2 * MIB)), catching_up("moves", Log(end=40)),
         stuck, late, Partition("moved"), at_ms=NOW_MS - 5_000, **config,
     )  # fmt: skip
+    readers = [Group("reader", [(late, 100)], rack="az-a"), Group("replay", [(late, 10)])]
+    first, _ = step(first, in_groups(readers, NOW_MS - 5_000), NOW_MS - 5_000)
     old = Log(size_bytes=2 * MIB, local_start=20, last_tiered=25, pending_upload=26, last_stable=90)
     state = a_state(
         Partition("warm", log=old),  # begins beyond what the twin saw, and claims to be old
@@ -130,6 +136,7 @@ def a_full_store() -> SnapshotStore:
         catching_up("moves", Log(end=60)), stuck, replace(late, isr=(1, 2)),
         Partition("moved", leader=2, isr=(2, 3), epoch=2), since=first, **config,
     )  # fmt: skip
+    state, _ = step(state, in_groups(readers, NOW_MS), NOW_MS)
     copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
               SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip
     tier = [epochs_frame(late, [(0, 0)]), segments_frame(late, copied)]
@@ -141,6 +148,11 @@ def a_full_store() -> SnapshotStore:
               broker_metrics_frame({1: dict.fromkeys(BROKER_METRICS, 0.5)})]  # fmt: skip
     state, _ = step(state, events, NOW_MS)
     return with_events(count_skipped(state, ["from_elsewhere"]))
+
+
+def in_groups(given: list[Group], at_ms: int) -> list[Frame]:
+    """What a collector reads of these groups."""
+    return [groups_frame(given, at_ms), group_offsets_frame(given, at_ms)]
 
 
 def with_events(state: ShardState) -> SnapshotStore:

@@ -19,6 +19,8 @@ from twin.table import NO_BROKER, UNKNOWN, Array, Table
 from twin.tables.enums import (
     CLUSTER_WIDE,
     NOT_SET,
+    GroupState,
+    GroupType,
     PendingUpload,
     ReplicaFlags,
     ReplicaSelector,
@@ -28,6 +30,8 @@ from twin.tables.observations import (
     ConfigsFrame,
     EpochsFrame,
     FetchesFrame,
+    GroupOffsetsFrame,
+    GroupsFrame,
     PartitionsFrame,
     ReplicasFrame,
     SegmentsFrame,
@@ -53,6 +57,8 @@ class Shape:
     cold_share: float = 0.05  # replicas that joined lately and hold little
     fetches: bool = False  # report the last fetch of each follower in each cycle
     tier: bool = False  # report remote segments and leader epochs in each cycle
+    groups: int = 0  # groups of consumers, each of which reads all partitions
+    behind_every: int = 4  # of so many partitions of a group it is behind in three
 
 
 def _none() -> Array:
@@ -183,6 +189,8 @@ class SimulatedShard:
             tables.append(self._fetches(at_ms))
         if self.shape.tier:
             tables += self._tier(at_ms)
+        if self.shape.groups:
+            tables += self._groups(at_ms)
         return [
             Frame(
                 FrameHeader(table.kind, self.cluster, self.shard, self.shards, at_ms, self.cycle),
@@ -359,6 +367,39 @@ class SimulatedShard:
             start_offset=start,
         )
 
+    def _groups(self, at_ms: int) -> list[tuple[type[Table], pa.Table]]:
+        """Each group reads all partitions: some keep up, others are far behind or have stopped."""
+        truth, groups = self._truth, self.shape.groups
+        names = [f"group-{i}" for i in range(groups)]
+        count = len(truth.topic)
+        group = np.tile(np.arange(groups), count)
+        row = np.repeat(np.arange(count), groups)
+        kind = (group + row) % self.shape.behind_every
+        behind = np.array([100, 5_000, 85_000, 300_000])[np.where(kind < 4, kind, 0)]
+        end = truth.end.max(axis=1, initial=0)[row]
+        stopped = kind == 3
+        offset = np.maximum(np.where(stopped, 100_000, end) - behind, 0)
+        rack = np.array([""] + [f"az-{c}" for c in "abc"])[(group + 2 * row) % 4]
+        listed = rows(
+            GroupsFrame,
+            group=names,
+            group_type=np.full(groups, int(GroupType.CLASSIC)),
+            group_state=np.full(groups, int(GroupState.STABLE)),
+            coordinator=np.full(groups, 1),
+            members=np.arange(groups) % 3,
+            read_at_ms=np.full(groups, at_ms),
+        )
+        read = rows(
+            GroupOffsetsFrame,
+            **self._keys(truth.topic[row], truth.partition[row]),
+            group=pa.DictionaryArray.from_arrays(pa.array(group, pa.int32()), names),
+            committed_offset=offset,
+            read_at_ms=np.full(len(row), at_ms),
+            assigned=np.ones(len(row), np.int64),
+            rack=rack,
+        )
+        return [(GroupsFrame, listed), (GroupOffsetsFrame, read)]
+
     def _configs(self) -> tuple[type[Table], pa.Table]:
         names = [CLUSTER_WIDE, *sorted(topic for topic, _ in self.topics)]
         same: dict[str, int] = {
@@ -368,6 +409,8 @@ class SimulatedShard:
             "compacted": 0,
             "local_retention_ms": 900_000,
             "local_retention_bytes": UNKNOWN,
+            "retention_ms": 86_400_000,
+            "retention_bytes": UNKNOWN,
             "replica_lag_time_max_ms": 30_000,
             "fetch_processing_max_ms": UNKNOWN,
             "elr_enabled": 0,

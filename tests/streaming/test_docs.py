@@ -125,7 +125,7 @@ def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
         "observed_at_ms",
         "age_seconds",
     }
-    for path in ("summary", "brokers", "partitions"):
+    for path in ("summary", "brokers", "partitions", "groups", "groups/replay"):
         served |= fields(client.get(f"/api/v1/{path}").json())
     served |= fields(client.get("/api/v1/predictions").json()["predictions"])
     page = (docs.DOCS / "api.md").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from streaming.exporter.own_metrics import OWN
+from streaming.exporter.series import SERIES_LEVELS
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
 from twin.declare import LEVEL_LABELS
@@ -50,7 +51,7 @@ def test_a_name_begins_with_its_level_and_labels_say_what_that_is():
         prefix = "kafka_twin_" if metric.level == "cluster" else f"kafka_twin_{metric.level}_"
         assert name.startswith(prefix)
         assert metric.label_names[: len(LEVEL_LABELS[metric.level])] == LEVEL_LABELS[metric.level]
-        assert ("partition" in metric.label_names) == (metric.level in ("partition", "replica"))
+        assert ("partition" in metric.label_names) == (metric.level in SERIES_LEVELS)
         if metric.level == "replica":
             assert metric.label_names == ("topic", "partition", "broker", "rack")
 

@@ -35,7 +35,7 @@ from twin.state import ShardState
 from twin.step import step, step_archive
 from twin.table import UNKNOWN, KeyedTable, PartitionTable, ReplicaTable, SparseTable
 from twin.tables.columns import BROKER_METRICS
-from twin.tables.state import Brokers, PartitionIndex, Topics
+from twin.tables.state import Brokers, GroupOffsets, PartitionIndex, Topics
 
 SHAPES = st.builds(
     Shape,
@@ -47,6 +47,7 @@ SHAPES = st.builds(
     cold_share=st.sampled_from([0.0, 0.3, 1.0]),
     fetches=st.booleans(),
     tier=st.booleans(),
+    groups=st.integers(0, 3),
 )
 
 
@@ -125,6 +126,8 @@ def check_values(state: ShardState, metric: Metric, result: Any) -> None:
             assert_numbers(values, broker.shape, name)
         case "topic", _:
             assert_numbers(result, (partitions,), name)
+        case "group" | "group_topic" | "group_partition", np.ndarray():
+            assert_numbers(result, (len(state[GroupOffsets]),), name)
         case "partition", OfRows(row, values):
             assert_rows(row, state)
             assert len(np.unique(row)) == len(row), f"{name}: two samples of one partition"
@@ -211,7 +214,7 @@ def test_all_that_is_declared_can_be_computed_for_any_state(shape, seed, cycles,
 
 @pytest.mark.parametrize("proposals", [(), ("kip1303",), ("kip501",)])
 def test_without_proposals_as_well(proposals):
-    shape = Shape(topics=2, partitions=4, cold_share=0.5, fetches=True, tier=True)
+    shape = Shape(topics=2, partitions=4, cold_share=0.5, fetches=True, tier=True, groups=2)
     check(simulated(shape, 3, 6, logs=True, catalog=builtin.catalog(proposals)))
 
 
@@ -232,8 +235,10 @@ def test_for_replicas_of_a_partition_that_no_listing_described():
 
 
 RARE = {
-    "catch_up_estimates", "catching_up", "cold_reads", "follower_states", "isr_removals",
-    "isr_shrinks", "kip501_handovers", "lead_estimates", "lineage", "pending_upload_lookups",
+    "catch_up_estimates", "catching_up", "cold_reads", "follower_states", "group_forecasts",
+    "group_if_leader_lost", "group_if_leader_lost_kip1303", "group_lags", "group_moves",
+    "group_offsets", "group_reads", "isr_removals", "isr_shrinks", "kip501_handovers",
+    "lead_estimates", "lineage", "pending_upload_lookups",
     "risks",
 }  # fmt: skip
 """Sparse tables that the simulator fills; the test of a rule fills those that it does not."""
@@ -241,7 +246,7 @@ RARE = {
 
 def test_simulated_states_reach_what_is_rare():
     """Else the property would hold of empty tables alone."""
-    shape = Shape(topics=2, partitions=4, cold_share=0.5, fetches=True, tier=True)
+    shape = Shape(topics=2, partitions=4, cold_share=0.5, fetches=True, tier=True, groups=2)
     states = [simulated(shape, seed, 6, logs=True) for seed in range(12)]
     sparse = [t for t in (*CATALOG.stored, *CATALOG.on_demand) if issubclass(t, SparseTable)]
     reached = {table.kind for table in sparse for state in states if len(state[table])}

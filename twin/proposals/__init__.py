@@ -11,11 +11,12 @@ from twin.proposals import (
     kip501_handovers,
     kip1303,
     kip1303_balance,
+    kip1303_groups,
     kip1303_reports,
 )
 
 PROPOSALS = {
-    "kip1303": (kip1303, kip1303_balance, kip1303_reports),
+    "kip1303": (kip1303, kip1303_balance, kip1303_groups, kip1303_reports),
     "kip501": (kip501, kip501_handovers),
 }
 """Modules of each proposal, by the name that the configuration uses."""

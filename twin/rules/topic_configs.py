@@ -24,6 +24,12 @@ class TopicConfigs(
     compacted: Int8 = column("cleanup.policy contains compact", tri_state=True)
     local_retention_ms: Int64 = column("effective local.retention.ms")
     local_retention_bytes: Int64 = column("effective local.retention.bytes")
+    retention_ms: Int64 = column(
+        "retention.ms, -1 if nothing is deleted by it, -2 if unknown", fill=NOT_SET
+    )
+    retention_bytes: Int64 = column(
+        "retention.bytes, -1 if nothing is deleted by it, -2 if unknown", fill=NOT_SET
+    )
     eligible_local_log_ms: Int64 = column("threshold of KIP-1303 in time, -1 off", fill=NOT_SET)
     eligible_local_log_bytes: Int64 = column("threshold of KIP-1303 in bytes, -1 off", fill=NOT_SET)
 

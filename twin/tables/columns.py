@@ -78,6 +78,16 @@ class ConfigColumns(Table):
     local_retention_bytes: Int64 = column(
         "effective local.retention.bytes, -1 for unlimited or unknown", source="DescribeConfigs"
     )
+    retention_ms: Int64 = column(
+        "retention.ms, -1 for unlimited or where cleanup.policy does not delete, -2 if unknown",
+        source="DescribeConfigs",
+        fill=NOT_SET,
+    )
+    retention_bytes: Int64 = column(
+        "retention.bytes, -1 for unlimited or where cleanup.policy does not delete, -2 if unknown",
+        source="DescribeConfigs",
+        fill=NOT_SET,
+    )
     eligible_local_log_ms: Int64 = column(
         "leader.election.eligible.local.log.ms, -2 if the topic does not override it",
         source="DescribeConfigs where Kafka has KIP-1303, else configuration of kafka-twin",
@@ -282,9 +292,8 @@ class GroupColumns(Table):
         "its protocol; unknown before Kafka 3.8",
         source="ListGroups v5",
         enum=GroupType,
-        in_api=False,
     )
-    group_state: Int8 = column("its state", source="ListGroups v4", enum=GroupState, in_api=False)
+    group_state: Int8 = column("its state", source="ListGroups v4", enum=GroupState)
     coordinator: Int32 = column("broker id of its coordinator", source="ListGroups")
     members: Int32 = column("number of members", source="DescribeGroups, ConsumerGroupDescribe")
     read_at_ms: Int64 = column("when its committed offsets were read", source="OffsetFetch")

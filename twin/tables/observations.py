@@ -67,7 +67,7 @@ class ReplicasFrame(Observation, LogSample, ReplicaKey, kind="replicas", version
     """One row a replica that answered, about its own log."""
 
 
-class ConfigsFrame(Observation, ConfigColumns, kind="configs", version=2):
+class ConfigsFrame(Observation, ConfigColumns, kind="configs", version=3):
     """One row a topic, and one under the empty name for cluster-wide values."""
 
 

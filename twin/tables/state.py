@@ -87,7 +87,7 @@ class Replicas(ReplicaTable, LogSample, kind="replicas", api="", version=2):
     )
 
 
-class Configs(KeyedTable, ConfigColumns, kind="configs", version=2):
+class Configs(KeyedTable, ConfigColumns, kind="configs", version=3):
     """[C] one row a configured topic, sorted by name; the empty name holds cluster-wide values."""
 
     configured_at_ms: Int64 = column("when it was observed")
@@ -225,7 +225,7 @@ class ReaderRacks(KeyedTable, kind="reader_racks"):
     rack: Text = column("rack", fill="")
 
 
-class GroupOffsets(SparseTable, kind="group_offsets"):
+class GroupOffsets(SparseTable, kind="group_offsets", counts_in=(Groups, ReaderRacks)):
     """[N] one row a group and a partition, sorted by partition and group."""
 
     group_index: Int32 = column("row in groups")

@@ -1,0 +1,444 @@
+"""Groups of consumers: how far behind they are, where they read, and for how long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import (
+    NOW_MS,
+    Group,
+    Log,
+    Partition,
+    brokers_frame,
+    configs_frame,
+    empty,
+    group_offsets_frame,
+    groups_frame,
+    partitions_frame,
+    replicas_frame,
+)
+from tests.reading import open_risks
+from tests.simulator.shard import Shape, SimulatedShard
+from twin.builtin import CATALOG
+from twin.proposals.kip1303_groups import GroupsIfLeaderLostKip1303
+from twin.rules.group_forecasts import GroupForecasts
+from twin.rules.group_loss import GroupsIfLeaderLost
+from twin.rules.group_moves import IN_USE_MS, GroupLags, GroupMoves
+from twin.rules.group_reads import GroupReads, GroupServers, ReadsFrom
+from twin.rules.warm_up import NEVER
+from twin.state import ShardState
+from twin.step import step
+from twin.table import UNKNOWN
+from twin.tables.enums import GroupState, ReplicaSelector
+from twin.tables.state import GroupOffsets, Groups
+from twin.totals import Totals, cluster_totals, shard_totals
+
+ROUND_MS = 30_000
+HOUR_MS = 3_600_000
+TIERED = {"remote_storage": 1, "local_retention_ms": HOUR_MS, "retention_ms": 24 * HOUR_MS,
+          "retention_bytes": UNKNOWN, "local_retention_bytes": UNKNOWN}  # fmt: skip
+
+
+def cycle(
+    *groups: Group, parts: tuple[Partition, ...] = (Partition(),), since: ShardState | None = None,
+    at_ms: int = NOW_MS, selector: int = ReplicaSelector.LEADER, is_read: bool = True,
+    **configs: int,
+) -> ShardState:  # fmt: skip
+    """The state after a whole cycle, in which these groups were read."""
+    frames = [
+        brokers_frame((1, 2, 3), at_ms, selector=selector),
+        configs_frame({part.topic: {**TIERED, **configs} for part in parts}, at_ms),
+        partitions_frame(parts, at_ms),
+        replicas_frame(parts, at_ms),
+    ]
+    if is_read:
+        frames += [groups_frame(groups, at_ms), group_offsets_frame(groups, at_ms)]
+    return step(since or empty(), frames, at_ms)[0]
+
+
+def at(end: int, part: Partition = Partition(), **log: int) -> Partition:
+    """The partition with that log end, 1 000 records of it on each disk."""
+    local = {"local_start": max(end - 1_000, 0), **log}
+    return Partition(part.topic, part.number, part.replicas, log=Log(end=end, **local))
+
+
+def totals(state: ShardState) -> Totals:
+    return cluster_totals(CATALOG, [shard_totals(state)])
+
+
+# ---------------------------------------------------------------- lag and rate
+
+
+def test_lag_is_what_is_committed_by_the_isr_and_not_read():
+    part = Partition(logs={1: Log(end=120), 2: Log(end=100), 3: Log(end=110)})
+    assert cycle(Group(offsets=[(part, 70)]), parts=(part,))[GroupLags].lag_records.tolist() == [30]
+
+
+def test_a_group_that_has_read_all_has_no_lag():
+    state = cycle(Group(offsets=[(Partition(), 100)]))
+    assert state[GroupLags].lag_records.tolist() == [0]
+    assert state[GroupLags].lag_s.tolist() == [0.0]
+
+
+def test_an_offset_beyond_the_log_end_is_no_negative_lag():
+    assert cycle(Group(offsets=[(Partition(), 150)]))[GroupLags].lag_records.tolist() == [0]
+
+
+def test_without_a_committed_offset_all_is_unknown():
+    state = cycle(Group(offsets=[(Partition(), UNKNOWN)]))
+    assert state[GroupLags].lag_records.tolist() == [UNKNOWN]
+    assert state[GroupReads].reads_from.tolist() == [UNKNOWN]
+    assert np.isnan(state[GroupForecasts].until_loss_s).all()
+    assert totals(state)["kafka_twin_group_lag_records"] == {}
+
+
+def test_lag_stays_as_it_was_read_while_the_log_grows():
+    """The group has moved on too; how far is known when its offsets are read again."""
+    state = cycle(Group(offsets=[(Partition(), 70)]))
+    state = cycle(parts=(at(500),), since=state, at_ms=NOW_MS + 5_000, is_read=False)
+    assert state[GroupLags].lag_records.tolist() == [30]
+    state = cycle(Group(offsets=[(Partition(), 450)]), parts=(at(500),), since=state,
+                  at_ms=NOW_MS + 10_000)  # fmt: skip
+    assert state[GroupLags].lag_records.tolist() == [50]
+
+
+def test_lag_in_seconds_is_by_the_append_rate():
+    state = cycle(Group(offsets=[(Partition(), 0)]), parts=(at(1_000),))
+    state = cycle(Group(offsets=[(Partition(), 300)]), parts=(at(1_300),), since=state,
+                  at_ms=NOW_MS + ROUND_MS)  # fmt: skip
+    assert state[GroupLags].lag_s.tolist() == pytest.approx([100.0])  # 1 000 records at 10/s
+
+
+def test_the_rate_is_a_moving_average_over_reads_and_not_over_cycles():
+    state = cycle(Group(offsets=[(Partition(), 0)]), parts=(at(1_000),))
+    assert state[GroupMoves].records_per_s.tolist() == [UNKNOWN]
+    for offset, expected in ((300, 10.0), (900, 13.0), (900, 9.1)):
+        at_ms = state.observed_at_ms
+        state = cycle(parts=(at(1_000),), since=state, at_ms=at_ms + 5_000, is_read=False)
+        state = cycle(Group(offsets=[(Partition(), offset)]), parts=(at(1_000),), since=state,
+                      at_ms=at_ms + ROUND_MS)  # fmt: skip
+        assert state[GroupMoves].records_per_s.tolist() == pytest.approx([expected])
+
+
+def test_the_rate_of_a_group_that_was_reset_begins_anew():
+    state = cycle(Group(offsets=[(Partition(), 90)]))
+    for at_ms, offset, expected in ((1, 10, UNKNOWN), (2, 40, 1.0)):
+        state = cycle(Group(offsets=[(Partition(), offset)]), since=state,
+                      at_ms=NOW_MS + at_ms * ROUND_MS)  # fmt: skip
+        assert state[GroupMoves].records_per_s.tolist() == [expected]
+        assert state[GroupMoves].moved_at_ms.tolist() == [NOW_MS + at_ms * ROUND_MS]
+
+
+def test_rates_stay_with_their_groups_when_others_come_and_go():
+    part = Partition()
+    state = cycle(Group("b", [(part, 0)]), Group("c", [(part, 50)]))
+    state = cycle(Group("a", [(part, 10)]), Group("c", [(part, 80)]), since=state,
+                  at_ms=NOW_MS + ROUND_MS)  # fmt: skip
+    assert state[Groups].group.tolist() == ["a", "c"]
+    assert state[GroupMoves].records_per_s.tolist() == [UNKNOWN, 1.0]
+
+
+# ---------------------------------------------------------------- where it reads
+
+
+COLD = Partition(
+    logs={1: Log(local_start=40, size_bytes=600), 2: Log(local_start=90), 3: Log(local_start=0)}
+)
+
+
+def reads(offset: int, part: Partition = COLD, rack: str = "", **more: int) -> tuple[int, int, int]:
+    state = cycle(Group(offsets=[(part, offset)], rack=rack), parts=(part,), **more)
+    table = state[GroupReads]
+    broker = int(state[GroupServers].broker[0])
+    return broker, int(table.reads_from[0]), int(table.remote_records[0])
+
+
+@pytest.mark.parametrize(
+    ("offset", "source", "records"),
+    [(39, ReadsFrom.REMOTE, 1), (40, ReadsFrom.DISK, 0), (100, ReadsFrom.DISK, 0)],
+)
+def test_what_the_leader_has_on_disk_is_read_from_there(offset, source, records):
+    assert reads(offset) == (1, source, records)
+
+
+def test_without_tiering_all_that_is_not_deleted_is_on_disk():
+    assert reads(39, remote_storage=0) == (1, ReadsFrom.DISK, 0)
+
+
+def test_what_is_below_the_log_start_is_read_nowhere():
+    part = Partition(log=Log(start=20, local_start=40))
+    assert reads(19, part) == (1, ReadsFrom.NOWHERE, UNKNOWN)
+    assert reads(20, part) == (1, ReadsFrom.REMOTE, 20)
+
+
+def test_nobody_serves_a_partition_without_a_leader():
+    offline = Partition(leader=UNKNOWN, log=Log())
+    assert reads(39, offline) == (UNKNOWN, ReadsFrom.NOBODY, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("rack", "broker", "records"), [("az-a", 1, 0), ("az-b", 2, 50), ("az-c", 3, 0), ("", 1, 0)]
+)
+def test_a_consumer_reads_from_the_replica_of_its_rack(rack, broker, records):
+    found = reads(40, rack=rack, selector=ReplicaSelector.RACK_AWARE)
+    assert (found[0], found[2]) == (broker, records)
+
+
+@pytest.mark.parametrize("rack", ["az-b", ""])
+def test_without_a_selector_racks_do_not_matter(rack):
+    assert reads(40, rack=rack) == (1, ReadsFrom.DISK, 0)
+
+
+@pytest.mark.parametrize("selector", [ReplicaSelector.CUSTOM, UNKNOWN])
+def test_where_a_custom_selector_sends_a_consumer_is_unknown(selector):
+    assert reads(39, selector=selector) == (UNKNOWN, UNKNOWN, UNKNOWN)
+
+
+# ---------------------------------------------------------------- if the leader is lost
+
+
+def test_a_cold_successor_makes_its_consumers_read_remotely_unless_kip_1303_moves_it_back():
+    state = cycle(Group(offsets=[(COLD, 50)]), parts=(COLD,), eligible_local_log_bytes=500)
+    cold_log = Partition(logs={**COLD.logs, 2: Log(end=100, local_start=90, size_bytes=100)})
+    state = cycle(Group(offsets=[(cold_log, 50)]), parts=(cold_log,), eligible_local_log_bytes=500)
+    for table, broker, records in (
+        (GroupsIfLeaderLost, 2, 40), (GroupsIfLeaderLostKip1303, 3, 0)
+    ):  # fmt: skip
+        then = state[table]
+        assert (then.broker.tolist(), then.remote_records.tolist()) == ([broker], [records])
+        assert then.remote_bytes.tolist() == [records * 10.0]  # 600 bytes for 60 records
+    bytes_by_broker = totals(state)["kafka_twin_broker_loss_remote_read_bytes"]
+    assert bytes_by_broker["1", "kafka"] == 400
+    assert bytes_by_broker["1", "kip1303"] == bytes_by_broker["2", "kafka"] == 0
+
+
+def test_what_is_read_remotely_anyway_is_no_cost_of_a_loss():
+    state = cycle(Group(offsets=[(COLD, 30)]), parts=(COLD,))
+    then = state[GroupsIfLeaderLost]
+    assert then.remote_records.tolist() == [60]
+    assert then.more_remote_bytes.tolist() == [500.0]  # 10 of them it reads remotely now
+
+
+def test_nobody_serves_what_nobody_leads():
+    alone = Partition(replicas=(1,))
+    then = cycle(Group(offsets=[(alone, 30)]), parts=(alone,))[GroupsIfLeaderLost]
+    assert then.reads_from.tolist() == [ReadsFrom.NOBODY]
+    assert then.remote_records.tolist() == [UNKNOWN]
+
+
+def test_a_consumer_in_the_rack_of_a_follower_stays_there():
+    state = cycle(Group(offsets=[(COLD, 40)], rack="az-c"), parts=(COLD,),
+                  selector=ReplicaSelector.RACK_AWARE)  # fmt: skip
+    assert state[GroupsIfLeaderLost].broker.tolist() == [3]
+    assert state[GroupsIfLeaderLost].remote_records.tolist() == [0]
+
+
+def test_a_consumer_in_the_rack_of_the_lost_leader_reads_from_the_next():
+    state = cycle(Group(offsets=[(COLD, 40)], rack="az-a"), parts=(COLD,),
+                  selector=ReplicaSelector.RACK_AWARE)  # fmt: skip
+    assert state[GroupsIfLeaderLost].broker.tolist() == [2]
+
+
+# ---------------------------------------------------------------- how long
+
+
+def running(
+    committed: int, group_rate: int, *, local_span_s: int = 1_000, tiered_to: int = 10**6,
+    members: int = 1, size_bytes: int = 10_000, idle: bool = False, **configs: int,
+) -> ShardState:  # fmt: skip
+    """10 records a second are appended; 10 000 were, in ``local_span_s``. The group was read twice.
+
+    Its committed offset now is ``committed``.
+    """
+    then_ms, state = NOW_MS - ROUND_MS, None
+    for at_ms, end, offset in (
+        (then_ms, 10_000 if idle else 9_700, committed - group_rate * 30),
+        (NOW_MS, 10_000, committed),
+    ):
+        log = Log(end=end, local_start=0, started_ms=NOW_MS - local_span_s * 1_000,
+                  last_tiered=tiered_to, size_bytes=size_bytes)  # fmt: skip
+        part = Partition(log=log)
+        state = cycle(Group(offsets=[(part, offset)], members=members), parts=(part,), since=state,
+                      at_ms=at_ms, **configs)  # fmt: skip
+    assert state is not None
+    return state
+
+
+def until(state: ShardState) -> tuple[float, float]:
+    table = state[GroupForecasts]
+    return float(table.until_remote_s[0]), float(table.until_loss_s[0])
+
+
+@pytest.mark.parametrize(
+    ("committed", "rate", "seconds"),
+    [
+        (5_000, 0, 500.0),  # its next record is 500 s old, and kept for 1 000 s
+        (5_000, 5, 1_000.0),  # it moves half as fast as the log
+        (5_000, 10, NEVER),
+        (5_000, 20, NEVER),
+        (1_000, 0, 100.0),
+        (10_000, 0, NEVER),  # nothing is left to read
+    ],
+)
+def test_seconds_until_the_local_log_no_longer_has_its_records(committed, rate, seconds):
+    remote, loss = until(running(committed, rate, local_retention_ms=1_000_000))
+    assert remote == pytest.approx(seconds)
+    assert loss > remote or loss == NEVER
+
+
+def test_by_size_the_log_end_pushes_out_what_is_too_much():
+    """A record is a byte: 6 000 are kept, the group has 5 000 in front of it, 10 come a second."""
+    configs = {"local_retention_ms": UNKNOWN, "local_retention_bytes": 6_000}
+    assert until(running(5_000, 0, **configs))[0] == pytest.approx(100.0)
+    assert until(running(5_000, 5, **configs))[0] == pytest.approx(200.0)
+    assert until(running(5_000, 10, **configs))[0] == NEVER
+
+
+def test_the_sooner_of_two_limits_holds():
+    configs = {"local_retention_ms": 1_000_000, "local_retention_bytes": 6_000}
+    assert until(running(5_000, 0, **configs))[0] == pytest.approx(100.0)
+
+
+def test_what_is_not_uploaded_stays_as_long_as_the_oldest_record_has():
+    configs = {"local_retention_ms": 600_000}
+    assert until(running(5_000, 0, tiered_to=6_000, **configs))[0] == pytest.approx(100.0)
+    assert until(running(5_000, 0, tiered_to=4_000, **configs))[0] == pytest.approx(500.0)
+
+
+def test_seconds_until_retention_deletes_what_it_has_not_read():
+    assert until(running(5_000, 0, retention_ms=2_000_000))[1] == pytest.approx(1_500.0)
+    assert until(running(5_000, 0, retention_ms=400_000))[1] == 0.0
+    assert until(running(5_000, 0, retention_ms=UNKNOWN))[1] == NEVER
+
+
+def test_the_records_of_an_idle_log_may_all_be_as_old_as_the_first():
+    assert until(running(5_000, 0, idle=True, retention_ms=1_200_000))[1] == pytest.approx(200.0)
+
+
+def test_a_time_is_unknown_while_a_number_is_that_it_depends_on():
+    assert np.isnan(until(cycle(Group(offsets=[(Partition(), 50)])))[1])  # its rate
+    assert np.isnan(until(running(5_000, 0, retention_ms=-2))).all()
+
+
+def test_without_tiering_nothing_is_read_remotely():
+    assert until(running(5_000, 0, remote_storage=0))[0] == NEVER
+
+
+def test_a_group_below_the_log_start_has_lost_records():
+    part = Partition(log=Log(start=60, local_start=60))
+    assert until(cycle(Group(offsets=[(part, 50)]), parts=(part,))) == (0.0, 0.0)
+
+
+# ---------------------------------------------------------------- risks
+
+
+def later(state: ShardState, cycles: int = 12) -> ShardState:
+    """Cycles in which nothing changes."""
+    for _ in range(cycles):
+        at_ms = state.observed_at_ms + 5_000
+        state = step(state, [brokers_frame((1, 2, 3), at_ms, selector=0)], at_ms)[0]
+    return state
+
+
+def group_risks(state: ShardState) -> set[str]:
+    return {name for name in open_risks(later(state)) if name.startswith("consumer")}
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({"local_retention_ms": 1_450_000}, set()),  # in 950 s, 60 of which pass
+        ({"local_retention_ms": 1_200_000}, {"consumer_falls_off_local_log"}),
+        (
+            {"local_retention_ms": 1_200_000, "retention_ms": 2_000_000},
+            {"consumer_falls_off_local_log", "consumer_loses_records"},
+        ),
+        ({"local_retention_ms": 2_000_000, "retention_ms": 5_000_000}, set()),
+    ],
+)
+def test_a_group_that_falls_back_is_a_risk_of_its_partition(configs, expected):
+    assert group_risks(running(5_000, 0, **configs)) == expected
+
+
+def test_a_group_that_reads_remotely_is_a_risk_of_its_partition():
+    assert group_risks(cycle(Group(offsets=[(COLD, 30)]), parts=(COLD,))) == {
+        "consumer_reads_remote"
+    }
+
+
+def test_a_group_that_lost_records_is_a_risk_of_its_partition():
+    part = Partition(log=Log(start=60, local_start=60))
+    assert group_risks(cycle(Group(offsets=[(part, 50)]), parts=(part,))) == {
+        "consumer_loses_records"
+    }
+
+
+def test_a_group_that_nobody_uses_any_more_is_no_risk():
+    gone = Group(offsets=[(COLD, 30)], members=0, state=GroupState.EMPTY)
+    assert group_risks(cycle(gone, parts=(COLD,))) == set()
+
+
+def test_a_group_whose_members_all_stopped_is_a_risk_for_a_day():
+    state = running(5_000, 5, members=0, retention_ms=1_000_000, local_retention_ms=UNKNOWN)
+    assert "consumer_loses_records" in group_risks(state)
+    at_ms = NOW_MS + IN_USE_MS + 1
+    state = step(state, [brokers_frame((1, 2, 3), at_ms, selector=0)], at_ms)[0]
+    assert state[GroupLags].in_use.tolist() == [False]
+
+
+# ---------------------------------------------------------------- sums
+
+
+def test_numbers_of_groups_are_put_together_by_group_and_by_topic():
+    parts = (Partition("a"), Partition("a", 1), Partition("b"))
+    state = cycle(
+        Group("f", [(parts[0], 90), (parts[1], 80), (parts[2], 100)]), Group("g", [(parts[0], 95)]),
+        parts=parts,
+    )  # fmt: skip
+    sums = totals(state)
+    assert sums["kafka_twin_group_lag_records"] == {("f",): 30, ("g",): 5}
+    assert sums["kafka_twin_group_topic_lag_records"] == {
+        ("f", "a"): 30, ("f", "b"): 0, ("g", "a"): 5
+    }  # fmt: skip
+    assert sums["kafka_twin_groups"] == {(): 2}
+
+
+def test_of_the_times_of_a_group_the_shortest_holds_in_all_shards():
+    state = running(5_000, 0, local_retention_ms=1_000_000)
+    other = running(7_000, 0, local_retention_ms=1_000_000)
+    sums = cluster_totals(CATALOG, [shard_totals(state), shard_totals(other)])
+    assert sums["kafka_twin_group_until_remote_seconds"]["g",] == pytest.approx(500.0)
+    assert sums["kafka_twin_group_lag_records"] == {("g",): 8_000}
+
+
+# ---------------------------------------------------------------- for all inputs
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), cycles=st.integers(1, 5), groups=st.integers(1, 4))
+def test_every_row_is_what_its_own_numbers_say(seed, cycles, groups):
+    """The same, one row at a time and in plain words."""
+    shard = SimulatedShard(Shape(topics=2, partitions=3, cold_share=0.4, groups=groups), seed)
+    state = empty("sim")
+    for frames in shard.run(cycles, NOW_MS):
+        state, _ = step(state, frames, frames[0].header.observed_at_ms)
+    offsets, lags, found = state[GroupOffsets], state[GroupLags], state[GroupReads]
+    then, forecasts = state[GroupsIfLeaderLost], state[GroupForecasts]
+    for i in range(len(offsets)):
+        committed, end = int(offsets.committed_offset[i]), int(state[GroupMoves].end_offset[i])
+        expected = UNKNOWN if end == UNKNOWN else max(end - committed, 0)
+        assert lags.lag_records[i] == expected
+        for table in (found, then):
+            is_remote = table.reads_from[i] == ReadsFrom.REMOTE
+            assert is_remote == (table.remote_records[i] > 0)
+        assert (then.broker[i] == UNKNOWN) == (then.reads_from[i] == ReadsFrom.NOBODY)
+        remote_s, loss_s = forecasts.until_remote_s[i], forecasts.until_loss_s[i]
+        assert not remote_s < 0
+        assert not loss_s < 0
+        if found.reads_from[i] == ReadsFrom.REMOTE and expected:
+            assert remote_s == 0
+        # Local retention is the shorter one here.
+        assert not remote_s > loss_s

@@ -1,0 +1,96 @@
+"""Where groups of consumers would read if a leader were lost and KIP-1303 chose the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from twin import plain
+from twin.declare import ByBroker, adds_to, api_field, rule
+from twin.proposals.kip1303 import NextLeadersKip1303
+from twin.rules.group_answers import then_objects
+from twin.rules.group_loss import ReadsThen, led_by, reads_then, remote_bytes_by_broker
+from twin.rules.group_moves import GroupMoves
+from twin.rules.group_reads import GroupReads, Servers, racks_of_readers
+from twin.rules.growth import RecordSizes
+from twin.rules.leaders import Roles
+from twin.rules.selection import SelectorViews
+from twin.rules.topic_configs import TopicConfigs
+from twin.signature import Lazy
+from twin.table import Array, SparseTable
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    GroupOffsets,
+    Partitions,
+    ReaderRacks,
+    Replicas,
+)
+
+
+class GroupsIfLeaderLostKip1303(
+    ReadsThen, SparseTable, kind="group_if_leader_lost_kip1303",
+    on_demand="a comparison of the next leader's stored offsets",
+):  # fmt: skip
+    """[N] where each group would read if its leader were lost and KIP-1303 chose the next one."""
+
+
+@rule
+def groups_if_leader_lost_kip1303(
+    following: NextLeadersKip1303,
+    moves: GroupMoves,
+    reads: GroupReads,
+    offsets: GroupOffsets,
+    reader_racks: ReaderRacks,
+    assignment: Assignment,
+    partitions: Partitions,
+    replicas: Replicas,
+    roles: Roles,
+    brokers: Brokers,
+    configs: TopicConfigs,
+    sizes: RecordSizes,
+    views: Lazy[SelectorViews],
+) -> GroupsIfLeaderLostKip1303:
+    """As ``groups_if_leader_lost``, in the order of ``group_offsets``."""
+    rack = racks_of_readers(offsets, reader_racks, brokers)
+    servers = Servers(assignment, replicas, roles, configs, views)
+    led = led_by(following.leader, servers, partitions, brokers)
+    return GroupsIfLeaderLostKip1303(*reads_then(led, moves, reads, rack, sizes))
+
+
+@adds_to("kafka_twin_group_if_leader_lost_remote_records")
+@adds_to("kafka_twin_group_topic_if_leader_lost_remote_records")
+@adds_to("kafka_twin_group_partition_if_leader_lost_remote_records")
+def if_leader_lost_remote_records(then: GroupsIfLeaderLostKip1303) -> Mapping[tuple[str], Array]:
+    """By the rule of KIP-1303."""
+    return {("kip1303",): then.remote_records}
+
+
+@adds_to("kafka_twin_group_if_leader_lost_remote_bytes")
+@adds_to("kafka_twin_group_topic_if_leader_lost_remote_bytes")
+@adds_to("kafka_twin_group_partition_if_leader_lost_remote_bytes")
+def if_leader_lost_remote_bytes(then: GroupsIfLeaderLostKip1303) -> Mapping[tuple[str], Array]:
+    """By the rule of KIP-1303."""
+    return {("kip1303",): np.rint(then.remote_bytes)}
+
+
+@adds_to("kafka_twin_broker_loss_remote_read_bytes")
+def loss_remote_read_bytes(
+    then: GroupsIfLeaderLostKip1303, partitions: Partitions
+) -> Mapping[tuple[str], ByBroker]:
+    """By the rule of KIP-1303."""
+    return {("kip1303",): remote_bytes_by_broker(then, then.row, partitions)}
+
+
+@api_field(
+    "groups_kip1303",
+    "for each entry of `groups`, in the same order: `if_leader_lost`, by the rule of KIP-1303",
+)
+def groups_kip1303(
+    partitions: Partitions, then: GroupsIfLeaderLostKip1303
+) -> list[list[dict[str, Any]]]:
+    """A list for each partition."""
+    objects = ({"if_leader_lost": each} for each in then_objects(then))
+    return plain.by_partition(then.row, objects, len(partitions.leader))

@@ -1,0 +1,76 @@
+"""What is known of each group in each partition, as plain data for the JSON API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin import plain
+from twin.declare import api_field
+from twin.rules.group_forecasts import GroupForecasts
+from twin.rules.group_loss import GroupsIfLeaderLost, ReadsThen
+from twin.rules.group_moves import GroupLags, GroupMoves
+from twin.rules.group_reads import GroupReads, GroupServers
+from twin.rules.warm_up import NEVER
+from twin.table import SparseTable, Table
+from twin.tables.state import GroupOffsets, Groups, Partitions, ReaderRacks
+
+_NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "more_remote_bytes")
+
+
+@api_field(
+    "groups",
+    "groups of consumers that committed offsets: `group`, `committed_offset` and `read_at_ms` when "
+    "that was read, `assigned` (a member reads the partition) and its `rack`, `records_per_s` that "
+    "the group reads, `lag_records`, `lag_s` in which these were appended, `in_use` (it has "
+    "members, or moved within a day), `broker` that serves it, where it `reads_from` (`disk`, "
+    "`remote` storage, `nowhere`: the records are deleted, `nobody`: there is no leader), "
+    "`remote_records` that it reads from remote storage, seconds `until_remote_s` and "
+    "`until_loss_s` (null if unknown, or never: `never_remote`, `never_lost`), and under "
+    "`if_leader_lost` by Kafka's rule the `broker`, `reads_from`, `remote_records` and "
+    "`remote_bytes` of then",
+)
+def groups_field(
+    partitions: Partitions,
+    groups: Groups,
+    offsets: GroupOffsets,
+    racks: ReaderRacks,
+    moves: GroupMoves,
+    lags: GroupLags,
+    reads: GroupReads,
+    servers: GroupServers,
+    forecasts: GroupForecasts,
+    then: GroupsIfLeaderLost,
+) -> list[list[dict[str, Any]]]:
+    """A list for each partition, sorted by group."""
+    columns: dict[str, list[Any]] = {"group": groups.group[offsets.group_index].tolist()}
+    for table in (offsets, moves, lags, servers, reads, forecasts):
+        columns |= plain_columns(table)
+    names = [*racks.rack.tolist(), None]
+    columns["rack"] = [names[place] for place in offsets.rack_index.tolist()]
+    for name, seconds in (
+        ("never_remote", forecasts.until_remote_s),
+        ("never_lost", forecasts.until_loss_s),
+    ):
+        columns[name] = (seconds == NEVER).tolist()
+    columns["if_leader_lost"] = then_objects(then)
+    return plain.by_partition(offsets.row, _objects(columns), len(partitions.leader))
+
+
+def then_objects(then: ReadsThen) -> list[dict[str, Any]]:
+    """[N] where each group would read if the leader were lost."""
+    return _objects(plain_columns(then))
+
+
+def plain_columns(table: SparseTable | Table) -> dict[str, list[Any]]:
+    """The columns that are shown, as plain data."""
+    return {
+        c.name: plain.column_values(c, getattr(table, c.name))
+        for c in table.columns
+        if c.name not in _NOT_SHOWN
+    }
+
+
+def _objects(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]

@@ -1,0 +1,243 @@
+"""When a group of consumers falls off the local log, and when retention overtakes it.
+
+The age of a record is estimated: records are taken to be evenly dense between the first one on the
+leader's disk, whose timestamp is known, and the log end. The group moves on meanwhile, at the rate
+of its committed offsets. Kafka deletes whole segments, in rounds, so the time is the earliest at
+which it may happen. A record that is not uploaded stays on disk, however old: as long as records
+like it have stayed so far.
+
+Source: UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments and
+isSegmentEligibleForDeletion, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from twin.declare import Alert, group_gauge, risk, rule
+from twin.rules.group_moves import GroupLags, GroupMoves
+from twin.rules.group_reads import GroupReads, ReadsFrom
+from twin.rules.growth import Growth, RecordSizes
+from twin.rules.leaders import Leaders
+from twin.rules.topic_configs import TopicConfigs
+from twin.rules.warm_up import NEVER
+from twin.signature import NowMs
+from twin.table import UNKNOWN, Array, Bool, Float64, SparseTable, column
+from twin.tables.enums import NOT_SET
+from twin.tables.state import Partitions, Replicas
+
+FALLS_OFF_SOON_S: Final = 900
+LOSES_SOON_S: Final = 3_600
+"""Time for a person to help the consumer, or to raise retention.ms."""
+
+
+class GroupForecasts(
+    SparseTable,
+    kind="group_forecasts",
+    on_demand="a function of stored offsets, rates and settings",
+):
+    """[N] how long each group has, in the order of ``group_offsets``; infinite for never."""
+
+    until_remote_s: Float64 = column(
+        "seconds until its next records are no longer on disk, 0 if they are not; never for one "
+        "that keeps up",
+        fill=float("nan"),
+    )
+    until_loss_s: Float64 = column(
+        "seconds until retention deletes records that it has not read, 0 if it has",
+        fill=float("nan"),
+    )
+
+
+@rule
+def group_forecasts(
+    moves: GroupMoves,
+    lags: GroupLags,
+    reads: GroupReads,
+    leaders: Leaders,
+    replicas: Replicas,
+    configs: TopicConfigs,
+    growth: Growth,
+    sizes: RecordSizes,
+    now_ms: NowMs,
+) -> GroupForecasts:
+    """Unknown where a number that it depends on is; never where nothing is left to read."""
+    if not len(moves):
+        return GroupForecasts.empty()
+    run = _Run.of(moves, leaders, replicas, growth, sizes, now_ms)
+    row = moves.row
+    tiered = configs.remote_storage[row]
+    kept_ms, kept_bytes = configs.retention_ms[row], configs.retention_bytes[row]
+    is_unset = (kept_ms == NOT_SET) | (kept_bytes == NOT_SET)
+    local_ms, local_bytes = configs.local_retention_ms[row], configs.local_retention_bytes[row]
+    uploaded = moves.committed_offset <= leaders.last_tiered_offset[row]
+    remote = run.until(
+        np.where((local_ms >= 0) & ~uploaded, np.maximum(local_ms, run.oldest_ms), local_ms),
+        np.where((local_bytes >= 0) & ~uploaded, np.maximum(local_bytes, run.held_bytes),
+                 local_bytes),
+    )  # fmt: skip
+    loss = run.until(kept_ms, kept_bytes)
+    loss, remote = (np.where(is_unset, np.nan, each) for each in (loss, remote))
+    remote = np.where(tiered == 0, NEVER, np.where(tiered == 1, remote, np.nan))
+    at_end = lags.lag_records == 0
+    remote, loss = (np.where(at_end, NEVER, each) for each in (remote, loss))
+    source = reads.reads_from
+    is_unknown = (source == UNKNOWN) | (source == ReadsFrom.NOBODY)
+    off_disk = (source == ReadsFrom.REMOTE) | (source == ReadsFrom.NOWHERE)
+    return GroupForecasts(
+        row=row,
+        until_remote_s=np.where(is_unknown, np.nan, np.where(off_disk, 0.0, remote)),
+        until_loss_s=np.where(is_unknown, np.nan, np.where(source == ReadsFrom.NOWHERE, 0.0, loss)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """[N] a group that moves towards the log end, and retention that follows it."""
+
+    behind: Float64  # records from the group to the log end, now
+    rate: Float64  # records a second that the group reads
+    growth: Float64  # records a second that are appended
+    ms_per_record: Float64  # how much older a record is than the next one
+    oldest_ms: Float64  # age of the first record on disk
+    record_bytes: Float64
+    held_bytes: Float64  # size of the local log
+
+    @staticmethod
+    def of(
+        moves: GroupMoves, leaders: Leaders, replicas: Replicas, growth: Growth,
+        sizes: RecordSizes, now_ms: int,
+    ) -> _Run:  # fmt: skip
+        row = moves.row
+        end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
+        place = row * replicas.log_end_offset.shape[1] + np.maximum(leaders.slot[row], 0)
+        started_ms = replicas.local_start_timestamp_ms.ravel()[place]
+        oldest_ms = np.where(started_ms == UNKNOWN, np.nan, np.maximum(now_ms - started_ms, 0))
+        held = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
+        appended = growth.appended_records_per_s[row]
+        # Nothing says how old the last record of an idle log is: perhaps as old as the first.
+        ms_per_record = np.where(
+            held & (appended > 0), oldest_ms / np.where(held, end - local, 1), np.nan
+        )
+        rate = np.maximum(moves.records_per_s, 0)
+        since_read_s = np.maximum(now_ms - moves.read_at_ms, 0) / 1000
+        behind = end - (moves.committed_offset + rate * since_read_s)
+        held_bytes = leaders.local_log_bytes[row]
+        return _Run(
+            behind=np.where(end == UNKNOWN, np.nan, np.maximum(behind, 0)),
+            rate=np.where(moves.records_per_s == UNKNOWN, np.nan, rate),
+            growth=np.where(appended == UNKNOWN, np.nan, appended),
+            ms_per_record=ms_per_record,
+            oldest_ms=oldest_ms,
+            record_bytes=sizes.bytes_per_record[row],
+            held_bytes=np.where(held_bytes == UNKNOWN, np.nan, held_bytes),
+        )
+
+    def until(self, kept_ms: Array, kept_bytes: Array) -> Float64:
+        """[N] seconds until records that the group has not read are older, or more, than that.
+
+        Negative limits delete nothing.
+        """
+        by_ms, by_bytes = self._by_age(kept_ms), self._by_size(kept_bytes)
+        by_ms = np.where(kept_ms < 0, NEVER, by_ms)
+        by_bytes = np.where(kept_bytes < 0, NEVER, by_bytes)
+        soonest = np.fmin(by_ms, by_bytes)
+        # One limit that is never reached does not settle it while the other is unknown.
+        unsure = (np.isnan(by_ms) | np.isnan(by_bytes)) & (soonest == NEVER)
+        return np.where(unsure, np.nan, soonest)
+
+    def _by_age(self, kept_ms: Array) -> Float64:
+        age_ms = np.where(self.growth == 0, self.oldest_ms, self.behind * self.ms_per_record)
+        left_s = np.maximum(kept_ms - age_ms, 0) / 1000
+        # While a second passes, the group's next record becomes younger by what it reads.
+        younger = np.where(self.growth == 0, 0.0, self.rate * self.ms_per_record / 1000)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(younger >= 1, NEVER, left_s / (1 - younger))
+
+    def _by_size(self, kept_bytes: Array) -> Float64:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.maximum(kept_bytes / self.record_bytes - self.behind, 0)
+            grows = self.growth - self.rate
+            seconds = np.where(grows <= 0, NEVER, left / grows)
+        return np.where(np.isnan(left) | np.isnan(grows), np.nan, seconds)
+
+
+# ---------------------------------------------------------------- risks
+
+
+@risk(
+    "consumer_loses_records",
+    rank=27,
+    severity="page",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="retention deletes records that a group of consumers has not read, within an hour or "
+    "already",
+    source="UnifiedLog.deleteRetentionMsBreachedSegments, Kafka 4.3",
+    alert=Alert(
+        summary="lose records that consumers have not read",
+        description="Retention deletes records of {n} partitions of {cluster} before a group of "
+        "consumers has read them, within an hour or already; "
+        "kafka_twin_group_until_loss_seconds names the groups.",
+        wait="0s",
+        keep_firing_for="5m",
+    ),
+)
+def loses_records(forecasts: GroupForecasts, lags: GroupLags, partitions: Partitions) -> Bool:
+    """A group that is in use does."""
+    soon = (forecasts.until_loss_s <= LOSES_SOON_S) & lags.in_use
+    return forecasts.pick(soon).row_mask(len(partitions.leader))
+
+
+@risk(
+    "consumer_falls_off_local_log",
+    rank=82,
+    severity="warn",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="a group of consumers reads from remote storage within 15 minutes",
+    source="KIP-405; KIP-1303, motivation",
+    alert=Alert(
+        summary="are about to be read from remote storage",
+        description="Groups of consumers of {n} partitions of {cluster} fall so far behind that "
+        "they read from remote storage within 15 minutes; "
+        "kafka_twin_group_until_remote_seconds names them.",
+        wait="1m",
+        keep_firing_for="5m",
+        unless="consumer_loses_records",
+    ),
+)
+def falls_off_local_log(
+    forecasts: GroupForecasts, reads: GroupReads, lags: GroupLags, partitions: Partitions
+) -> Bool:
+    """A group that is in use, and still reads from a disk, will."""
+    soon = (forecasts.until_remote_s <= FALLS_OFF_SOON_S) & lags.in_use
+    soon &= reads.reads_from == ReadsFrom.DISK
+    return forecasts.pick(soon).row_mask(len(partitions.leader))
+
+
+# ---------------------------------------------------------------- exported
+
+
+@group_gauge(
+    "until_remote_seconds",
+    "Seconds until {of} reads from remote storage, at the earliest; 0 if it does, +Inf for never.",
+    combine="min",
+)
+def until_remote_seconds(forecasts: GroupForecasts) -> Array:
+    """Of its partitions the first."""
+    return forecasts.until_remote_s
+
+
+@group_gauge(
+    "until_loss_seconds",
+    "Seconds until retention deletes what {of} has not read, at the earliest; 0 if it has, +Inf "
+    "for never.",
+    combine="min",
+)
+def until_loss_seconds(forecasts: GroupForecasts) -> Array:
+    """Of its partitions the first."""
+    return forecasts.until_loss_s
