@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Final
 
-from grafana import cluster, partition, replication_health, tiered_storage, twin_itself
+from grafana import cluster, consumers, partition, replication_health, tiered_storage, twin_itself
 from grafana.layout import Dashboard
 
 DASHBOARDS: Final = (
     cluster.DASHBOARD,
     partition.DASHBOARD,
+    consumers.DASHBOARD,
     tiered_storage.DASHBOARD,
     replication_health.DASHBOARD,
     twin_itself.DASHBOARD,

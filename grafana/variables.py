@@ -53,6 +53,11 @@ def topics() -> Json:
     return _several("topic", 'kafka_twin_topic_partitions{cluster="$cluster"}')
 
 
+def groups() -> Json:
+    """Groups of consumers of the cluster, all by default."""
+    return _several("group", 'kafka_twin_group_lag_records{cluster="$cluster"}')
+
+
 def topic() -> Json:
     """One topic that has exported partitions, the one with the worst risk by default.
 

@@ -86,7 +86,8 @@ def loss_remote_read_bytes(
 
 @api_field(
     "groups_kip1303",
-    "for each entry of `groups`, in the same order: `if_leader_lost`, by the rule of KIP-1303",
+    "for each entry of `groups`, in the same order: `if_leader_lost` by the rule of KIP-1303, with "
+    "`broker`, `reads_from`, `remote_records` and `remote_bytes`",
 )
 def groups_kip1303(
     partitions: Partitions, then: GroupsIfLeaderLostKip1303
