@@ -369,8 +369,13 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     tiered = state[TopicConfigs].remote_storage == 1
     share = np.where(tiered[:, None], share, 1.0)
     cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (held, span))
+    was = state[Replicas]
+    start, end = was.local_log_start_offset, was.log_end_offset
+    is_known = (start != UNKNOWN) & (end != UNKNOWN)
+    cut_start = end - np.floor((end - start) * share).astype(np.int64)
     replicas = replace(
-        state[Replicas],
+        was,
+        local_log_start_offset=np.where(is_known, cut_start, start),
         local_log_bytes=np.where(held == UNKNOWN, UNKNOWN, cut_bytes),
         local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, now_ms - cut_ms),
     )

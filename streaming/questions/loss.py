@@ -16,12 +16,14 @@ from streaming.questions.answer import (
     check_broker,
     listed,
 )
+from streaming.questions.groups import harm_data, harm_lines
 from twin import plain
 from twin import whatif as questions
 from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
 from twin.state import ShardState
 from twin.tables.state import Brokers, PartitionIndex, Partitions
+from twin.whatif_groups import hurt_by_loss, together
 
 
 def lost(
@@ -51,6 +53,9 @@ def lost(
         f"{offline} go offline, {short} end under min ISR."
     )
     columns = _loss_columns(states, rows)
+    hurt = together(
+        hurt_by_loss(state, gone, loss) for state, loss in zip(states, losses, strict=True)
+    )
     return Answer(
         {
             "brokers": gone,
@@ -58,8 +63,9 @@ def lost(
             "offline": offline,
             "under_min_isr": short,
             "partitions": rows,
+            "groups": [harm_data(each) for each in hurt],
         },
-        [line],
+        [line, *harm_lines(hurt)],
         tuple(columns),
         [tuple(cell(row) for cell in columns.values()) for row in rows],
     )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import listed, some
+from streaming.questions.groups import harm_data, harm_lines
 from streaming.questions.quantities import size_text
 from streaming.runtime.errors import UserError
-from twin import gate
+from twin import gate, whatif
 from twin.gate import UNKNOWN_REASONS, Names, Reason, Terms
 from twin.plans.restart_cost import RestartCost, restart_cost
 from twin.table import UNKNOWN
+from twin.whatif_groups import GroupHarm, hurt_by_loss, together
 
 MAX_NAMES: Final = 100
 """Names listed for a reason; ``count`` has the number of all."""
@@ -37,6 +39,7 @@ class Answer:
     stale: str  # why the twin is not up, empty if it is
     leaders: int  # partitions that the brokers lead now
     cost: RestartCost
+    hurt: Sequence[GroupHarm]  # groups of consumers, the worst first
     observed_at_ms: int
 
     @property
@@ -54,6 +57,7 @@ class Answer:
             "allowed": reasons_data(self.allowed),
             "leaders": self.leaders,
             "cost": asdict(self.cost),
+            "groups": [harm_data(each) for each in self.hurt[:MAX_NAMES]],
             "observed_at_ms": self.observed_at_ms,
         }
 
@@ -66,6 +70,7 @@ class Answer:
         lines += [f"  allowed:{line[1:]}" for line in reason_lines(self.allowed)]
         if self.brokers:
             lines.append(f"  meanwhile {cost_text(self.cost)}")
+        lines += [f"  {line}" for line in harm_lines(self.hurt)]
         return lines
 
 
@@ -81,15 +86,16 @@ def judge(
     """
     check_brokers(view, brokers)
     states = [shard.state for shard in view.shards]
-    together = tuple(sorted(set(brokers)))
-    reasons = gate.reasons(states, together, terms)
+    ids = tuple(sorted(set(brokers)))
+    reasons = gate.reasons(states, ids, terms)
     return Answer(
-        brokers=together,
+        brokers=ids,
         reasons={r: names for r, names in reasons.items() if r not in terms.allowed},
         allowed={r: names for r, names in reasons.items() if r in terms.allowed},
         stale=why_stale(view, now_ms, since_ms),
-        leaders=sum(gate.led_by(state, together) for state in states),
-        cost=sum((restart_cost(state, together) for state in states), RestartCost()),
+        leaders=sum(gate.led_by(state, ids) for state in states),
+        cost=sum((restart_cost(state, ids) for state in states), RestartCost()),
+        hurt=together(hurt_by_loss(s, ids, whatif.lose(s, ids)) for s in states),
         observed_at_ms=view.observed_at_ms,
     )
 

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.questions.restart import ALLOWABLE
-from tests.builders import NOW_MS, Partition, a_state
-from tests.exporter.test_exporter import a_client, with_events
+from streaming.questions.restart import ALLOWABLE, judge
+from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
+from tests.exporter.test_exporter import a_client, a_store, with_events
 from tests.twin.test_gate import quorum
+from twin.gate import Reason, Terms
 from twin.state import ShardState
+from twin.step import step
 
 HEALTHY = (Partition("a"), Partition("b"))
 
@@ -32,7 +34,7 @@ def test_a_broker_that_all_can_do_without_is_safe_to_restart():
     answer = asked(client_of(*HEALTHY))
     assert answer == {
         "brokers": [1], "verdict": "safe", "stale": None, "reasons": [], "allowed": [],
-        "leaders": 2, "observed_at_ms": NOW_MS,
+        "leaders": 2, "groups": [], "observed_at_ms": NOW_MS,
         "cost": {
             "leaders_moved": 2, "offline": 0, "under_min_isr": 0, "at_min_isr": 0,
             "cold_leaders": 0, "remote_bytes": 0, "remote_bytes_unknown": 0,
@@ -113,3 +115,17 @@ def test_what_cannot_be_asked_is_refused_in_one_line(
 def test_every_option_of_the_command_is_a_parameter():
     client = client_of(*HEALTHY)
     assert asked(client, **{f"allow_{name}": "true" for name in ALLOWABLE})["verdict"] == "safe"
+
+
+def test_what_a_restart_costs_consumers_is_said_and_is_no_reason_against_it():
+    part = Partition(log=Log(size_bytes=1_000), logs={2: Log(local_start=90)})
+    state = a_state(part, topics={"t": {"remote_storage": 1}})
+    read = [Group("g", [(part, 50)])]
+    state = step(state, [groups_frame(read), group_offsets_frame(read)], NOW_MS)[0]
+    answer = judge(a_store(state).view, 1, Terms(), NOW_MS)
+    assert Reason.COLD not in answer.reasons
+    (group,) = answer.data()["groups"]
+    assert (group["group"], group["remote_records"], group["remote_bytes"]) == ("g", 40, 400)
+    assert "  1 groups of consumers are hurt; they read 400 B more from remote storage." in (
+        answer.lines()
+    )

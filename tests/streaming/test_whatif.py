@@ -11,11 +11,13 @@ from streaming.cli.main import main
 from streaming.cli.whatif import print_answer
 from streaming.questions.answer import Answer, WhatIfError
 from streaming.questions.bootstrap import bootstrapped
+from streaming.questions.groups import harm_lines
 from streaming.questions.loss import lost
 from streaming.questions.retention import retained
 from streaming.questions.threshold import thresholds
 from tests.builders import NOW_MS, Log, Partition, a_state
 from twin.table import UNKNOWN
+from twin.whatif_groups import GroupHarm
 
 MIB = 1 << 20
 STATE = a_state(
@@ -163,3 +165,12 @@ def test_retention_is_shown_in_units_a_person_reads_and_without_limit_as_null():
     assert rows["span kept, calmest"] == ("no limit", "1 m")
     data = retained([STATE], 60_000, UNKNOWN).data
     assert (data["now"]["longest_span_ms"], data["then"]["longest_span_ms"]) == (None, 60_000)
+
+
+def test_groups_that_are_hurt_are_named_the_worst_first():
+    hurt = [GroupHarm("far", 1, 2, 30, 4_096, 0), *(GroupHarm(f"g{i}", 0, 1, 1) for i in range(6))]
+    lines = harm_lines(hurt)
+    assert lines[0] == "7 groups of consumers are hurt; they read 4 KiB more from remote storage."
+    assert lines[1] == "  far: 1 partitions offline, 30 records (4 KiB) of 2 partitions"
+    assert lines[-1] == "  and 2 more"
+    assert harm_lines([]) == []

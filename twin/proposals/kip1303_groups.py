@@ -56,7 +56,7 @@ def groups_if_leader_lost_kip1303(
     """As ``groups_if_leader_lost``, in the order of ``group_offsets``."""
     rack = racks_of_readers(offsets, reader_racks, brokers)
     servers = Servers(assignment, replicas, roles, configs, views)
-    led = led_by(following.leader, servers, partitions, brokers)
+    led = led_by(following.leader, roles.is_leader, servers, partitions, brokers)
     return GroupsIfLeaderLostKip1303(*reads_then(led, moves, reads, rack, sizes))
 
 

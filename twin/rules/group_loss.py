@@ -27,6 +27,7 @@ from twin.table import (
     NO_BROKER,
     UNKNOWN,
     Array,
+    Bool,
     Float64,
     Int8,
     Int32,
@@ -89,7 +90,7 @@ def groups_if_leader_lost(
     """By the present offsets of the replicas that are left."""
     rack = racks_of_readers(offsets, reader_racks, brokers)
     servers = Servers(assignment, replicas, roles, configs, views)
-    led = led_by(following.leader, servers, partitions, brokers)
+    led = led_by(following.leader, roles.is_leader, servers, partitions, brokers)
     return GroupsIfLeaderLost(*reads_then(led, moves, reads, rack, sizes))
 
 
@@ -102,11 +103,13 @@ class Led:
     selector: Int8
 
 
-def led_by(leader: Int32, servers: Servers, partitions: Partitions, brokers: Brokers) -> Led:
-    """The replicas without those that lead now, and with these leaders [P]."""
+def led_by(
+    leader: Int32, gone: Bool, servers: Servers, partitions: Partitions, brokers: Brokers
+) -> Led:
+    """The servers with these leaders [P], and without the replicas that are gone [P, R]."""
     roles = servers.roles
     leads = (servers.assignment.broker == leader[:, None]) & (leader != NO_BROKER)[:, None]
-    stays = roles.is_assigned & (~roles.is_leader | leads)
+    stays = roles.is_assigned & (~gone | leads)
     left = replace(roles, is_leader=leads, is_assigned=stays)
     slot = np.where(leads.any(axis=1), leads.argmax(axis=1), UNKNOWN)
     kind = leader_selectors(replace(partitions, leader=leader), brokers).replica_selector

@@ -1,0 +1,85 @@
+"""Whom a loss or a shorter local log makes read from remote storage."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
+from twin import whatif
+from twin.rules.group_loss import GroupsIfLeaderLost
+from twin.state import ShardState
+from twin.step import step
+from twin.table import UNKNOWN
+from twin.tables.enums import ReplicaSelector
+from twin.whatif_groups import GroupHarm, hurt_by_change, hurt_by_loss, together
+
+COLD = Partition(
+    "cold",
+    logs={1: Log(local_start=40, size_bytes=600), 2: Log(local_start=90, size_bytes=100),
+          3: Log(size_bytes=1_000)},
+)  # fmt: skip
+ALONE = Partition("alone", replicas=(1,), log=Log(local_start=40, size_bytes=600))
+
+
+def grouped(*groups: Group, **config: int) -> ShardState:
+    parts = (ALONE, COLD)
+    topics = {part.topic: {"remote_storage": 1} for part in parts}
+    state = a_state(*parts, topics=topics, **config)
+    return step(state, [groups_frame(groups), group_offsets_frame(groups)], NOW_MS)[0]
+
+
+def hurt(state: ShardState, *brokers: int) -> list[GroupHarm]:
+    return together([hurt_by_loss(state, brokers, whatif.lose(state, brokers))])
+
+
+def test_losing_one_broker_is_what_the_state_predicts_of_its_groups():
+    state = grouped(Group("g", [(COLD, 50)]), eligible_local_log_bytes=500)
+    (harm,) = hurt(state, 1)
+    assert harm == GroupHarm("g", 0, 1, 40, 400, 0, 0)
+    assert state[GroupsIfLeaderLost].remote_records.tolist() == [harm.remote_records]
+
+
+def test_two_at_once_skip_the_successor_that_is_lost_as_well():
+    assert hurt(grouped(Group("g", [(COLD, 50)])), 1, 2) == []
+
+
+def test_a_group_whose_leader_stays_is_not_hurt():
+    assert hurt(grouped(Group("g", [(COLD, 50)])), 3) == []
+
+
+def test_a_group_in_the_rack_of_a_lost_follower_reads_from_the_leader():
+    # Its follower 3 has all on disk; leader 1 begins at 40.
+    state = grouped(Group("g", [(COLD, 30)], rack="az-c"), selector=ReplicaSelector.RACK_AWARE)
+    (harm,) = hurt(state, 3)
+    assert (harm.remote_records, harm.remote_bytes) == (10, 100)
+
+
+def test_what_goes_offline_is_counted_and_comes_first():
+    state = grouped(Group("f", [(COLD, 50)]), Group("g", [(ALONE, 50)]))
+    assert [(h.group, h.offline, h.remote_records) for h in hurt(state, 1)] == [
+        ("g", 1, 0), ("f", 0, 40),
+    ]  # fmt: skip
+
+
+def test_where_nobody_knows_where_it_reads_that_is_counted():
+    state = grouped(Group("g", [(COLD, 50), (ALONE, 50)]), selector=ReplicaSelector.CUSTOM)
+    harms = hurt_by_loss(state, [1], whatif.lose(state, [1]))
+    assert [(h.remote, h.unknown, h.offline) for h in harms] == [(0, 1, 1)]
+
+
+def test_groups_of_shards_add_up():
+    one = hurt(grouped(Group("g", [(COLD, 50)])), 1)
+    assert together([one, one]) == [GroupHarm("g", 0, 2, 80, 800, 800, 0)]
+
+
+def test_without_groups_nobody_is_hurt():
+    assert hurt(grouped(), 1) == []
+
+
+@pytest.mark.parametrize(("local_bytes", "records"), [(600, 0), (300, 20), (UNKNOWN, 0)])
+def test_a_shorter_local_log_makes_a_group_read_remotely(local_bytes, records):
+    """Of 60 records half are left: the log begins at 70 then."""
+    state = grouped(Group("g", [(COLD, 50)]))
+    then = whatif.with_local_retention(state, UNKNOWN, local_bytes)
+    harms = together([hurt_by_change(state, then)])
+    assert sum(each.remote_records for each in harms) == records

@@ -1,0 +1,153 @@
+"""What if, for groups of consumers: whom a loss or a shorter local log makes read remotely."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from twin.rules.group_loss import ReadsThen, led_by, reads_then
+from twin.rules.group_moves import GroupMoves
+from twin.rules.group_reads import GroupReads, ReadsFrom, Servers, racks_of_readers
+from twin.rules.growth import RecordSizes
+from twin.rules.leaders import Roles
+from twin.rules.selection import SelectorViews
+from twin.rules.topic_configs import TopicConfigs
+from twin.signature import Lazy
+from twin.state import ShardState
+from twin.table import UNKNOWN, Array, Int32
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    GroupOffsets,
+    Groups,
+    Partitions,
+    ReaderRacks,
+    Replicas,
+)
+from twin.whatif import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHarm:
+    """The effect on one group. Counts of partitions, and sums over them."""
+
+    group: str
+    offline: int = 0  # partitions that nobody leads
+    remote: int = 0  # partitions of which it reads more from remote storage
+    remote_records: int = 0  # that it reads from there, and does not now
+    remote_bytes: int = 0  # of these, where the size of a record is known
+    remote_bytes_kip1303: int = 0  # if KIP-1303 chose the leaders
+    unknown: int = 0  # partitions of which nobody knows where it would read
+
+    def __add__(self, other: GroupHarm) -> GroupHarm:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _ADDED_UP}
+        return GroupHarm(self.group, **sums)
+
+    @property
+    def is_hurt(self) -> bool:
+        """It reads more remotely, or cannot read a partition."""
+        return self.offline > 0 or self.remote > 0
+
+
+_ADDED_UP: Final = (
+    "offline", "remote", "remote_records", "remote_bytes", "remote_bytes_kip1303", "unknown",
+)  # fmt: skip
+
+
+def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
+    """The groups that are hurt, over all shards: the worst first."""
+    by_group: dict[str, GroupHarm] = {}
+    for harms in shards:
+        for each in harms:
+            held = by_group.get(each.group)
+            by_group[each.group] = each if held is None else held + each
+    hurt = [each for each in by_group.values() if each.is_hurt]
+    return sorted(hurt, key=lambda h: (-h.offline, -h.remote_bytes, -h.remote_records, h.group))
+
+
+def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> list[GroupHarm]:
+    """Each group in the shard, once those brokers are lost.
+
+    Args:
+        state: the shard as it is.
+        brokers: that are lost.
+        loss: of them.
+    """
+    if not len(state[GroupOffsets]):
+        return []
+    after = state[Partitions].leader.copy()
+    after[loss.row] = loss.kafka.leader
+    stock = _led_by(state, after, brokers)
+    preferring = None
+    if loss.kip1303 is not None:
+        after = after.copy()
+        after[loss.row] = loss.kip1303.leader
+        preferring = _led_by(state, after, brokers)
+    return _harms(state, stock, preferring)
+
+
+def hurt_by_change(now: ShardState, then: ShardState) -> list[GroupHarm]:
+    """Each group in the shard, if the logs were as in the other state."""
+    if not len(now[GroupOffsets]):
+        return []
+    records, was = then[GroupReads].remote_records, now[GroupReads].remote_records
+    more = np.where(records == UNKNOWN, UNKNOWN, np.maximum(records - np.maximum(was, 0), 0))
+    size = now[RecordSizes].bytes_per_record[now[GroupOffsets].row]
+    in_bytes = np.where(more > 0, more * size, 0.0)
+    changed = _Reads(then[GroupReads].reads_from, more, in_bytes)
+    return _harms(now, changed, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """[N] where groups would read, and what they do not read remotely now."""
+
+    reads_from: Array
+    more_records: Array
+    more_bytes: Array
+
+
+def _led_by(state: ShardState, leader: Int32, brokers: Collection[int]) -> _Reads:
+    assignment, moves = state[Assignment], state[GroupMoves]
+    servers = Servers(
+        assignment, state[Replicas], state[Roles], state[TopicConfigs],
+        Lazy(lambda: state[SelectorViews]),
+    )  # fmt: skip
+    gone = np.isin(assignment.broker, list(brokers))
+    led = led_by(leader, gone, servers, state[Partitions], state[Brokers])
+    rack = racks_of_readers(state[GroupOffsets], state[ReaderRacks], state[Brokers])
+    now = state[GroupReads]
+    then = ReadsThen(*reads_then(led, moves, now, rack, state[RecordSizes])[1:])
+    records = then.remote_records
+    more = np.maximum(records - np.maximum(now.remote_records, 0), 0)
+    return _Reads(
+        then.reads_from, np.where(records == UNKNOWN, UNKNOWN, more), then.more_remote_bytes
+    )
+
+
+def _harms(state: ShardState, then: _Reads, kip1303: _Reads | None) -> list[GroupHarm]:
+    offsets, names = state[GroupOffsets], state[Groups].group.tolist()
+    was_offline = state[GroupReads].reads_from == ReadsFrom.NOBODY
+    columns = {
+        "offline": (then.reads_from == ReadsFrom.NOBODY) & ~was_offline,
+        "remote": then.more_records > 0,
+        "remote_records": np.maximum(then.more_records, 0),
+        "remote_bytes": _known(then.more_bytes),
+        "remote_bytes_kip1303": _known((kip1303 or then).more_bytes),
+        "unknown": (then.reads_from == UNKNOWN) & (offsets.committed_offset != UNKNOWN),
+    }
+    sums = {
+        name: np.bincount(offsets.group_index, values, len(names)).astype(np.int64).tolist()
+        for name, values in columns.items()
+    }
+    return [
+        replace(GroupHarm(str(name)), **{column: sums[column][i] for column in sums})
+        for i, name in enumerate(names)
+    ]
+
+
+def _known(size: Array) -> Array:
+    return np.where(np.isnan(size), 0, np.rint(size))
