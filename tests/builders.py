@@ -275,6 +275,7 @@ class Group:
     read_ms: int | None = None  # the frame's time if not said; UNKNOWN: they could not be read
     assigned: int = 1
     rack: str = ""
+    left_out: int = 0
 
     def read_at_ms(self, at_ms: int) -> int:
         return at_ms if self.read_ms is None else self.read_ms
@@ -289,6 +290,7 @@ def groups_frame(given: Sequence[Group], at_ms: int = NOW_MS, **stamp: Any) -> F
         coordinator=_ints([1 for _ in given]),
         members=_ints([g.members for g in given]),
         read_at_ms=_ints([g.read_at_ms(at_ms) for g in given]),
+        offsets_left_out=_ints([g.left_out for g in given]),
     )  # fmt: skip
 
 

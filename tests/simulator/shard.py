@@ -388,6 +388,7 @@ class SimulatedShard:
             coordinator=np.full(groups, 1),
             members=np.arange(groups) % 3,
             read_at_ms=np.full(groups, at_ms),
+            offsets_left_out=np.zeros(groups, np.int64),
         )
         read = rows(
             GroupOffsetsFrame,

@@ -406,6 +406,15 @@ def test_numbers_of_groups_are_put_together_by_group_and_by_topic():
     assert sums["kafka_twin_groups"] == {(): 2}
 
 
+def test_offsets_that_the_collector_left_out_are_counted_once():
+    """Shard 0 has a row of every group, other shards of some."""
+    states = [
+        cycle(Group("f", left_out=3), Group("g", left_out=4)), cycle(Group("g", left_out=4))
+    ]  # fmt: skip
+    sums = cluster_totals(CATALOG, list(map(shard_totals, states)))
+    assert sums["kafka_twin_group_offsets_left_out"] == {(): 7}
+
+
 def test_of_the_times_of_a_group_the_shortest_holds_in_all_shards():
     state = running(5_000, 0, local_retention_ms=1_000_000)
     other = running(7_000, 0, local_retention_ms=1_000_000)

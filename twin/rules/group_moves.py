@@ -145,3 +145,14 @@ def lag_seconds(lags: GroupLags) -> Array:
 def known_groups(groups: Groups) -> int:
     """Shard 0 has all of them, others those that read their partitions."""
     return len(groups.group)
+
+
+@gauge(
+    "group_offsets_left_out",
+    "Offsets of groups that the collector did not send because there are more than "
+    "collector.max_group_offsets.",
+    combine="max",
+)
+def offsets_left_out(groups: Groups) -> int:
+    """Shard 0 has all of them."""
+    return int(groups.offsets_left_out.sum())

@@ -297,6 +297,9 @@ class GroupColumns(Table):
     coordinator: Int32 = column("broker id of its coordinator", source="ListGroups")
     members: Int32 = column("number of members", source="DescribeGroups, ConsumerGroupDescribe")
     read_at_ms: Int64 = column("when its committed offsets were read", source="OffsetFetch")
+    offsets_left_out: Int32 = column(
+        "its offsets that the collector did not send: there were more than it may", fill=0
+    )
 
 
 BROKER_METRICS = tuple(
@@ -307,7 +310,13 @@ BROKER_METRICS = tuple(
 BROKER_CONFIGS = tuple(c.name for c in BrokerConfigColumns.columns)
 """Names of what each broker has configured for itself."""
 
-GROUP_DESCRIPTION = ("group_type", "group_state", "coordinator", "members")
+GROUP_DESCRIPTION = (
+    "group_type",
+    "group_state",
+    "coordinator",
+    "members",
+    "offsets_left_out",
+)
 """Names of what a listing says about a group."""
 
 LOG_SAMPLE = tuple(c.name for c in LogSample.columns)
