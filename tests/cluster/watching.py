@@ -9,6 +9,7 @@ import numpy as np
 
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
+from streaming.collector.groups import GroupSource
 from streaming.collector.observation import ObservationEncoder
 from streaming.runtime import config
 from tests.cluster.broker_client import Key, PartitionState
@@ -25,11 +26,23 @@ from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas
 class Watch:
     """Looks at a cluster when asked and keeps what it saw."""
 
-    def __init__(self, settings: config.Config, brokers: BrokerConnections) -> None:
-        self._collector = Collector(settings, brokers)
+    def __init__(
+        self,
+        settings: config.Config,
+        brokers: BrokerConnections,
+        groups: GroupSource | None = None,
+    ) -> None:
+        self._groups = groups
+        self._collector = Collector(settings, brokers, groups=groups)
         self._messages = ObservationEncoder()
         self._archive: archives.Archive = {}
         self.state = ShardState.empty(CATALOG, settings.cluster.name, 0, settings.bus.shards)
+
+    def look_at_groups(self) -> ShardState:
+        """One cycle with a new round of groups."""
+        assert self._groups is not None
+        self._groups.read()
+        return self.look()
 
     def look(self) -> ShardState:
         """One cycle, through the bytes that would go over the bus."""

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,12 @@ _TOPICS: Final = "org.apache.kafka.tools.TopicCommand|kafka.admin.TopicCommand"
 _OFFSETS: Final = "org.apache.kafka.tools.GetOffsetShell|kafka.tools.GetOffsetShell"
 _LOG_DIRS: Final = "org.apache.kafka.tools.LogDirsCommand|kafka.admin.LogDirsCommand"
 
+_GROUPS: Final = (
+    "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand|kafka.admin.ConsumerGroupCommand"
+)
+
 _PARTITION: Final = re.compile(r"\tTopic: \S+\tPartition: .*")
+_OF_A_GROUP: Final = ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
 _OFFSET: Final = re.compile(r"(\S+):(\d+):(\d+)")
 
 
@@ -35,6 +40,25 @@ class Described:
     replicas: tuple[int, ...]
     isr: frozenset[int]
     elr: frozenset[int]
+
+
+@dataclass(frozen=True)
+class GroupOffset:
+    """A partition of a group as ConsumerGroupCommand describes it, None where it has no value."""
+
+    committed: int | None
+    log_end: int | None
+    lag: int | None
+    has_member: bool
+
+
+@dataclass(frozen=True)
+class GroupStatus:
+    """A group as ConsumerGroupCommand describes it."""
+
+    coordinator: int
+    state: str
+    members: int
 
 
 class Tools:
@@ -96,6 +120,28 @@ class Tools:
                     sizes[topic, int(number), int(broker["broker"])] = int(each["size"])
         return sizes
 
+    def group_offsets(self) -> dict[tuple[str, str, int], GroupOffset]:
+        """Offset and lag of each group, topic and partition, by kafka-consumer-groups.sh."""
+        rows = _tables(self._run(_GROUPS, "--describe", "--all-groups", "--offsets"))
+        return {
+            (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): GroupOffset(
+                *(None if (cell := row[name]) == "-" else int(cell) for name in _OF_A_GROUP),
+                has_member=row["CONSUMER-ID"] != "-",
+            )
+            for row in rows
+            if row["TOPIC"] != "-"  # a member without a partition
+        }
+
+    def group_states(self) -> dict[str, GroupStatus]:
+        """Coordinator, state and members of each group, by kafka-consumer-groups.sh."""
+        text = self._run(_GROUPS, "--describe", "--all-groups", "--state")
+        # The coordinator is written as "host:port (id)".
+        rows = _tables(re.sub(r"\S+ +\((\d+)\)", r"\1", text).replace("COORDINATOR (ID)", "ID"))
+        return {
+            row["GROUP"]: GroupStatus(int(row["ID"]), row["STATE"], int(row["#MEMBERS"]))
+            for row in rows
+        }
+
     def _run(self, tool: str, *arguments: str) -> str:
         """The output of a tool."""
         assert self._child.stdin
@@ -122,3 +168,14 @@ class Tools:
 def _numbers(text: str) -> list[int]:
     """Broker ids of a list as the tools print it; none of ``N/A``."""
     return [int(each) for each in text.split(",") if each.strip().isdigit()]
+
+
+def _tables(text: str) -> Iterator[dict[str, str]]:
+    """The rows of tables that begin with a line of names."""
+    header: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["GROUP"]:
+            header = words
+        elif header and len(words) == len(header):
+            yield dict(zip(header, words, strict=True))
