@@ -122,7 +122,7 @@ def test_what_a_restart_costs_consumers_is_said_and_is_no_reason_against_it():
     state = a_state(part, topics={"t": {"remote_storage": 1}})
     read = [Group("g", [(part, 50)])]
     state = step(state, [groups_frame(read), group_offsets_frame(read)], NOW_MS)[0]
-    answer = judge(a_store(state).view, 1, Terms(), NOW_MS)
+    answer = judge(a_store(state).view, [1], Terms(), NOW_MS)
     assert Reason.COLD not in answer.reasons
     (group,) = answer.data()["groups"]
     assert (group["group"], group["remote_records"], group["remote_bytes"]) == ("g", 40, 400)

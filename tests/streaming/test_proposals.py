@@ -161,7 +161,7 @@ def test_its_metrics_and_label_values_are_not_served(switched_off: str) -> None:
 
 
 FIELDS = {
-    "kip1303": {"next_leader_kip1303", "kip1303"},
+    "kip1303": {"next_leader_kip1303", "kip1303", "groups_kip1303"},
     "kip501": {"next_leader_kip501", "kip501", "in_sync_kip501"},
 }
 FIELDS["both"] = FIELDS["kip1303"] | FIELDS["kip501"]
