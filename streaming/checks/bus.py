@@ -6,7 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka import KafkaAdminClient
-from kafka.errors import GroupAuthorizationFailedError, KafkaError
+from kafka.errors import (
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+)
 
 from streaming import bus
 from streaming.bus import BusError, Reader, Sender
@@ -61,6 +65,8 @@ def _watch_group(config: Config) -> Finding:
             described = admin.describe_groups([right.name])[right.name]
     except GroupAuthorizationFailedError:
         return missing(right, which_grants(config, right))
+    except CoordinatorNotAvailableError:  # no group has been there yet; rights are looked at first
+        return there(right)
     except (KafkaError, OSError, ValueError) as error:
         raise failed(config, error) from None
     is_denied = GroupAuthorizationFailedError.__name__ in str(described["error"])

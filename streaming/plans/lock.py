@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Final
+import time
+from collections.abc import Mapping
+from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import GroupAuthorizationFailedError, KafkaError
@@ -74,7 +76,7 @@ class WatchLock:
     def _refuse_if_taken(self) -> None:
         try:
             with KafkaAdminClient(**bus.settings(self._config)) as admin:
-                described = admin.describe_groups([self._group])[self._group]
+                described = self._described(admin)
         except GroupAuthorizationFailedError:
             raise self._not_allowed() from None
         except (KafkaError, OSError, ValueError) as error:
@@ -87,6 +89,18 @@ class WatchLock:
                 f"another plan order --watch runs: {', '.join(members)}; one that was killed "
                 f"counts for {SESSION_MS // 1_000} s more"
             )
+
+    def _described(self, admin: KafkaAdminClient) -> Mapping[str, Any]:
+        """The group; of a cluster that never had one, its coordinator takes a moment."""
+        deadline = Deadline.after_ms(_JOIN_WITHIN_MS)
+        while True:
+            try:
+                described: Mapping[str, Any] = admin.describe_groups([self._group])[self._group]
+                return described
+            except KafkaError as error:
+                if deadline.is_over or not getattr(error, "retriable", False):
+                    raise
+            time.sleep(_POLL_MS / 1_000)
 
     def check(self) -> None:
         """Make sure that the lock is still held.
