@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from streaming.bus.view import ClusterView
 from streaming.plans.plan import Change, Plan, changes_of, fresh_states, undone_lines, undone_names
 from streaming.questions.answer import broker_or_nobody, listed
 from twin import plain
 from twin.plans.order import Order, order
+from twin.plans.reordering import Undone
 from twin.rules.coverage import Coverage
 from twin.state import ShardState
 from twin.table import NO_BROKER
+from twin.tables.state import Partitions
 
 HEADER = ("partition", "led by", "replicas", "planned", "next leader", "then", "balancing gives")
 
@@ -56,6 +60,18 @@ def _row(change: Change, those: Order, i: int) -> tuple[str, ...]:
     )
 
 
+def _moved_if_preferred(states: Sequence[ShardState], orders: Sequence[Order]) -> int:
+    """Partitions with a cold slot 0 that leader balancing would move once it is warm."""
+    moved = 0
+    for state, each in zip(states, orders, strict=True):
+        if Undone.PREFERRED_COLD in each.undone:
+            other = order(state, preferred=True)
+            concerned = np.isin(other.changes.row, each.undone[Undone.PREFERRED_COLD])
+            leader = state[Partitions].leader[other.changes.row]
+            moved += int((concerned & (other.then.balanced != leader)).sum())
+    return moved
+
+
 def _successor(leader: int, coverage: int) -> str:
     if leader == NO_BROKER:
         return "nobody"
@@ -85,6 +101,11 @@ def _lines(
             f"{moved} of them to another leader."
         )
     lines += undone_lines(undone)
+    if Undone.PREFERRED_COLD.value in undone:
+        lines.append(
+            f"With --preferred, a warm replica becomes their slot 0, and leader balancing then "
+            f"gives {_moved_if_preferred(states, orders)} of them to another leader."
+        )
     if not_judged := sum(each.not_judged for each in orders):
         lines.append(
             f"{not_judged} partitions have no threshold of KIP-1303 ([eligibility]): none of "

@@ -44,6 +44,8 @@ def test_a_plan_says_what_it_changes_and_what_it_cannot():
         "If their leaders were lost, 1 of them would be led by a cold replica now, and 0 with "
         "this plan.",
         "Unchanged: 1 have a cold preferred replica: only --preferred changes that: t-2.",
+        "With --preferred, a warm replica becomes their slot 0, and leader balancing then gives 1 "
+        "of them to another leader.",
     ]
 
 
