@@ -117,14 +117,23 @@ def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
 
 def restart(state: ShardState, together: Collection[int], terms: Terms) -> Names:
     """The reasons of one shard against restarting those brokers, allowed ones included."""
+    held = state.take(whatif.described_on(state, together))  # nothing changes for the others
+    rows = _harmed(held, together, terms)
+    named = {reason: _partition_names(held, mask) for reason, mask in rows.items()}
+    is_unknown = state[Partitions].described_at_ms == UNKNOWN
+    named[Reason.NOT_DESCRIBED] = _partition_names(state, is_unknown)
+    return {reason: names for reason, names in named.items() if names}
+
+
+def _harmed(state: ShardState, together: Collection[int], terms: Terms) -> Mapping[Reason, Bool]:
+    """By reason: [P] whether it holds of the partition."""
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
-    described = partitions.described_at_ms != UNKNOWN
     mine = np.isin(assignment.broker, list(together)) & roles.is_assigned
     serves = roles.in_isr & state[Candidates].is_acceptable
     left = (serves & ~mine).sum(axis=1)
     least, assigned = state[MinIsr].min_isr, partitions.assigned
     # A broker that is out costs nothing any more, though it stays in an ISR as the last of it.
-    leaves = (serves & mine).any(axis=1) & described
+    leaves = (serves & mine).any(axis=1)
     no_spare = leaves & (assigned <= least)
     goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
     loss = whatif.lose(state, together)
@@ -133,7 +142,7 @@ def restart(state: ShardState, together: Collection[int], terms: Terms) -> Names
     outcome[loss.row[leads]] = loss.kafka.outcome[leads]
     coverage[loss.row[leads]] = loss.kafka.coverage[leads]
     one = leaves & (assigned == 1)
-    rows = {
+    return {
         Reason.OFFLINE: (outcome == Outcome.NONE) & ~one,
         Reason.OUTSIDE_ISR: np.isin(outcome, (Outcome.ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN)),
         Reason.UNDER_MIN_ISR: leaves & (left < least) & ~no_spare,
@@ -141,10 +150,7 @@ def restart(state: ShardState, together: Collection[int], terms: Terms) -> Names
         Reason.COLD: coverage == Coverage.COLD,
         Reason.ONE_REPLICA: one,
         Reason.NO_SPARE_REPLICA: no_spare & ~one,
-        Reason.NOT_DESCRIBED: ~described,
     }
-    named = {reason: _partition_names(state, mask) for reason, mask in rows.items()}
-    return {reason: names for reason, names in named.items() if names}
 
 
 def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:

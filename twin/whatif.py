@@ -75,6 +75,12 @@ def brokers_in(state: ShardState, racks: Collection[str]) -> list[int]:
     return [int(broker) for broker in brokers.broker[inside]]
 
 
+def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
+    """[N] rows of the described partitions that have a replica on one of the brokers."""
+    is_held = np.isin(state[Assignment].broker, list(brokers)).any(axis=1)
+    return np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
+
+
 def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     """Fence those brokers at once.
 
@@ -82,8 +88,7 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     ISR when it fences its broker, which a listing made earlier does not show yet. So losing more is
     never safer.
     """
-    is_held = np.isin(state[Assignment].broker, list(brokers)).any(axis=1)
-    held = np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
+    held = described_on(state, brokers)
     affected = state.take(held)  # nothing changes for the others, so no election is held for them
     roles, electorate = affected[Roles], electorate_of(affected)
     named = np.isin(affected[Assignment].broker, list(brokers)) & roles.is_assigned

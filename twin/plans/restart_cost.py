@@ -41,9 +41,9 @@ class RestartCost:
 
 def restart_cost(state: ShardState, together: Collection[int]) -> RestartCost:
     """The cost in one shard, if those brokers are out at once."""
-    roles, partitions = state[Roles], state[Partitions]
-    described = (partitions.described_at_ms != UNKNOWN)[:, None]
-    serves = roles.in_isr & state[Candidates].is_acceptable & described
+    state = state.take(whatif.described_on(state, together))  # the others cost nothing
+    partitions = state[Partitions]
+    serves = state[Roles].in_isr & state[Candidates].is_acceptable
     mine = np.isin(state[Assignment].broker, list(together))
     leaves = (serves & mine).any(axis=1)
     left, least = (serves & ~mine).sum(axis=1), state[MinIsr].min_isr
