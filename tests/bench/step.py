@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from dataclasses import dataclass, replace
 
 from tests.bench import figure
 from tests.simulator.shard import Shape, SimulatedShard
@@ -14,16 +15,28 @@ from twin.state import ShardState
 from twin.step import step
 
 SHAPE = Shape(topics=20, partitions=900, replication=3, brokers=60)
+WITH_GROUPS = replace(SHAPE, groups=1, behind_every=100)
+"""A group and a partition for each partition, all read in each cycle; few are behind."""
+
 CYCLES = 12
 START_MS = 1_800_000_000_000
 
 
-def main() -> None:
-    """Median of the cycles after the first, which builds the state."""
-    shard = SimulatedShard(SHAPE, seed=1)
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Median seconds of the cycles after the first, which builds the state."""
+
+    step: float
+    step_with_codec: float
+    state_bytes: int
+    memory_bytes: int
+
+
+def measured(shape: Shape) -> Spent:
+    """Cycles of a shard, each decoded from bytes and encoded again as Spark keeps them."""
+    shard = SimulatedShard(shape, seed=1)
     held = ShardState.empty(CATALOG, "sim", 0, 1)
-    replicas = SHAPE.topics * SHAPE.partitions * SHAPE.replication
-    spent: dict[str, list[float]] = {"step": [], "step_with_codec": []}
+    steps, with_codec = [], []
     for frames in shard.run(CYCLES, START_MS):
         sent = [encode(frame) for frame in frames]
         message = codec.encode(held)
@@ -34,13 +47,27 @@ def main() -> None:
         held, _ = step(held, observation, frames[0].header.observed_at_ms)
         stepped = time.perf_counter()
         message = codec.encode(held)
-        spent["step"].append(stepped - stepping)
-        spent["step_with_codec"].append(time.perf_counter() - began)
-    for name, seconds in spent.items():
-        rate = replicas / statistics.median(seconds[1:])
+        steps.append(stepped - stepping)
+        with_codec.append(time.perf_counter() - began)
+    median = statistics.median
+    return Spent(median(steps[1:]), median(with_codec[1:]), len(message), held.nbytes())
+
+
+def main() -> None:
+    """Without groups of consumers, and what these add."""
+    replicas = SHAPE.topics * SHAPE.partitions * SHAPE.replication
+    spent, grouped = measured(SHAPE), measured(WITH_GROUPS)
+    for name in ("step", "step_with_codec"):
+        rate = replicas / getattr(spent, name)
         figure(f"{name}_replica_updates_per_second", rate, "1/s", replicas=replicas, cores=1)
-    figure("state_bytes_per_replica", len(message) / replicas, "B", replicas=replicas)
-    figure("state_memory_bytes_per_replica", held.nbytes() / replicas, "B", replicas=replicas)
+    figure("state_bytes_per_replica", spent.state_bytes / replicas, "B", replicas=replicas)
+    memory = spent.memory_bytes / replicas
+    figure("state_memory_bytes_per_replica", memory, "B", replicas=replicas)
+    pairs = SHAPE.topics * SHAPE.partitions
+    share = grouped.step / spent.step - 1
+    figure("step_share_of_group_offsets", share, "", pairs=pairs, partitions=pairs)
+    size = (grouped.state_bytes - spent.state_bytes) / pairs
+    figure("state_bytes_per_group_offset", size, "B", pairs=pairs)
 
 
 if __name__ == "__main__":

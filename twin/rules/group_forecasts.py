@@ -68,7 +68,7 @@ def group_forecasts(
     if not len(moves):
         return GroupForecasts.empty()
     run = _Run.of(moves, leaders, replicas, growth, sizes, now_ms)
-    row = moves.row
+    row = moves.row.astype(np.intp)
     tiered = configs.remote_storage[row]
     kept_ms, kept_bytes = configs.retention_ms[row], configs.retention_bytes[row]
     is_unset = (kept_ms == NOT_SET) | (kept_bytes == NOT_SET)
@@ -88,7 +88,7 @@ def group_forecasts(
     is_unknown = (source == UNKNOWN) | (source == ReadsFrom.NOBODY)
     off_disk = (source == ReadsFrom.REMOTE) | (source == ReadsFrom.NOWHERE)
     return GroupForecasts(
-        row=row,
+        row=moves.row,
         until_remote_s=np.where(is_unknown, np.nan, np.where(off_disk, 0.0, remote)),
         until_loss_s=np.where(is_unknown, np.nan, np.where(source == ReadsFrom.NOWHERE, 0.0, loss)),
     )
@@ -111,7 +111,7 @@ class _Run:
         moves: GroupMoves, leaders: Leaders, replicas: Replicas, growth: Growth,
         sizes: RecordSizes, now_ms: int,
     ) -> _Run:  # fmt: skip
-        row = moves.row
+        row = moves.row.astype(np.intp)  # numpy looks up by another type more slowly
         end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
         place = row * replicas.log_end_offset.shape[1] + np.maximum(leaders.slot[row], 0)
         started_ms = replicas.local_start_timestamp_ms.ravel()[place]
@@ -141,9 +141,11 @@ class _Run:
 
         Negative limits delete nothing.
         """
-        by_ms, by_bytes = self._by_age(kept_ms), self._by_size(kept_bytes)
-        by_ms = np.where(kept_ms < 0, NEVER, by_ms)
-        by_bytes = np.where(kept_bytes < 0, NEVER, by_bytes)
+        by_ms = by_bytes = np.full(len(kept_ms), NEVER)
+        if (kept_ms >= 0).any():
+            by_ms = np.where(kept_ms < 0, NEVER, self._by_age(kept_ms))
+        if (kept_bytes >= 0).any():  # few topics have such a limit
+            by_bytes = np.where(kept_bytes < 0, NEVER, self._by_size(kept_bytes))
         soonest = np.fmin(by_ms, by_bytes)
         # One limit that is never reached does not settle it while the other is unknown.
         unsure = (np.isnan(by_ms) | np.isnan(by_bytes)) & (soonest == NEVER)

@@ -83,7 +83,7 @@ def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs)
     """Unknown where the offset or the high watermark is."""
     is_known = (moves.committed_offset != UNKNOWN) & (moves.end_offset != UNKNOWN)
     lag = np.where(is_known, np.maximum(moves.end_offset - moves.committed_offset, 0), UNKNOWN)
-    rate = growth.appended_records_per_s[moves.row]
+    rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
     with np.errstate(divide="ignore", invalid="ignore"):
         lag_s = np.where((lag > 0) & (rate > 0), lag / rate, np.nan)
     has_members = (groups.members > 0) & (groups.group_state != GroupState.DEAD)

@@ -149,7 +149,7 @@ class Servers:
             selector: [P] ReplicaSelector of the leader.
             rack: [N] place of the consumer's rack in ``rack_names``.
         """
-        row = moves.row
+        row = moves.row.astype(np.intp)  # numpy looks up by another type more slowly
         slot, kind = leading[row], selector[row]
         reads = np.full(len(row), ReadsFrom.DISK, np.int8)
         records = np.zeros(len(row), np.int64)
