@@ -118,19 +118,32 @@ def _over_time() -> tuple[Json, ...]:
     )
 
 
-def _losses() -> Json:
-    def expr(rule: str) -> str:
-        return _HERE.latest("broker_loss_remote_read_bytes", "broker", rule=rule)
+def _losses() -> tuple[Json, ...]:
+    def columns(name: str, unit: str) -> list[Column]:
+        def expr(rule: str) -> str:
+            return _HERE.latest(f"broker_loss_remote_read_{name}", "broker", rule=rule)
 
-    return bars(
-        "If a broker went away now: reads from remote storage",
-        "Estimated bytes that groups would read from remote storage, and do not now.",
-        "broker",
-        [
-            Column(_KAFKA, expr("kafka"), Look("bytes", ((None, "orange"),))),
-            Column(_KIP1303, expr("kip1303"), Look("bytes", BLUE)),
-        ],
-        empty="No broker is chosen",
+        return [
+            Column(_KAFKA, expr("kafka"), Look(unit, ((None, "orange"),))),
+            Column(_KIP1303, expr("kip1303"), Look(unit, BLUE)),
+        ]
+
+    return (
+        bars(
+            "If a broker went away now: reads from remote storage",
+            "Estimated bytes that groups would read from remote storage, and do not now.",
+            "broker",
+            columns("bytes", "bytes"),
+            empty="No broker is chosen",
+        ),
+        bars(
+            "Time of these reads",
+            "Seconds in which groups would have read these bytes, as fast as brokers read from "
+            "remote storage now.",
+            "broker",
+            columns("seconds", "s"),
+            empty="Bytes are to be read, and no broker measures reads",
+        ),
     )
 
 
@@ -185,6 +198,6 @@ DASHBOARD: Final = Dashboard(
     rows=(
         row("Now", band(4, *_now()), band(10, _groups())),
         row("Over time", band(8, *_over_time())),
-        row("Where", band(9, _topics(), _losses(), widths=(12, 12)), band(10, _partitions())),
+        row("Where", band(9, _topics(), *_losses()), band(10, _partitions())),
     ),
 )

@@ -12,6 +12,7 @@ from tests.builders import (
     Group,
     Log,
     Partition,
+    broker_metrics_frame,
     brokers_frame,
     configs_frame,
     empty,
@@ -213,6 +214,37 @@ def test_a_cold_successor_makes_its_consumers_read_remotely_unless_kip_1303_move
     bytes_by_broker = totals(state)["kafka_twin_broker_loss_remote_read_bytes"]
     assert bytes_by_broker["1", "kafka"] == 400
     assert bytes_by_broker["1", "kip1303"] == bytes_by_broker["2", "kafka"] == 0
+
+
+READS = {"remote_read_mean_ms": 100.0, "remote_fetch_requests_per_s": 2.0,
+         "remote_fetch_bytes_per_s": 200.0}  # fmt: skip
+"""A read takes 100 ms and brings 100 bytes: a thread reads 1 000 bytes a second."""
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        ({2: READS}, 0.4),
+        ({3: READS}, 0.4),  # as another broker reads
+        ({2: READS, 3: READS | {"remote_read_mean_ms": 900.0}}, 0.4),
+        ({2: READS | {"remote_fetch_requests_per_s": 0.0}}, None),
+        ({}, None),
+    ],
+)
+def test_how_long_reads_take_after_a_loss_is_as_brokers_measure_them(measured, expected):
+    state = cycle(Group(offsets=[(COLD, 50)]), parts=(COLD,))
+    if measured:
+        state = step(state, [broker_metrics_frame(measured)], NOW_MS)[0]
+    seconds = totals(state)["kafka_twin_broker_loss_remote_read_seconds"]
+    assert seconds.get(("1", "kafka")) == (pytest.approx(expected) if expected else None)
+    assert seconds["2", "kafka"] == 0  # nothing would be read
+
+
+def test_as_many_reads_run_at_once_as_consumers_wait_for_one():
+    many = [Group(f"g{i}", [(COLD, 50)]) for i in range(20)]
+    state = step(cycle(*many, parts=(COLD,)), [broker_metrics_frame({2: READS})], NOW_MS)[0]
+    seconds = totals(state)["kafka_twin_broker_loss_remote_read_seconds"]
+    assert seconds["1", "kafka"] == pytest.approx(20 * 0.4 / 10)
 
 
 def test_what_is_read_remotely_anyway_is_no_cost_of_a_loss():

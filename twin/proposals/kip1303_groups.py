@@ -11,17 +11,24 @@ from twin import plain
 from twin.declare import ByBroker, adds_to, api_field, rule
 from twin.proposals.kip1303 import NextLeadersKip1303
 from twin.rules.group_answers import then_objects
-from twin.rules.group_loss import ReadsThen, led_by, reads_then, remote_bytes_by_broker
+from twin.rules.group_loss import (
+    ReadsThen,
+    led_by,
+    reads_then,
+    remote_bytes_by_broker,
+    remote_seconds_by_broker,
+)
 from twin.rules.group_moves import GroupMoves
 from twin.rules.group_reads import GroupReads, Servers, racks_of_readers
 from twin.rules.growth import RecordSizes
 from twin.rules.leaders import Roles
 from twin.rules.selection import SelectorViews
 from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Lazy
+from twin.signature import Lazy, NowMs
 from twin.table import Array, SparseTable
 from twin.tables.state import (
     Assignment,
+    BrokerMetrics,
     Brokers,
     GroupOffsets,
     Partitions,
@@ -82,6 +89,14 @@ def loss_remote_read_bytes(
 ) -> Mapping[tuple[str], ByBroker]:
     """By the rule of KIP-1303."""
     return {("kip1303",): remote_bytes_by_broker(then, then.row, partitions)}
+
+
+@adds_to("kafka_twin_broker_loss_remote_read_seconds")
+def loss_remote_read_seconds(
+    then: GroupsIfLeaderLostKip1303, partitions: Partitions, metrics: BrokerMetrics, now_ms: NowMs
+) -> Mapping[tuple[str], ByBroker]:
+    """By the rule of KIP-1303."""
+    return {("kip1303",): remote_seconds_by_broker(then, then.row, partitions, metrics, now_ms)}
 
 
 @api_field(

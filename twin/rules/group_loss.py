@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
+from twin import keys
 from twin.declare import ByBroker, gauge, group_gauge, rule
 from twin.rules.group_moves import GroupMoves
 from twin.rules.group_reads import GroupReads, ReadsFrom, Servers, racks_of_readers
@@ -22,7 +24,7 @@ from twin.rules.leaders import Roles
 from twin.rules.next_leader import NextLeaders
 from twin.rules.selection import SelectorViews, leader_selectors
 from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Lazy
+from twin.signature import Lazy, NowMs
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -38,12 +40,16 @@ from twin.table import (
 )
 from twin.tables.state import (
     Assignment,
+    BrokerMetrics,
     Brokers,
     GroupOffsets,
     Partitions,
     ReaderRacks,
     Replicas,
 )
+
+READER_THREADS: Final = 10
+"""Default of remote.log.reader.threads. A consumer waits for one read at a time."""
 
 
 class ReadsThen(Table):
@@ -141,6 +147,46 @@ def remote_bytes_by_broker(then: ReadsThen, row: Array, partitions: Partitions) 
     return ByBroker(leader[is_counted], values)
 
 
+def remote_seconds_by_broker(
+    then: ReadsThen, row: Array, partitions: Partitions, metrics: BrokerMetrics, now_ms: int
+) -> ByBroker:
+    """By the leader that would be lost: until the slowest of its successors has read the bytes.
+
+    At the time of a read and the bytes of one as that broker measures them now; where it reads
+    nothing, as the others do. NaN where nobody reads, and bytes are to be read.
+    """
+    leader, size = partitions.leader[row], then.more_remote_bytes
+    is_counted = (size > 0) & (leader != NO_BROKER) & (then.broker != NO_BROKER)
+    both, place = np.unique(
+        keys.pack(leader[is_counted], then.broker[is_counted]), return_inverse=True
+    )
+    lost, reader = keys.unpack(both)
+    readers = np.minimum(np.bincount(place, minlength=len(both)), READER_THREADS)
+    bytes_per_s = _bytes_per_s(metrics, reader, now_ms) * readers
+    seconds = np.bincount(place, size[is_counted], len(both)) / bytes_per_s
+    slowest: dict[int, float] = {}
+    for broker, each in zip(lost.tolist(), seconds.tolist(), strict=True):
+        slowest[broker] = float(np.maximum(slowest.get(broker, 0.0), each))  # NaN stays
+    return ByBroker(np.array(list(slowest), np.int64), np.array(list(slowest.values()), float))
+
+
+def _bytes_per_s(metrics: BrokerMetrics, reader: Int32, now_ms: int) -> Float64:
+    """[N] what one thread of those brokers reads; the mean of all where one reads nothing."""
+
+    def of_all(name: str) -> Float64:
+        return metrics.of_brokers(metrics.broker, name, now_ms)
+
+    read_ms, reads = of_all("remote_read_mean_ms"), of_all("remote_fetch_requests_per_s")
+    measured = (read_ms > 0) & (reads > 0)
+    rate = np.full(len(measured), np.nan)
+    fetched = of_all("remote_fetch_bytes_per_s")[measured]
+    rate[measured] = fetched / reads[measured] / read_ms[measured] * 1_000
+    mean = rate[measured].mean() if measured.any() else np.nan
+    place = keys.find(metrics.broker.astype(np.int64), reader.astype(np.int64))
+    own = np.append(rate, np.nan)[place]
+    return np.where(np.isnan(own), mean, own)
+
+
 # ---------------------------------------------------------------- exported
 
 
@@ -177,3 +223,18 @@ def loss_remote_read_bytes(
 ) -> Mapping[tuple[str], ByBroker]:
     """By Kafka's rule."""
     return {("kafka",): remote_bytes_by_broker(then, then.row, partitions)}
+
+
+@gauge(
+    "loss_remote_read_seconds",
+    "Seconds in which groups of consumers would have read these bytes, by election rule, at the "
+    "time that reads take now and with Kafka's default of 10 remote.log.reader.threads; no series "
+    "where bytes are to be read and no broker measures reads.",
+    level="broker",
+    labels=("rule",),
+)
+def loss_remote_read_seconds(
+    then: GroupsIfLeaderLost, partitions: Partitions, metrics: BrokerMetrics, now_ms: NowMs
+) -> Mapping[tuple[str], ByBroker]:
+    """By Kafka's rule."""
+    return {("kafka",): remote_seconds_by_broker(then, then.row, partitions, metrics, now_ms)}
