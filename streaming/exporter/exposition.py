@@ -17,6 +17,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
 from streaming.exporter import own_metrics as own
+from streaming.exporter.kafka_exporter import KafkaExporterNames
 from streaming.exporter.series import (
     Family,
     Labels,
@@ -67,6 +68,7 @@ class Renderer:
         self._config = config
         self._blocks: dict[int, _Block] = {}
         self._dropped = 0
+        self._kafka_exporter = KafkaExporterNames()
 
     def render(self, view: ClusterView) -> Exposition:
         """The exposition of a view."""
@@ -85,6 +87,8 @@ class Renderer:
             text = _lines(metric, samples.get(name, []))
             if text or any(body):
                 parts += [header(metric) + text, *body]
+        if self._config.compatibility == "kafka_exporter":
+            parts += self._kafka_exporter.render(view)
         return Exposition(view, tuple(parts))
 
     # ------------------------------------------------------------ series

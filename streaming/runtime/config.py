@@ -115,6 +115,7 @@ class Exporter(_Section, frozen=True):
     port: int = 9410
     granularity: Literal["cluster", "topic", "partition"] = "partition"
     max_series: int = 500_000
+    compatibility: Literal["", "kafka_exporter"] = ""
 
 
 class Grafana(_Section, frozen=True):

@@ -45,8 +45,11 @@ def consuming(
     try:
         yield
     finally:
-        child.kill()
-        child.wait(10)
+        child.terminate()  # it leaves its group
+        try:
+            child.wait(20)
+        finally:
+            child.kill()
 
 
 def commit(bootstrap: str, group: str, offsets: Mapping[Key, int], metadata: str = "") -> None:
