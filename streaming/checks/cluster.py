@@ -8,7 +8,7 @@ from typing import Final
 from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import Finding
 from streaming.checks.rights import WITHOUT, rights
-from streaming.collector.brokers import CLIENT_ID, Address, BrokerConnections, CollectorError
+from streaming.collector.brokers import CLIENT_ID, BrokerConnections, CollectorError
 from streaming.collector.config_values import THRESHOLDS
 from streaming.collector.cycle import Collector
 from streaming.collector.group_round import GroupRound
@@ -135,7 +135,7 @@ def _groups(
 ) -> tuple[GroupRound | None, Sequence[Problem]]:
     """One round of groups, None if they cannot be had or are not wanted."""
     with GroupSource(config, CLIENT_ID, background=False) as source:
-        source.update_metadata(_addresses(observation))
+        source.update_metadata(observation.addresses())
         source.read()
         return source.take(), source.problems
 
@@ -147,15 +147,9 @@ def _grouped(groups: GroupRound) -> Finding:
     return Finding(f"{what}; those of {unknown} groups are unknown" if unknown else what)
 
 
-def _addresses(observation: Observation) -> list[Address]:
-    rows = observation.brokers.select(["broker", "host"]).to_pylist()
-    places = [(row["broker"], *row["host"].rpartition(":")[::2]) for row in rows]
-    return [Address(b, host, int(port or -1), rack="") for b, host, port in places]
-
-
 def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
     """The brokers' own metrics."""
-    brokers = _addresses(observation)
+    brokers = observation.addresses()
     asked = urls(config.collector, brokers)
     if not asked:
         yield Finding("collector.metrics_url is not set", WITHOUT["metrics"])

@@ -46,11 +46,6 @@ class Background(Generic[Round]):
             raise self._bug
         return self._fresh.pop() if self._fresh else None
 
-    @property
-    def is_stopping(self) -> bool:
-        """``close`` was called: a long round should end."""
-        return self._stop.is_set()
-
     def close(self) -> None:
         """End the thread; waits for the round that is being read."""
         self._stop.set()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
-from streaming.collector.group_round import GroupRound
+from streaming.collector.group_round import LEFT_OUT, NO_OFFSETS, GroupRound
 from streaming.collector.listing import Array, Placement
 from twin.table import UNKNOWN
 from twin.tables.enums import GroupState, GroupType
@@ -57,10 +57,15 @@ class GroupFrames:
         return tables
 
     def _groups(self, shard: int) -> pa.Table:
-        """Groups that have offsets in the shard or may have; the first shard has all."""
+        """Groups that have offsets in the shard or may have; the first shard has all.
+
+        Offsets that are left out were read: what an earlier round sent of them is over.
+        """
         round_ = self._round
         rows = slice(self._cuts[shard], self._cuts[shard + 1])
-        is_here = (round_.error != 0) | (shard == ALL_GROUPS_SHARD)
+        was_read = (round_.error == 0) | (round_.error == LEFT_OUT)
+        may_have = ~was_read & (round_.error != NO_OFFSETS)
+        is_here = may_have | (shard == ALL_GROUPS_SHARD)
         is_here[self._offsets.group_of[rows]] = True
         chosen = np.flatnonzero(is_here)
         columns = {
@@ -70,7 +75,7 @@ class GroupFrames:
             ),
             "coordinator": round_.coordinator,
             "members": round_.members,
-            "read_at_ms": np.where(round_.error == 0, round_.read_at_ms, UNKNOWN),
+            "read_at_ms": np.where(was_read, round_.read_at_ms, UNKNOWN),
             "offsets_left_out": round_.left_out,
         }
         arrays = [dictionary(np.arange(len(chosen)), texts([round_.group[i] for i in chosen]))]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
-from streaming.collector.brokers import BrokerResponse
+from streaming.collector.brokers import Address, BrokerResponse
 from streaming.collector.epochs import EpochHistory
 from streaming.collector.group_frames import GroupFrames
 from streaming.collector.group_round import GroupRound
@@ -62,6 +62,12 @@ class Observation:
     groups: GroupRound | None = None  # if there is a new round
     histories: Sequence[EpochHistory] = ()  # those that became known in this cycle
     problems: Sequence[Problem] = ()  # what is missing from it, and why
+
+    def addresses(self) -> list[Address]:
+        """The address of each broker of the table; of one that is not listed it is empty."""
+        rows = self.brokers.select(["broker", "host", "rack"]).to_pylist()
+        places = [(row["broker"], *row["host"].rpartition(":")[::2], row["rack"]) for row in rows]
+        return [Address(b, host, int(port or -1), rack) for b, host, port, rack in places]
 
 
 class ObservationEncoder:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from kafka import KafkaAdminClient, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
@@ -38,7 +38,7 @@ from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as CollectorSection
 from streaming.runtime.deadline import Deadline
-from tests.bench import figure
+from tests.bench import figure, groups
 
 TOPICS, PARTITIONS, REPLICATION = 100, 30, 3
 WARM_UP_CYCLES = 80
@@ -155,6 +155,10 @@ def measure(bootstrap: str) -> None:
         plain = _medians(lambda: _plainly(brokers, placement))
         figure("collector_plain_kafka_python_cpu_seconds", plain[1], "s", **about)
         figure("collector_cpu_ratio_to_plain_kafka_python", plain[1] / asking[1], "x", **about)
+
+        some = [TopicPartition(f"topic-{i // PARTITIONS:03d}", i % PARTITIONS)
+                for i in range(groups.PARTITIONS)]  # fmt: skip
+        groups.measure(config, observation.addresses(), some, _medians)
 
 
 def _medians(work: Callable[[], object]) -> tuple[float, float]:

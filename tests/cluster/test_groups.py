@@ -7,15 +7,23 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
+from prometheus_client.parser import text_string_to_metric_families
 
+from streaming.bus.view import SnapshotStore
+from streaming.exporter.exposition import Renderer
+from streaming.exporter.kafka_exporter import HELP
 from streaming.lab.cluster import LocalCluster
-from tests.cluster.broker_client import await_in_sync
+from streaming.runtime.config import Exporter
+from tests.cluster.broker_client import EARLIEST, LATEST, await_in_sync
 from tests.cluster.groups import commit, consuming, offsets_of, states_of, watching_groups
 from tests.cluster.topics import produce
 from tests.cluster.watching import Watch
 from tests.versions.releases import OWN, Release
 from tests.versions.tools import Tools
 from tests.waiting import until
+from twin import codec
+from twin.builtin import CATALOG
+from twin.state import ShardState
 from twin.tables.enums import GroupType
 from twin.tables.state import GroupOffsets, Groups, ReaderRacks
 
@@ -146,6 +154,75 @@ def test_offsets_end_with_their_topic(cluster: LocalCluster, watch: Watch, tools
     until(lambda: ("orphan", GONE, 0) not in tools.group_offsets(), 30, pause_s=0.5)
     assert_agree(watch, tools)
     assert [key for key in offsets_of(watch.state) if key[0] == "orphan"] == [("orphan", TOPIC, 0)]
+
+
+def test_the_names_of_kafka_exporter_have_the_numbers_of_kafkas_tools(
+    cluster: LocalCluster, watch: Watch, tools: Tools
+) -> None:
+    commit(cluster.bootstrap, "partly", {(TOPIC, 0): 4, (TOPIC, 2): 6})
+    assert_agree(watch, tools)
+    series = as_kafka_exporter(watch.state)
+
+    def of(name: str, *labels: str) -> dict[tuple[str, ...], int]:
+        """The values of a name by these labels, of our topic."""
+        return {
+            tuple(held[label] for label in labels): int(value)
+            for held, value in series[f"kafka_{name}"]
+            if held.get("topic", TOPIC) == TOPIC
+        }
+
+    placed = {key: each for key, each in tools.partitions().items() if key[0] == TOPIC}
+    by_number = {(str(number),): each for (_, number), each in placed.items()}
+    assert of("topic_partitions", "topic") == {(TOPIC,): len(placed)}
+    assert of("brokers") == {(): len(cluster.status())}
+    assert of("broker_info", "id", "address") == {
+        (str(node.id), f"127.0.0.1:{node.port}"): 1 for node in cluster.status()
+    }
+    expected = {
+        "leader": {n: each.leader for n, each in by_number.items()},
+        "replicas": {n: len(each.replicas) for n, each in by_number.items()},
+        "in_sync_replica": {n: len(each.isr) for n, each in by_number.items()},
+        "leader_is_preferred": {
+            n: int(each.leader == each.replicas[0]) for n, each in by_number.items()
+        },
+        "under_replicated_partition": {
+            n: int(len(each.isr) < len(each.replicas)) for n, each in by_number.items()
+        },
+    }
+    for name, kind in {"current_offset": LATEST, "oldest_offset": EARLIEST}.items():
+        offsets = tools.offsets(kind, placed)
+        expected[name] = {(str(number),): offset for (_, number), offset in offsets.items()}
+    for name, values in expected.items():
+        assert of(f"topic_partition_{name}", "partition") == values, name
+
+    said = {key: each for key, each in tools.group_offsets().items() if key[1] == TOPIC}
+    committed = {(g, str(n)): each.committed for (g, _, n), each in said.items()}
+    lag = {(g, str(n)): each.lag for (g, _, n), each in said.items()}
+    unset = {(g, n): -1 for g, _ in committed for (n,) in by_number}
+    names = ("consumergroup", "partition")
+    assert of("consumergroup_current_offset", *names) == unset | committed
+    assert of("consumergroup_lag", *names) == unset | lag
+    assert of("consumergroup_lag_sum", "consumergroup") == {
+        (group,): sum(each for (g, _), each in lag.items() if g == group) for group, _ in lag
+    }
+    assert of("consumergroup_current_offset_sum", "consumergroup")["partly",] == 4 + 6 - 1
+    assert of("consumergroup_members", "consumergroup") == {
+        (group,): each.members for group, each in tools.group_states().items()
+    }
+
+
+def as_kafka_exporter(state: ShardState) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """The series of each name of kafka_exporter, as they are served."""
+    store = SnapshotStore(CATALOG, state.cluster, state.shards)
+    store.take_snapshot(b"real/0", codec.encode(state), state.observed_at_ms)
+    store.publish()
+    renderer = Renderer(CATALOG, state.cluster, Exporter(compatibility="kafka_exporter"))
+    text = b"".join(renderer.render(store.view).blocks).decode()
+    return {
+        family.name: [(sample.labels, sample.value) for sample in family.samples]
+        for family in text_string_to_metric_families(text)
+        if family.name in HELP
+    }
 
 
 def test_a_coordinator_that_is_killed_leaves_what_was_known_until_another_answers(

@@ -82,7 +82,7 @@ def ask(cluster: FakeCluster) -> Iterator[Asker]:
     config = Config(
         cluster=Cluster(bootstrap=cluster.bootstrap),
         bus=Bus(shards=SHARDS),
-        collector=Section(deadline_ms=1_000),
+        collector=Section(deadline_ms=1_000, max_group_offsets=5),
     )
     with (
         BrokerConnections(cluster.bootstrap, {}, 1_000) as brokers,
@@ -178,6 +178,27 @@ def test_a_group_that_is_gone_leaves_the_twin_after_the_second_listing(
     ask()
     assert ask.committed() == {}
     assert all(not len(state[Groups].group) for state in ask.states.values())
+
+
+def test_offsets_that_become_too_many_are_over_and_counted(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    cluster.world.groups["b"] = Group(1, {(at, n): 5 for at in (HERE, THERE) for n in (0, 1)})
+    ask()
+    assert len(ask.committed()) == 4
+    cluster.world.groups["a"] = Group(2, {(THERE, n): 1 for n in range(3)})  # it comes first
+    sent = ask()
+    assert set(ask.committed()) == {("a", THERE, n) for n in range(3)}
+    assert {n: r["offsets_left_out"] for n, r in described(sent, 0).items()} == {"a": 0, "b": 4}
+    assert set(described(sent, 1)) == {"a"}
+
+
+def test_share_groups_are_listed_in_one_shard(cluster: FakeCluster, ask: Asker) -> None:
+    cluster.world.groups["share"] = Group(1, type="share")
+    sent = ask()
+    assert described(sent, 0)["share"]["read_at_ms"] == -1
+    assert described(sent, 0)["share"]["group_type"] == GroupType.SHARE
+    assert described(sent, 1) == {}
 
 
 def test_a_cluster_without_groups_is_listed(cluster: FakeCluster, ask: Asker) -> None:
