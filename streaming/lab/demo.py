@@ -25,6 +25,7 @@ from kafka.errors import KafkaError
 from streaming.lab import prometheus
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.cluster_config import Layout
+from streaming.lab.consumers import Consumers
 from streaming.lab.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.screen import draw
 from streaming.lab.scripts import SCRIPTS
@@ -56,6 +57,7 @@ interval_ms = 2000
 deadline_ms = 1500
 config_interval_ms = 10000
 metrics_interval_ms = 2000
+groups_interval_ms = 2000
 
 [collector.metrics_urls]
 {metrics_urls}
@@ -127,6 +129,10 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         except KafkaError as error:
             raise DemoFailed(f"topics or traffic: {error}; see {cluster.home}") from None
         traffic.start()
+        if not scripts:  # a script is about brokers: readers would only slow it down
+            consumers = Consumers(cluster.bootstrap)
+            stack.callback(consumers.stop)
+            consumers.start()
         say("waiting for the first snapshot")
         url = f"http://127.0.0.1:{ports.metrics}"
         _await_up(url, home, stop)

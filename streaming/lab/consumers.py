@@ -1,0 +1,80 @@
+"""The demo's consumers: one group at the log end, and one that replays old records.
+
+What the second one reads is in remote storage for the most part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from streaming.lab.traffic import COLD_TOPIC
+
+AT_THE_END: Final = "billing"
+"""A group that keeps up with what is written."""
+
+REPLAY: Final = "replay"
+"""A group that reads the topic with a history again and again."""
+
+FOLLOWED: Final = ("orders", "payments")
+REPLAYED_AT_ONCE: Final = 10
+PAUSE_S: Final = 0.5
+"""Ten records in each half second: a replay of the history takes two and a half minutes."""
+
+
+class Consumers:
+    """Two groups that read until stopped, also while brokers are lost."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(turn, group), name=group, daemon=True)
+            for group, turn in ((AT_THE_END, self._follow), (REPLAY, self._replay))
+        ]
+
+    def start(self) -> None:
+        """Start a thread for each group."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop reading; returns within seconds."""
+        self._stop.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(timeout=10)
+
+    def _run(self, turn: Callable[[Any], None], group: str) -> None:
+        while not self._stop.is_set():
+            # Losing brokers is what the demo is for: a consumer that failed is made anew.
+            with contextlib.suppress(KafkaError, OSError, AssertionError):
+                consumer = KafkaConsumer(
+                    bootstrap_servers=self._bootstrap,
+                    group_id=group,
+                    auto_offset_reset="earliest",
+                    auto_commit_interval_ms=1_000,
+                    max_poll_records=REPLAYED_AT_ONCE if group == REPLAY else 500,
+                )
+                try:
+                    turn(consumer)
+                finally:
+                    consumer.close(autocommit=False, timeout_ms=2_000)
+            self._stop.wait(1)
+
+    def _follow(self, consumer: Any) -> None:
+        consumer.subscribe(FOLLOWED)
+        while not self._stop.is_set():
+            consumer.poll(timeout_ms=500)
+
+    def _replay(self, consumer: Any) -> None:
+        place = TopicPartition(COLD_TOPIC, 0)
+        consumer.assign([place])
+        while not self._stop.wait(PAUSE_S):
+            if not consumer.poll(timeout_ms=1_000) and consumer.position(place):
+                consumer.seek_to_beginning(place)
