@@ -6,23 +6,23 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka import KafkaAdminClient
-from kafka.errors import (
-    CoordinatorNotAvailableError,
-    GroupAuthorizationFailedError,
-    KafkaError,
-)
+from kafka.errors import GroupAuthorizationFailedError, KafkaError
+from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 
 from streaming import bus
 from streaming.bus import BusError, Reader, Sender
 from streaming.bus.clients import failed
-from streaming.checks.cluster_rights import may_not
+from streaming.checks.cluster_rights import first_answer, may_not
 from streaming.checks.finding import Finding, missing, there
 from streaming.checks.rights import Right, right_for, rights, which_grants
+from streaming.collector.brokers import CollectorError
 from streaming.runtime.config import Config, ConfigError
 
 _PROBE_KEY: Final = b"kafka-twin check"
 _NO_TALK: Final = "the programs cannot talk to each other"
 _POLL_MS: Final = 200
+_OLDEST: Final = 0
+"""Version of Heartbeat: every one returns an error code."""
 
 
 def of_bus(config: Config) -> Iterator[Finding]:
@@ -58,19 +58,23 @@ def of_bus(config: Config) -> Iterator[Finding]:
 
 
 def _watch_group(config: Config) -> Finding:
-    """The right on the group by which one ``plan order --watch`` knows of another."""
+    """The right on the group by which one ``plan order --watch`` knows of another.
+
+    Asked for by a heartbeat of a member that does not exist. A broker looks at the right first, so
+    any broker can answer, and nothing is created.
+    """
     right = right_for(config, "one watch")
+    request = HeartbeatRequest(group_id=right.name, generation_id=-1, member_id="kafka-twin-check")
     try:
-        with KafkaAdminClient(**bus.settings(config)) as admin:
-            described = admin.describe_groups([right.name])[right.name]
-    except GroupAuthorizationFailedError:
+        body = first_answer(config, request, _OLDEST, "bus")
+    except CollectorError as error:
+        raise BusError(str(error)) from None
+    if body is None:
+        return missing(right, ": not known, no broker has answered")
+    answer = HeartbeatResponse.decode(body, version=_OLDEST)
+    if answer.error_code == GroupAuthorizationFailedError.errno:
         return missing(right, which_grants(config, right))
-    except CoordinatorNotAvailableError:  # no group has been there yet; rights are looked at first
-        return there(right)
-    except (KafkaError, OSError, ValueError) as error:
-        raise failed(config, error) from None
-    is_denied = GroupAuthorizationFailedError.__name__ in str(described["error"])
-    return missing(right, which_grants(config, right)) if is_denied else there(right)
+    return there(right)
 
 
 def _missing_on(config: Config) -> list[Right]:

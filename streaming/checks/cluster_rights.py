@@ -7,7 +7,7 @@ one. For the others Kafka is asked which operations are authorized.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from kafka import KafkaAdminClient
@@ -107,7 +107,7 @@ def _authorized_on_cluster(config: Config) -> frozenset[str]:
     KeyError where the brokers have no DescribeCluster v1, which came with Kafka 3.7.
     """
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-    body = _first_answer(config, request, _OLDEST)
+    body = first_answer(config, request, _OLDEST)
     if body is None:
         return frozenset()
     described = DescribeClusterResponse.decode(body, version=_OLDEST)
@@ -115,15 +115,24 @@ def _authorized_on_cluster(config: Config) -> frozenset[str]:
     return frozenset(each.name for each in ACLOperation if each in allowed)
 
 
-def _first_answer(config: Config, request: Any, highest: int) -> bytes | None:
-    """The response of the first broker that gives one."""
+def first_answer(
+    config: Config, request: Any, highest: int, at: Literal["cluster", "bus"] = "cluster"
+) -> bytes | None:
+    """The response of the first broker that gives one; ``highest`` is the version of both.
+
+    Raises:
+        CollectorError: no broker can be reached.
+    """
 
     def make(_: int, versions: Versions) -> list[EncodedRequest]:
         version = negotiate_version(versions, type(request), highest)
         return [] if version is None else [EncodedRequest.encode(request, version)]
 
     deadline_ms = config.collector.deadline_ms
-    with BrokerConnections(config.cluster.bootstrap, config.cluster.client, deadline_ms) as brokers:
+    place = (config.cluster.bootstrap, config.cluster.client)
+    if at == "bus":
+        place = (config.bus_bootstrap, config.bus_client)
+    with BrokerConnections(*place, deadline_ms) as brokers:
         for broker in brokers.broker_ids():
             body = brokers.ask([broker], make, Deadline.after_ms(deadline_ms))[broker].first
             if body is not None:
@@ -136,7 +145,7 @@ def _groups(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None
     if not config.collector.groups_interval_ms:
         return Finding(f"{right.option} is 0", right.without)
     name = f"kafka-twin-check-{uuid4().hex}"
-    body = _first_answer(config, DescribeGroupsRequest(groups=[name]), _OLDEST)
+    body = first_answer(config, DescribeGroupsRequest(groups=[name]), _OLDEST)
     if body is None:
         return missing(right, ": not known, no broker has described a group")
     [group] = DescribeGroupsResponse.decode(body, version=_OLDEST).groups

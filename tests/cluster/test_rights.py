@@ -26,6 +26,7 @@ from kafka.admin import (
 
 from streaming import bus
 from streaming.checks import check
+from streaming.checks.bus import of_bus
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector, run
 from streaming.collector.problem import Problem
@@ -106,6 +107,14 @@ def acl(operation: ACLOperation, resource: ResourcePattern) -> ACL:
         permission_type=ACLPermissionType.ALLOW,
         resource_pattern=resource,
     )
+
+
+def allowing(one: ACL) -> ACLFilter:
+    """It matches that ACL alone."""
+    return ACLFilter(
+        principal=one.principal, host=one.host, operation=one.operation,
+        permission_type=one.permission_type, resource_pattern=one.resource_pattern,
+    )  # fmt: skip
 
 
 def config(cluster: LocalCluster, user: str, password: str | None = None) -> Config:
@@ -205,18 +214,31 @@ def test_a_plan_without_the_right_is_one_line_and_with_it_is_applied(
         admin.create_acls([alter])
         until(lambda: _reordered(plans, same), 10, "the right to alter does not help")
         plans.elect_preferred(replace(same, elect=1), within_s=5)
-        filters = [ACLFilter(
-            principal="User:watcher", host="*", operation=each.operation,
-            permission_type=ACLPermissionType.ALLOW, resource_pattern=each.resource_pattern,
-        ) for each in (describe, alter)]  # fmt: skip
-        admin.delete_acls(filters)
+        admin.delete_acls([allowing(describe), allowing(alter)])
 
 
 def test_a_watch_without_the_right_to_its_group_is_one_line(guarded: LocalCluster) -> None:
-    with pytest.raises(NotAllowed, match=r"READ on group twin\.plan-order\.guarded is not granted"):
-        WatchLock(config(guarded, "watcher"))
-    with WatchLock(config(guarded, "admin")) as held:
-        held.check()
+    watcher = config(guarded, "watcher")
+    describe = acl(ACLOperation.DESCRIBE, ResourcePattern(ResourceType.GROUP, "*"))
+    read = acl(ACLOperation.READ, ResourcePattern(ResourceType.GROUP, bus.watch_group(watcher)))
+    with KafkaAdminClient(bootstrap_servers=guarded.bootstrap, **login("admin")) as admin:
+        admin.create_acls([describe])  # as the collector has it: that is not enough
+        try:
+            assert _has_group(watcher) is False
+            with pytest.raises(NotAllowed, match=r"READ on group twin\.plan-order\.guarded is"):
+                WatchLock(watcher)
+            admin.create_acls([read])
+            until(lambda: _has_group(watcher), 10, "the right does not help")
+            with WatchLock(watcher) as held:
+                held.check()
+        finally:
+            admin.delete_acls([allowing(describe), allowing(read)])
+
+
+def _has_group(settings: Config) -> bool:
+    """What check says of the right to the group of a watch."""
+    [line] = [line for line in map(str, of_bus(settings)) if "READ on group" in line]
+    return line.startswith("ok: ")
 
 
 def _read(plans: Admin) -> Live | None:
