@@ -17,6 +17,7 @@ from streaming.plans.plan import (
 )
 from streaming.questions.answer import broker_or_nobody, brokers_of, check_broker, listed
 from twin.plans.demote import Demotion, demote, leaders_of
+from twin.table import Int32, Int64
 from twin.tables.state import Brokers
 
 HEADER = ("partition", "led by", "replicas", "planned", "then led by")
@@ -51,14 +52,7 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
         changes=tuple(changes),
         lines=(
             *_lines(broker, changes),
-            "Leaders by broker, now and then: "
-            + ", ".join(
-                f"{each}: {a} → {b}"
-                for each, a, b in zip(
-                    ids.tolist(), led_before.tolist(), leaders.tolist(), strict=True
-                )
-            )
-            + ".",
+            _leaders_line(ids, led_before, leaders),
             *undone_lines(undone),
         ),
         header=HEADER,
@@ -83,6 +77,12 @@ def _lines(broker: int, changes: Sequence[Change]) -> list[str]:
             f"Broker {broker} becomes the last replica of them until `kafka-twin plan restore`."
         )
     return lines
+
+
+def _leaders_line(brokers: Int32, before: Int64, after: Int64) -> str:
+    each = zip(brokers.tolist(), before.tolist(), after.tolist(), strict=True)
+    counts = ", ".join(f"{broker}: {now} → {then}" for broker, now, then in each)
+    return f"Leaders by broker, now and then: {counts}."
 
 
 def _row(change: Change) -> tuple[str, ...]:
