@@ -11,22 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer
 
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import TopicThreshold
 from tests.cluster.broker_client import (
-    EARLIEST_LOCAL,
-    EARLIEST_PENDING_UPLOAD,
-    LATEST,
-    BrokerClient,
     Key,
     PartitionState,
     await_agreement,
     await_in_sync,
 )
+from tests.cluster.topics import make_cold_successor
 from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching
-from tests.waiting import until
 from twin.proposals.kip1303 import NextLeadersKip1303
 from twin.rules.coverage import Coverage
 from twin.rules.next_leader import NextLeaders
@@ -181,7 +177,7 @@ def test_a_broker_killed_among_leaders_that_moved_leaves_the_predicted_ones(
 def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_cold_one(
     five: LocalCluster, watch: Watch
 ) -> None:
-    a_cold_replica(five)
+    make_cold_successor(five, COLD)
     await_in_sync(five)
     elect_preferred(five, watch.look(), 4)
     state = watch.look()
@@ -197,41 +193,3 @@ def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_cold_o
     loss = lose(five, watch, 4, five.term)
     assert_came_true(loss)
     assert loss.after[COLD, 0].leader == 5
-
-
-def a_cold_replica(five: LocalCluster) -> None:
-    """A tiered partition on 4 and 2, reassigned so that a broker with next to nothing is between.
-
-    With KIP-1023 the newcomer starts at the first offset that is not in remote storage yet.
-    """
-    tiered = {
-        "remote.storage.enable": "true",
-        "internal.segment.bytes": "51200",
-        "local.retention.bytes": "600000",
-        "min.insync.replicas": "1",
-    }
-    admin = KafkaAdminClient(bootstrap_servers=five.bootstrap)
-    admin.create_topics(
-        {COLD: {"assignments": {0: [4, 2]}, "configs": tiered}},
-        timeout_ms=20_000,
-        wait_for_metadata=True,
-    )
-    producer = KafkaProducer(
-        bootstrap_servers=five.bootstrap, acks=1, enable_idempotence=False, batch_size=8_000
-    )
-    for _ in range(1_500):
-        producer.send(COLD, bytes(1_000), partition=0)
-    producer.close(timeout=60)
-    client = BrokerClient(five)
-
-    def is_tiered() -> bool:
-        local, pending, end = (
-            client.offset(4, COLD, 0, kind)
-            for kind in (EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST)
-        )
-        return local > 0 and end - pending < 100
-
-    until(is_tiered, 60, "the log is not in remote storage")
-    admin.alter_partition_reassignments({TopicPartition(COLD, 0): [4, 5, 2]})
-    admin.close()
-    until(lambda: client.partition(4, COLD).isr == {2, 4, 5}, 60, "broker 5 is not in sync")

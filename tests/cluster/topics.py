@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from streaming.lab.cluster import LocalCluster
+from tests.cluster.broker_client import (
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    BrokerClient,
+)
+from tests.waiting import until
 
 TIERED: Final = {
     "remote.storage.enable": "true",
@@ -41,3 +48,41 @@ def produce(
         ]
         for future in sent:
             future.get(60)
+
+
+def make_cold_successor(five: LocalCluster, topic: str) -> None:
+    """A tiered partition on 4 and 2, reassigned so that a broker with next to nothing is between.
+
+    With KIP-1023 the newcomer starts at the first offset that is not in remote storage yet.
+    """
+    tiered = {
+        "remote.storage.enable": "true",
+        "internal.segment.bytes": "51200",
+        "local.retention.bytes": "600000",
+        "min.insync.replicas": "1",
+    }
+    admin = KafkaAdminClient(bootstrap_servers=five.bootstrap)
+    admin.create_topics(
+        {topic: {"assignments": {0: [4, 2]}, "configs": tiered}},
+        timeout_ms=20_000,
+        wait_for_metadata=True,
+    )
+    producer = KafkaProducer(
+        bootstrap_servers=five.bootstrap, acks=1, enable_idempotence=False, batch_size=8_000
+    )
+    for _ in range(1_500):
+        producer.send(topic, bytes(1_000), partition=0)
+    producer.close(timeout=60)
+    client = BrokerClient(five)
+
+    def is_tiered() -> bool:
+        local, pending, end = (
+            client.offset(4, topic, 0, kind)
+            for kind in (EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST)
+        )
+        return local > 0 and end - pending < 100
+
+    until(is_tiered, 60, "the log is not in remote storage")
+    admin.alter_partition_reassignments({TopicPartition(topic, 0): [4, 5, 2]})
+    admin.close()
+    until(lambda: client.partition(4, topic).isr == {2, 4, 5}, 60, "broker 5 is not in sync")
