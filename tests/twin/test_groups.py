@@ -27,8 +27,9 @@ from twin.builtin import CATALOG
 from twin.proposals.kip1303_groups import GroupsIfLeaderLostKip1303
 from twin.rules.group_forecasts import GroupForecasts
 from twin.rules.group_loss import GroupsIfLeaderLost
-from twin.rules.group_moves import IN_USE_MS, GroupLags, GroupMoves
+from twin.rules.group_moves import IDLE_RECORDS_PER_S, IN_USE_MS, GroupLags, GroupMoves
 from twin.rules.group_reads import GroupReads, GroupServers, ReadsFrom
+from twin.rules.growth import Growth
 from twin.rules.warm_up import NEVER
 from twin.state import ShardState
 from twin.step import step
@@ -348,6 +349,28 @@ def test_seconds_until_retention_deletes_what_it_has_not_read():
 
 def test_the_records_of_an_idle_log_may_all_be_as_old_as_the_first():
     assert until(running(5_000, 0, idle=True, retention_ms=1_200_000))[1] == pytest.approx(200.0)
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(10, 200.0), (20, 200.0), (30, NEVER)])
+def test_a_group_that_has_read_all_before_is_not_overtaken(rate, seconds):
+    """Nothing is written: 5 000 records are left to read, and they are kept for 200 s."""
+    state = running(5_000, rate, idle=True, retention_ms=1_200_000)
+    assert until(state)[1] == pytest.approx(seconds)
+
+
+def test_a_log_is_idle_though_its_moving_average_never_gets_to_0():
+    state = running(5_000, 0, retention_ms=1_800_000)
+    assert state[GroupLags].lag_s.tolist() == pytest.approx([500.0])
+    assert until(state)[1] == pytest.approx(1_300.0)  # its next record is 500 s old
+    part = Partition(log=Log(end=10_000, started_ms=NOW_MS - 1_000_000, size_bytes=10_000))
+    for _ in range(60):
+        at_ms = state.observed_at_ms + 5_000
+        state = cycle(
+            parts=(part,), since=state, at_ms=at_ms, is_read=False, retention_ms=1_800_000
+        )
+    assert 0 < state[Growth].appended_records_per_s[0] < IDLE_RECORDS_PER_S
+    assert np.isnan(state[GroupLags].lag_s).all()
+    assert until(state)[1] == pytest.approx(500.0)  # it may be as old as the first: 1 300 s
 
 
 def test_a_time_is_unknown_while_a_number_is_that_it_depends_on():

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from twin.declare import Alert, group_gauge, risk, rule
-from twin.rules.group_moves import GroupLags, GroupMoves
+from twin.rules.group_moves import IDLE_RECORDS_PER_S, GroupLags, GroupMoves
 from twin.rules.group_reads import GroupReads, ReadsFrom
 from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Leaders
@@ -118,6 +118,7 @@ class _Run:
         oldest_ms = np.where(started_ms == UNKNOWN, np.nan, np.maximum(now_ms - started_ms, 0))
         held = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
         appended = growth.appended_records_per_s[row]
+        appended = np.where((appended > 0) & (appended < IDLE_RECORDS_PER_S), 0.0, appended)
         # Nothing says how old the last record of an idle log is: perhaps as old as the first.
         ms_per_record = np.where(
             held & (appended > 0), oldest_ms / np.where(held, end - local, 1), np.nan
@@ -149,7 +150,10 @@ class _Run:
         soonest = np.fmin(by_ms, by_bytes)
         # One limit that is never reached does not settle it while the other is unknown.
         unsure = (np.isnan(by_ms) | np.isnan(by_bytes)) & (soonest == NEVER)
-        return np.where(unsure, np.nan, soonest)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            catches_up_s = self.behind / (self.rate - self.growth)
+        is_there_before = (self.rate > self.growth) & (catches_up_s <= soonest)
+        return np.where(unsure, np.nan, np.where(is_there_before, NEVER, soonest))
 
     def _by_age(self, kept_ms: Array) -> Float64:
         age_ms = np.where(self.growth == 0, self.oldest_ms, self.behind * self.ms_per_record)

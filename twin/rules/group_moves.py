@@ -25,6 +25,9 @@ IN_USE_MS: Final = 86_400_000
 """A group without members is abandoned if it has not moved for so long. Kafka forgets its offsets
 after offsets.retention.minutes, seven days by default; nobody is hurt until then."""
 
+IDLE_RECORDS_PER_S: Final = 1 / 3_600
+"""A partition that is written more slowly is idle: a moving average never gets to 0."""
+
 
 class GroupMoves(SparseTable, kind="group_moves", counts_in=(Groups,)):
     """[N] one row a group and a partition, in the order of ``group_offsets``."""
@@ -41,7 +44,10 @@ class GroupLags(SparseTable, kind="group_lags", on_demand="a difference of store
     """[N] how far each group is behind, in the order of ``group_offsets``."""
 
     lag_records: Int64 = column("records between the committed offset and the high watermark")
-    lag_s: Float64 = column("time in which these are appended; NaN if unknown", fill=float("nan"))
+    lag_s: Float64 = column(
+        "time in which these are appended; NaN if unknown, and where nothing is written now",
+        fill=float("nan"),
+    )
     in_use: Bool = column("the group has members, or moved within a day", fill=False)
 
 
@@ -85,7 +91,7 @@ def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs)
     lag = np.where(is_known, np.maximum(moves.end_offset - moves.committed_offset, 0), UNKNOWN)
     rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        lag_s = np.where((lag > 0) & (rate > 0), lag / rate, np.nan)
+        lag_s = np.where((lag > 0) & (rate > IDLE_RECORDS_PER_S), lag / rate, np.nan)
     has_members = (groups.members > 0) & (groups.group_state != GroupState.DEAD)
     moved = (moves.moved_at_ms != UNKNOWN) & (now_ms - moves.moved_at_ms <= IN_USE_MS)
     return GroupLags(
