@@ -82,10 +82,10 @@ def ask(cluster: FakeCluster) -> Iterator[Asker]:
     config = Config(
         cluster=Cluster(bootstrap=cluster.bootstrap),
         bus=Bus(shards=SHARDS),
-        collector=Section(deadline_ms=1_000, max_group_offsets=5),
+        collector=Section(deadline_ms=4_000, max_group_offsets=5),
     )
     with (
-        BrokerConnections(cluster.bootstrap, {}, 1_000) as brokers,
+        BrokerConnections(cluster.bootstrap, {}, 4_000) as brokers,
         GroupSource(config, brokers.client_id, background=False) as groups,
     ):
         collector = Collector(config, brokers, groups=groups)
