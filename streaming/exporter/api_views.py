@@ -7,21 +7,20 @@ observed, and its age.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.parameters import number, one_of, plain_text, read_all, yes_or_no
 from streaming.runtime.kafka_uuid import uuid_text
 from twin import plain
 from twin.catalog import Catalog
 from twin.declare import Metric
 from twin.risks import OpenRisks
 from twin.state import ShardState
-from twin.table import UNKNOWN, PartitionTable, ReplicaTable, Rows, Table
+from twin.table import UNKNOWN, Column, PartitionTable, ReplicaTable, Rows, Table
 from twin.tables.state import (
     Assignment,
     BrokerMetrics,
@@ -33,7 +32,28 @@ from twin.tables.state import (
 )
 from twin.totals import Samples, Totals
 
-_ALL_BITS: Final = -1
+ALL_RISKS: Final = -1
+"""As a filter: any risk."""
+
+
+class RiskCount(TypedDict):
+    """How many partitions have a risk; null before anything was observed."""
+
+    partitions: float | None
+    severity: str
+    meaning: str
+
+
+class ClusterFacts(TypedDict):
+    """What is known of a cluster beside its metrics."""
+
+    cluster: str
+    up: bool
+    why_not_up: str | None
+    observations_refused: int
+    at_risk: int | None
+    cold_replicas: float | None
+    risks: dict[str, RiskCount]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +66,6 @@ class PartitionFilter:
     risks: int = 0  # at least one of these bits
     limit: int = 100
     offset: int = 0
-
-    @staticmethod
-    def from_parameters(catalog: Catalog, parameters: Iterable[tuple[str, str]]) -> PartitionFilter:
-        """From a URL's parameters. ``risk`` names one, ``at_risk`` means any.
-
-        Raises:
-            ValueError: one line with the parameter and the reason.
-        """
-        bits = {name: 1 << place for place, name in enumerate(catalog.risk_names)}
-        chosen = read_all(
-            parameters,
-            {
-                **dict.fromkeys(("partition", "broker", "limit", "offset"), number),
-                "topic": plain_text,
-                "at_risk": yes_or_no,
-                "risk": one_of(bits),
-            },
-        )
-        any_risk = _ALL_BITS if chosen.pop("at_risk", False) else 0
-        return PartitionFilter(risks=chosen.pop("risk", any_risk), **chosen)
 
     def matching(self, state: ShardState) -> Rows:
         """[N] the rows of a shard that are asked for."""
@@ -125,7 +125,7 @@ def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[s
             page.topic_names().tolist(), ids.tolist(), index.partition.tolist(), strict=True
         )
     ]
-    for table in _api_tables(page.catalog, PartitionTable):
+    for table in api_tables(page.catalog, PartitionTable):
         _add(objects, table.api or "", _columns(page[table]))
     names = page.catalog.risk_names
     for partition, bits in zip(objects, page[OpenRisks].bits.tolist(), strict=True):
@@ -148,14 +148,13 @@ def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
         return {"brokers": []}
     listed = state[Brokers]
     plain_columns = {
-        c.name: plain.column_values(c, getattr(listed, c.name)) for c in Brokers.columns
+        c.name: plain.column_values(c, getattr(listed, c.name)) for c in broker_columns()
     }
     sums = by_first_label(state.catalog, view.totals, "broker")
     return {
         "brokers": [
             {
-                **{name: values[row] for name, values in plain_columns.items()
-                   if name not in _BROKER_TIMES},
+                **{name: values[row] for name, values in plain_columns.items()},
                 "rack": listed.rack[row] or None,
                 "host": listed.host[row] or None,
                 **sums.get(str(broker), {}),
@@ -167,7 +166,9 @@ def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_BROKER_TIMES: Final = frozenset({"listed_at_ms", "answered_at_ms"})
+def broker_columns() -> list[Column]:
+    """The columns that are fields of a broker; the times are in its age."""
+    return [c for c in Brokers.columns if c.name not in ("listed_at_ms", "answered_at_ms")]
 
 
 def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> dict[str, Any]:
@@ -183,7 +184,7 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
         counts[metric.name] = if_known(nested(samples) if samples or metric.labels else None)
     bits = [shard.state[OpenRisks].bits for shard in view.shards]
     cold = sum(totals["kafka_twin_broker_cold_replicas"].values())
-    risks = {
+    risks: dict[str, RiskCount] = {
         risk.name: {
             "partitions": if_known(
                 totals.value("kafka_twin_partitions_at_risk", risk.name, risk.severity)
@@ -193,18 +194,17 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
         }
         for risk in catalog.risks
     }
-    return {
+    facts: ClusterFacts = {
         "cluster": cluster,
         "up": not view.why_not_up(now_ms),
         "why_not_up": view.why_not_up(now_ms) or None,
         "observations_refused": sum(view.refused.values()),
-        **counts,
         "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),
         "cold_replicas": if_known(cold),
-        "racks": by_first_label(catalog, totals, "rack"),
         "risks": risks,
-        **observed(view.observed_at_ms, now_ms),
     }
+    racks = by_first_label(catalog, totals, "rack")
+    return {**facts, **counts, "racks": racks, **observed(view.observed_at_ms, now_ms)}
 
 
 def observed(at_ms: int, now_ms: int) -> dict[str, Any]:
@@ -230,7 +230,8 @@ def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
 # ---------------------------------------------------------------- inside
 
 
-def _api_tables(catalog: Catalog, kind: type[Table]) -> list[type[Any]]:
+def api_tables(catalog: Catalog, kind: type[Table]) -> list[type[Any]]:
+    """The tables of that kind whose columns are in the API."""
     tables = (*catalog.stored, *catalog.on_demand)
     return [table for table in tables if issubclass(table, kind) and table.api is not None]
 
@@ -258,7 +259,7 @@ def _replicas(page: ShardState, now_ms: int) -> list[list[dict[str, Any]]]:
     row, slot = np.nonzero(np.arange(page.slots) < page[Partitions].assigned[:, None])
     brokers = page[Assignment].broker[row, slot].tolist()
     objects: list[dict[str, Any]] = [{"broker": broker} for broker in brokers]
-    for table in _api_tables(page.catalog, ReplicaTable):
+    for table in api_tables(page.catalog, ReplicaTable):
         _add(objects, table.api or "", _columns(page[table], (row, slot)))
     sampled_at_ms = page[Replicas].sampled_at_ms[row, slot].tolist()
     dated = (

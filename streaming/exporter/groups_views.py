@@ -1,31 +1,20 @@
-"""Groups of consumers as plain data for the JSON API, and their routes."""
+"""Groups of consumers as plain data for the JSON API."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.answers import error_answer, json_answer
 from streaming.exporter.api_views import by_first_label, observed, partition_objects
-from streaming.exporter.parameters import MAX_ROWS, Reader, number, plain_text, read_all
+from streaming.exporter.parameters import MAX_ROWS
 from twin import plain
 from twin.state import ShardState
 from twin.table import UNKNOWN, Rows
 from twin.tables.columns import GroupColumns
 from twin.tables.state import GroupOffsets, Groups
-
-_READERS: Final[Mapping[str, Reader]] = {
-    "topic": plain_text,
-    "limit": number,
-    "offset": number,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,45 +25,10 @@ class GroupFilter:
     limit: int = 100
     offset: int = 0
 
-    @staticmethod
-    def from_parameters(parameters: Iterable[tuple[str, str]]) -> GroupFilter:
-        """From a URL's parameters.
-
-        Raises:
-            ValueError: one line with the parameter and the reason.
-        """
-        return GroupFilter(**read_all(parameters, _READERS))
-
     def matches(self, view: ClusterView, name: str) -> bool:
         """The group is asked for."""
         by_topic = view.totals["kafka_twin_group_topic_lag_records"]
         return not self.topic or (name, self.topic) in by_topic
-
-
-def routes(current: Callable[[], ClusterView], now_ms: Callable[[], int]) -> list[Route]:
-    """The paths of groups."""
-
-    def groups_answer(request: Request) -> Response:
-        try:
-            asked = GroupFilter.from_parameters(request.query_params.multi_items())
-        except ValueError as error:
-            return error_answer(str(error), 400)
-        return json_answer(groups(current(), asked, now_ms()))
-
-    def group_answer(request: Request) -> Response:
-        name = request.path_params["group"]
-        found = group(current(), name, now_ms())
-        return (
-            error_answer(f"group {name} is not known", 404)
-            if found is None
-            else (json_answer(found))
-        )
-
-    return [
-        Route("/api/v1/groups", groups_answer),
-        # A group's name may have a slash in it.
-        Route("/api/v1/groups/{group:path}", group_answer),
-    ]
 
 
 def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]:

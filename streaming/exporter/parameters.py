@@ -1,105 +1,140 @@
-"""Reading of URL parameters: what is wrong with one is said in one line."""
+"""Parameters of a URL: how the text of each is read, and what it means.
+
+A parameter is declared once. Requests are read with the declaration, and the description of the API
+and its page in ``docs/`` are made of it. What is wrong with a request is said in one line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from streaming.questions.restart import ALLOWABLE
-from twin.gate import Terms
-from twin.table import UNKNOWN
+from streaming.questions.quantities import UNITS_BYTES, UNITS_MS, parse, pattern
 
-Reader = Callable[[str, str], Any]
-"""Turns the text of a parameter into its value; its name is for the message of a ValueError."""
+Schema = Mapping[str, Any]
+"""A JSON Schema."""
 
 MAX_ROWS: Final = 1_000
 """The largest answer of a list."""
 
-_MAX_DIGITS: Final = 10
+_MAX_NUMBER: Final = 9_999_999_999
+_MAX_DIGITS: Final = len(str(_MAX_NUMBER))
 
 
-def each_once(parameters: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The parameters, in order.
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter: ``read`` turns its text into a value, or raises a ValueError with the reason."""
 
-    Raises:
-        ValueError: one is given twice.
-    """
-    names: set[str] = set()
-    for name, text in parameters:
-        if name in names:
-            raise ValueError(f"{name}: it is given twice")
-        names.add(name)
-        yield name, text
+    meaning: str
+    schema: Schema
+    read: Callable[[str], Any]
+    repeated: bool = False
+    required: bool = False
+    place: Literal["query", "header", "path"] = "query"
 
 
-def yes_or_no(name: str, text: str) -> bool:
-    """true or false.
+def number(meaning: str, *, most: int = _MAX_NUMBER, **more: Any) -> Parameter:
+    """A whole number of at most ten digits."""
 
-    Raises:
-        ValueError: it is neither.
-    """
-    if text not in ("true", "false"):
-        raise ValueError(f"{name}: {text!r} is neither true nor false")
-    return text == "true"
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or len(text) > _MAX_DIGITS:
+            raise ValueError(f"{text!r} is not a number")
+        if int(text) > most:
+            raise ValueError(f"at most {most}")
+        return int(text)
+
+    return Parameter(meaning, {"type": "integer", "minimum": 0, "maximum": most}, read, **more)
 
 
-def plain_text(_: str, text: str) -> str:
+def limit(what: str) -> Parameter:
+    """The largest number of rows in an answer."""
+    return number(f"the largest number of {what} in the answer, at most {MAX_ROWS}", most=MAX_ROWS)
+
+
+def offset(what: str) -> Parameter:
+    """The number of rows to skip."""
+    return number(f"the number of {what} to skip")
+
+
+def text(meaning: str, **more: Any) -> Parameter:
     """As it is given."""
-    return text
+    return Parameter(meaning, {"type": "string"}, str, **more)
 
 
-def one_of(values: Mapping[str, int]) -> Reader:
-    """A reader of the number that one of these names stands for."""
+def yes_or_no(meaning: str) -> Parameter:
+    """true or false."""
 
-    def read(name: str, text: str) -> int:
-        if text not in values:
-            raise ValueError(f"{name}: {text!r} is none of {', '.join(values)}")
-        return values[text]
+    def read(given: str) -> bool:
+        if given not in ("true", "false"):
+            raise ValueError(f"{given!r} is neither true nor false")
+        return given == "true"
 
-    return read
+    return Parameter(meaning, {"type": "boolean"}, read)
+
+
+def one_of(meaning: str, values: Mapping[str, Any], **more: Any) -> Parameter:
+    """A name, read as the value that it stands for."""
+
+    def read(name: str) -> Any:
+        if name not in values:
+            raise ValueError(f"{name!r} is none of {', '.join(values)}")
+        return values[name]
+
+    return Parameter(meaning, {"type": "string", "enum": list(values)}, read, **more)
+
+
+def duration_ms(meaning: str, **more: Any) -> Parameter:
+    """A duration with a unit, in milliseconds."""
+    return _quantity(meaning, UNITS_MS, "duration; write 10m, 90s, 2h or milliseconds", **more)
+
+
+def size_bytes(meaning: str, **more: Any) -> Parameter:
+    """A size with a unit, in bytes."""
+    return _quantity(meaning, UNITS_BYTES, "size; write 100MiB, 2GiB or bytes", **more)
+
+
+def _quantity(
+    meaning: str, units: Mapping[str, int], what: str, *, positive: bool = False, **more: Any
+) -> Parameter:
+    form = pattern(units, positive=positive)
+
+    def read(given: str) -> int:
+        amount = parse(given, units)
+        if amount is None:
+            raise ValueError(f"{given!r} is no {what}")
+        if not re.fullmatch(form, given):
+            raise ValueError("it must be positive")
+        return amount
+
+    return Parameter(meaning, {"type": "string", "pattern": f"^(?:{form})$"}, read, **more)
 
 
 def read_all(
-    parameters: Iterable[tuple[str, str]], readers: Mapping[str, Reader]
+    given: Iterable[tuple[str, str]], parameters: Mapping[str, Parameter]
 ) -> dict[str, Any]:
-    """The values of the parameters that are given, by name.
+    """The values of the parameters that are given, by name; of a repeated one, a list.
 
     Raises:
         ValueError: one line with the parameter and the reason.
     """
     values: dict[str, Any] = {}
-    for name, text in each_once(parameters):
-        if name not in readers:
+    for name, said in given:
+        if name not in parameters:
             raise ValueError(f"{name}: there is no such parameter")
-        values[name] = readers[name](name, text)
+        parameter = parameters[name]
+        if name in values and not parameter.repeated:
+            raise ValueError(f"{name}: it is given twice")
+        try:
+            value = parameter.read(said)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if parameter.repeated:
+            values.setdefault(name, []).append(value)
+        else:
+            values[name] = value
+    for name, parameter in parameters.items():
+        if parameter.required and name not in values:
+            raise ValueError(f"{name}: it is missing: {parameter.meaning}")
     return values
-
-
-def restart_terms(parameters: Iterable[tuple[str, str]]) -> tuple[Terms, int]:
-    """The terms of a restart, and since when observations count, in milliseconds.
-
-    The parameters: ``margin``, ``allow_...`` for each reason that may be allowed, and ``since``, in
-    seconds.
-
-    Raises:
-        ValueError: one line with the parameter and the reason.
-    """
-    options = {f"allow_{name}": reason for name, reason in ALLOWABLE.items()}
-    readers = {"margin": number, "since": number, **dict.fromkeys(options, yes_or_no)}
-    values = read_all(parameters, readers)
-    allowed = frozenset(reason for name, reason in options.items() if values.get(name))
-    since_ms = values["since"] * 1_000 if "since" in values else UNKNOWN
-    return Terms(values.get("margin", 0), allowed), since_ms
-
-
-def number(name: str, text: str) -> int:
-    """A whole number of at most ten digits; a limit of at most MAX_ROWS.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if not (text.isascii() and text.isdecimal()) or len(text) > _MAX_DIGITS:
-        raise ValueError(f"{name}: {text!r} is not a number")
-    if name == "limit" and int(text) > MAX_ROWS:
-        raise ValueError(f"limit: at most {MAX_ROWS}")
-    return int(text)

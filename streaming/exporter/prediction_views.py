@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.parameters import Reader, number, one_of, plain_text, read_all
 from twin import plain
-from twin.rules.predictions import Cause, Predictions, Result
+from twin.rules.predictions import Predictions
 from twin.state import ShardState
 from twin.table import UNKNOWN, Rows
 from twin.tables.state import PartitionIndex
-
-_READERS: Final[Mapping[str, Reader]] = {
-    "topic": plain_text,
-    "partition": number,
-    "cause": one_of({each.name.lower(): int(each) for each in Cause}),
-    "result": one_of({each.name.lower(): int(each) for each in Result}),
-    "limit": number,
-    "offset": number,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +25,6 @@ class PredictionFilter:
     result: int = UNKNOWN
     limit: int = 100
     offset: int = 0
-
-    @staticmethod
-    def from_parameters(parameters: Iterable[tuple[str, str]]) -> PredictionFilter:
-        """From a URL's parameters.
-
-        Raises:
-            ValueError: one line with the parameter and the reason.
-        """
-        return PredictionFilter(**read_all(parameters, _READERS))
 
     def matching(self, state: ShardState) -> Rows:
         """[N] the rows of a shard's predictions that are asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -19,7 +19,50 @@ from twin.tables.enums import SegmentState, SegmentVerdict
 from twin.tables.state import Partitions
 
 
-def segments(view: ClusterView, topic: str, number: int) -> dict[str, Any] | None:
+class Epoch(TypedDict):
+    """A leader epoch and the offset at which it began."""
+
+    leader_epoch: int
+    start_offset: int
+
+
+class Segment(TypedDict):
+    """A remote segment."""
+
+    segment_id: str
+    verdict: str | None
+    state: str | None
+    event_at_ms: int | None
+    start_offset: int
+    end_offset: int
+    log_bytes: int | None
+    leader_epochs: list[Epoch]
+
+
+class SegmentList(TypedDict):
+    """Remote segments by offset. The counts are null where nothing is known of them."""
+
+    topic: str
+    partition: int
+    segments: list[Segment]
+    segments_known: int | None
+    segments_left_out: int | None
+
+
+class EpochList(TypedDict):
+    """Leader epochs, oldest first, and the leader of now. Counts as in SegmentList."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int | None
+    log_end_offset: int | None
+    epochs: list[Epoch]
+    epochs_known: int | None
+    epochs_left_out: int | None
+
+
+def segments(view: ClusterView, topic: str, number: int) -> SegmentList | None:
     """The listed segments by offset, and how many are left out; None for no such partition."""
     place = _find(view, topic, number)
     if place is None:
@@ -28,15 +71,17 @@ def segments(view: ClusterView, topic: str, number: int) -> dict[str, Any] | Non
     table, lineage = state[RemoteSegments], state[Lineage]
     here = table.pick(table.row == row)
     order = np.lexsort((here.end_offset, here.start_offset)).tolist()
+    known, left_out = _counts(lineage.segments[lineage.row == row], len(here))
     return {
         "topic": topic,
         "partition": number,
         "segments": [_segment(here, i) for i in order],
-        **_counts("segments", lineage.segments[lineage.row == row], len(here)),
+        "segments_known": known,
+        "segments_left_out": left_out,
     }
 
 
-def epochs(view: ClusterView, topic: str, number: int) -> dict[str, Any] | None:
+def epochs(view: ClusterView, topic: str, number: int) -> EpochList | None:
     """The listed leader epochs, oldest first, and how many are left out, likewise."""
     place = _find(view, topic, number)
     if place is None:
@@ -44,6 +89,7 @@ def epochs(view: ClusterView, topic: str, number: int) -> dict[str, Any] | None:
     state, row = place
     table, lineage = state[LeaderEpochs], state[Lineage]
     here = table.pick(table.row == row)
+    known, left_out = _counts(lineage.leader_epochs[lineage.row == row], len(here))
     pairs = zip(here.leader_epoch.tolist(), here.start_offset.tolist(), strict=True)
     return {
         "topic": topic,
@@ -52,15 +98,14 @@ def epochs(view: ClusterView, topic: str, number: int) -> dict[str, Any] | None:
         "leader_epoch": plain.integer(state[Partitions].leader_epoch[row]),
         "log_end_offset": plain.integer(state[Leaders].log_end_offset[row]),
         "epochs": [{"leader_epoch": epoch, "start_offset": start} for epoch, start in pairs],
-        **_counts("epochs", lineage.leader_epochs[lineage.row == row], len(here)),
+        "epochs_known": known,
+        "epochs_left_out": left_out,
     }
 
 
-def _counts(name: str, total: Int64, listed: int) -> dict[str, int | None]:
+def _counts(total: Int64, listed: int) -> tuple[int, int] | tuple[None, None]:
     """How many there are, and how many of them are not listed; null where nobody knows."""
-    if not len(total):
-        return {f"{name}_known": None, f"{name}_left_out": None}
-    return {f"{name}_known": int(total[0]), f"{name}_left_out": int(total[0]) - listed}
+    return (int(total[0]), int(total[0]) - listed) if len(total) else (None, None)
 
 
 def _find(view: ClusterView, topic: str, number: int) -> tuple[ShardState, int] | None:
@@ -72,7 +117,7 @@ def _find(view: ClusterView, topic: str, number: int) -> tuple[ShardState, int] 
     return None
 
 
-def _segment(segments: RemoteSegments, i: int) -> dict[str, Any]:
+def _segment(segments: RemoteSegments, i: int) -> Segment:
     epochs = zip(segments.leader_epochs[i], segments.epoch_start_offsets[i], strict=True)
     return {
         "segment_id": uuid_text(segments.segment_id[i]),

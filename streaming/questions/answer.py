@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,26 @@ class WhatIfError(UserError):
     """The question cannot be answered; one line says why."""
 
 
+class NotThereError(WhatIfError):
+    """The question names something that the twin does not know."""
+
+
+class ConflictError(WhatIfError):
+    """The question can be asked, but not as things are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The output of a command: sentences and rows of a table; as JSON, the plain data."""
+    """The output of a command: sentences and rows of a table, made of ``data``, which is JSON.
 
-    data: dict[str, Any]
+    ``data`` may list fewer rows than the ``total``: an exporter lists the worst.
+    """
+
+    data: Mapping[str, Any]
     lines: Sequence[str]
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
+    total: int | None = None  # of rows; None if all are there
 
 
 def brokers_of(states: Sequence[ShardState]) -> list[int]:
@@ -35,10 +47,10 @@ def check_broker(broker: int, existing: Sequence[int], hint: str = "") -> None:
     """Refuse a broker that does not exist.
 
     Raises:
-        WhatIfError: it does not.
+        NotThereError: it does not.
     """
     if broker not in existing:
-        raise WhatIfError(f"there is no broker {broker}; brokers are {listed(existing)}{hint}")
+        raise NotThereError(f"there is no broker {broker}; brokers are {listed(existing)}{hint}")
 
 
 def listed(brokers: Iterable[int]) -> str:
@@ -51,7 +63,7 @@ def broker_or_nobody(broker: int) -> str:
     return "nobody" if broker == NO_BROKER else str(broker)
 
 
-def some(names: Sequence[str], most: int = 5) -> str:
-    """The first names of a list, and how many more there are."""
-    more = len(names) - most
+def some(names: Sequence[str], count: int | None = None, most: int = 5) -> str:
+    """The first names of a list, and how many more there are, of ``count`` in all."""
+    more = (len(names) if count is None else count) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -2,59 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Final, Literal, TypedDict
 
-from streaming.questions.answer import Answer, WhatIfError, brokers_of, check_broker
+from streaming.questions.answer import Answer, ConflictError, brokers_of, check_broker
 from streaming.questions.quantities import size_text, span_text
 from twin import whatif as questions
 from twin.state import ShardState
+from twin.whatif import BootstrapCost
+
+_COPIES: Final = {"assigned": "the replicas it has", "fair_share": "a fair share of all replicas"}
+
+
+class Way(TypedDict):
+    """What is copied with KIP-1023's feature on or off."""
+
+    feature: Literal["on", "off"]
+    records: int
+    bytes: int
+    seconds: float
+
+
+class Bootstrapped(TypedDict):
+    """What an empty broker copies. Partitions of unknown size are in no sum."""
+
+    broker: int
+    copies: Literal["assigned", "fair_share"]
+    rate_bytes_per_s: int
+    partitions: int
+    without_source: int
+    cannot_start: int
+    unknown: int
+    paths: dict[str, int]
+    ways: list[Way]
 
 
 def bootstrapped(
-    states: Sequence[ShardState], broker: int, rate: int, is_new: bool = False
+    states: Sequence[ShardState], broker: int, rate_bytes_per_s: int, is_new: bool = False
 ) -> Answer:
     """The answer to ``bootstrap``.
 
     Raises:
-        WhatIfError: the broker does not exist, or is to be new and does.
+        NotThereError: the broker does not exist.
+        ConflictError: it is to be new, and does.
     """
     others = [other for other in brokers_of(states) if other != broker]
     if not is_new:
-        check_broker(broker, brokers_of(states), "; --new asks of one that is not there yet")
+        check_broker(broker, brokers_of(states), "; new asks of one that is not there yet")
     elif broker in brokers_of(states):
-        raise WhatIfError(f"broker {broker} is there already: leave --new away")
+        raise ConflictError(f"broker {broker} is there already, so it is not new")
     rows = [questions.replicas_on(state, broker) for state in states]
-    what = "the replicas it has"
-    if not any(map(len, rows)):
+    has_replicas = any(map(len, rows))
+    if not has_replicas:
         rows = [questions.fair_share(state, len(others)) for state in states]
-        what = "a fair share of all replicas"
     cost = reduce(
         add, (questions.bootstrap_cost(f, broker, r) for f, r in zip(states, rows, strict=True))
     )
-    ways: list[dict[str, Any]] = [
-        {"feature": feature, "records": records, "bytes": round(size), "seconds": size / rate}
-        for feature, records, size in (
-            ("on", cost.records_on, cost.bytes_on),
-            ("off", cost.records_off, cost.bytes_off),
-        )
+    data: Bootstrapped = {
+        "broker": broker,
+        "copies": "assigned" if has_replicas else "fair_share",
+        "rate_bytes_per_s": rate_bytes_per_s,
+        "partitions": cost.partitions,
+        "without_source": cost.without_source,
+        "cannot_start": cost.cannot_start,
+        "unknown": cost.unknown,
+        "paths": dict(cost.paths),
+        "ways": _ways(cost, rate_bytes_per_s),
+    }
+    return bootstrapped_text(data)
+
+
+def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[Way]:
+    def way(feature: Literal["on", "off"], records: int, size: float) -> Way:
+        seconds = size / rate_bytes_per_s
+        return {"feature": feature, "records": records, "bytes": round(size), "seconds": seconds}
+
+    return [
+        way("on", cost.records_on, cost.bytes_on),
+        way("off", cost.records_off, cost.bytes_off),
     ]
+
+
+def bootstrapped_text(data: Mapping[str, Any]) -> Answer:
+    """Those data for a person."""
     lines = [
-        f"Broker {broker}, empty, copies {what}: {cost.partitions} partitions. "
-        f"{cost.without_source} have no replica to copy from; "
-        f"the cost of {cost.unknown} is unknown.",
-        f"With KIP-1023, {cost.cannot_start} could not start now. Paths: "
-        + ", ".join(f"{count} {path}" for path, count in cost.paths)
+        f"Broker {data['broker']}, empty, copies {_COPIES[data['copies']]}: "
+        f"{data['partitions']} partitions. {data['without_source']} have no replica to copy from; "
+        f"the cost of {data['unknown']} is unknown.",
+        f"With KIP-1023, {data['cannot_start']} could not start now. Paths: "
+        + ", ".join(f"{count} {path}" for path, count in data["paths"].items())
         + ". Bytes are estimated by the leaders' local records.",
     ]
-    counts = {name: value for name, value in asdict(cost).items() if isinstance(value, int)}
     return Answer(
-        {"broker": broker, **counts, "paths": dict(cost.paths), "ways": ways},
+        data,
         lines,
-        ("KIP-1023", "records", "bytes", f"time at {size_text(rate)}/s"),
-        [(w["feature"], w["records"], size_text(w["bytes"]), span_text(int(w["seconds"] * 1000)))
-         for w in ways],
+        ("KIP-1023", "records", "bytes", f"time at {size_text(data['rate_bytes_per_s'])}/s"),
+        [(way["feature"], way["records"], size_text(way["bytes"]),
+          span_text(int(way["seconds"] * 1000)))
+         for way in data["ways"]],
     )  # fmt: skip

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NotRequired, TypedDict
 
 from streaming.questions.quantities import size_text
 from twin.whatif_groups import GroupHarm
@@ -12,29 +11,55 @@ from twin.whatif_groups import GroupHarm
 _MOST_LINES: Final = 5
 
 
-def harm_data(harm: GroupHarm) -> dict[str, Any]:
+class HurtGroup(TypedDict):
+    """What happens to one group of consumers: numbers of partitions, and sums over them."""
+
+    group: str
+    offline: int
+    remote: int
+    remote_records: int
+    remote_bytes: int
+    remote_bytes_kip1303: NotRequired[int]  # where leaders move
+    unknown: int
+
+
+def harm_data(harm: GroupHarm) -> HurtGroup:
     """As JSON has it."""
-    return asdict(harm)
+    return {**changed_data(harm), "remote_bytes_kip1303": harm.remote_bytes_kip1303}
 
 
-def changed_data(harm: GroupHarm) -> dict[str, Any]:
+def changed_data(harm: GroupHarm) -> HurtGroup:
     """The same where no leader moves, so that no election rule matters."""
-    return {name: v for name, v in asdict(harm).items() if name != "remote_bytes_kip1303"}
+    return {
+        "group": harm.group,
+        "offline": harm.offline,
+        "remote": harm.remote,
+        "remote_records": harm.remote_records,
+        "remote_bytes": harm.remote_bytes,
+        "unknown": harm.unknown,
+    }
 
 
-def harm_lines(hurt: Sequence[GroupHarm]) -> list[str]:
-    """Sentences for a person: how many groups, and the worst of them."""
+def harm_lines(
+    hurt: Sequence[Mapping[str, Any]], count: int | None = None, remote_bytes: int | None = None
+) -> list[str]:
+    """Sentences for a person: how many groups, and the worst of them.
+
+    ``count`` and ``remote_bytes`` are those of all groups, where not all are listed.
+    """
     if not hurt:
         return []
-    total = sum(each.remote_bytes for each in hurt)
-    lines = [f"{len(hurt)} groups of consumers are hurt; they read {size_text(total)} more from "
+    count = len(hurt) if count is None else count
+    if remote_bytes is None:
+        remote_bytes = sum(each["remote_bytes"] for each in hurt)
+    lines = [f"{count} groups of consumers are hurt; they read {size_text(remote_bytes)} more from "
              "remote storage."]  # fmt: skip
     for each in hurt[:_MOST_LINES]:
-        offline = f"{each.offline} partitions offline, " if each.offline else ""
+        offline = f"{each['offline']} partitions offline, " if each["offline"] else ""
         lines.append(
-            f"  {each.group}: {offline}{each.remote_records} records "
-            f"({size_text(each.remote_bytes)}) of {each.remote} partitions"
+            f"  {each['group']}: {offline}{each['remote_records']} records "
+            f"({size_text(each['remote_bytes'])}) of {each['remote']} partitions"
         )
-    if len(hurt) > _MOST_LINES:
-        lines.append(f"  and {len(hurt) - _MOST_LINES} more")
+    if count > _MOST_LINES:
+        lines.append(f"  and {count - _MOST_LINES} more")
     return lines

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from streaming.questions.answer import (
     Answer,
-    WhatIfError,
+    NotThereError,
     broker_or_nobody,
     brokers_of,
     check_broker,
     listed,
 )
-from streaming.questions.groups import harm_data, harm_lines
+from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from twin import plain
 from twin import whatif as questions
+from twin.declare import LossField
 from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
 from twin.state import ShardState
 from twin.tables.state import Brokers, PartitionIndex, Partitions
 from twin.whatif_groups import hurt_by_loss, together
+
+RULES: Final = ("kafka", "kip1303")
+"""Rules of election; of a proposal that is switched off an answer has no fields."""
+
+
+class Lost(TypedDict):
+    """What is lost, and the partitions that lose their leader or end under min ISR."""
+
+    brokers: list[int]
+    total: int
+    offline: int
+    under_min_isr: int
+    partitions: list[dict[str, Any]]
+    groups: list[HurtGroup]
 
 
 def lost(
@@ -33,42 +48,41 @@ def lost(
     """The answer to ``lose``: the worst partitions first, at most so many.
 
     Raises:
-        WhatIfError: a broker or rack that does not exist.
+        NotThereError: a broker or rack that does not exist.
     """
     existing = brokers_of(states)
     names = {str(rack) for state in states for rack in state[Brokers].rack if rack}
     for rack in racks:
         if rack not in names:
-            raise WhatIfError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
+            raise NotThereError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
     gone = sorted({*brokers, *(b for f in states for b in questions.brokers_in(f, racks))})
     for broker in gone:
         check_broker(broker, existing)
     losses = [questions.lose(state, gone) for state in states]
-    total = sum(len(loss.row) for loss in losses)
-    offline = sum(int(loss.offline.sum()) for loss in losses)
-    short = sum(int(loss.under_min_isr.sum()) for loss in losses)
-    rows = _worst(states, losses, most)
-    line = (
-        f"Losing {listed(gone)}: {total} partitions lose their leader or too many replicas; "
-        f"{offline} go offline, {short} end under min ISR."
-    )
-    columns = _loss_columns(states, rows)
     hurt = together(
         hurt_by_loss(state, gone, loss) for state, loss in zip(states, losses, strict=True)
     )
-    return Answer(
-        {
-            "brokers": gone,
-            "total": total,
-            "offline": offline,
-            "under_min_isr": short,
-            "partitions": rows,
-            "groups": [harm_data(each) for each in hurt],
-        },
-        [line, *harm_lines(hurt)],
-        tuple(columns),
-        [tuple(cell(row) for cell in columns.values()) for row in rows],
+    data: Lost = {
+        "brokers": gone,
+        "total": sum(len(loss.row) for loss in losses),
+        "offline": sum(int(loss.offline.sum()) for loss in losses),
+        "under_min_isr": sum(int(loss.under_min_isr.sum()) for loss in losses),
+        "partitions": _worst(states, losses, most),
+        "groups": [harm_data(each) for each in hurt],
+    }
+    return lost_text(data, states[0].catalog.loss_fields if states else ())
+
+
+def lost_text(data: Mapping[str, Any], fields: Sequence[LossField]) -> Answer:
+    """Those data for a person, with the headings of those fields."""
+    columns = _loss_columns(data["partitions"], fields)
+    line = (
+        f"Losing {listed(data['brokers'])}: {data['total']} partitions lose their leader or too "
+        f"many replicas; {data['offline']} go offline, {data['under_min_isr']} end under min ISR."
     )
+    rows = [tuple(cell(row) for cell in columns.values()) for row in data["partitions"]]
+    lines = [line, *harm_lines(data["groups"])]
+    return Answer(data, lines, tuple(columns), rows, data["total"])
 
 
 def _worst(
@@ -100,7 +114,7 @@ def _loss_rows(
             "partition": int(numbers[row[i]]),
             "leader": int(leaders[row[i]]),
         }
-        for rule, following in (("kafka", losses.kafka), ("kip1303", losses.kip1303)):
+        for rule, following in zip(RULES, (losses.kafka, losses.kip1303), strict=True):
             if following is not None:
                 loss[f"next_leader_{rule}"] = int(following.leader[i])
                 loss[f"outcome_{rule}"] = plain.name(Outcome, following.outcome[i])
@@ -112,7 +126,7 @@ def _loss_rows(
 
 
 def _loss_columns(
-    states: Sequence[ShardState], rows: Sequence[dict[str, Any]]
+    rows: Sequence[dict[str, Any]], fields: Sequence[LossField]
 ) -> dict[str, Callable[[dict[str, Any]], Any]]:
     """Headings and cells. What rules add is shown where it is known of some partition."""
     columns: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -125,8 +139,8 @@ def _loss_columns(
         columns["next (KIP-1303)"] = lambda r: broker_or_nobody(r["next_leader_kip1303"])
         columns["safety "] = lambda r: _safety(r, "kip1303")
     columns["ISR"] = lambda r: f"{r['isr']}/{r['min_isr']}"
-    for field in states[0].catalog.loss_fields if states else ():
-        if any(row[field.name] is not None for row in rows):
+    for field in fields:
+        if any(row.get(field.name) is not None for row in rows):
             columns[field.heading] = partial(_cell, field.name)
     return columns
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Final
 
 from twin.table import UNKNOWN
@@ -19,12 +21,33 @@ UNITS_BYTES: Final = {
 }
 
 
-def parse(text: str, units: dict[str, int]) -> int | None:
-    """A number with one of the units, in the smallest of them; None if it is none."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
-    if match is None or match[2] not in units:
+MAX_AMOUNT: Final = 10**18
+"""The largest duration or size. Four times as much still fits into 64 bits."""
+
+
+def parse(text: str, units: Mapping[str, int]) -> int | None:
+    """A number with one of the units, in the smallest of them; None if it is none.
+
+    A fraction of the smallest unit is rounded up.
+    """
+    if not re.fullmatch(pattern(units), text):
         return None
-    return int(float(match[1]) * units[match[2]])
+    amount, unit = re.split(r"(?<=[0-9]) ?(?=[A-Za-z]*$)", text, maxsplit=1)
+    return math.ceil(Fraction(amount) * units[unit])
+
+
+def pattern(units: Mapping[str, int], *, positive: bool = False) -> str:
+    """A regular expression, of Python and JSON Schema alike, for a number with one of the units.
+
+    Not for numbers above MAX_AMOUNT in the smallest unit, nor for 0 if it must be ``positive``.
+    """
+    forms = []
+    for unit, factor in units.items():
+        more = len(str(MAX_AMOUNT // factor)) - 2  # digits behind the first one
+        whole = rf"[1-9][0-9]{{0,{more}}}(?:\.[0-9]{{1,9}})?"
+        fraction = r"0\.[0-9]{0,8}[1-9]0{0,8}" if positive else r"0(?:\.[0-9]{1,17})?"
+        forms.append(f"(?:{whole}|{fraction}){' ?' if unit else ''}{unit}")
+    return "|".join(forms)
 
 
 def size_text(value: int) -> str:
@@ -34,13 +57,6 @@ def size_text(value: int) -> str:
     unit = max((u for u in ("B", "KiB", "MiB", "GiB", "TiB") if value >= UNITS_BYTES[u]),
                key=lambda u: UNITS_BYTES[u], default="B")  # fmt: skip
     return f"{value / UNITS_BYTES[unit]:.4g} {unit}"
-
-
-def reach_text(span_ms: float) -> str:
-    """A span that may have no limit or be unknown."""
-    if math.isfinite(span_ms):
-        return span_text(int(span_ms))
-    return "unknown" if math.isnan(span_ms) else "no limit"
 
 
 def span_text(value_ms: int) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict
+
+import msgspec
 
 from streaming.bus.view import ClusterView
-from streaming.questions.answer import listed, some
-from streaming.questions.groups import harm_data, harm_lines
+from streaming.questions.answer import NotThereError, listed, some
+from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.quantities import size_text
-from streaming.runtime.errors import UserError
-from twin import gate, whatif
+from twin import gate, plain, whatif
 from twin.gate import UNKNOWN_REASONS, Names, Reason, Terms
 from twin.plans.restart_cost import RestartCost, restart_cost
 from twin.table import UNKNOWN
@@ -25,8 +26,36 @@ Verdict = Literal["safe", "unsafe", "unknown"]
 EXIT_CODES: Final[Mapping[Verdict, int]] = {"safe": 0, "unsafe": 1, "unknown": 2}
 
 
-class NoSuchBrokerError(UserError):
+class NoSuchBrokerError(NotThereError):
     """The broker is not one of the cluster's."""
+
+
+class GivenReason(TypedDict):
+    """A reason, and what it is about: at most MAX_NAMES names, ``count`` in all."""
+
+    reason: str
+    meaning: str
+    count: int
+    names: list[str]
+
+
+class RestartVerdict(TypedDict):
+    """May the brokers be restarted together? Without brokers: is every broker in sync?
+
+    ``stale`` says why the twin is not up. Of ``groups`` the worst MAX_NAMES are listed.
+    """
+
+    brokers: list[int]
+    verdict: Verdict
+    stale: str | None
+    reasons: list[GivenReason]
+    allowed: list[GivenReason]
+    leaders: int
+    cost: dict[str, int]
+    groups: list[HurtGroup]
+    groups_hurt: int
+    groups_remote_bytes: int
+    observed_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +76,7 @@ class Answer:
         """Unsafe if one reason is certain; unknown if one may be; safe if there is none."""
         return "unknown" if self.stale else verdict_of(self.reasons)
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> RestartVerdict:
         """As JSON has it."""
         return {
             "brokers": list(self.brokers),
@@ -58,20 +87,27 @@ class Answer:
             "leaders": self.leaders,
             "cost": asdict(self.cost),
             "groups": [harm_data(each) for each in self.hurt[:MAX_NAMES]],
-            "observed_at_ms": self.observed_at_ms,
+            "groups_hurt": len(self.hurt),
+            "groups_remote_bytes": sum(each.remote_bytes for each in self.hurt),
+            "observed_at_ms": plain.integer(self.observed_at_ms),
         }
 
     def lines(self) -> list[str]:
-        """For a person: the verdict first, then a line a reason."""
-        lines = [_headline(self.brokers, self.verdict)]
-        if self.stale:
-            lines.append(f"  {self.stale}")
-        lines += reason_lines(self.reasons)
-        lines += [f"  allowed:{line[1:]}" for line in reason_lines(self.allowed)]
-        if self.brokers:
-            lines.append(f"  meanwhile {cost_text(self.cost)}")
-        lines += [f"  {line}" for line in harm_lines(self.hurt)]
-        return lines
+        """For a person."""
+        return verdict_lines(self.data())
+
+
+def verdict_lines(answer: RestartVerdict) -> list[str]:
+    """For a person: the verdict first, then a line a reason."""
+    lines = [_headline(answer["brokers"], answer["verdict"])]
+    if answer["stale"]:
+        lines.append(f"  {answer['stale']}")
+    lines += reason_lines(answer["reasons"])
+    lines += [f"  allowed:{line[1:]}" for line in reason_lines(answer["allowed"])]
+    if answer["brokers"]:
+        lines.append(f"  meanwhile {cost_text(msgspec.convert(answer['cost'], RestartCost))}")
+    hurt = harm_lines(answer["groups"], answer["groups_hurt"], answer["groups_remote_bytes"])
+    return lines + [f"  {line}" for line in hurt]
 
 
 def judge(
@@ -100,7 +136,7 @@ def judge(
     )
 
 
-def _headline(brokers: tuple[int, ...], verdict: Verdict) -> str:
+def _headline(brokers: Sequence[int], verdict: Verdict) -> str:
     if not brokers:
         return {
             "safe": "every broker is in sync",
@@ -164,12 +200,15 @@ def cost_text(cost: RestartCost) -> str:
     return ", ".join(parts)
 
 
-def reason_lines(reasons: Names) -> list[str]:
+def reason_lines(reasons: Sequence[GivenReason]) -> list[str]:
     """A line for each reason."""
-    return [f"  {len(names)} {reason.value}: {some(names)}" for reason, names in reasons.items()]
+    return [
+        f"  {each['count']} {each['meaning']}: {some(each['names'], each['count'])}"
+        for each in reasons
+    ]
 
 
-def reasons_data(reasons: Names) -> list[dict[str, Any]]:
+def reasons_data(reasons: Names) -> list[GivenReason]:
     """As JSON has them."""
     return [
         {

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Final, TypedDict
 
 from streaming.questions.answer import Answer
-from streaming.questions.groups import changed_data, harm_lines
-from streaming.questions.quantities import reach_text, size_text
+from streaming.questions.groups import HurtGroup, changed_data, harm_lines
+from streaming.questions.quantities import size_text, span_text
 from twin import whatif as questions
 from twin.state import ShardState
+from twin.whatif import LocalFootprint
 from twin.whatif_groups import hurt_by_change, together
+
+NO_LIMIT: Final = -1
+"""A span without a limit, as Kafka writes it."""
+
+
+class Footprint(TypedDict):
+    """Replicas of tiered topics. Spans: null is unknown, -1 has no limit."""
+
+    replicas: int
+    cold: int
+    cold_for_good: int
+    bytes: int
+    shortest_span_ms: float | None
+    longest_span_ms: float | None
+
+
+class Retained(TypedDict):
+    """The local log of tiered topics now, and with another retention."""
+
+    now: Footprint
+    then: Footprint
+    groups: list[HurtGroup]
 
 
 def retained(states: Sequence[ShardState], local_ms: int, local_bytes: int) -> Answer:
@@ -22,25 +44,47 @@ def retained(states: Sequence[ShardState], local_ms: int, local_bytes: int) -> A
     changed = [questions.with_local_retention(state, local_ms, local_bytes) for state in states]
     now, then = (reduce(add, map(questions.local_footprint, each)) for each in (states, changed))
     hurt = together(map(hurt_by_change, states, changed))
+    groups = [changed_data(each) for each in hurt]
+    data: Retained = {"now": _plain(now), "then": _plain(then), "groups": groups}
+    return retained_text(data)
+
+
+def retained_text(data: Mapping[str, Any]) -> Answer:
+    """Those data for a person."""
+    now, then = data["now"], data["then"]
     return Answer(
-        {
-            "now": _finite(asdict(now)),
-            "then": _finite(asdict(then)),
-            "groups": [changed_data(each) for each in hurt],
-        },
+        data,
         [
-            f"{now.replicas} replicas of tiered topics; sizes as if each log were evenly dense.",
-            *harm_lines(hurt),
+            f"{now['replicas']} replicas of tiered topics; sizes as if each log were evenly dense.",
+            *harm_lines(data["groups"]),
         ],
         ("", "now", "then"),
-        [("cold replicas", now.cold, then.cold),
-         ("... that stay cold", now.cold_for_good, then.cold_for_good),
-         ("local log", size_text(now.bytes), size_text(then.bytes)),
-         ("span kept, busiest", *(reach_text(each.shortest_span_ms) for each in (now, then))),
-         ("span kept, calmest", *(reach_text(each.longest_span_ms) for each in (now, then)))],
+        [("cold replicas", now["cold"], then["cold"]),
+         ("... that stay cold", now["cold_for_good"], then["cold_for_good"]),
+         ("local log", size_text(now["bytes"]), size_text(then["bytes"])),
+         ("span kept, busiest", *(_reach_text(each["shortest_span_ms"]) for each in (now, then))),
+         ("span kept, calmest", *(_reach_text(each["longest_span_ms"]) for each in (now, then)))],
     )  # fmt: skip
 
 
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """The values for JSON: null for no limit and for unknown."""
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+def _plain(footprint: LocalFootprint) -> Footprint:
+    return {
+        "replicas": footprint.replicas,
+        "cold": footprint.cold,
+        "cold_for_good": footprint.cold_for_good,
+        "bytes": footprint.bytes,
+        "shortest_span_ms": _span_ms(footprint.shortest_span_ms),
+        "longest_span_ms": _span_ms(footprint.longest_span_ms),
+    }
+
+
+def _span_ms(span_ms: float) -> float | None:
+    if math.isfinite(span_ms):
+        return span_ms
+    return None if math.isnan(span_ms) else NO_LIMIT
+
+
+def _reach_text(span_ms: float | None) -> str:
+    if span_ms is None:
+        return "unknown"
+    return "no limit" if span_ms == NO_LIMIT else span_text(int(span_ms))

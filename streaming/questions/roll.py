@@ -74,10 +74,10 @@ class RollAnswer:
         for number, batch in enumerate(self.roll.batches, 1):
             rack = f" in rack {batch.rack}" if batch.rack else ""
             lines.append(f"{number}. broker {listed(batch.brokers)}{rack}: {cost_text(batch.cost)}")
-            lines += [f"  allowed:{line[1:]}" for line in reason_lines(batch.allowed)]
+            lines += [f"  allowed:{line[1:]}" for line in reason_lines(reasons_data(batch.allowed))]
         for each in self.roll.left_out:
             lines.append(f"not now: broker {each.broker}, {_WHY[verdict_of(each.reasons)]}")
-            lines += reason_lines(each.reasons)
+            lines += reason_lines(reasons_data(each.reasons))
         return lines
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
-from streaming.questions.answer import Answer, WhatIfError
+from streaming.questions.answer import Answer, ConflictError, NotThereError
 from streaming.questions.quantities import size_text, span_text
 from twin import whatif as questions
 from twin.proposals.kip1303_balance import BalancedLeadersKip1303
@@ -16,6 +16,32 @@ from twin.table import UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE
 
 GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+class Threshold(TypedDict):
+    """One threshold of KIP-1303 (-1: off), and what it does."""
+
+    local_log_ms: int
+    local_log_bytes: int
+    cold_replicas: int
+    cold_leaders: int
+    next_leaders_cold: int
+    moved_leaders: int
+    unreachable_partitions: int
+    rack_skew: float | None
+    leaders_by_rack: dict[str, int]
+    preferred_cold: int
+    preferred_eta_unknown: int
+    preferred_never_warm: int
+    balanced_in_s: float
+
+
+class Thresholds(TypedDict):
+    """Thresholds cluster-wide (``topic`` is null), or of a topic."""
+
+    topic: str | None
+    topics_with_own_thresholds: int
+    thresholds: list[Threshold]
 
 
 def thresholds(
@@ -28,28 +54,39 @@ def thresholds(
     """The answer to ``threshold``: a row for each share of what is asked.
 
     Raises:
-        WhatIfError: KIP-1303 is switched off, or there is no such topic.
+        ConflictError: KIP-1303 is switched off.
+        NotThereError: there is no such topic.
     """
     if any(BalancedLeadersKip1303 not in state.catalog.rules for state in states):
-        raise WhatIfError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
+        raise ConflictError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
     own = sum(map(questions.topics_with_thresholds, states))
-    whose = "cluster-wide" + (f" ({own} topics keep thresholds of their own)" if own else "")
     if topic:
         states = [part for state in states if (part := questions.of_topic(state, topic)).partitions]
-        whose = f"for topic {topic}"
         if not states:
-            raise WhatIfError(f"there is no topic {topic}")
+            raise NotThereError(f"there is no topic {topic}")
     judged = []
     for share in shares:
         span, held = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, size))
         parts = [questions.eligibility(state, span, held, topic) for state in states]
         judged.append(reduce(add, parts))
-    rows = [_threshold_row(one) for one in judged]
+    data: Thresholds = {
+        "topic": topic or None,
+        "topics_with_own_thresholds": own,
+        "thresholds": [_threshold_row(one) for one in judged],
+    }
+    return thresholds_text(data)
+
+
+def thresholds_text(data: Mapping[str, Any]) -> Answer:
+    """Those data for a person."""
+    own, topic = data["topics_with_own_thresholds"], data["topic"]
+    whose = "cluster-wide" + (f" ({own} topics keep thresholds of their own)" if own else "")
     return Answer(
-        {"topic": topic or None, "thresholds": rows},
+        data,
         [
-            f"With these thresholds {whose}, once leaders are balanced under KIP-1303. Until their "
-            "preferred leaders are warm, partitions are led from elsewhere.",
+            f"With these thresholds {f'for topic {topic}' if topic else whose}, once leaders are "
+            "balanced under KIP-1303. Until their preferred leaders are warm, partitions are led "
+            "from elsewhere.",
         ],
         ("span", "bytes", "cold replicas", "cold leaders", "next leaders cold", "leaders moved",
          "unreachable", "rack skew", "out of balance", "balanced in"),
@@ -57,12 +94,12 @@ def thresholds(
             (span_text(r["local_log_ms"]), size_text(r["local_log_bytes"]), r["cold_replicas"],
              r["cold_leaders"], r["next_leaders_cold"], r["moved_leaders"],
              r["unreachable_partitions"], r["rack_skew"], r["preferred_cold"], _balanced_in(r))
-            for r in rows
+            for r in data["thresholds"]
         ],
     )  # fmt: skip
 
 
-def _threshold_row(one: questions.Eligibility) -> dict[str, Any]:
+def _threshold_row(one: questions.Eligibility) -> Threshold:
     return {
         "local_log_ms": one.local_log_ms,
         "local_log_bytes": one.local_log_bytes,
@@ -80,7 +117,7 @@ def _threshold_row(one: questions.Eligibility) -> dict[str, Any]:
     }
 
 
-def _balanced_in(row: dict[str, Any]) -> str:
+def _balanced_in(row: Mapping[str, Any]) -> str:
     """How long leaders stay out of balance: of those that are known, and what is not."""
     never, unknown = row["preferred_never_warm"], row["preferred_eta_unknown"]
     parts = [f"{never} never"] if never else []

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import http.client
 import resource
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import uvicorn
 
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Exposition, Renderer
-from streaming.exporter.server import listen
+from streaming.exporter.exposition import Renderer
 from streaming.runtime.config import Exporter
 from tests.bench import figure
+from tests.exporter.serving import served
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec
 from twin.builtin import CATALOG
@@ -50,10 +45,11 @@ def main() -> None:
     lines = sum(block.count(b"\n") for block in exposition.blocks)
     about = {"partitions": SHARDS * shape.topics * shape.partitions, "lines": lines}
     figure("exporter_render_seconds", rendered, "s", cpu_seconds=round(cpu, 3), **about)
-    with _served(exposition) as port:
+    app = application(CATALOG, "sim", lambda: exposition, lambda: START_MS)
+    with served(app) as url:
         for encoding in ("identity", "gzip"):
             worked = time.process_time()
-            spent = sorted(_scrape(port, encoding) for _ in range(SCRAPES))
+            spent = sorted(_scrape(url, encoding) for _ in range(SCRAPES))
             cpu = (time.process_time() - worked) / SCRAPES
             seconds, size = spent[SCRAPES // 2]
             figure("exporter_scrape_seconds", seconds, "s", encoding=encoding, bytes=size,
@@ -64,25 +60,10 @@ def main() -> None:
     figure("exporter_peak_memory_bytes", memory, "B", **about)
 
 
-@contextmanager
-def _served(exposition: Exposition) -> Iterator[int]:
-    """The application on a port of its own, as the exporter serves it."""
-    socket = listen("127.0.0.1", 0)
-    app = application(CATALOG, "sim", lambda: exposition, lambda: START_MS)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
-    thread.start()
-    try:
-        yield socket.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
-def _scrape(port: int, encoding: str) -> tuple[float, int]:
+def _scrape(url: str, encoding: str) -> tuple[float, int]:
     """Seconds until the last byte, and how many came."""
     began = time.perf_counter()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
     connection.request("GET", "/metrics", headers={"Accept-Encoding": encoding})
     answer = connection.getresponse()
     size = 0

@@ -34,7 +34,8 @@ def test_a_broker_that_all_can_do_without_is_safe_to_restart():
     answer = asked(client_of(*HEALTHY))
     assert answer == {
         "brokers": [1], "verdict": "safe", "stale": None, "reasons": [], "allowed": [],
-        "leaders": 2, "groups": [], "observed_at_ms": NOW_MS,
+        "leaders": 2, "groups": [], "groups_hurt": 0, "groups_remote_bytes": 0,
+        "observed_at_ms": NOW_MS,
         "cost": {
             "leaders_moved": 2, "offline": 0, "under_min_isr": 0, "at_min_isr": 0,
             "cold_leaders": 0, "remote_bytes": 0, "remote_bytes_unknown": 0,

@@ -81,35 +81,36 @@ def test_another_retention(client: TestClient):
 
 
 @pytest.mark.parametrize(
-    ("question", "parameters", "why"),
+    ("question", "parameters", "status", "why"),
     [
-        ("lose", {}, "say what is lost: broker=3, or rack=az-a; both may be repeated"),
-        ("lose", {"broker": 9}, "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
-        ("lose", {"rack": "x"}, "no broker is in rack 'x'; racks are ['az-a', 'az-b', 'az-c']"),
-        ("lose", {"broker": 1, "grid": "true"}, "grid: there is no such parameter"),
-        ("lose", {"broker": 1, "limit": 1_001}, "limit: at most 1000"),
-        ("threshold", {}, "say a threshold: ms=10m, bytes=100MiB, or both"),
-        (
-            "threshold",
-            {"ms": "10q"},
-            "ms: '10q' is no duration; write 10m, 90s, 2h or milliseconds",
-        ),
-        ("threshold", {"ms": ["1m", "2m"]}, "ms: it is given twice"),
-        ("bootstrap", {}, "say which broker is empty: broker=3"),
-        ("bootstrap", {"broker": 1, "rate": "0"}, "rate: it must be positive"),
-        ("bootstrap", {"broker": [1, 2]}, "broker: it is given twice"),
-        (
-            "retention",
-            {"local_bytes": "5MB"},
-            "local_bytes: '5MB' is no size; write 100MiB, 2GiB or bytes",
-        ),
+        ("lose", {}, 400, "at least one is needed of: broker, rack"),
+        ("lose", {"broker": 9}, 404, "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
+        ("lose", {"rack": "x"}, 404,
+         "no broker is in rack 'x'; racks are ['az-a', 'az-b', 'az-c']"),
+        ("lose", {"broker": 1, "grid": "true"}, 400, "grid: there is no such parameter"),
+        ("lose", {"broker": 1, "limit": 1_001}, 400, "limit: at most 1000"),
+        ("threshold", {}, 400, "at least one is needed of: ms, bytes"),
+        ("threshold", {"ms": "10q"}, 400,
+         "ms: '10q' is no duration; write 10m, 90s, 2h or milliseconds"),
+        ("threshold", {"ms": "0"}, 400, "ms: it must be positive"),
+        ("threshold", {"ms": ["1m", "2m"]}, 400, "ms: it is given twice"),
+        ("threshold", {"ms": "1m", "topic": "rain"}, 404, "there is no topic rain"),
+        ("bootstrap", {}, 400,
+         "broker: it is missing: the broker whose disk is empty"),
+        ("bootstrap", {"broker": 1, "rate": "0"}, 400, "rate: it must be positive"),
+        ("bootstrap", {"broker": [1, 2]}, 400, "broker: it is given twice"),
+        ("bootstrap", {"broker": 1, "new": "true"}, 409,
+         "broker 1 is there already, so it is not new"),
+        ("retention", {}, 400, "at least one is needed of: local_ms, local_bytes"),
+        ("retention", {"local_bytes": "5MB"}, 400,
+         "local_bytes: '5MB' is no size; write 100MiB, 2GiB or bytes"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_asked_is_refused_in_one_line(
-    client: TestClient, question: str, parameters: dict[str, Any], why: str
+    client: TestClient, question: str, parameters: dict[str, Any], status: int, why: str
 ):
     response = client.get(f"/api/v1/whatif/{question}", params=parameters)
-    assert (response.status_code, response.json()) == (400, {"error": why})
+    assert (response.status_code, response.json()) == (status, {"error": why})
 
 
 def test_an_incomplete_picture_answers_nothing():

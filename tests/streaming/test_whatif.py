@@ -11,7 +11,7 @@ from streaming.cli.main import main
 from streaming.cli.whatif import print_answer
 from streaming.questions.answer import Answer, WhatIfError
 from streaming.questions.bootstrap import bootstrapped
-from streaming.questions.groups import harm_lines
+from streaming.questions.groups import harm_data, harm_lines
 from streaming.questions.loss import lost
 from streaming.questions.retention import retained
 from streaming.questions.threshold import thresholds
@@ -69,7 +69,7 @@ def test_what_cannot_be_asked_is_one_clear_line(arguments, why):
     [
         (lambda: lost([STATE], [9], []), "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
         (lambda: lost([STATE], [], ["az-z"]), "no broker is in rack 'az-z'; racks are .'az-a'"),
-        (lambda: bootstrapped([STATE], 7, 1), "no broker 7; brokers are .*; --new asks of one"),
+        (lambda: bootstrapped([STATE], 7, 1), "no broker 7; brokers are .*; new asks of one"),
         (lambda: bootstrapped([STATE], 5, 1, is_new=True), "broker 5 is there already"),
     ],
 )
@@ -160,16 +160,16 @@ def test_a_broker_copies_the_replicas_it_has_unless_nobody_else_has_them():
     assert answer.data["without_source"] == 1
 
 
-def test_retention_is_shown_in_units_a_person_reads_and_without_limit_as_null():
+def test_retention_is_shown_in_units_a_person_reads_and_without_limit_as_minus_one():
     rows = {row[0]: row[1:] for row in retained([STATE], 60_000, UNKNOWN).rows}
     assert rows["span kept, calmest"] == ("no limit", "1 m")
     data = retained([STATE], 60_000, UNKNOWN).data
-    assert (data["now"]["longest_span_ms"], data["then"]["longest_span_ms"]) == (None, 60_000)
+    assert (data["now"]["longest_span_ms"], data["then"]["longest_span_ms"]) == (-1, 60_000)
 
 
 def test_groups_that_are_hurt_are_named_the_worst_first():
     hurt = [GroupHarm("far", 1, 2, 30, 4_096, 0), *(GroupHarm(f"g{i}", 0, 1, 1) for i in range(6))]
-    lines = harm_lines(hurt)
+    lines = harm_lines([harm_data(each) for each in hurt])
     assert lines[0] == "7 groups of consumers are hurt; they read 4 KiB more from remote storage."
     assert lines[1] == "  far: 1 partitions offline, 30 records (4 KiB) of 2 partitions"
     assert lines[-1] == "  and 2 more"

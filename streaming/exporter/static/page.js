@@ -1,32 +1,4 @@
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>kafka-twin</title>
-<style>
-  :root { color-scheme: light dark; --line: #8884; --bad: #c0392b; --warn: #b9770e; --good: #1e8449; }
-  body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
-  h1 { font-size: 1.4rem; margin: 0 0 .2rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-  .say { margin: 0 0 1rem; } .bad { color: var(--bad); } .warn { color: var(--warn); } .good { color: var(--good); }
-  table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-  th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
-  th:first-child, td:first-child, .l { text-align: left; } th { font-weight: 600; }
-  .cards { display: flex; flex-wrap: wrap; gap: .8rem; }
-  .card { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; min-width: 7rem; }
-  .card b { display: block; font-size: 1.5rem; } .zero { opacity: .35; } small { opacity: .7; }
-</style>
-<h1 id="name">kafka-twin</h1>
-<p class="say" id="say">reading the first snapshot …</p>
-<p class="say" id="record"></p>
-<div class="cards" id="cards"></div>
-<h2>If this broker is lost now</h2>
-<p class="say"><small>Partitions it leads, by who would lead them then: Kafka's rule, and in brackets KIP-1303's where it differs.</small></p>
-<p class="say warn" id="judged" hidden></p>
-<table id="brokers"></table>
-<h2>Partitions at risk</h2>
-<table id="risks"></table>
-<p><small><a href="metrics">metrics</a> · <a href="api/v1/brokers">brokers</a> · <a href="api/v1/partitions?at_risk=true">partitions at risk</a> · <a href="api/v1/predictions">leader changes</a> as JSON</small></p>
-<script>
+"use strict";
 const outcomes = ["clean", "elr", "last_known", "unclean", "none"];
 const words = { clean: "in sync", elr: "eligible (ELR)", last_known: "last known", unclean: "unclean", none: "nobody" };
 const shade = { clean: "", elr: "warn", last_known: "bad", unclean: "bad", none: "bad" };
@@ -90,5 +62,3 @@ async function draw() {
   } catch (e) { const say = document.getElementById("say"); say.textContent = "The exporter does not answer."; say.className = "say bad"; }
 }
 draw(); setInterval(draw, 2000);
-</script>
-</html>

@@ -1,0 +1,114 @@
+"""What the exporter answers on a path, declared once: for its route and for its description."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from streaming.exporter.answers import RefusedError, error_answer, json_answer
+from streaming.exporter.parameters import Parameter, Schema, read_all
+from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
+
+Values = Mapping[str, Any]
+"""Parameters of the path and of the query by name: those that are given."""
+
+JSON: Final = "application/json"
+
+QUESTIONS_AT_ONCE: Final = 2
+"""Questions that are answered at the same time; others wait."""
+
+
+class Runs(Enum):
+    """Where an answer is made."""
+
+    IN_LOOP = "in the event loop: it is there at once"
+    IN_THREAD = "in a thread: a large answer holds up neither health nor others"
+    IN_TURN = "in a thread, few at a time: it takes the processor for some milliseconds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A path and its answer: plain data for JSON, or a response.
+
+    ``parameters`` is None where any are accepted and ignored. ``needs_one_of`` names parameters of
+    which at least one must be given. ``refusals`` are statuses beside 200, and 400 for parameters.
+    """
+
+    path: str  # as Starlette writes it
+    summary: str
+    answer: Callable[[Request, Values], Any]
+    schema: Schema  # of the body where it is JSON
+    media_type: str = JSON
+    path_parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] | None = field(default_factory=dict)
+    needs_one_of: tuple[str, ...] = ()
+    refusals: Mapping[int, str] = field(default_factory=dict)
+    runs: Runs = Runs.IN_THREAD
+
+    def read(self, request: Request) -> dict[str, Any]:
+        """The values of a request's parameters.
+
+        Raises:
+            ValueError: one line with the parameter and the reason.
+        """
+        values: dict[str, Any] = dict(request.path_params)
+        if self.parameters is None:
+            return values
+        in_query = {n: p for n, p in self.parameters.items() if p.place == "query"}
+        in_header = {n: p for n, p in self.parameters.items() if p.place == "header"}
+        headers = [(n, request.headers[n]) for n in in_header if n in request.headers]
+        values |= read_all(request.query_params.multi_items(), in_query)
+        values |= read_all(headers, in_header)
+        if self.needs_one_of and not any(name in values for name in self.needs_one_of):
+            raise ValueError(f"at least one is needed of: {', '.join(self.needs_one_of)}")
+        return values
+
+
+def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
+    """The routes of the endpoints; their questions share one limit."""
+    turn = asyncio.Semaphore(QUESTIONS_AT_ONCE)
+    return [Route(each.path, _responder(each, turn)) for each in endpoints]
+
+
+def _responder(
+    endpoint: Endpoint, turn: asyncio.Semaphore
+) -> Callable[[Request], Awaitable[Response]]:
+    def answered(request: Request) -> Response:
+        try:
+            values = endpoint.read(request)
+        except ValueError as error:
+            return error_answer(str(error), 400)
+        try:
+            answer = endpoint.answer(request, values)
+        except (WhatIfError, RefusedError) as error:
+            return error_answer(str(error), _status(error))
+        return answer if isinstance(answer, Response) else json_answer(answer)
+
+    async def respond(request: Request) -> Response:
+        if endpoint.runs is Runs.IN_LOOP:
+            return answered(request)
+        async with turn if endpoint.runs is Runs.IN_TURN else contextlib.nullcontext():
+            return await run_in_threadpool(answered, request)
+
+    return respond
+
+
+def _status(error: Exception) -> int:
+    match error:
+        case RefusedError():
+            return error.status
+        case NotThereError():
+            return 404
+        case ConflictError():
+            return 409
+        case _:
+            return 400

@@ -1,0 +1,1 @@
+"""What is answered on which path: one file a group of paths."""

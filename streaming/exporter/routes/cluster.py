@@ -1,0 +1,151 @@
+"""The cluster, its brokers and partitions, and the track record of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from streaming.bus.view import ClusterView
+from streaming.exporter import api_views, prediction_views, segment_views
+from streaming.exporter.answers import RefusedError
+from streaming.exporter.api_views import ALL_RISKS, PartitionFilter
+from streaming.exporter.endpoint import Endpoint, Values
+from streaming.exporter.parameters import Parameter, limit, number, offset, one_of, text, yes_or_no
+from streaming.exporter.prediction_views import PredictionFilter
+from streaming.exporter.schemas import listed, obj, page_of, ref
+from streaming.exporter.source import Source
+from twin.catalog import Catalog
+from twin.rules.predictions import Cause, Result
+
+_ONE: Final = "/api/v1/partitions/{topic}/{partition:int}"
+_ONE_BY: Final = {
+    "topic": text("its topic", place="path", required=True),
+    "partition": number("its number", place="path", required=True),
+}
+_NOT_KNOWN: Final = {404: "the twin does not know the partition"}
+
+
+def endpoints(source: Source) -> list[Endpoint]:
+    """The endpoints of this file."""
+
+    def summary(_: Request, __: Values) -> Any:
+        return api_views.summary(source.catalog, source.cluster, source.view, source.now_ms())
+
+    def brokers(_: Request, __: Values) -> Any:
+        return api_views.brokers(source.view, source.now_ms())
+
+    def predictions(_: Request, asked: Values) -> Any:
+        return prediction_views.predictions(source.view, PredictionFilter(**asked))
+
+    return [
+        Endpoint(
+            path="/api/v1/summary",
+            summary="the cluster at a glance",
+            answer=summary,
+            schema=ref("Cluster"),
+        ),
+        Endpoint(
+            path="/api/v1/brokers",
+            summary="every broker, and what its loss would do",
+            answer=brokers,
+            schema=obj({"brokers": listed(ref("Broker"))}),
+        ),
+        Endpoint(
+            path="/api/v1/predictions",
+            summary="leader changes, newest first, each with what was predicted",
+            answer=predictions,
+            schema=page_of("predictions", "Prediction"),
+            parameters=PREDICTION_PARAMETERS,
+        ),
+        *_partitions(source),
+    ]
+
+
+def _partitions(source: Source) -> list[Endpoint]:
+    def partitions(_: Request, asked: Values) -> Any:
+        return api_views.partitions(source.view, partition_filter(asked), source.now_ms())
+
+    def partition(view: ClusterView, topic: str, number: int) -> Any:
+        asked = PartitionFilter(topic=topic, partition=number, limit=1)
+        return next(iter(api_views.partitions(view, asked, source.now_ms())["partitions"]), None)
+
+    def of_partition(view_of: Callable[[ClusterView, str, int], Any]) -> Callable[..., Any]:
+        def answer(_: Request, asked: Values) -> Any:
+            topic, number = asked["topic"], asked["partition"]
+            found = view_of(source.view, topic, number)
+            if found is None:
+                raise RefusedError(f"{topic}-{number} is not known", 404)
+            return found
+
+        return answer
+
+    def of_one(
+        below: str, summary: str, schema: str, view_of: Callable[[ClusterView, str, int], Any]
+    ) -> Endpoint:
+        return Endpoint(
+            path=_ONE + below,
+            summary=summary,
+            answer=of_partition(view_of),
+            schema=ref(schema),
+            path_parameters=_ONE_BY,
+            refusals=_NOT_KNOWN,
+        )
+
+    history = "the history of its leader epochs, oldest first"
+    remote = "the remote segments of the partition"
+    return [
+        Endpoint(
+            path="/api/v1/partitions",
+            summary="partitions, a page at a time",
+            answer=partitions,
+            schema=page_of("partitions", "Partition"),
+            parameters=partition_parameters(source.catalog),
+        ),
+        of_one("", "one partition", "Partition", partition),
+        of_one("/segments", remote, "SegmentList", segment_views.segments),
+        of_one("/epochs", history, "EpochList", segment_views.epochs),
+    ]
+
+
+# ---------------------------------------------------------------- parameters
+
+
+def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
+    """Which partitions are asked for."""
+    bits = {name: 1 << place for place, name in enumerate(catalog.risk_names)}
+    return {
+        "topic": text("partitions of this topic"),
+        "partition": number("partitions of this number"),
+        "broker": number("partitions that have a replica on this broker"),
+        "at_risk": yes_or_no("`true`: partitions that have any risk"),
+        "risk": one_of(
+            "partitions that have this risk, by its name in the [runbook](runbook.md)", bits
+        ),
+        "limit": limit("partitions"),
+        "offset": offset("partitions"),
+    }
+
+
+def partition_filter(asked: Values) -> PartitionFilter:
+    """The filter of those parameters. ``risk`` names one, ``at_risk`` means any."""
+    chosen = dict(asked)
+    any_risk = ALL_RISKS if chosen.pop("at_risk", False) else 0
+    return PartitionFilter(risks=chosen.pop("risk", any_risk), **chosen)
+
+
+PREDICTION_PARAMETERS: Final[Mapping[str, Parameter]] = {
+    "topic": text("leader changes of this topic"),
+    "partition": number("leader changes of partitions of this number"),
+    "cause": one_of(
+        "leader changes of this [cause](#how-a-prediction-turned-out)",
+        {each.name.lower(): int(each) for each in Cause},
+    ),
+    "result": one_of(
+        "leader changes with this [result](#how-a-prediction-turned-out)",
+        {each.name.lower(): int(each) for each in Result},
+    ),
+    "limit": limit("leader changes"),
+    "offset": offset("leader changes"),
+}

@@ -1,0 +1,51 @@
+"""Groups of consumers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+
+from streaming.exporter import groups_views
+from streaming.exporter.answers import RefusedError
+from streaming.exporter.endpoint import Endpoint, Values
+from streaming.exporter.groups_views import GroupFilter
+from streaming.exporter.parameters import limit, offset, text
+from streaming.exporter.schemas import page_of, ref
+from streaming.exporter.source import Source
+
+
+def endpoints(source: Source) -> list[Endpoint]:
+    """The endpoints of this file."""
+
+    def groups(_: Request, asked: Values) -> Any:
+        return groups_views.groups(source.view, GroupFilter(**asked), source.now_ms())
+
+    def group(_: Request, asked: Values) -> Any:
+        name = asked["group"]
+        found = groups_views.group(source.view, name, source.now_ms())
+        if found is None:
+            raise RefusedError(f"group {name} is not known", 404)
+        return found
+
+    return [
+        Endpoint(
+            path="/api/v1/groups",
+            summary="groups of consumers",
+            answer=groups,
+            schema=page_of("groups", "Group"),
+            parameters={
+                "topic": text("groups that have committed offsets of this topic"),
+                "limit": limit("groups"),
+                "offset": offset("groups"),
+            },
+        ),
+        Endpoint(
+            path="/api/v1/groups/{group:path}",  # a group's name may have a slash in it
+            summary="one group, and where it reads each partition",
+            answer=group,
+            schema=ref("GroupInFull"),
+            path_parameters={"group": text("its name", place="path", required=True)},
+            refusals={404: "the twin does not know the group"},
+        ),
+    ]

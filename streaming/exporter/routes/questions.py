@@ -1,0 +1,219 @@
+"""Questions: what would happen (``/api/v1/whatif``), and whether a broker may be restarted.
+
+A question takes the processor for some milliseconds, so few are answered at a time, in threads of
+their own; a scrape waits for none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from streaming.exporter.answers import RefusedError
+from streaming.exporter.endpoint import Endpoint, Runs, Values
+from streaming.exporter.parameters import (
+    MAX_ROWS,
+    Parameter,
+    Schema,
+    duration_ms,
+    limit,
+    number,
+    size_bytes,
+    text,
+    yes_or_no,
+)
+from streaming.exporter.schemas import AGE, TEXT, listed, nullable, ref, with_fields
+from streaming.exporter.source import Source
+from streaming.questions.answer import Answer
+from streaming.questions.bootstrap import bootstrapped
+from streaming.questions.loss import lost
+from streaming.questions.restart import ALLOWABLE, judge
+from streaming.questions.retention import retained
+from streaming.questions.threshold import GRID, thresholds
+from twin.gate import Terms
+from twin.state import ShardState
+from twin.table import UNKNOWN
+from twin.tables.enums import CLUSTER_WIDE
+
+_RATE_BYTES_PER_S: Final = 50 << 20
+_States = list[ShardState]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question, its parameters, and the fields of its answer."""
+
+    name: str
+    summary: str
+    answer: Callable[[_States, Values], Answer]
+    schema: str
+    parameters: Mapping[str, Parameter]
+    needs_one_of: tuple[str, ...] = ()
+    refusals: Mapping[int, str] = field(default_factory=dict)
+    more: Mapping[str, Schema] = field(default_factory=dict)
+
+
+def endpoints(source: Source) -> list[Endpoint]:
+    """The endpoints of this file."""
+    return [*(_endpoint(source, each) for each in _QUESTIONS), _restart(source), _in_sync(source)]
+
+
+def _endpoint(source: Source, question: _Question) -> Endpoint:
+    def answer(_: Request, asked: Values) -> Any:
+        view, now_ms = source.view, source.now_ms()
+        stale = view.why_not_up(now_ms)
+        if not view.shards or len(view.shards) < view.shards_expected:
+            raise RefusedError(stale, 503)
+        data = question.answer([shard.state for shard in view.shards], asked).data
+        return {**data, "observed_at_ms": view.observed_at_ms, "stale": stale or None}
+
+    about = {"observed_at_ms": AGE["observed_at_ms"], "stale": nullable(TEXT)}
+    return Endpoint(
+        path=f"/api/v1/whatif/{question.name}",
+        summary=question.summary,
+        answer=answer,
+        schema=with_fields(question.schema, {**question.more, **about}),
+        parameters=question.parameters,
+        needs_one_of=question.needs_one_of,
+        refusals={**question.refusals, 503: "the state is incomplete"},
+        runs=Runs.IN_TURN,
+    )
+
+
+def _restart(source: Source) -> Endpoint:
+    def answer(_: Request, asked: Values) -> Any:
+        brokers = [asked["broker"], *asked.get("with", ())]
+        verdict = judge(source.view, brokers, _terms(asked), source.now_ms(), _since_ms(asked))
+        return verdict.data()
+
+    return Endpoint(
+        path="/api/v1/brokers/{broker:int}/restart",
+        summary="whether the broker may be restarted now",
+        answer=answer,
+        schema=ref("RestartVerdict"),
+        path_parameters={"broker": number("its id", place="path", required=True)},
+        parameters={
+            "with": number(
+                "another broker that is restarted together with it; may be repeated", repeated=True
+            ),
+            "since": _SINCE,
+            "margin": number(
+                "replicas in sync above min.insync.replicas that must remain, where there are "
+                "enough"
+            ),
+            **{
+                f"allow_{name}": yes_or_no(f"`true`: allow that {reason.value}")
+                for name, reason in ALLOWABLE.items()
+            },
+        },
+        refusals={404: "there is no such broker"},
+        runs=Runs.IN_TURN,
+    )
+
+
+def _in_sync(source: Source) -> Endpoint:
+    def answer(_: Request, asked: Values) -> Any:
+        return judge(source.view, (), Terms(), source.now_ms(), _since_ms(asked)).data()
+
+    return Endpoint(
+        path="/api/v1/brokers/in-sync",
+        summary="whether every broker is back and in every ISR of its replicas",
+        answer=answer,
+        schema=ref("RestartVerdict"),
+        parameters={"since": _SINCE},
+        runs=Runs.IN_TURN,
+    )
+
+
+_SINCE: Final = number("take no observation from before this time, in seconds since the epoch")
+
+
+def _since_ms(asked: Values) -> int:
+    return asked["since"] * 1_000 if "since" in asked else UNKNOWN
+
+
+def _terms(asked: Values) -> Terms:
+    allowed = {reason for name, reason in ALLOWABLE.items() if asked.get(f"allow_{name}")}
+    return Terms(asked.get("margin", 0), frozenset(allowed))
+
+
+# ---------------------------------------------------------------- what would happen
+
+
+def _lose(states: _States, asked: Values) -> Answer:
+    return lost(
+        states, asked.get("broker", []), asked.get("rack", []), asked.get("limit", MAX_ROWS)
+    )
+
+
+def _threshold(states: _States, asked: Values) -> Answer:
+    shares = GRID if asked.get("grid") else (1.0,)
+    topic = asked.get("topic", CLUSTER_WIDE)
+    return thresholds(states, asked.get("ms", UNKNOWN), asked.get("bytes", UNKNOWN), shares, topic)
+
+
+def _bootstrap(states: _States, asked: Values) -> Answer:
+    rate = asked.get("rate", _RATE_BYTES_PER_S)
+    return bootstrapped(states, asked["broker"], rate, asked.get("new", False))
+
+
+def _retention(states: _States, asked: Values) -> Answer:
+    return retained(states, asked.get("local_ms", UNKNOWN), asked.get("local_bytes", UNKNOWN))
+
+
+_QUESTIONS: Final = (
+    _Question(
+        "lose",
+        "if these brokers and racks are lost: who leads each affected partition, the worst first",
+        _lose,
+        "Lost",
+        {
+            "broker": number("a broker to lose; may be repeated", repeated=True),
+            "rack": text("a rack to lose; may be repeated", repeated=True),
+            "limit": limit("partitions"),
+        },
+        needs_one_of=("broker", "rack"),
+        refusals={404: "there is no such broker or rack"},
+        more={"partitions": listed(ref("Loss"))},
+    ),
+    _Question(
+        "threshold",
+        "with thresholds of KIP-1303: what is cold, who leads, and for how long out of balance",
+        _threshold,
+        "Thresholds",
+        {
+            "ms": duration_ms("span of local log, e.g. `10m`", positive=True),
+            "bytes": size_bytes("its size, e.g. `100MiB`", positive=True),
+            "grid": yes_or_no("`true`: a curve, from a tenth to four times of what is given"),
+            "topic": text("for this topic alone"),
+        },
+        needs_one_of=("ms", "bytes"),
+        refusals={404: "there is no such topic", 409: "KIP-1303 is switched off"},
+    ),
+    _Question(
+        "bootstrap",
+        "if an empty broker joins: what it copies with KIP-1023 and without",
+        _bootstrap,
+        "Bootstrapped",
+        {
+            "broker": number("the broker whose disk is empty", required=True),
+            "new": yes_or_no("`true`: it is not there yet"),
+            "rate": size_bytes("bytes it copies a second; `50MiB` by default", positive=True),
+        },
+        refusals={404: "there is no such broker", 409: "a new broker is there already"},
+    ),
+    _Question(
+        "retention",
+        "with another local retention: the local log and cold replicas of tiered topics",
+        _retention,
+        "Retained",
+        {
+            "local_ms": duration_ms("`local.retention.ms`, e.g. `1h`"),
+            "local_bytes": size_bytes("`local.retention.bytes`, e.g. `10GiB`"),
+        },
+        needs_one_of=("local_ms", "local_bytes"),
+    ),
+)

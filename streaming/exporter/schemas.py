@@ -1,0 +1,244 @@
+"""JSON Schemas of the API's objects, from what declares their fields.
+
+Fields of partitions, replicas and brokers come from the catalog; those of other objects from the
+types of the functions that make them. So the description lists a field if and only if it is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, get_args, get_type_hints
+
+import msgspec
+
+from streaming.exporter import api_views, segment_views
+from streaming.exporter.parameters import Schema
+from streaming.questions import bootstrap, loss, restart, retention, threshold
+from twin.catalog import Catalog
+from twin.rules.coverage import Coverage
+from twin.rules.election import Outcome
+from twin.rules.predictions import Predictions
+from twin.table import Column, PartitionTable, ReplicaTable, Table
+from twin.tables.columns import GroupColumns
+from twin.tables.state import BrokerMetrics
+
+TYPED: Final = (
+    api_views.ClusterFacts,
+    bootstrap.Bootstrapped,
+    loss.Lost,
+    restart.RestartVerdict,
+    retention.Retained,
+    segment_views.EpochList,
+    segment_views.SegmentList,
+    threshold.Thresholds,
+)
+"""Types whose objects are served as they are, or with more fields."""
+
+_REF: Final = "#/components/schemas/{name}"
+
+INTEGER: Final[Schema] = {"type": "integer"}
+NUMBER: Final[Schema] = {"type": "number"}
+TEXT: Final[Schema] = {"type": "string"}
+
+
+def ref(name: str) -> Schema:
+    """A reference to the component of that name."""
+    return {"$ref": _REF.format(name=name)}
+
+
+def listed(items: Schema) -> Schema:
+    """An array."""
+    return {"type": "array", "items": items}
+
+
+def with_fields(base: str, fields: Mapping[str, Schema]) -> Schema:
+    """The object of that component, with further fields."""
+    return {"allOf": [ref(base), {"type": "object", "properties": dict(fields),
+                                  "required": list(fields)}]}  # fmt: skip
+
+
+def nullable(schema: Schema) -> Schema:
+    """That, or null for unknown."""
+    if "type" not in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    kind = schema["type"]
+    types = [*kind, "null"] if isinstance(kind, list) else [kind, "null"]
+    more = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": types, **more}
+
+
+def obj(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), about: str = "") -> Schema:
+    """An object with those fields."""
+    left_out = set(optional)
+    return {
+        "type": "object",
+        **({"description": about} if about else {}),
+        "properties": dict(fields),
+        "required": [name for name in fields if name not in left_out],
+    }
+
+
+def page_of(name: str, items: str) -> Schema:
+    """A list of which an answer holds a part."""
+    return obj({"total": INTEGER, name: listed(ref(items))})
+
+
+AGE: Final[Mapping[str, Schema]] = {
+    "observed_at_ms": nullable(INTEGER),
+    "age_seconds": nullable(NUMBER),
+}
+
+
+def components(catalog: Catalog) -> dict[str, Any]:
+    """All schemas by name."""
+    _, typed = msgspec.json.schema_components(TYPED, ref_template=_REF)
+    facts = typed.pop("ClusterFacts")
+    return {
+        **typed,
+        "Error": obj({"error": TEXT}, about="why the request is refused, in one line"),
+        "Partition": _partition(catalog),
+        "Replica": _replica(catalog),
+        "Prediction": _prediction(),
+        "Broker": _broker(catalog),
+        "Cluster": _cluster(catalog, facts),
+        "Loss": _loss(catalog),
+        "Group": _group(catalog),
+        "GroupInFull": _group_in_full(catalog),
+    }
+
+
+def column_schema(column: Column) -> Schema:
+    """The JSON that a value of the column becomes; a column of flags is a list of their names."""
+    if column.enum is not None:
+        kind: Schema = {"type": "string", "enum": [each.name.lower() for each in column.enum]}
+        return _described(nullable(kind), column)
+    if column.flags is not None:
+        return _described(listed(TEXT), column)
+    if column.tri_state:
+        return _described(nullable({"type": "boolean"}), column)
+    if column.dtype.kind in "iuf":
+        kind = NUMBER if column.dtype.kind == "f" else INTEGER
+        return _described(kind if column.minus_one_is_a_value else nullable(kind), column)
+    return _described({"type": "boolean"} if column.dtype.kind == "b" else TEXT, column)
+
+
+def fields_of(table: type[Table]) -> dict[str, Schema]:
+    """The fields that the table's columns become in the API; each flag is a field of its own."""
+    fields: dict[str, Schema] = {}
+    for column in table.columns:
+        if not column.in_api:
+            continue
+        if column.flags is None:
+            fields[column.name] = column_schema(column)
+        else:
+            flag = _described({"type": "boolean"}, column)
+            fields |= {str(each.name).lower(): flag for each in column.flags}
+    return fields
+
+
+# ---------------------------------------------------------------- inside
+
+
+def _described(schema: Schema, column: Column) -> Schema:
+    return {**schema, "description": column.meaning}
+
+
+def _table_fields(catalog: Catalog, base: type[Table]) -> dict[str, Schema]:
+    """Columns of the object itself, and objects of columns."""
+    fields: dict[str, Schema] = {}
+    for table in api_views.api_tables(catalog, base):
+        if table.api:
+            fields[table.api] = obj(fields_of(table), about=table.meaning())
+        else:
+            fields |= fields_of(table)
+    return fields
+
+
+def _partition(catalog: Catalog) -> Schema:
+    fields: dict[str, Schema] = {"topic": TEXT, "topic_id": TEXT, "partition": INTEGER}
+    fields |= _table_fields(catalog, PartitionTable)
+    fields["leader"] = nullable(fields["leader"])  # before the partition was described
+    fields["risks"] = listed({"type": "string", "enum": list(catalog.risk_names)})
+    for field in catalog.api_fields:
+        [value] = get_args(get_type_hints(field.values)["return"])
+        fields[field.name] = {**msgspec.json.schema(value), "description": field.meaning}
+    return obj({**fields, "replicas": listed(ref("Replica")), **AGE})
+
+
+def _replica(catalog: Catalog) -> Schema:
+    return obj({"broker": INTEGER, **_table_fields(catalog, ReplicaTable), **AGE})
+
+
+def _prediction() -> Schema:
+    columns = {c.name: column_schema(c) for c in Predictions.columns if c.name != "row"}
+    return obj({"topic": TEXT, "partition": INTEGER, **columns})
+
+
+def _broker(catalog: Catalog) -> Schema:
+    columns = {c.name: column_schema(c) for c in api_views.broker_columns()}
+    measured = {c.name: column_schema(c) for c in BrokerMetrics.columns if c.name != "broker"}
+    sums = _sums(catalog, "broker")
+    names = {"rack": nullable(TEXT), "host": nullable(TEXT)}
+    fields = {**columns, **names, **sums, "metrics": nullable(obj(measured)), **AGE}
+    return obj(fields, optional=sums)
+
+
+def _cluster(catalog: Catalog, facts: Schema) -> Schema:
+    sums = {name: nullable(each) for name, each in _sums(catalog, "cluster").items()}
+    racks = _sums(catalog, "rack")
+    by_rack = {"type": "object", "additionalProperties": obj(racks, optional=racks)}
+    return obj({**facts["properties"], **sums, "racks": by_rack, **AGE})
+
+
+def _group_fields(catalog: Catalog) -> tuple[dict[str, Schema], dict[str, Schema]]:
+    """What is known of a group, and the metrics that it has where it has committed offsets."""
+    columns = {c.name: column_schema(c) for c in GroupColumns.columns if c.name != "read_at_ms"}
+    return {**columns, **AGE}, _sums(catalog, "group")
+
+
+def _group(catalog: Catalog) -> Schema:
+    fields, sums = _group_fields(catalog)
+    return obj({**fields, **sums}, optional=sums)
+
+
+def _group_in_full(catalog: Catalog) -> Schema:
+    fields, sums = _group_fields(catalog)
+    partition = obj(
+        {"topic": TEXT, "partition": INTEGER, "leader": nullable(INTEGER), "risks": listed(TEXT)},
+        about="further fields as in `groups` of a partition",
+    )
+    rows = listed({**partition, "additionalProperties": True})
+    return obj(
+        {**fields, **sums, "partitions": rows, "partitions_left_out": INTEGER}, optional=sums
+    )
+
+
+def _loss(catalog: Catalog) -> Schema:
+    """A partition that loses its leader, or ends under min ISR."""
+    fields: dict[str, Schema] = {"topic": TEXT, "partition": INTEGER, "leader": INTEGER}
+    of_rules: dict[str, Schema] = {}
+    outcomes = {"type": "string", "enum": [each.name.lower() for each in Outcome]}
+    coverages = {"type": "string", "enum": [each.name.lower() for each in Coverage]}
+    for rule in loss.RULES:
+        of_rules[f"next_leader_{rule}"] = INTEGER
+        of_rules[f"outcome_{rule}"] = nullable(outcomes)
+        of_rules[f"coverage_{rule}"] = nullable(coverages)
+    added = {
+        field.name: {**nullable(INTEGER), "description": field.meaning}
+        for field in catalog.loss_fields
+    }
+    counts = {"isr": INTEGER, "min_isr": INTEGER}
+    # A proposal that is switched off has no fields.
+    optional = [name for name in of_rules if not name.endswith("_kafka")]
+    return obj({**fields, **of_rules, **counts, **added}, optional=optional)
+
+
+def _sums(catalog: Catalog, level: str) -> dict[str, Schema]:
+    """The metrics of that level, by name: numbers, or objects with a level for each label."""
+    sums: dict[str, Schema] = {}
+    for metric in api_views.summed_metrics(catalog, level):
+        schema: Schema = NUMBER
+        for _ in metric.labels:
+            schema = {"type": "object", "additionalProperties": schema}
+        sums[metric.name] = {**schema, "description": metric.help}
+    return sums

@@ -1,0 +1,61 @@
+"""Questions wait for each other; nothing else waits for them."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from streaming.exporter.api import endpoints
+from streaming.exporter.endpoint import QUESTIONS_AT_ONCE, Endpoint, Runs, Values, routes
+from streaming.exporter.exposition import Exposition
+from streaming.exporter.source import Source
+from tests.builders import NOW_MS
+from tests.exporter.serving import served
+from tests.waiting import until
+from tests.web import get
+from twin.builtin import CATALOG
+
+MANY = 60
+"""More than Starlette has threads for all requests."""
+
+SOURCE = Source(CATALOG, "c", Exposition, lambda: NOW_MS)
+
+
+def test_what_takes_the_processor_is_answered_in_turn_and_nothing_else():
+    in_turn = {each.path for each in endpoints(SOURCE) if each.runs is Runs.IN_TURN}
+    assert in_turn == {
+        *(f"/api/v1/whatif/{name}" for name in ("lose", "threshold", "bootstrap", "retention")),
+        "/api/v1/brokers/{broker:int}/restart",
+        "/api/v1/brokers/in-sync",
+    }
+
+
+def test_a_scrape_waits_for_no_question_however_many_are_asked():
+    """Questions that end when they are told to: at first, never."""
+    may_end, running, most, asked = threading.Event(), set[int](), [0], count()
+
+    def answer(_: Request, __: Values) -> list[int]:
+        number = next(asked)
+        running.add(number)
+        most[0] = max(most[0], len(running))
+        may_end.wait(60)
+        running.discard(number)
+        return []
+
+    question = Endpoint(path="/question", summary="", answer=answer, schema={}, runs=Runs.IN_TURN)
+    app = Starlette(routes=routes([question, *endpoints(SOURCE)]))
+    with served(app) as url, ThreadPoolExecutor(MANY) as people:
+        answers = [people.submit(get, f"{url}/question", timeout_s=60) for _ in range(MANY)]
+        try:
+            until(lambda: len(running) == QUESTIONS_AT_ONCE, pause_s=0.01)
+            for path in ("/metrics", "/api/v1/summary", "/api/v1/partitions"):
+                assert get(url + path)[0] == 200
+            assert not any(each.done() for each in answers)
+        finally:
+            may_end.set()
+        assert [each.result() for each in answers] == [(200, "[]")] * MANY
+    assert most[0] == QUESTIONS_AT_ONCE
