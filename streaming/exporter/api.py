@@ -20,8 +20,8 @@ from streaming.exporter.endpoint import Endpoint, routes
 from streaming.exporter.exposition import Exposition
 from streaming.exporter.headers import SecurityHeaders
 from streaming.exporter.routes import cluster as cluster_routes
+from streaming.exporter.routes import description, questions, site
 from streaming.exporter.routes import groups as group_routes
-from streaming.exporter.routes import questions, site
 from streaming.exporter.source import Source
 from twin.catalog import Catalog
 
@@ -44,7 +44,8 @@ def application(
 def endpoints(source: Source) -> list[Endpoint]:
     """Everything that is answered."""
     groups = (site, cluster_routes, group_routes, questions)
-    return [endpoint for group in groups for endpoint in group.endpoints(source)]
+    declared = [endpoint for group in groups for endpoint in group.endpoints(source)]
+    return [*declared, *description.endpoints(source, declared)]
 
 
 async def _refused(_: Request, error: Exception) -> Response:

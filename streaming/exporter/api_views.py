@@ -14,6 +14,7 @@ from typing import Any, Final, TypedDict
 import numpy as np
 
 from streaming.bus.view import ClusterView
+from streaming.exporter.parameters import DEFAULT_ROWS
 from streaming.runtime.kafka_uuid import uuid_text
 from twin import plain
 from twin.catalog import Catalog
@@ -64,7 +65,7 @@ class PartitionFilter:
     partition: int = UNKNOWN
     broker: int = UNKNOWN
     risks: int = 0  # at least one of these bits
-    limit: int = 100
+    limit: int = DEFAULT_ROWS
     offset: int = 0
 
     def matching(self, state: ShardState) -> Rows:

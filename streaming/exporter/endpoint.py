@@ -60,7 +60,8 @@ class Endpoint:
         Raises:
             ValueError: one line with the parameter and the reason.
         """
-        values: dict[str, Any] = dict(request.path_params)
+        in_path = ((name, str(value)) for name, value in request.path_params.items())
+        values = read_all(in_path, self.path_parameters)
         if self.parameters is None:
             return values
         in_query = {n: p for n, p in self.parameters.items() if p.place == "query"}

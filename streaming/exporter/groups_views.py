@@ -9,7 +9,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.api_views import by_first_label, observed, partition_objects
-from streaming.exporter.parameters import MAX_ROWS
+from streaming.exporter.parameters import DEFAULT_ROWS, MAX_ROWS
 from twin import plain
 from twin.state import ShardState
 from twin.table import UNKNOWN, Rows
@@ -22,7 +22,7 @@ class GroupFilter:
     """Which groups are asked for."""
 
     topic: str = ""  # that they have offsets of
-    limit: int = 100
+    limit: int = DEFAULT_ROWS
     offset: int = 0
 
     def matches(self, view: ClusterView, name: str) -> bool:

@@ -19,6 +19,9 @@ Schema = Mapping[str, Any]
 MAX_ROWS: Final = 1_000
 """The largest answer of a list."""
 
+DEFAULT_ROWS: Final = 100
+"""How long a list is where no limit is given."""
+
 _MAX_NUMBER: Final = 9_999_999_999
 _MAX_DIGITS: Final = len(str(_MAX_NUMBER))
 
@@ -48,9 +51,10 @@ def number(meaning: str, *, most: int = _MAX_NUMBER, **more: Any) -> Parameter:
     return Parameter(meaning, {"type": "integer", "minimum": 0, "maximum": most}, read, **more)
 
 
-def limit(what: str) -> Parameter:
+def limit(what: str, default: int) -> Parameter:
     """The largest number of rows in an answer."""
-    return number(f"the largest number of {what} in the answer, at most {MAX_ROWS}", most=MAX_ROWS)
+    meaning = f"the largest number of {what} in the answer: {default} by default, at most"
+    return number(f"{meaning} {MAX_ROWS}", most=MAX_ROWS)
 
 
 def offset(what: str) -> Parameter:

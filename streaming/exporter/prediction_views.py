@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streaming.bus.view import ClusterView
+from streaming.exporter.parameters import DEFAULT_ROWS
 from twin import plain
 from twin.rules.predictions import Predictions
 from twin.state import ShardState
@@ -23,7 +24,7 @@ class PredictionFilter:
     partition: int = UNKNOWN
     cause: int = UNKNOWN
     result: int = UNKNOWN
-    limit: int = 100
+    limit: int = DEFAULT_ROWS
     offset: int = 0
 
     def matching(self, state: ShardState) -> Rows:

@@ -34,6 +34,9 @@ TYPED: Final = (
 )
 """Types whose objects are served as they are, or with more fields."""
 
+QUESTIONS: Final = ("Bootstrapped", "Lost", "Retained", "Thresholds")
+"""Answers to what would happen: each says what it was made of as well."""
+
 _REF: Final = "#/components/schemas/{name}"
 
 INTEGER: Final[Schema] = {"type": "integer"}
@@ -51,28 +54,22 @@ def listed(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def with_fields(base: str, fields: Mapping[str, Schema]) -> Schema:
-    """The object of that component, with further fields."""
-    return {"allOf": [ref(base), {"type": "object", "properties": dict(fields),
-                                  "required": list(fields)}]}  # fmt: skip
-
-
 def nullable(schema: Schema) -> Schema:
     """That, or null for unknown."""
     if "type" not in schema:
         return {"anyOf": [schema, {"type": "null"}]}
     kind = schema["type"]
-    types = [*kind, "null"] if isinstance(kind, list) else [kind, "null"]
+    types = [*({*kind} - {"null"}), "null"] if isinstance(kind, list) else [kind, "null"]
     more = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
     return {**schema, "type": types, **more}
 
 
-def obj(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), about: str = "") -> Schema:
+def obj(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), what: str = "") -> Schema:
     """An object with those fields."""
     left_out = set(optional)
     return {
         "type": "object",
-        **({"description": about} if about else {}),
+        **({"description": what} if what else {}),
         "properties": dict(fields),
         "required": [name for name in fields if name not in left_out],
     }
@@ -89,13 +86,23 @@ AGE: Final[Mapping[str, Schema]] = {
 }
 
 
+_ABOUT_ANSWER: Final[Mapping[str, Schema]] = {
+    "observed_at_ms": INTEGER,
+    "stale": {**nullable(TEXT), "description": "why the twin is not up"},
+}
+
+
 def components(catalog: Catalog) -> dict[str, Any]:
     """All schemas by name."""
     _, typed = msgspec.json.schema_components(TYPED, ref_template=_REF)
     facts = typed.pop("ClusterFacts")
+    typed["Lost"]["properties"]["partitions"] = listed(ref("Loss"))
+    for question in QUESTIONS:
+        typed[question]["properties"] |= _ABOUT_ANSWER
+        typed[question]["required"] += _ABOUT_ANSWER
     return {
         **typed,
-        "Error": obj({"error": TEXT}, about="why the request is refused, in one line"),
+        "Error": obj({"error": TEXT}, what="why the request is refused, in one line"),
         "Partition": _partition(catalog),
         "Replica": _replica(catalog),
         "Prediction": _prediction(),
@@ -120,6 +127,11 @@ def column_schema(column: Column) -> Schema:
         kind = NUMBER if column.dtype.kind == "f" else INTEGER
         return _described(kind if column.minus_one_is_a_value else nullable(kind), column)
     return _described({"type": "boolean"} if column.dtype.kind == "b" else TEXT, column)
+
+
+def about(table: type[Table]) -> str:
+    """The first line of its docstring without shape and full stop."""
+    return table.meaning().partition("] ")[2].rstrip(".")
 
 
 def fields_of(table: type[Table]) -> dict[str, Schema]:
@@ -148,7 +160,7 @@ def _table_fields(catalog: Catalog, base: type[Table]) -> dict[str, Schema]:
     fields: dict[str, Schema] = {}
     for table in api_views.api_tables(catalog, base):
         if table.api:
-            fields[table.api] = obj(fields_of(table), about=table.meaning())
+            fields[table.api] = obj(fields_of(table), what=about(table))
         else:
             fields |= fields_of(table)
     return fields
@@ -205,7 +217,7 @@ def _group_in_full(catalog: Catalog) -> Schema:
     fields, sums = _group_fields(catalog)
     partition = obj(
         {"topic": TEXT, "partition": INTEGER, "leader": nullable(INTEGER), "risks": listed(TEXT)},
-        about="further fields as in `groups` of a partition",
+        what="further fields as in `groups` of a partition",
     )
     rows = listed({**partition, "additionalProperties": True})
     return obj(
@@ -237,7 +249,7 @@ def _sums(catalog: Catalog, level: str) -> dict[str, Schema]:
     """The metrics of that level, by name: numbers, or objects with a level for each label."""
     sums: dict[str, Schema] = {}
     for metric in api_views.summed_metrics(catalog, level):
-        schema: Schema = NUMBER
+        schema = nullable(NUMBER)  # JSON has no infinity
         for _ in metric.labels:
             schema = {"type": "object", "additionalProperties": schema}
         sums[metric.name] = {**schema, "description": metric.help}

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from docs import generate as docs
 from docs.pages.markdown import state_tables
 from streaming.cli.main import main
-from streaming.exporter.api_views import PartitionFilter
-from streaming.exporter.prediction_views import PredictionFilter
+from streaming.exporter.api import endpoints
 from streaming.questions.restart import ALLOWABLE
 from tests.exporter.test_exporter import a_client, a_full_store
+from tests.exporter.test_headers import SOURCE
 from twin.builtin import CATALOG
 from twin.gate import Reason
 
@@ -121,10 +121,9 @@ def fields(answer: Any) -> set[str]:
 
 def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
     client = a_client(a_full_store())
-    served = {*PartitionFilter.__slots__, "risk", "at_risk", *PredictionFilter.__slots__} | {
-        "observed_at_ms",
-        "age_seconds",
-    }
+    declared = endpoints(SOURCE)
+    served = {name for each in declared for name in each.parameters or ()}
+    served |= {each.path.rpartition("/")[2] for each in declared if "/whatif/" in each.path}
     for path in ("summary", "brokers", "partitions", "groups", "groups/replay"):
         served |= fields(client.get(f"/api/v1/{path}").json())
     served |= fields(client.get("/api/v1/predictions").json()["predictions"])

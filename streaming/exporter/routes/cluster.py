@@ -12,7 +12,16 @@ from streaming.exporter import api_views, prediction_views, segment_views
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.api_views import ALL_RISKS, PartitionFilter
 from streaming.exporter.endpoint import Endpoint, Values
-from streaming.exporter.parameters import Parameter, limit, number, offset, one_of, text, yes_or_no
+from streaming.exporter.parameters import (
+    DEFAULT_ROWS,
+    Parameter,
+    limit,
+    number,
+    offset,
+    one_of,
+    text,
+    yes_or_no,
+)
 from streaming.exporter.prediction_views import PredictionFilter
 from streaming.exporter.schemas import listed, obj, page_of, ref
 from streaming.exporter.source import Source
@@ -94,7 +103,7 @@ def _partitions(source: Source) -> list[Endpoint]:
         )
 
     history = "the history of its leader epochs, oldest first"
-    remote = "the remote segments of the partition"
+    remote = "the [remote segments](#segments-and-epochs) of the partition"
     return [
         Endpoint(
             path="/api/v1/partitions",
@@ -123,7 +132,7 @@ def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
         "risk": one_of(
             "partitions that have this risk, by its name in the [runbook](runbook.md)", bits
         ),
-        "limit": limit("partitions"),
+        "limit": limit("partitions", DEFAULT_ROWS),
         "offset": offset("partitions"),
     }
 
@@ -146,6 +155,6 @@ PREDICTION_PARAMETERS: Final[Mapping[str, Parameter]] = {
         "leader changes with this [result](#how-a-prediction-turned-out)",
         {each.name.lower(): int(each) for each in Result},
     ),
-    "limit": limit("leader changes"),
+    "limit": limit("leader changes", DEFAULT_ROWS),
     "offset": offset("leader changes"),
 }

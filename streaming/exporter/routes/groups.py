@@ -10,7 +10,7 @@ from streaming.exporter import groups_views
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
 from streaming.exporter.groups_views import GroupFilter
-from streaming.exporter.parameters import limit, offset, text
+from streaming.exporter.parameters import DEFAULT_ROWS, limit, offset, text
 from streaming.exporter.schemas import page_of, ref
 from streaming.exporter.source import Source
 
@@ -31,18 +31,18 @@ def endpoints(source: Source) -> list[Endpoint]:
     return [
         Endpoint(
             path="/api/v1/groups",
-            summary="groups of consumers",
+            summary="[groups of consumers](#groups), a page at a time",
             answer=groups,
             schema=page_of("groups", "Group"),
             parameters={
                 "topic": text("groups that have committed offsets of this topic"),
-                "limit": limit("groups"),
+                "limit": limit("groups", DEFAULT_ROWS),
                 "offset": offset("groups"),
             },
         ),
         Endpoint(
             path="/api/v1/groups/{group:path}",  # a group's name may have a slash in it
-            summary="one group, and where it reads each partition",
+            summary="one group, with what it has committed",
             answer=group,
             schema=ref("GroupInFull"),
             path_parameters={"group": text("its name", place="path", required=True)},

@@ -17,7 +17,6 @@ from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.parameters import (
     MAX_ROWS,
     Parameter,
-    Schema,
     duration_ms,
     limit,
     number,
@@ -25,7 +24,7 @@ from streaming.exporter.parameters import (
     text,
     yes_or_no,
 )
-from streaming.exporter.schemas import AGE, TEXT, listed, nullable, ref, with_fields
+from streaming.exporter.schemas import ref
 from streaming.exporter.source import Source
 from streaming.questions.answer import Answer
 from streaming.questions.bootstrap import bootstrapped
@@ -53,7 +52,6 @@ class _Question:
     parameters: Mapping[str, Parameter]
     needs_one_of: tuple[str, ...] = ()
     refusals: Mapping[int, str] = field(default_factory=dict)
-    more: Mapping[str, Schema] = field(default_factory=dict)
 
 
 def endpoints(source: Source) -> list[Endpoint]:
@@ -70,12 +68,11 @@ def _endpoint(source: Source, question: _Question) -> Endpoint:
         data = question.answer([shard.state for shard in view.shards], asked).data
         return {**data, "observed_at_ms": view.observed_at_ms, "stale": stale or None}
 
-    about = {"observed_at_ms": AGE["observed_at_ms"], "stale": nullable(TEXT)}
     return Endpoint(
         path=f"/api/v1/whatif/{question.name}",
         summary=question.summary,
         answer=answer,
-        schema=with_fields(question.schema, {**question.more, **about}),
+        schema=ref(question.schema),
         parameters=question.parameters,
         needs_one_of=question.needs_one_of,
         refusals={**question.refusals, 503: "the state is incomplete"},
@@ -91,7 +88,7 @@ def _restart(source: Source) -> Endpoint:
 
     return Endpoint(
         path="/api/v1/brokers/{broker:int}/restart",
-        summary="whether the broker may be restarted now",
+        summary="whether the broker [may be restarted](gate.md) now",
         answer=answer,
         schema=ref("RestartVerdict"),
         path_parameters={"broker": number("its id", place="path", required=True)},
@@ -173,11 +170,10 @@ _QUESTIONS: Final = (
         {
             "broker": number("a broker to lose; may be repeated", repeated=True),
             "rack": text("a rack to lose; may be repeated", repeated=True),
-            "limit": limit("partitions"),
+            "limit": limit("partitions", MAX_ROWS),
         },
         needs_one_of=("broker", "rack"),
         refusals={404: "there is no such broker or rack"},
-        more={"partitions": listed(ref("Loss"))},
     ),
     _Question(
         "threshold",

@@ -1,0 +1,89 @@
+"""The description of the API in OpenAPI 3.1, made of the declared endpoints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any, Final
+
+from streaming.exporter.endpoint import JSON, Endpoint
+from streaming.exporter.parameters import Parameter
+from streaming.exporter.schemas import components, ref
+from twin.catalog import Catalog
+
+NEEDS_ONE_OF: Final = "x-needs-one-of"
+"""Names of parameters of which one must be given: OpenAPI 3.1 has no word for that."""
+
+_CONVERTER: Final = re.compile(r":\w+}")
+_LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
+"""Links of the pages lead nowhere from here."""
+
+
+def description(catalog: Catalog, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+    """The OpenAPI document."""
+    return {
+        "openapi": "3.1.1",
+        "info": {
+            "title": "kafka-twin",
+            "version": version("kafka-twin"),
+            "summary": "A live digital twin of every partition of a Kafka cluster.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": {described_path(each): {"get": _operation(each)} for each in endpoints},
+        "components": {"schemas": components(catalog)},
+    }
+
+
+def described_path(endpoint: Endpoint) -> str:
+    """The path as OpenAPI writes it, without the types of its parameters."""
+    return _CONVERTER.sub("}", endpoint.path)
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    parameters = {**endpoint.path_parameters, **(endpoint.parameters or {})}
+    answer = {endpoint.media_type: {"schema": endpoint.schema}}
+    refusals = dict(endpoint.refusals)
+    if endpoint.parameters is not None:
+        refusals.setdefault(400, "a parameter is wrong, or there is no such parameter")
+    error_type, error = (
+        (JSON, ref("Error")) if endpoint.media_type == JSON else ("text/plain", {"type": "string"})
+    )
+    needed = ", ".join(endpoint.needs_one_of)
+    return {
+        "operationId": _operation_id(endpoint),
+        "summary": _without_links(endpoint.summary),
+        **({"description": f"At least one is needed of: {needed}."} if needed else {}),
+        **({NEEDS_ONE_OF: list(endpoint.needs_one_of)} if needed else {}),
+        "parameters": [_parameter(name, each) for name, each in parameters.items()],
+        "responses": {
+            "200": {"description": _without_links(endpoint.summary), "content": answer},
+            **{
+                str(status): {"description": why, "content": {error_type: {"schema": error}}}
+                for status, why in sorted(refusals.items())
+            },
+        },
+    }
+
+
+def _operation_id(endpoint: Endpoint) -> str:
+    """Words of the path, e.g. partitions_topic_partition_epochs."""
+    words = re.findall(r"[a-z]+", described_path(endpoint).removeprefix("/api/v1"))
+    return "_".join(words) or "page"
+
+
+def _parameter(name: str, parameter: Parameter) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = parameter.schema
+    if parameter.repeated:
+        schema = {"type": "array", "items": schema, "minItems": 1}
+    return {
+        "name": name,
+        "in": parameter.place,
+        "description": _without_links(parameter.meaning),
+        "required": parameter.required,
+        "schema": schema,
+    }
+
+
+def _without_links(text: str) -> str:
+    return _LINK.sub(r"\1", text)
