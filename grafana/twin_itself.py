@@ -206,6 +206,18 @@ def _exporter() -> tuple[Json, ...]:
             [Query(_HERE.latest("exporter_series"), "exported")],
             Look("locale", lowest=0),
         ),
+        lines(
+            "Clients that read events",
+            "Clients of /api/v1/events, and how often one was told that it missed events.",
+            [
+                Query(_HERE.latest("event_streams"), "clients"),
+                Query(
+                    f"increase({_HERE.series('event_stream_gaps_total')}[$__rate_interval])",
+                    "missed events",
+                ),
+            ],
+            Look("locale", lowest=0, decimals=0),
+        ),
     )
 
 

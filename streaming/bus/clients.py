@@ -238,6 +238,7 @@ class Reader:
         assigned = self._partitions()
         self._consumer.assign(assigned)
         first = self._consumer.beginning_offsets(assigned)
+        self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = self._consumer.end_offsets(assigned)
         for tp in assigned:
             if start == "beginning":
@@ -247,6 +248,15 @@ class Reader:
             else:
                 place = max(first[tp], self._ends[tp] - start)
             self._consumer.seek(tp, place)
+            self._starts[tp] = place
+
+    def ranges(self, name: str) -> dict[int, tuple[int, int]]:
+        """By partition: the offset where the reader began, and the end of the topic then."""
+        return {
+            tp.partition: (start, self._ends[tp])
+            for tp, start in self._starts.items()
+            if tp.topic == name
+        }
 
     def poll(self, timeout_ms: int) -> list[Record]:
         """New records, in order within each partition; empty after the timeout.

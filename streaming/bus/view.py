@@ -42,6 +42,10 @@ _IDS_KEPT: Final = 100_000
 """Events are delivered at least once; so many ids are remembered to count each event once."""
 
 
+QUERY_KINDS: Final = ("observation_refused", "state_discarded", "state_table_discarded")
+"""Kinds of events that the query reports of itself; the others are changes of the cluster."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShardView:
     """A shard and its totals."""

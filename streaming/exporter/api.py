@@ -6,9 +6,6 @@ is declared in ``routes``.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,25 +14,17 @@ from starlette.types import ASGIApp
 
 from streaming.exporter.answers import error_answer
 from streaming.exporter.endpoint import Endpoint, routes
-from streaming.exporter.exposition import Exposition
 from streaming.exporter.headers import SecurityHeaders
 from streaming.exporter.routes import cluster as cluster_routes
-from streaming.exporter.routes import description, questions, site
+from streaming.exporter.routes import description, events, questions, site
 from streaming.exporter.routes import groups as group_routes
 from streaming.exporter.source import Source
-from twin.catalog import Catalog
 
 
-def application(
-    catalog: Catalog,
-    cluster: str,
-    current: Callable[[], Exposition],
-    now_ms: Callable[[], int] | None = None,
-) -> ASGIApp:
-    """The application over the newest exposition, which ``current`` returns."""
-    clock = now_ms or (lambda: time.time_ns() // 1_000_000)
+def application(source: Source) -> ASGIApp:
+    """The application over the newest exposition of a source."""
     app = Starlette(
-        routes=routes(endpoints(Source(catalog, cluster, current, clock))),
+        routes=routes(endpoints(source)),
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
     return SecurityHeaders(app)
@@ -43,7 +32,7 @@ def application(
 
 def endpoints(source: Source) -> list[Endpoint]:
     """Everything that is answered."""
-    groups = (site, cluster_routes, group_routes, questions)
+    groups = (site, cluster_routes, group_routes, questions, events)
     declared = [endpoint for group in groups for endpoint in group.endpoints(source)]
     return [*declared, *description.endpoints(source, declared)]
 

@@ -52,6 +52,7 @@ class Endpoint:
     parameters: Mapping[str, Parameter] | None = field(default_factory=dict)
     needs_one_of: tuple[str, ...] = ()
     refusals: Mapping[int, str] = field(default_factory=dict)
+    refusal_media_type: str = JSON
     runs: Runs = Runs.IN_THREAD
 
     def read(self, request: Request) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
 from streaming.exporter import own_metrics as own
+from streaming.exporter.event_stream import StreamCounts
 from streaming.exporter.kafka_exporter import KafkaExporterNames
 from streaming.exporter.series import (
     Family,
@@ -243,11 +244,15 @@ def _named(
             yield "rack", racks.get(value, "")
 
 
-def at_scrape(cluster: str, view: ClusterView, now_ms: int) -> bytes:
-    """Samples that depend on the clock: whether the twin is up, and the age of its observations."""
+def at_scrape(
+    cluster: str, view: ClusterView, now_ms: int, streams: StreamCounts = StreamCounts()
+) -> bytes:
+    """Samples that depend on the clock and on clients, whatever was observed."""
     label = f'cluster="{escaped(cluster)}"'
     samples: dict[str, Samples] = {
-        own.UP.series_name: [(label, 0 if view.why_not_up(now_ms) else 1)]
+        own.UP.series_name: [(label, 0 if view.why_not_up(now_ms) else 1)],
+        own.EVENT_STREAMS.series_name: [(label, streams.open)],
+        own.EVENT_GAPS.series_name: [(label, streams.gaps)],
     }
     if view.observed_at_ms != UNKNOWN:
         age = max(now_ms - view.observed_at_ms, 0) / 1000

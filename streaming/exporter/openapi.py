@@ -46,9 +46,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     refusals = dict(endpoint.refusals)
     if endpoint.parameters is not None:
         refusals.setdefault(400, "a parameter is wrong, or there is no such parameter")
-    error_type, error = (
-        (JSON, ref("Error")) if endpoint.media_type == JSON else ("text/plain", {"type": "string"})
-    )
+    is_json = endpoint.refusal_media_type == JSON
+    refusal = {
+        endpoint.refusal_media_type: {"schema": ref("Error") if is_json else {"type": "string"}}
+    }
     needed = ", ".join(endpoint.needs_one_of)
     return {
         "operationId": _operation_id(endpoint),
@@ -59,7 +60,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "responses": {
             "200": {"description": _without_links(endpoint.summary), "content": answer},
             **{
-                str(status): {"description": why, "content": {error_type: {"schema": error}}}
+                str(status): {"description": why, "content": refusal}
                 for status, why in sorted(refusals.items())
             },
         },

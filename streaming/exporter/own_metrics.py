@@ -50,8 +50,15 @@ SERIES_DROPPED: Final = _counter(
     "series_dropped", "Series left out of an exposition because of exporter.max_series."
 )
 
-AT_SCRAPE: Final = (UP, OBSERVATION_AGE)
-"""Metrics that depend on the clock, and are rendered for each scrape."""
+EVENT_STREAMS: Final = _gauge("event_streams", "Clients that read /api/v1/events.")
+EVENT_GAPS: Final = _counter(
+    "event_stream_gaps",
+    "Times that a client of /api/v1/events was told that it missed events: it was too slow, or "
+    "away for too long.",
+)
+
+AT_SCRAPE: Final = (UP, OBSERVATION_AGE, EVENT_STREAMS, EVENT_GAPS)
+"""Metrics that depend on the clock and on clients, and are rendered for each scrape."""
 
 OWN: Final = (
     UP,
@@ -68,4 +75,6 @@ OWN: Final = (
     RENDER_SECONDS,
     SERIES,
     SERIES_DROPPED,
+    EVENT_STREAMS,
+    EVENT_GAPS,
 )

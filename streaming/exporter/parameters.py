@@ -89,6 +89,25 @@ def one_of(meaning: str, values: Mapping[str, Any], **more: Any) -> Parameter:
     return Parameter(meaning, {"type": "string", "enum": list(values)}, read, **more)
 
 
+def matching(
+    meaning: str,
+    form: str,
+    value_of: Callable[[str], Any],
+    otherwise: str,
+    example: str,
+    **more: Any,
+) -> Parameter:
+    """Text of that form, a regular expression."""
+
+    def read(given: str) -> Any:
+        if not re.fullmatch(form, given):
+            raise ValueError(f"{given!r} is {otherwise}")
+        return value_of(given)
+
+    schema = {"type": "string", "pattern": f"^(?:{form})$", "examples": [example]}
+    return Parameter(meaning, schema, read, **more)
+
+
 def duration_ms(meaning: str, **more: Any) -> Parameter:
     """A duration with a unit, in milliseconds."""
     return _quantity(meaning, UNITS_MS, "duration; write 10m, 90s, 2h or milliseconds", **more)

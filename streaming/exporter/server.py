@@ -5,6 +5,7 @@ A bus that goes away is tried again for ever; meanwhile the last picture is serv
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -15,11 +16,14 @@ from typing import Final
 
 import structlog
 import uvicorn
+from starlette.types import ASGIApp
 
 from streaming import bus
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
+from streaming.exporter.event_log import EventLog
 from streaming.exporter.exposition import Exposition, Renderer
+from streaming.exporter.source import Source
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
@@ -30,6 +34,8 @@ from streaming.runtime.stop import on_stop_signal
 EVENTS_READ_BACK: Final = 10_000
 """Events of each partition counted again after a restart, so that counters do not start at zero."""
 
+STALLED_AFTER_MS: Final = 60_000
+SEND_ON_FOR_S: Final = 2
 POLL_MS: Final = 200
 LOOK_EVERY_S: Final = 5.0
 RETRY_PAUSE_S: Final = 2.0
@@ -47,11 +53,16 @@ class SnapshotReader:
     """The thread that keeps the exposition new. ``broken`` says what ended it, if something did."""
 
     def __init__(
-        self, config: Config, when_broken: Callable[[], None], annotator: Annotator | None = None
+        self,
+        config: Config,
+        when_broken: Callable[[], None],
+        annotator: Annotator | None = None,
+        events: EventLog | None = None,
     ) -> None:
         self._config = config
         self._when_broken = when_broken
         self._annotator = annotator
+        self._events = EventLog() if events is None else events
         self.broken = ""
         catalog = catalog_of(config)
         self._store = SnapshotStore(
@@ -110,6 +121,7 @@ class SnapshotReader:
             bus.Reader(self._config, [names.events], EVENTS_READ_BACK) as events,
         ):
             log.info("reading", topic=names.snapshots)
+            self._events.begin(events.ranges(names.events))
             ready = False
             while not self._stop.is_set():
                 records = snapshots.poll(POLL_MS)
@@ -124,8 +136,11 @@ class SnapshotReader:
                 reported = events.poll(0)
                 for record in reported:
                     event = self._store.take_event(record.value)
+                    self._events.take(record, event)
                     if event is not None and self._annotator is not None:
                         self._annotator.take(event)
+                if not self._events.is_ready or reported:
+                    self._events.publish(is_ready=events.caught_up())
                 # Snapshots of the past are not worth rendering one by one.
                 if (records or reported) and (ready := ready or snapshots.caught_up()):
                     self.exposition = self._renderer.render(self._store.publish())
@@ -146,11 +161,36 @@ class SnapshotReader:
             self.exposition = replace(self.exposition, view=noted)
 
 
-class _Server(uvicorn.Server):  # type: ignore[misc]
+class Server(uvicorn.Server):  # type: ignore[misc]
     """Ends on SIGTERM and SIGINT without raising them again once it has ended."""
 
+    def __init__(self, app: ASGIApp, events: EventLog) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=2 * SEND_ON_FOR_S,
+            )
+        )
+        self._events = events
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let answers be sent to their ends for a while, and cut off clients that do not take them.
+
+        What uvicorn cancels itself after ``timeout_graceful_shutdown``, it logs as a failure.
+        """
+        asyncio.get_running_loop().call_later(SEND_ON_FOR_S, self._cut_off)
+        await super().shutdown(sockets)
+
+    def _cut_off(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
     def end(self) -> None:
-        """Serve no more."""
+        """Serve no more; streams of events end first, which would go on for ever."""
+        self._events.close()
         self.should_exit = True
 
     @contextlib.contextmanager
@@ -169,13 +209,12 @@ def run(config: Config) -> None:
     bus.settings(config)
     annotator = _annotator(config)
     listening = listen(config.exporter.host, config.exporter.port)
-    server = _Server(
-        uvicorn.Config(
-            application(catalog_of(config), config.cluster.name, lambda: reader.exposition),
-            log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3,
-        )
-    )  # fmt: skip
-    reader = SnapshotReader(config, server.end, annotator)
+    events = EventLog()
+    source = Source(
+        catalog_of(config), config.cluster.name, lambda: reader.exposition, events=events
+    )
+    server = Server(application(source), events)
+    reader = SnapshotReader(config, server.end, annotator, events)
     reader.start()
     host, port = listening.getsockname()[:2]
     log.info("serving", url=f"http://{host}:{port}/")
@@ -206,12 +245,18 @@ def _annotator(config: Config) -> Annotator | None:
     return Annotator(config.cluster.name, grafana, since_ms=int(time.time() * 1_000))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, so that a taken port is said before anything else is started."""
+def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> socket.socket:
+    """A listening socket, so that a taken port is said before anything else is started.
+
+    A client that takes nothing of what is sent to it for so long is cut off.
+    """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=128)
+        listening = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         # Python adds the address to the reason; we have just said it.
         reason = str(error.strerror or error).partition(" (while")[0]
         raise ExporterError(f"exporter.port: cannot listen on {host}:{port}: {reason}") from None
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled_after_ms)
+    return listening

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streaming.bus.view import ClusterView
+from streaming.exporter.event_log import EventLog
+from streaming.exporter.event_stream import StreamCounts
 from streaming.exporter.exposition import Exposition
 from twin.catalog import Catalog
+
+
+def wall_clock_ms() -> int:
+    """Now, as a Unix time."""
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +25,9 @@ class Source:
     catalog: Catalog
     cluster: str
     current: Callable[[], Exposition]
-    now_ms: Callable[[], int]
+    now_ms: Callable[[], int] = wall_clock_ms
+    events: EventLog = field(default_factory=EventLog)
+    streams: StreamCounts = field(default_factory=StreamCounts)
 
     @property
     def view(self) -> ClusterView:

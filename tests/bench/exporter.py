@@ -9,6 +9,7 @@ import time
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.exposition import Renderer
+from streaming.exporter.source import Source
 from streaming.runtime.config import Exporter
 from tests.bench import figure
 from tests.exporter.serving import served
@@ -45,7 +46,7 @@ def main() -> None:
     lines = sum(block.count(b"\n") for block in exposition.blocks)
     about = {"partitions": SHARDS * shape.topics * shape.partitions, "lines": lines}
     figure("exporter_render_seconds", rendered, "s", cpu_seconds=round(cpu, 3), **about)
-    app = application(CATALOG, "sim", lambda: exposition, lambda: START_MS)
+    app = application(Source(CATALOG, "sim", lambda: exposition, lambda: START_MS))
     with served(app) as url:
         for encoding in ("identity", "gzip"):
             worked = time.process_time()

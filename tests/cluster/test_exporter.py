@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 
@@ -77,6 +79,16 @@ def send_event(config: Config, **event: str) -> None:
         sender.flush(10_000)
 
 
+def first_event(config: Config) -> Any:
+    """The first event of the bus, for a client that names the beginning of its topic."""
+    beginning = ",".join(f"{partition}:0" for partition in range(config.bus.partitions))
+    url = f"http://127.0.0.1:{config.exporter.port}/api/v1/events"
+    headers = {"Last-Event-ID": beginning}
+    with httpx2.stream("GET", url, headers=headers, timeout=WITHIN_S) as response:
+        data = (line for line in response.iter_lines() if line.startswith("data: "))
+        return msgspec.json.decode(next(data).removeprefix("data: "))
+
+
 def test_what_is_on_the_bus_is_served_and_served_again_after_a_restart(configured: Path) -> None:
     config = load(configured, {})
     bus.ensure_topics(config)
@@ -112,6 +124,7 @@ def test_what_is_on_the_bus_is_served_and_served_again_after_a_restart(configure
         assert total(served) == everything
 
     with exporting(configured) as served:
+        assert first_event(config)["reason"] == "bytes"
         # The garbage is the newest of its key; what came before it is still there and is used.
         until(lambda: total(served) == everything, WITHIN_S)
         until(lambda: refused in served("/metrics"), WITHIN_S)

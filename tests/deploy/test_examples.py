@@ -25,6 +25,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.exporter.api import application
 from streaming.exporter.exposition import Renderer
+from streaming.exporter.source import Source
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import Exporter
 from tests.builders import Partition, a_state
@@ -114,7 +115,7 @@ class Served:
     def __init__(self, store: SnapshotStore) -> None:
         self.answers = 0
         self.show(store)
-        self._app = application(CATALOG, "c", lambda: self._rendered)
+        self._app = application(Source(CATALOG, "c", lambda: self._rendered))
 
     def show(self, store: SnapshotStore) -> None:
         self._rendered = Renderer(CATALOG, "c", Exporter()).render(store.view)

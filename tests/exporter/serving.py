@@ -1,4 +1,4 @@
-"""A web application on a socket of its own, as the exporter serves it."""
+"""A web application on a socket of its own, served as the exporter does it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
 from starlette.types import ASGIApp
 
-from streaming.exporter.server import listen
+from streaming.exporter.event_log import EventLog
+from streaming.exporter.server import STALLED_AFTER_MS, Server, listen
 
 
 @contextmanager
-def served(app: ASGIApp) -> Iterator[str]:
+def served(
+    app: ASGIApp, events: EventLog | None = None, stalled_after_ms: int = STALLED_AFTER_MS
+) -> Iterator[str]:
     """The URL of a server that runs in a thread until the block ends."""
-    socket = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    socket = listen("127.0.0.1", 0, stalled_after_ms)
+    server = Server(app, EventLog() if events is None else events)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()
     try:
         yield f"http://127.0.0.1:{socket.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.end()
         thread.join()

@@ -18,6 +18,7 @@ from streaming.bus.view import STALE_AFTER_MS, SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.exposition import Renderer, at_scrape, gzipped
 from streaming.exporter.own_metrics import OWN
+from streaming.exporter.source import Source
 from streaming.lab.screen import draw
 from streaming.runtime.config import Exporter
 from tests.builders import (
@@ -354,7 +355,9 @@ def test_an_older_snapshot_never_replaces_a_newer_one():
 
 def a_client(store: SnapshotStore) -> TestClient:
     rendered = Renderer(CATALOG, "c", Exporter()).render(store.view)
-    return TestClient(application(CATALOG, "c", lambda: rendered, lambda: NOW_MS + 1_000))
+    source = Source(CATALOG, "c", lambda: rendered, lambda: NOW_MS + 1_000)
+    source.events.close()  # the test client waits for the end of an answer
+    return TestClient(application(source))
 
 
 def test_metrics_come_plain_or_zipped():

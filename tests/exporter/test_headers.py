@@ -73,7 +73,7 @@ def test_a_failure_has_the_headers_and_tells_nothing_of_the_inside():
     def broken() -> Exposition:
         raise RuntimeError("a bug")
 
-    client = TestClient(application(CATALOG, "c", broken), raise_server_exceptions=False)
+    client = TestClient(application(Source(CATALOG, "c", broken)), raise_server_exceptions=False)
     failed = client.get("/api/v1/summary")
     assert failed.status_code == 500
     assert failed.json() == {"error": "the exporter failed to answer; its log says why"}

@@ -79,6 +79,21 @@ def test_without_a_bus_it_serves_says_so_and_ends_on_a_signal(tmp_path, number):
         pass  # the port is free again
 
 
+def test_a_client_that_reads_events_does_not_keep_it_from_ending(tmp_path):
+    port = a_free_port()
+    with an_exporter(configured(tmp_path, port)) as process:
+        answer_of(port, "/healthz")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/events", timeout=5) as events:
+            assert events.readline() == b"retry: 2000\n"
+            process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            _, printed = process.communicate(timeout=WITHIN_S)
+            assert time.monotonic() - began < 10
+            assert events.read() == b"\n"
+    assert process.returncode == 0
+    assert "Traceback" not in printed
+
+
 def test_a_port_that_is_taken_is_one_clear_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

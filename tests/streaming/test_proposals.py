@@ -17,6 +17,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.cli.whatif import print_answer
 from streaming.exporter.api import application
 from streaming.exporter.exposition import Renderer
+from streaming.exporter.source import Source
 from streaming.lab.screen import draw
 from streaming.questions.answer import WhatIfError
 from streaming.questions.bootstrap import bootstrapped
@@ -102,7 +103,7 @@ def served(state: ShardState) -> tuple[str, TestClient]:
     store = SnapshotStore(catalog, "c", 1)
     store.take_snapshot(b"c/0", codec.encode(state))
     exposition = Renderer(catalog, "c", Exporter()).render(store.publish())
-    app = application(catalog, "c", lambda: exposition, lambda: NOW_MS)
+    app = application(Source(catalog, "c", lambda: exposition, lambda: NOW_MS))
     return b"".join(exposition.blocks).decode(), TestClient(app)
 
 

@@ -28,7 +28,10 @@ def endpoints(source: Source) -> list[Endpoint]:
     def metrics(request: Request, _: Values) -> Response:
         exposition = source.current()
         now_ms = source.now_ms()
-        parts = (at_scrape(source.cluster, exposition.view, now_ms), *exposition.blocks)
+        parts = (
+            at_scrape(source.cluster, exposition.view, now_ms, source.streams),
+            *exposition.blocks,
+        )
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(gzipped(parts), headers=headers | {"Content-Encoding": "gzip"})
@@ -55,6 +58,7 @@ def endpoints(source: Source) -> list[Endpoint]:
             media_type="text/plain",
             parameters=None,
             refusals={503: "the state is incomplete or stale"},
+            refusal_media_type="text/plain",
             runs=Runs.IN_LOOP,
         ),
         *(_file(path, *about) for path, about in _FILES.items()),

@@ -1,0 +1,82 @@
+"""Changes as they happen, from the events topic of the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from streaming.bus.view import QUERY_KINDS, Event
+from streaming.exporter.answers import RefusedError
+from streaming.exporter.endpoint import Endpoint, Runs, Values
+from streaming.exporter.event_log import Cursor, position_of
+from streaming.exporter.event_stream import MAX_STREAMS, MEDIA_TYPE, EventStream
+from streaming.exporter.parameters import Parameter, matching, number, one_of, text
+from streaming.exporter.source import Source
+from twin.catalog import Catalog
+from twin.changes import BUILT_IN_KINDS
+
+LAST_EVENT_ID: Final = "Last-Event-ID"
+
+
+_ID: Final = matching(
+    "the id of the last event that was received: the stream goes on behind it",
+    r"[0-9]{1,9}:[0-9]{1,18}(,[0-9]{1,9}:[0-9]{1,18})*",
+    position_of,
+    "no id of an event",
+    "0:17,1:4",
+    place="header",
+)
+
+
+def endpoints(source: Source) -> list[Endpoint]:
+    """The endpoint of this file."""
+
+    def events(request: Request, asked: Values) -> Response:
+        if request.method == "HEAD":
+            return Response(media_type=MEDIA_TYPE)
+        if source.streams.open >= MAX_STREAMS:
+            raise RefusedError(f"{MAX_STREAMS} others read events already", 503)
+        cursor = Cursor(asked.get(LAST_EVENT_ID))
+        return EventStream(source.events, cursor, _wanted(asked), source.streams)
+
+    return [
+        Endpoint(
+            path="/api/v1/events",
+            summary="[changes](#events) as they happen, as server-sent events",
+            answer=events,
+            schema={"type": "string"},
+            media_type=MEDIA_TYPE,
+            parameters=_parameters(source.catalog),
+            refusals={503: f"{MAX_STREAMS} others read events already"},
+            runs=Runs.IN_LOOP,
+        )
+    ]
+
+
+def _parameters(catalog: Catalog) -> Mapping[str, Parameter]:
+    declared = (kind for source in catalog.events for kind in source.kinds)
+    kinds = sorted({*declared, *BUILT_IN_KINDS, *QUERY_KINDS})
+    return {
+        "kind": one_of(
+            "events of this kind; may be repeated", {k: k for k in kinds}, repeated=True
+        ),
+        "topic": text("events of this topic's partitions"),
+        "broker": number("events that name this broker"),
+        LAST_EVENT_ID: _ID,
+    }
+
+
+def _wanted(asked: Values) -> Callable[[Event], bool]:
+    kinds, topic, broker = asked.get("kind"), asked.get("topic"), asked.get("broker")
+
+    def is_wanted(event: Event) -> bool:
+        return (
+            (kinds is None or event.kind in kinds)
+            and (topic is None or event.topic == topic)
+            and (broker is None or event.broker == broker)
+        )
+
+    return is_wanted
