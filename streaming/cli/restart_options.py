@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from streaming.bus import BusError
+from streaming.cli.exporter_client import ExporterUnavailableError
 from streaming.questions.restart import ALLOWABLE
 from twin.gate import Terms
 from twin.table import UNKNOWN
@@ -85,6 +86,7 @@ def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int
 
     Raises:
         BusError: the bus cannot be read at the end of the time; before, it may be restarting.
+        ExporterUnavailableError: likewise, an exporter.
     """
     until_s = time.monotonic() + wait_ms / 1_000
     while True:
@@ -93,7 +95,7 @@ def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int
             answer = ask()
             if is_last or is_enough(answer):
                 return answer
-        except BusError:
+        except (BusError, ExporterUnavailableError):
             if is_last:
                 raise
         time.sleep(_AGAIN_S)

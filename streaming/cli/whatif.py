@@ -1,6 +1,7 @@
 """``kafka-twin whatif``: the twin's rules over the newest snapshots, with something changed.
 
-It reads the snapshots from the bus and calls ``twin.whatif``; it does not connect to the cluster.
+It reads the snapshots from the bus and calls ``twin.whatif``, or asks an exporter that does the
+same; it does not connect to the cluster.
 """
 
 from __future__ import annotations
@@ -8,19 +9,25 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
 
 from streaming.bus import snapshots
+from streaming.bus.view import ClusterView
+from streaming.cli.exporter_client import Parameters, ask, url_option
 from streaming.questions.answer import Answer, WhatIfError
-from streaming.questions.bootstrap import bootstrapped
-from streaming.questions.loss import lost
+from streaming.questions.bootstrap import Bootstrapped, bootstrapped, bootstrapped_text
+from streaming.questions.loss import Lost, lost, lost_text
 from streaming.questions.quantities import UNITS_BYTES, UNITS_MS, parse
-from streaming.questions.retention import retained
-from streaming.questions.threshold import GRID, thresholds
+from streaming.questions.retention import Retained, retained, retained_text
+from streaming.questions.threshold import GRID, Thresholds, thresholds, thresholds_text
 from streaming.runtime.config import Config, load
+from streaming.runtime.plugins import catalog_of
 from streaming.runtime.terminal import table, width_of
 from twin.state import ShardState
 from twin.table import UNKNOWN
@@ -56,23 +63,66 @@ def whatif() -> None:
     """
 
 
-def _json_option(command: Callable[..., None]) -> Callable[..., None]:
-    return click.option("--json", "as_json", is_flag=True, help="Plain data, all rows.")(command)
+def _options(command: Callable[..., None]) -> Any:
+    """Options of every question, gathered in ``asked``."""
+
+    def gathered(config: Path | None, url: str | None, as_json: bool, **own: Any) -> None:
+        command(_Asked(config, url, as_json), **own)
+
+    wrapped: Any = wraps(command)(gathered)
+    as_data = click.option("--json", "as_json", is_flag=True, help="Plain data, all rows.")
+    return as_data(url_option(click.pass_obj(wrapped)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Who is asked: an exporter if there is a URL, else the bus; and the form of the answer."""
+
+    config: Path | None
+    url: str | None
+    as_json: bool
+
+    def answer(
+        self,
+        question: Callable[[list[ShardState]], Answer],
+        path: str,
+        parameters: Parameters,
+        text: Callable[[Mapping[str, Any]], Answer],
+        form: Any,
+    ) -> None:
+        """Print the answer, whose ``text`` is made of its data in that form."""
+        if self.url is None:
+            view = read(load(self.config))
+            data = {
+                **question([shard.state for shard in view.shards]).data,
+                "observed_at_ms": view.observed_at_ms,
+                "stale": view.why_not_up(time.time_ns() // 1_000_000) or None,
+            }
+        else:
+            data = ask(self.url, f"whatif/{path}", parameters, form)
+        if data["stale"]:
+            click.echo(f"note: {data['stale']}", err=True)
+        print_answer(text(data), self.as_json, sys.stdout)
 
 
 @whatif.command()
 @click.option("--broker", "brokers", type=int, multiple=True, help="A broker to lose; repeatable.")
 @click.option("--rack", "racks", multiple=True, help="All brokers of a rack; repeatable.")
-@_json_option
-@click.pass_obj
-def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json: bool) -> None:
+@_options
+def lose(asked: _Asked, brokers: tuple[int, ...], racks: tuple[str, ...]) -> None:
     """Lose brokers or racks at once.
 
     Shows who leads each affected partition then, and how safe that leader is.
     """
     if not brokers and not racks:
         raise WhatIfError("say what is lost: --broker 3, or --rack az-a; both may be repeated")
-    _answer(config, lambda states: lost(states, brokers, racks), as_json)
+    asked.answer(
+        lambda states: lost(states, brokers, racks),
+        "lose",
+        {"broker": brokers, "rack": racks},
+        lambda data: lost_text(data, catalog_of(Config()).loss_fields),
+        Lost,
+    )
 
 
 @whatif.command()
@@ -80,9 +130,8 @@ def lose(config: Any, brokers: tuple[int, ...], racks: tuple[str, ...], as_json:
 @click.option("--bytes", "size", type=SIZE, default=UNKNOWN, help="Its size, e.g. 100MiB.")
 @click.option("--grid", is_flag=True, help="A curve: a tenth to four times of what is given.")
 @click.option("--topic", default=CLUSTER_WIDE, help="For this topic alone.")
-@_json_option
-@click.pass_obj
-def threshold(config: Any, ms: int, size: int, grid: bool, topic: str, as_json: bool) -> None:
+@_options
+def threshold(asked: _Asked, ms: int, size: int, grid: bool, topic: str) -> None:
     """Set thresholds of KIP-1303.
 
     Cluster-wide, or for a topic. Shows which replicas are cold then, how leaders are spread over
@@ -91,7 +140,13 @@ def threshold(config: Any, ms: int, size: int, grid: bool, topic: str, as_json: 
     if ms <= 0 and size <= 0:
         raise WhatIfError("say a threshold: --ms 10m, --bytes 100MiB, or both")
     shares = GRID if grid else (1.0,)
-    _answer(config, lambda states: thresholds(states, ms, size, shares, topic), as_json)
+    asked.answer(
+        lambda states: thresholds(states, ms, size, shares, topic),
+        "threshold",
+        _given(ms=ms, bytes=size) | {"grid": grid} | ({"topic": topic} if topic else {}),
+        thresholds_text,
+        Thresholds,
+    )
 
 
 @whatif.command()
@@ -100,9 +155,8 @@ def threshold(config: Any, ms: int, size: int, grid: bool, topic: str, as_json: 
 @click.option(
     "--rate", type=SIZE, default="50MiB", show_default=True, help="Bytes it copies a second."
 )
-@_json_option
-@click.pass_obj
-def bootstrap(config: Any, broker: int, is_new: bool, rate: int, as_json: bool) -> None:
+@_options
+def bootstrap(asked: _Asked, broker: int, is_new: bool, rate: int) -> None:
     """Let an empty broker join.
 
     Shows what it copies with KIP-1023 and without: the replicas assigned to it, or a fair share of
@@ -110,15 +164,20 @@ def bootstrap(config: Any, broker: int, is_new: bool, rate: int, as_json: bool) 
     """
     if rate <= 0:
         raise WhatIfError("--rate must be positive")
-    _answer(config, lambda states: bootstrapped(states, broker, rate, is_new), as_json)
+    asked.answer(
+        lambda states: bootstrapped(states, broker, rate, is_new),
+        "bootstrap",
+        {"broker": broker, "new": is_new, "rate": rate},
+        bootstrapped_text,
+        Bootstrapped,
+    )
 
 
 @whatif.command()
 @click.option("--local-ms", type=DURATION, default=UNKNOWN, help="local.retention.ms, e.g. 1h.")
 @click.option("--local-bytes", type=SIZE, default=UNKNOWN, help="local.retention.bytes.")
-@_json_option
-@click.pass_obj
-def retention(config: Any, local_ms: int, local_bytes: int, as_json: bool) -> None:
+@_options
+def retention(asked: _Asked, local_ms: int, local_bytes: int) -> None:
     """Change local retention of tiered topics.
 
     Shows which replicas are cold then, and how far local logs reach back. Logs above the new limit
@@ -126,15 +185,22 @@ def retention(config: Any, local_ms: int, local_bytes: int, as_json: bool) -> No
     """
     if local_ms == UNKNOWN and local_bytes == UNKNOWN:
         raise WhatIfError("say a retention: --local-ms 1h, --local-bytes 10GiB, or both")
-    _answer(config, lambda states: retained(states, local_ms, local_bytes), as_json)
+    asked.answer(
+        lambda states: retained(states, local_ms, local_bytes),
+        "retention",
+        _given(local_ms=local_ms, local_bytes=local_bytes),
+        retained_text,
+        Retained,
+    )
 
 
-def _answer(config: Any, question: Callable[[list[ShardState]], Answer], as_json: bool) -> None:
-    print_answer(question(read(load(config))), as_json, sys.stdout)
+def _given(**amounts: int) -> dict[str, int]:
+    """Those that are given."""
+    return {name: amount for name, amount in amounts.items() if amount != UNKNOWN}
 
 
-def read(config: Config) -> list[ShardState]:
-    """The newest snapshot of every shard; prints a note if it is old.
+def read(config: Config) -> ClusterView:
+    """The newest snapshot of every shard.
 
     Raises:
         BusError: the bus cannot be read.
@@ -147,9 +213,7 @@ def read(config: Config) -> list[ShardState]:
             f"the bus holds snapshots of {len(view.shards)} of {view.shards_expected} shards of "
             f"cluster {config.cluster.name}: do collector and query run? {refused}".rstrip()
         )
-    if old := view.why_not_up(time.time_ns() // 1_000_000):
-        click.echo(f"note: {old}", err=True)
-    return [shard.state for shard in view.shards]
+    return view
 
 
 def print_answer(answer: Answer, as_json: bool, out: TextIO) -> None:
@@ -162,5 +226,8 @@ def print_answer(answer: Answer, as_json: bool, out: TextIO) -> None:
     if not answer.rows:
         return
     out.write(table(answer.header, answer.rows[:MOST_ROWS], borders=True, width=width_of(out)))
-    if len(answer.rows) > MOST_ROWS:
-        out.write(f"{len(answer.rows) - MOST_ROWS} more; --json has all of them\n")
+    held = len(answer.rows)
+    total = held if answer.total is None else answer.total
+    if total > MOST_ROWS:
+        which = "all of them" if held == total else f"the worst {held}"
+        out.write(f"{total - MOST_ROWS} more; --json has {which}\n")

@@ -7,7 +7,6 @@ that the environment names are not used.
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import httpx2
 
 from streaming.collector.problem import Problem, timeout
 from streaming.collector.signals import STARTED, Samples, samples_of
-from streaming.runtime import clients
+from streaming.runtime.http_errors import reason, short, system_error
 
 MAX_BYTES: Final = 32 << 20
 """An exporter without rules sends 1.1 MB on a broker that has next to nothing (measured)."""
@@ -29,8 +28,6 @@ _HEADERS: Final = {
     "Accept-Encoding": "identity",  # so that the limit is one of memory too
     "Connection": "close",
 }
-_MOST_CHARACTERS: Final = 120
-"""Of a foreign error in one line: it may repeat what was received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +103,12 @@ def _problem(broker: int, url: str, error: Exception) -> Problem:
         return Problem("metrics", broker, failure.error, f"{url}: {failure.text}")
     if isinstance(error, _ScrapeError):
         return Problem("metrics", broker, error.error, f"{url}: {error}")
-    cause = _system_error(error)
+    cause = system_error(error)
     if cause is not None:
         name = type(cause).__name__.removesuffix("Error")
-        return Problem("metrics", broker, name, f"{url}: {_reason(cause)}")
-    text = f"{url}: did not answer in HTTP, or not to the end: {_short(error)}"
+        return Problem("metrics", broker, name, f"{url}: {reason(cause)}")
+    text = f"{url}: did not answer in HTTP, or not to the end: {short(error)}"
     return Problem("metrics", broker, "Malformed", text)
-
-
-def _system_error(error: BaseException | None) -> OSError | None:
-    """The system's error that the client's error was raised from, the innermost one."""
-    innermost = None
-    while error is not None:
-        if isinstance(error, OSError):
-            innermost = error
-        elif isinstance(error, BaseExceptionGroup):  # one for each address of a name
-            error = error.exceptions[0]
-            continue
-        error = error.__cause__ or error.__context__
-    return innermost
-
-
-def _reason(error: OSError) -> str:
-    """The system's words for an error number; the client's text says in which call it occurred."""
-    number = error.errno or 0
-    if number > 0 and not isinstance(error, ssl.SSLError):  # names that are unknown are below 0
-        return os.strerror(number)
-    return _short(error)
 
 
 def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:
@@ -142,13 +118,9 @@ def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:
     try:
         samples = samples_of(body.decode("utf-8", "replace"))
     except ValueError as error:
-        text = f"{url}: is not in Prometheus' text format: {_short(error)}"
+        text = f"{url}: is not in Prometheus' text format: {short(error)}"
         return Scraped(problem=Problem("metrics", broker, "Malformed", text))
     if not samples.keys() - {STARTED}:
         text = f"{url}: has no signal; are its rules deploy/jmx/kafka.yml?"
         return Scraped(problem=Problem("metrics", broker, "NoSignal", text))
     return Scraped(samples)
-
-
-def _short(error: BaseException) -> str:
-    return clients.one_line(error)[:_MOST_CHARACTERS]

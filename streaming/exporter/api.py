@@ -37,10 +37,13 @@ def endpoints(source: Source) -> list[Endpoint]:
     return [*declared, *description.endpoints(source, declared)]
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     """No such path, or another method than GET."""
     assert isinstance(error, HTTPException)
-    answer = error_answer(error.detail, error.status_code)
+    detail = error.detail
+    if error.status_code == 404:
+        detail = f"there is nothing at {request.url.path}"
+    answer = error_answer(detail, error.status_code)
     answer.headers.update(error.headers or {})
     return answer
 

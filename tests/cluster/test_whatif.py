@@ -9,12 +9,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streaming import bus
-from streaming.bus import Sender
+from streaming.bus import Sender, snapshots
 from streaming.cli.main import main
+from streaming.exporter.api import application
+from streaming.exporter.exposition import Exposition
+from streaming.exporter.source import Source
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
 from tests.builders import Partition, a_state
+from tests.exporter.serving import served
 from twin import codec
+from twin.builtin import CATALOG
 from twin.state import ShardState
 
 pytestmark = pytest.mark.cluster
@@ -76,6 +81,11 @@ def test_the_newest_snapshot_is_asked_whole(config: Config) -> None:
     assert done.exit_code == 0, done.output
     assert done.stderr == ""
     assert len(json.loads(done.stdout)["partitions"]) == 50
+
+    view = snapshots.newest(config)
+    with served(application(Source(CATALOG, "c", lambda: Exposition(view)))) as url:
+        for question in (["lose", "--broker", "1"], ["lose", "--broker", "1", "--json"]):
+            assert ask(config, *question, "--url", url).output == ask(config, *question).output
 
     write(config, a_state(Partition(), at_ms=now_ms + 1))  # a shard that has shrunk to one part
     done = ask(config, "lose", "--broker", "1", "--json")

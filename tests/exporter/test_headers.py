@@ -63,7 +63,7 @@ def test_errors_have_the_headers_too(client: TestClient, method: str, path: str,
 
 
 def test_an_error_is_one_line_of_json(client: TestClient):
-    assert client.get("/nowhere").json() == {"error": "Not Found"}
+    assert client.get("/nowhere").json() == {"error": "there is nothing at /nowhere"}
     refused = client.post("/api/v1/summary")
     assert refused.json() == {"error": "Method Not Allowed"}
     assert "GET" in refused.headers["allow"]

@@ -1,0 +1,93 @@
+"""Asks an exporter over HTTP what the command line otherwise reads from the bus.
+
+The exporter is asked exactly at the URL that is given: redirects are not followed, and proxies that
+the environment names are not used.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+import httpx2
+import msgspec
+
+from streaming.runtime.errors import UserError
+from streaming.runtime.http_errors import reason, short, system_error
+
+CONNECT_WITHIN_S: Final = 5.0
+ANSWER_WITHIN_S: Final = 60.0
+"""A question may wait for its turn."""
+
+Parameters = Mapping[str, str | int | bool | Sequence[str] | Sequence[int]]
+
+
+class ExporterUnavailableError(UserError):
+    """The exporter does not answer; one line says why."""
+
+
+class ExporterRefusalError(UserError):
+    """The exporter refuses the question, or what answers is no exporter."""
+
+
+class _Refusal(msgspec.Struct):
+    """What an exporter answers instead."""
+
+    error: str
+
+
+class _Url(click.ParamType[str]):
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", value):
+            self.fail(f"{value!r} is no URL like http://127.0.0.1:9410", param, ctx)
+        return str(value).rstrip("/")
+
+
+def url_option(command: Any) -> Any:
+    """The option ``--url`` of commands that may ask an exporter."""
+    about = "Ask the exporter at this URL, e.g. http://127.0.0.1:9410, instead of reading the bus."
+    return click.option("--url", type=_Url(), help=about)(command)
+
+
+def ask(url: str, path: str, parameters: Parameters, form: Any) -> dict[str, Any]:
+    """The answer of an exporter's API, which must have that form.
+
+    Raises:
+        ExporterUnavailableError: there is no answer.
+        ExporterRefusalError: it is a refusal, or none of an exporter.
+    """
+    status, body = _get(url, path, parameters)
+    try:
+        if status == httpx2.codes.OK:
+            msgspec.json.decode(body, type=form)  # later versions may have more fields
+            answer: dict[str, Any] = msgspec.json.decode(body)
+            return answer
+        refusal = msgspec.json.decode(body, type=_Refusal)
+    except msgspec.MsgspecError:
+        raise ExporterRefusalError(
+            f"{url}: is no exporter of kafka-twin, or of another version: HTTP status {status}, "
+            "and not the JSON that this one sends"
+        ) from None
+    raise ExporterRefusalError(refusal.error)
+
+
+def _get(url: str, path: str, parameters: Parameters) -> tuple[int, bytes]:
+    tls = url.startswith("https:") and ssl.create_default_context()
+    timeout = httpx2.Timeout(ANSWER_WITHIN_S, connect=CONNECT_WITHIN_S)
+    try:
+        with httpx2.Client(
+            verify=tls, timeout=timeout, follow_redirects=False, trust_env=False
+        ) as client:
+            answer = client.get(f"{url}/api/v1/{path}", params=dict(parameters))
+            return answer.status_code, answer.content
+    except httpx2.TimeoutException:
+        raise ExporterUnavailableError(f"{url}: does not answer in time") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        cause = system_error(error)
+        why = short(error) if cause is None else reason(cause)
+        raise ExporterUnavailableError(f"{url}: does not answer: {why}") from None
