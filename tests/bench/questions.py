@@ -1,0 +1,121 @@
+"""Questions over HTTP at growing sizes, and what a scrape takes while they are asked."""
+
+from __future__ import annotations
+
+import http.client
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from streaming.bus.view import SnapshotStore
+from streaming.exporter.api import application
+from streaming.exporter.exposition import Renderer
+from streaming.exporter.source import Source
+from streaming.runtime.config import Exporter
+from tests.bench import figure
+from tests.exporter.serving import served
+from tests.simulator.shard import Shape, SimulatedShard
+from twin import codec
+from twin.builtin import CATALOG
+from twin.state import ShardState
+from twin.step import step
+
+START_MS: Final = 1_800_000_000_000
+BROKERS: Final = 30
+SIZES: Final = ((300_000, 16, 0.02), (1_000_000, 25, 0.1))
+"""Replicas, the shards that they are in, and the seconds in which ``lose`` is to be answered."""
+
+TIMES: Final = 21
+ASKING: Final = 8
+"""Clients that ask all the time while scrapes are measured."""
+
+QUESTIONS: Final = {
+    "lose": "/api/v1/whatif/lose?broker=3&limit=100",
+    "lose_two_and_a_rack": "/api/v1/whatif/lose?broker=3&broker=4&rack=az-a&limit=100",
+    "restart": "/api/v1/brokers/3/restart",
+    "retention": "/api/v1/whatif/retention?local_ms=1h",
+}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the figures of each size; of the large one with ``--full``."""
+    for replicas, shards, goal_s in SIZES if "--full" in arguments else SIZES[:1]:
+        about = {"replicas": replicas, "brokers": BROKERS, "shards": shards}
+        with _exporter(replicas, shards) as url:
+            for name, path in QUESTIONS.items():
+                more = {"goal_seconds": goal_s} if name == "lose" else {}
+                _measure(f"question_{name}_seconds", url, path, **more, **about)
+            _measure("scrape_seconds", url, "/metrics", asked_beside=0, **about)
+            with _busy(url):
+                _measure("scrape_seconds", url, "/metrics", asked_beside=ASKING, **about)
+
+
+def _measure(name: str, url: str, path: str, **about: Any) -> None:
+    """The median of several answers; its CPU is that of all threads, the client's too."""
+    worked = time.process_time()
+    spent = [_ask(url, path) for _ in range(TIMES)]
+    cpu = (time.process_time() - worked) / TIMES
+    figure(name, statistics.median(spent), "s", slowest=round(max(spent), 4),
+           cpu_seconds=round(cpu, 4), **about)  # fmt: skip
+
+
+@contextmanager
+def _exporter(replicas: int, shards: int) -> Iterator[str]:
+    """The URL of an exporter of so many replicas, which serves the sums of the cluster."""
+    shape = Shape(topics=10, partitions=replicas // 3 // shards // 10, replication=3,
+                  brokers=BROKERS, cold_share=0.005)  # fmt: skip
+    store = SnapshotStore(CATALOG, "sim", shards)
+    for i in range(shards):
+        shard = SimulatedShard(shape, 1, "sim", i, shards)
+        held = ShardState.empty(CATALOG, "sim", i, shards)
+        for cycle in range(2):
+            at_ms = START_MS + cycle * 5_000
+            shard.traffic(5_000)
+            held, _ = step(held, shard.observe(at_ms), at_ms)
+        store.take_snapshot(f"sim/{i}".encode(), codec.encode(held))
+    exposition = Renderer(CATALOG, "sim", Exporter(granularity="cluster")).render(store.publish())
+    source = Source(CATALOG, "sim", lambda: exposition, lambda: START_MS + 6_000)
+    with served(application(source)) as url:
+        yield url
+
+
+def _ask(url: str, path: str) -> float:
+    """Seconds until the answer is there."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+    began = time.perf_counter()
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    body = answer.read()
+    spent = time.perf_counter() - began
+    connection.close()
+    if answer.status != http.client.OK:
+        raise SystemExit(f"{path}: {answer.status} {body.decode()}")
+    return spent
+
+
+@contextmanager
+def _busy(url: str) -> Iterator[None]:
+    """Clients that ask all the time."""
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            _ask(url, QUESTIONS["lose"])
+
+    threads = [threading.Thread(target=ask) for _ in range(ASKING)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
