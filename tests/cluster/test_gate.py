@@ -139,6 +139,11 @@ def test_a_plan_and_whether_all_are_in_sync_come_from_the_bus_too(cluster: Local
         state = a_state(*parts, at_ms=at_ms, brokers=(1, 2, 3))
         write(config, state.with_tables(quorum(0, 0, 0)))
 
+    written(Partition(), ago_ms=600_000)
+    stale = call(config, "plan", "roll")
+    assert stale.exit_code == 2
+    assert stale.output.startswith("no plan: the newest observation is")
+
     written(Partition())
     every = call(config, "plan", "roll", "--json")
     assert every.exit_code == 0
@@ -156,8 +161,3 @@ def test_a_plan_and_whether_all_are_in_sync_come_from_the_bus_too(cluster: Local
     some = call(config, "plan", "roll", "--next", "--broker", "1")
     assert (some.exit_code, some.stdout) == (1, "")
     assert "not now: broker 1, unsafe to restart" in some.stderr
-
-    written(Partition(), ago_ms=600_000)
-    stale = call(config, "plan", "roll")
-    assert stale.exit_code == 2
-    assert stale.output.startswith("no plan: the newest observation is")
