@@ -7,8 +7,10 @@ codec. The groups have no members.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka.errors import CoordinatorNotAvailableError
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 from streaming.collector import group_requests, groups
@@ -19,6 +21,7 @@ from streaming.collector.group_round import GroupRound
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.bench import figure
+from tests.waiting import until
 
 GROUPS, PARTITIONS = 1_000, 100
 
@@ -62,9 +65,16 @@ def measure(
 
 
 def _commit(admin: KafkaAdminClient, partitions: Sequence[TopicPartition]) -> None:
-    for number in range(GROUPS):
+    def committed(number: int) -> bool:
         offsets = {at: OffsetAndMetadata(number % 3, "", -1) for at in partitions}
-        admin.alter_group_offsets(f"group-{number:04d}", offsets)
+        try:
+            results = admin.alter_group_offsets(f"group-{number:04d}", offsets)
+        except CoordinatorNotAvailableError:  # the topic of groups is created with the first one
+            return False
+        return not any(error.errno for error in results.values())  # a coordinator may be loading
+
+    for number in range(GROUPS):
+        until(partial(committed, number), 60, f"group {number} has no coordinator")
 
 
 def _plainly(connections: BrokerConnections, coordinators: dict[str, int], deadline_ms: int) -> int:
