@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from streaming.collector import group_requests as requests
 from streaming.collector.brokers import BrokerConnections, EncodedRequest, Versions
@@ -16,13 +15,15 @@ from streaming.collector.group_offsets import OffsetFetchBatch
 from streaming.collector.group_round import Answers
 from streaming.runtime.deadline import Deadline
 
-GROUPS_A_REQUEST: Final = 200
-"""A broker builds such a response at once: 20 000 offsets at 100 a group, 0.4 MB."""
-
-REQUESTS_AT_ONCE: Final = 20
-"""Requests to a broker that share one deadline."""
-
 Batch = OffsetFetchBatch | DescribeBatch
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """How much a coordinator is asked for at once."""
+
+    groups: int = 200  # of a request; at 100 offsets each, a broker builds a response of 0.4 MB
+    requests: int = 20  # that share one deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,9 @@ class _Kept:
 class Coordinators:
     """Keeps the requests to each coordinator while its groups are the same."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, limits: RequestLimits) -> None:
         self._client_id = client_id
+        self._limits = limits
         self._kept: dict[int, _Kept] = {}
 
     def ask(
@@ -48,12 +50,12 @@ class Coordinators:
         versions: Mapping[int, Versions],
         deadline: Callable[[], Deadline],
     ) -> Answers:
-        """Ask about these groups. A coordinator that misses a deadline is not asked on."""
+        """Ask about these groups. A coordinator that fails is not asked on."""
         left = self._batches(groups, versions)
         answers = Answers()
         while left:
-            now = {broker: batches[:REQUESTS_AT_ONCE] for broker, batches in left.items()}
-            left = {b: rest for b, all_ in left.items() if (rest := all_[REQUESTS_AT_ONCE:])}
+            now = {broker: batches[: self._limits.requests] for broker, batches in left.items()}
+            left = {b: rest for b, all_ in left.items() if (rest := all_[self._limits.requests :])}
 
             make = partial(_requests, now)
             for broker, response in connections.ask(sorted(now), make, deadline()).items():
@@ -90,16 +92,16 @@ class Coordinators:
         modern = [name for name, type_ in types.items() if type_ == CONSUMER]
         version = requests.offset_fetch_version(versions)
         if version is not None:
-            at_once = GROUPS_A_REQUEST if version >= requests.SEVERAL_GROUPS else 1
+            at_once = self._limits.groups if version >= requests.SEVERAL_GROUPS else 1
             for names in _cut(fetched, at_once):
                 yield OffsetFetchBatch(names, version, self._client_id)
         version = requests.describe_groups_version(versions)
         if version is not None:
-            for names in _cut(classic, GROUPS_A_REQUEST):
+            for names in _cut(classic, self._limits.groups):
                 yield classic_batch(names, version, self._client_id)
         version = requests.consumer_group_describe_version(versions)
         if version is not None:
-            for names in _cut(modern, GROUPS_A_REQUEST):
+            for names in _cut(modern, self._limits.groups):
                 yield consumer_batch(names, version, self._client_id)
 
 

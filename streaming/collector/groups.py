@@ -25,7 +25,7 @@ from kafka.errors import GroupIdNotFoundError, NotCoordinatorError
 
 from streaming.collector.background import Background
 from streaming.collector.brokers import Address, BrokerConnections, CollectorError
-from streaming.collector.coordinators import Coordinators
+from streaming.collector.coordinators import Coordinators, RequestLimits
 from streaming.collector.group_listing import GroupLister, GroupListing, ListedGroup
 from streaming.collector.group_offsets import NO_ANSWER
 from streaming.collector.group_round import Answers, GroupRound, combine
@@ -41,7 +41,14 @@ _MOVED: Final = NotCoordinatorError.errno
 class GroupSource:
     """Reads groups in the background, from the first brokers that are known until ``close``."""
 
-    def __init__(self, config: Config, client_id: str, *, background: bool = True) -> None:
+    def __init__(
+        self,
+        config: Config,
+        client_id: str,
+        *,
+        background: bool = True,
+        limits: RequestLimits | None = None,
+    ) -> None:
         """Without ``background`` only ``read`` reads. Nothing is read if the interval is 0."""
         self._config = config
         section = config.collector
@@ -52,8 +59,9 @@ class GroupSource:
         self._brokers: tuple[Address, ...] = ()
         self._connections: BrokerConnections | None = None
         self._lister = GroupLister(client_id)
-        self._coordinators = Coordinators(client_id)
         self._client_id = client_id
+        self._limits = limits or RequestLimits()
+        self._coordinators = Coordinators(client_id, self._limits)
         self._listed: Mapping[str, ListedGroup] = {}  # in the last round
         self._doubted: Set[str] = frozenset()  # groups that the last complete listing lacked
         self._read_at_ms = 0
@@ -151,9 +159,9 @@ class GroupSource:
         """Ask about groups whose coordinator moved, where they are listed now."""
         now = self._list(connections).groups
         groups = {name: now[name] for name in moved if name in now}
-        versions = self._lister.versions
-        answers.update(Coordinators(self._client_id).ask(connections, groups, versions,
-                                                         self._deadline))  # fmt: skip
+        # Not by those that keep their requests about all groups.
+        once = Coordinators(self._client_id, self._limits)
+        answers.update(once.ask(connections, groups, self._lister.versions, self._deadline))
         return replace(listing, groups={**listing.groups, **groups})
 
     def _with_missing(self, listing: GroupListing) -> GroupListing:

@@ -15,7 +15,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 from streaming.collector import group_requests, groups
 from streaming.collector.brokers import Address, BrokerConnections, EncodedRequest, Versions
-from streaming.collector.coordinators import GROUPS_A_REQUEST
+from streaming.collector.coordinators import RequestLimits
 from streaming.collector.group_offsets import decoded
 from streaming.collector.group_round import GroupRound
 from streaming.runtime.config import Config
@@ -24,6 +24,7 @@ from tests.bench import figure
 from tests.waiting import until
 
 GROUPS, PARTITIONS = 1_000, 100
+AT_ONCE = RequestLimits().groups
 
 Medians = Callable[[Callable[[], object]], tuple[float, float]]
 """Wall and CPU seconds of several calls."""
@@ -81,9 +82,9 @@ def _plainly(connections: BrokerConnections, coordinators: dict[str, int], deadl
     """The same offsets and members; returns how many offsets were read."""
     batches = {
         broker: [
-            names[start : start + GROUPS_A_REQUEST]
+            names[start : start + AT_ONCE]
             for names in [[n for n, at in coordinators.items() if at == broker]]
-            for start in range(0, len(names), GROUPS_A_REQUEST)
+            for start in range(0, len(names), AT_ONCE)
         ]
         for broker in set(coordinators.values())
     }
