@@ -1,4 +1,4 @@
-"""Groups of consumers: how far behind they are, where they read, and for how long."""
+"""Groups of consumers: how far behind they are, where they read, and where they would."""
 
 from __future__ import annotations
 
@@ -21,20 +21,17 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
-from tests.reading import open_risks
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.proposals.kip1303_groups import GroupsIfLeaderLostKip1303
 from twin.rules.group_forecasts import GroupForecasts
 from twin.rules.group_loss import GroupsIfLeaderLost
-from twin.rules.group_moves import IDLE_RECORDS_PER_S, IN_USE_MS, GroupLags, GroupMoves
+from twin.rules.group_moves import GroupLags, GroupMoves
 from twin.rules.group_reads import GroupReads, GroupServers, ReadsFrom
-from twin.rules.growth import Growth
-from twin.rules.warm_up import NEVER
 from twin.state import ShardState
 from twin.step import step
 from twin.table import UNKNOWN
-from twin.tables.enums import GroupState, ReplicaSelector
+from twin.tables.enums import ReplicaSelector
 from twin.tables.state import GroupOffsets, Groups
 from twin.totals import Totals, cluster_totals, shard_totals
 
@@ -275,175 +272,6 @@ def test_a_consumer_in_the_rack_of_the_lost_leader_reads_from_the_next():
     assert state[GroupsIfLeaderLost].broker.tolist() == [2]
 
 
-# ---------------------------------------------------------------- how long
-
-
-def running(
-    committed: int, group_rate: int, *, local_span_s: int = 1_000, tiered_to: int = 10**6,
-    members: int = 1, size_bytes: int = 10_000, idle: bool = False, **configs: int,
-) -> ShardState:  # fmt: skip
-    """10 records a second are appended; 10 000 were, in ``local_span_s``. The group was read twice.
-
-    Its committed offset now is ``committed``.
-    """
-    then_ms, state = NOW_MS - ROUND_MS, None
-    for at_ms, end, offset in (
-        (then_ms, 10_000 if idle else 9_700, committed - group_rate * 30),
-        (NOW_MS, 10_000, committed),
-    ):
-        log = Log(end=end, local_start=0, started_ms=NOW_MS - local_span_s * 1_000,
-                  last_tiered=tiered_to, size_bytes=size_bytes)  # fmt: skip
-        part = Partition(log=log)
-        state = cycle(Group(offsets=[(part, offset)], members=members), parts=(part,), since=state,
-                      at_ms=at_ms, **configs)  # fmt: skip
-    assert state is not None
-    return state
-
-
-def until(state: ShardState) -> tuple[float, float]:
-    table = state[GroupForecasts]
-    return float(table.until_remote_s[0]), float(table.until_loss_s[0])
-
-
-@pytest.mark.parametrize(
-    ("committed", "rate", "seconds"),
-    [
-        (5_000, 0, 500.0),  # its next record is 500 s old, and kept for 1 000 s
-        (5_000, 5, 1_000.0),  # it moves half as fast as the log
-        (5_000, 10, NEVER),
-        (5_000, 20, NEVER),
-        (1_000, 0, 100.0),
-        (10_000, 0, NEVER),  # nothing is left to read
-    ],
-)
-def test_seconds_until_the_local_log_no_longer_has_its_records(committed, rate, seconds):
-    remote, loss = until(running(committed, rate, local_retention_ms=1_000_000))
-    assert remote == pytest.approx(seconds)
-    assert loss > remote or loss == NEVER
-
-
-def test_by_size_the_log_end_pushes_out_what_is_too_much():
-    """A record is a byte: 6 000 are kept, the group has 5 000 in front of it, 10 come a second."""
-    configs = {"local_retention_ms": UNKNOWN, "local_retention_bytes": 6_000}
-    assert until(running(5_000, 0, **configs))[0] == pytest.approx(100.0)
-    assert until(running(5_000, 5, **configs))[0] == pytest.approx(200.0)
-    assert until(running(5_000, 10, **configs))[0] == NEVER
-
-
-def test_the_sooner_of_two_limits_holds():
-    configs = {"local_retention_ms": 1_000_000, "local_retention_bytes": 6_000}
-    assert until(running(5_000, 0, **configs))[0] == pytest.approx(100.0)
-
-
-def test_what_is_not_uploaded_stays_as_long_as_the_oldest_record_has():
-    configs = {"local_retention_ms": 600_000}
-    assert until(running(5_000, 0, tiered_to=6_000, **configs))[0] == pytest.approx(100.0)
-    assert until(running(5_000, 0, tiered_to=4_000, **configs))[0] == pytest.approx(500.0)
-
-
-def test_seconds_until_retention_deletes_what_it_has_not_read():
-    assert until(running(5_000, 0, retention_ms=2_000_000))[1] == pytest.approx(1_500.0)
-    assert until(running(5_000, 0, retention_ms=400_000))[1] == 0.0
-    assert until(running(5_000, 0, retention_ms=UNKNOWN))[1] == NEVER
-
-
-def test_the_records_of_an_idle_log_may_all_be_as_old_as_the_first():
-    assert until(running(5_000, 0, idle=True, retention_ms=1_200_000))[1] == pytest.approx(200.0)
-
-
-@pytest.mark.parametrize(("rate", "seconds"), [(10, 200.0), (20, 200.0), (30, NEVER)])
-def test_a_group_that_has_read_all_before_is_not_overtaken(rate, seconds):
-    """Nothing is written: 5 000 records are left to read, and they are kept for 200 s."""
-    state = running(5_000, rate, idle=True, retention_ms=1_200_000)
-    assert until(state)[1] == pytest.approx(seconds)
-
-
-def test_a_log_is_idle_though_its_moving_average_never_gets_to_0():
-    state = running(5_000, 0, retention_ms=1_800_000)
-    assert state[GroupLags].lag_s.tolist() == pytest.approx([500.0])
-    assert until(state)[1] == pytest.approx(1_300.0)  # its next record is 500 s old
-    part = Partition(log=Log(end=10_000, started_ms=NOW_MS - 1_000_000, size_bytes=10_000))
-    for _ in range(60):
-        at_ms = state.observed_at_ms + 5_000
-        state = cycle(
-            parts=(part,), since=state, at_ms=at_ms, is_read=False, retention_ms=1_800_000
-        )
-    assert 0 < state[Growth].appended_records_per_s[0] < IDLE_RECORDS_PER_S
-    assert np.isnan(state[GroupLags].lag_s).all()
-    assert until(state)[1] == pytest.approx(500.0)  # it may be as old as the first: 1 300 s
-
-
-def test_a_time_is_unknown_while_a_number_is_that_it_depends_on():
-    assert np.isnan(until(cycle(Group(offsets=[(Partition(), 50)])))[1])  # its rate
-    assert np.isnan(until(running(5_000, 0, retention_ms=-2))).all()
-
-
-def test_without_tiering_nothing_is_read_remotely():
-    assert until(running(5_000, 0, remote_storage=0))[0] == NEVER
-
-
-def test_a_group_below_the_log_start_has_lost_records():
-    part = Partition(log=Log(start=60, local_start=60))
-    assert until(cycle(Group(offsets=[(part, 50)]), parts=(part,))) == (0.0, 0.0)
-
-
-# ---------------------------------------------------------------- risks
-
-
-def later(state: ShardState, cycles: int = 12) -> ShardState:
-    """Cycles in which nothing changes."""
-    for _ in range(cycles):
-        at_ms = state.observed_at_ms + 5_000
-        state = step(state, [brokers_frame((1, 2, 3), at_ms, selector=0)], at_ms)[0]
-    return state
-
-
-def group_risks(state: ShardState) -> set[str]:
-    return {name for name in open_risks(later(state)) if name.startswith("consumer")}
-
-
-@pytest.mark.parametrize(
-    ("configs", "expected"),
-    [
-        ({"local_retention_ms": 1_450_000}, set()),  # in 950 s, 60 of which pass
-        ({"local_retention_ms": 1_200_000}, {"consumer_falls_off_local_log"}),
-        (
-            {"local_retention_ms": 1_200_000, "retention_ms": 2_000_000},
-            {"consumer_falls_off_local_log", "consumer_loses_records"},
-        ),
-        ({"local_retention_ms": 2_000_000, "retention_ms": 5_000_000}, set()),
-    ],
-)
-def test_a_group_that_falls_back_is_a_risk_of_its_partition(configs, expected):
-    assert group_risks(running(5_000, 0, **configs)) == expected
-
-
-def test_a_group_that_reads_remotely_is_a_risk_of_its_partition():
-    assert group_risks(cycle(Group(offsets=[(COLD, 30)]), parts=(COLD,))) == {
-        "consumer_reads_remote"
-    }
-
-
-def test_a_group_that_lost_records_is_a_risk_of_its_partition():
-    part = Partition(log=Log(start=60, local_start=60))
-    assert group_risks(cycle(Group(offsets=[(part, 50)]), parts=(part,))) == {
-        "consumer_loses_records"
-    }
-
-
-def test_a_group_that_nobody_uses_any_more_is_no_risk():
-    gone = Group(offsets=[(COLD, 30)], members=0, state=GroupState.EMPTY)
-    assert group_risks(cycle(gone, parts=(COLD,))) == set()
-
-
-def test_a_group_whose_members_all_stopped_is_a_risk_for_a_day():
-    state = running(5_000, 5, members=0, retention_ms=1_000_000, local_retention_ms=UNKNOWN)
-    assert "consumer_loses_records" in group_risks(state)
-    at_ms = NOW_MS + IN_USE_MS + 1
-    state = step(state, [brokers_frame((1, 2, 3), at_ms, selector=0)], at_ms)[0]
-    assert state[GroupLags].in_use.tolist() == [False]
-
-
 # ---------------------------------------------------------------- sums
 
 
@@ -468,14 +296,6 @@ def test_offsets_that_the_collector_left_out_are_counted_once():
     ]  # fmt: skip
     sums = cluster_totals(CATALOG, list(map(shard_totals, states)))
     assert sums["kafka_twin_group_offsets_left_out"] == {(): 7}
-
-
-def test_of_the_times_of_a_group_the_shortest_holds_in_all_shards():
-    state = running(5_000, 0, local_retention_ms=1_000_000)
-    other = running(7_000, 0, local_retention_ms=1_000_000)
-    sums = cluster_totals(CATALOG, [shard_totals(state), shard_totals(other)])
-    assert sums["kafka_twin_group_until_remote_seconds"]["g",] == pytest.approx(500.0)
-    assert sums["kafka_twin_group_lag_records"] == {("g",): 8_000}
 
 
 # ---------------------------------------------------------------- for all inputs

@@ -33,6 +33,9 @@ FALLS_OFF_SOON_S: Final = 900
 LOSES_SOON_S: Final = 3_600
 """Time for a person to help the consumer, or to raise retention.ms."""
 
+SAME_RATE_S: Final = 60
+"""How long a group is taken to go on as it did, while its offsets are not read again."""
+
 
 class GroupForecasts(
     SparseTable,
@@ -124,7 +127,7 @@ class _Run:
             held & (appended > 0), oldest_ms / np.where(held, end - local, 1), np.nan
         )
         rate = np.maximum(moves.records_per_s, 0)
-        since_read_s = np.maximum(now_ms - moves.read_at_ms, 0) / 1000
+        since_read_s = np.clip((now_ms - moves.read_at_ms) / 1000, 0, SAME_RATE_S)
         behind = end - (moves.committed_offset + rate * since_read_s)
         held_bytes = leaders.local_log_bytes[row]
         return _Run(
