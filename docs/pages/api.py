@@ -40,7 +40,14 @@ def page() -> str:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     declared = {described_path(each): each for each in _endpoints()}
     text = between(text, _PATHS, rows(("path", "answer"), _paths(declared.values())))
-    for path in ("partitions", "groups", "predictions", "brokers/{broker}/restart", "events"):
+    for path in (
+        "partitions",
+        "groups",
+        "predictions",
+        "matrix",
+        "brokers/{broker}/restart",
+        "events",
+    ):
         parameters = declared[f"/api/v1/{path}"].parameters or {}
         cells = rows(("parameter", "meaning"), _parameters(parameters))
         text = between(text, _PARAMETERS.format(path), cells)

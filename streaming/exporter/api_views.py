@@ -20,18 +20,21 @@ from twin import plain
 from twin.catalog import Catalog
 from twin.declare import Metric
 from twin.risks import OpenRisks
+from twin.rules.coverage import LeastLocalLog
 from twin.state import ShardState
 from twin.table import UNKNOWN, Column, PartitionTable, ReplicaTable, Rows, Table
 from twin.tables.state import (
     Assignment,
     BrokerMetrics,
     Brokers,
+    Configs,
     PartitionIndex,
     Partitions,
     Replicas,
     Topics,
 )
 from twin.totals import Samples, Totals
+from twin.whatif import topics_with_thresholds
 
 ALL_RISKS: Final = -1
 """As a filter: any risk."""
@@ -54,6 +57,8 @@ class ClusterFacts(TypedDict):
     observations_refused: int
     at_risk: int | None
     cold_replicas: float | None
+    thresholds: LeastLocalLog | None
+    topics_with_thresholds: int | None
     risks: dict[str, RiskCount]
 
 
@@ -185,6 +190,7 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
         counts[metric.name] = if_known(nested(samples) if samples or metric.labels else None)
     bits = [shard.state[OpenRisks].bits for shard in view.shards]
     cold = sum(totals["kafka_twin_broker_cold_replicas"].values())
+    own = sum(topics_with_thresholds(shard.state) for shard in view.shards)
     risks: dict[str, RiskCount] = {
         risk.name: {
             "partitions": if_known(
@@ -202,10 +208,25 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
         "observations_refused": sum(view.refused.values()),
         "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),
         "cold_replicas": if_known(cold),
+        "thresholds": _cluster_thresholds(view.newest),
+        "topics_with_thresholds": if_known(own),
         "risks": risks,
     }
     racks = by_first_label(catalog, totals, "rack")
     return {**facts, **counts, "racks": racks, **observed(view.observed_at_ms, now_ms)}
+
+
+def _cluster_thresholds(newest: ShardState | None) -> LeastLocalLog | None:
+    """The cluster-wide ones; None before anything was observed."""
+    if newest is None:
+        return None
+    configs = newest[Configs]
+    least_ms = configs.cluster_wide("eligible_local_log_ms")
+    least_bytes = configs.cluster_wide("eligible_local_log_bytes")
+    return {
+        "local_log_ms": least_ms if least_ms > 0 else None,
+        "local_log_bytes": least_bytes if least_bytes > 0 else None,
+    }
 
 
 def observed(at_ms: int, now_ms: int) -> dict[str, Any]:

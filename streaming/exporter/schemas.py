@@ -11,7 +11,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
-from streaming.exporter import api_views, segment_views
+from streaming.exporter import api_views, matrix_views, segment_views
 from streaming.exporter.parameters import Schema
 from streaming.questions import bootstrap, loss, restart, retention, threshold
 from twin.catalog import Catalog
@@ -26,6 +26,7 @@ TYPED: Final = (
     api_views.ClusterFacts,
     bootstrap.Bootstrapped,
     loss.Lost,
+    matrix_views.Matrix,
     restart.RestartVerdict,
     retention.Retained,
     segment_views.EpochList,

@@ -22,6 +22,7 @@ from twin import whatif as questions
 from twin.declare import LossField
 from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
+from twin.rules.next_leader import NOBODY
 from twin.state import ShardState
 from twin.tables.state import Brokers, PartitionIndex, Partitions
 from twin.whatif_groups import hurt_by_loss, together
@@ -31,12 +32,16 @@ RULES: Final = ("kafka", "kip1303")
 
 
 class Lost(TypedDict):
-    """What is lost, and the partitions that lose their leader or end under min ISR."""
+    """What is lost, and the partitions that lose their leader or end under min ISR.
+
+    ``outcomes`` counts, by rule, outcome and coverage of the next leader, those that lose theirs.
+    """
 
     brokers: list[int]
     total: int
     offline: int
     under_min_isr: int
+    outcomes: dict[str, dict[str, dict[str, int]]]
     partitions: list[dict[str, Any]]
     groups: list[HurtGroup]
 
@@ -50,14 +55,7 @@ def lost(
     Raises:
         NotThereError: a broker or rack that does not exist.
     """
-    existing = brokers_of(states)
-    names = {str(rack) for state in states for rack in state[Brokers].rack if rack}
-    for rack in racks:
-        if rack not in names:
-            raise NotThereError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
-    gone = sorted({*brokers, *(b for f in states for b in questions.brokers_in(f, racks))})
-    for broker in gone:
-        check_broker(broker, existing)
+    gone = brokers_lost(states, brokers, racks)
     losses = [questions.lose(state, gone) for state in states]
     hurt = together(
         hurt_by_loss(state, gone, loss) for state, loss in zip(states, losses, strict=True)
@@ -67,10 +65,30 @@ def lost(
         "total": sum(len(loss.row) for loss in losses),
         "offline": sum(int(loss.offline.sum()) for loss in losses),
         "under_min_isr": sum(int(loss.under_min_isr.sum()) for loss in losses),
+        "outcomes": _outcomes(states, losses, gone),
         "partitions": _worst(states, losses, most),
         "groups": [harm_data(each) for each in hurt],
     }
     return lost_text(data, states[0].catalog.loss_fields if states else ())
+
+
+def brokers_lost(
+    states: Sequence[ShardState], brokers: Collection[int], racks: Collection[str]
+) -> list[int]:
+    """Those brokers and all brokers of those racks.
+
+    Raises:
+        NotThereError: a broker or rack that does not exist.
+    """
+    existing = brokers_of(states)
+    names = {str(rack) for state in states for rack in state[Brokers].rack if rack}
+    for rack in racks:
+        if rack not in names:
+            raise NotThereError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
+    gone = sorted({*brokers, *(b for f in states for b in questions.brokers_in(f, racks))})
+    for broker in gone:
+        check_broker(broker, existing)
+    return gone
 
 
 def lost_text(data: Mapping[str, Any], fields: Sequence[LossField]) -> Answer:
@@ -83,6 +101,29 @@ def lost_text(data: Mapping[str, Any], fields: Sequence[LossField]) -> Answer:
     rows = [tuple(cell(row) for cell in columns.values()) for row in data["partitions"]]
     lines = [line, *harm_lines(data["groups"])]
     return Answer(data, lines, tuple(columns), rows, data["total"])
+
+
+def _outcomes(
+    states: Sequence[ShardState], losses: Sequence[questions.Loss], gone: Collection[int]
+) -> dict[str, dict[str, dict[str, int]]]:
+    """Partitions that lose their leader, by rule, and by outcome and coverage of the next."""
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    for state, loss in zip(states, losses, strict=True):
+        changes = np.isin(state[Partitions].leader[loss.row], list(gone))
+        for rule, following in zip(RULES, (loss.kafka, loss.kip1303), strict=True):
+            if following is None:
+                continue
+            of_rule = counts.setdefault(rule, {})
+            pairs = np.stack((following.outcome[changes], following.coverage[changes]), axis=1)
+            for (outcome, coverage), count in zip(
+                *(each.tolist() for each in np.unique(pairs, axis=0, return_counts=True)),
+                strict=True,
+            ):
+                name = plain.name(Outcome, outcome) or NOBODY
+                held = NOBODY if name == NOBODY else plain.name(Coverage, coverage) or NOBODY
+                by_coverage = of_rule.setdefault(name, {})
+                by_coverage[held] = by_coverage.get(held, 0) + count
+    return counts
 
 
 def _worst(

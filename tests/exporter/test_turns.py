@@ -31,6 +31,7 @@ def test_what_takes_the_processor_is_answered_in_turn_and_nothing_else():
         *(f"/api/v1/whatif/{name}" for name in ("lose", "threshold", "bootstrap", "retention")),
         "/api/v1/brokers/{broker:int}/restart",
         "/api/v1/brokers/in-sync",
+        "/api/v1/matrix",
     }
 
 

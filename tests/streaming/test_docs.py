@@ -13,6 +13,7 @@ from docs import generate as docs
 from docs.pages.markdown import state_tables
 from streaming.cli.main import main
 from streaming.exporter.api import endpoints
+from streaming.exporter.matrix_views import Square
 from streaming.questions.restart import ALLOWABLE
 from tests.exporter.test_exporter import a_client, a_full_store
 from tests.exporter.test_headers import SOURCE
@@ -131,6 +132,7 @@ def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
     page = (docs.DOCS / "api.md").read_text(encoding="utf-8")
     shown = [c for table in state_tables(CATALOG) for c in table.columns if c.in_api]
     words = {word.name.lower() for c in shown for kind in (c.enum, c.flags) for word in kind or ()}
+    words |= {square.name.lower() for square in Square}
     explained = set(re.findall(r"`([a-z_0-9]+)`", page))
     assert served | words <= explained, (served | words) - explained
     rows = re.findall(r"^\| (`[^|]*`) \|", page, re.MULTILINE)

@@ -11,11 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypedDict
 
 import numpy as np
 
-from twin.declare import Alert, ByBroker, Occurrence, event, gauge, hidden, risk, rule
+from twin.declare import (
+    Alert,
+    ByBroker,
+    Occurrence,
+    api_field,
+    event,
+    gauge,
+    hidden,
+    risk,
+    rule,
+)
 from twin.rules.alignment import assigned_brokers, in_present_slots
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.topic_configs import TopicConfigs
@@ -207,7 +217,31 @@ def coverage_changed(
             yield Occurrence(text, row, "replica_warm", broker)
 
 
+class LeastLocalLog(TypedDict):
+    """The thresholds of KIP-1303 of a topic; null where one is off."""
+
+    local_log_ms: int | None
+    local_log_bytes: int | None
+
+
 # ---------------------------------------------------------------- exported
+
+
+@api_field(
+    "thresholds",
+    "thresholds of KIP-1303 that hold for its topic: `local_log_ms` and `local_log_bytes`, each "
+    "null if it is off",
+)
+def thresholds(configs: TopicConfigs) -> list[LeastLocalLog]:
+    """The topic's own, or the cluster-wide ones."""
+    return [
+        {"local_log_ms": least_ms if least_ms > 0 else None,
+         "local_log_bytes": least_bytes if least_bytes > 0 else None}
+        for least_ms, least_bytes in zip(
+            configs.eligible_local_log_ms.tolist(), configs.eligible_local_log_bytes.tolist(),
+            strict=True,
+        )
+    ]  # fmt: skip
 
 
 @gauge(

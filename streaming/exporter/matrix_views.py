@@ -1,0 +1,318 @@
+"""Topics by brokers: what each replica is, counted, for a picture of the whole cluster.
+
+A page of topics is made from arrays over all partitions; only topics of the page become objects.
+With brokers to lose it also says who would lead then, by the same function as ``whatif lose``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Literal, TypedDict
+
+import numpy as np
+
+from streaming.bus.view import ClusterView
+from streaming.questions.loss import brokers_lost
+from twin import whatif
+from twin.proposals.kip1303 import NextLeadersKip1303
+from twin.risks import OpenRisks
+from twin.rules.coverage import Coverage, ReplicaCoverage
+from twin.rules.leaders import Roles, has_flag
+from twin.rules.next_leader import NextLeaders
+from twin.state import ShardState
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int8, Int64, Rows
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas, Topics
+
+
+class Square(IntEnum):
+    """What one replica is; of several that hold, the worst for whoever reads or writes."""
+
+    LEADS = 0
+    LEADS_COLD = 1
+    WARM = 2  # in sync, as the next five
+    COLD = 3
+    ASSUMED = 4
+    NOT_JUDGED = 5
+    ELR = 6
+    OUT_OF_SYNC = 7
+    JOINING = 8  # added by a reassignment, not in sync yet
+    OFFLINE = 9
+    UNKNOWN = 10  # the partition was not described yet
+
+
+SquareName = Literal[
+    "leads", "leads_cold", "warm", "cold", "assumed", "not_judged", "elr", "out_of_sync", "joining",
+    "offline", "unknown",
+]  # fmt: skip
+Rule = Literal["kafka", "kip1303"]
+
+_IN_SYNC: Final = {
+    Coverage.WARM: Square.WARM,
+    Coverage.COLD: Square.COLD,
+    Coverage.ASSUMED: Square.ASSUMED,
+    Coverage.NOT_JUDGED: Square.NOT_JUDGED,
+}
+_NO_RISK: Final = np.int64(1) << 62
+
+
+class MatrixPartition(TypedDict):
+    """A partition: its replicas by broker, and with brokers lost, who leads then by each rule."""
+
+    partition: int
+    leader: int | None
+    risk: str | None
+    replicas: dict[str, SquareName]
+    then: dict[Rule, int] | None
+
+
+class MatrixTopic(TypedDict):
+    """A topic: its replicas counted by broker and square.
+
+    ``risk`` is the worst of its partitions, ``offline`` those without a leader. With brokers lost,
+    ``would_lead`` counts by rule and broker the partitions that get another leader, and
+    ``nobody_leads`` by rule those that get none. ``listed`` has its partitions if they are few.
+    """
+
+    topic: str
+    partitions: int
+    at_risk: int
+    risk: str | None
+    offline: int
+    brokers: dict[str, dict[SquareName, int]]
+    would_lead: dict[Rule, dict[str, int]]
+    nobody_leads: dict[Rule, int]
+    listed: list[MatrixPartition] | None
+
+
+class Matrix(TypedDict):
+    """A page of topics, the worst first; ``total`` of them match."""
+
+    total: int
+    lost: list[int]
+    topics: list[MatrixTopic]
+    observed_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixFilter:
+    """Which topics are asked for, and which brokers are taken as lost."""
+
+    topic: str = ""
+    search: str = ""
+    broker: Sequence[int] = ()
+    rack: Sequence[str] = ()
+    partitions: int = 0  # topics of at most so many list them
+    limit: int = 100
+    offset: int = 0
+
+
+def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
+    """The topics asked for, those with the worst risk first, then by name.
+
+    Raises:
+        NotThereError: a broker or rack to lose that does not exist.
+    """
+    states = [shard.state for shard in view.shards]
+    lost = brokers_lost(states, asked.broker, asked.rack)
+    shards = _Shards(states)
+    chosen = shards.chosen(asked)
+    page = chosen[asked.offset : asked.offset + asked.limit]
+    topics = shards.rows(page)
+    place = np.full(len(shards.names), UNKNOWN, np.int64)
+    place[page] = np.arange(len(page))
+    few = shards.partitions[page] <= asked.partitions
+    for each, lists in zip(topics, few.tolist(), strict=True):
+        each["listed"] = [] if lists else None
+    for state, index in zip(states, shards.index, strict=True):
+        at = place[index]
+        rows = np.flatnonzero(at != UNKNOWN)
+        _add_shard(topics, state, rows, at[rows], few, lost)
+    for each in topics:
+        if each["listed"] is not None:
+            each["listed"].sort(key=lambda partition: partition["partition"])
+    at_ms = view.observed_at_ms
+    return {
+        "total": len(chosen),
+        "lost": lost,
+        "topics": topics,
+        "observed_at_ms": None if at_ms == UNKNOWN else at_ms,
+    }
+
+
+def squares(state: ShardState) -> Int8:
+    """[P, R] a Square for each slot; those of slots without an assigned replica mean nothing."""
+    roles, flags = state[Roles], state[Replicas].replica_flags
+    coverage = state[ReplicaCoverage].coverage
+    square = np.full(coverage.shape, Square.ASSUMED, np.int8)
+    for held, name in _IN_SYNC.items():
+        square[coverage == held] = name
+    square[~roles.in_isr] = Square.OUT_OF_SYNC
+    square[~roles.in_isr & roles.in_elr] = Square.ELR
+    square[~roles.in_isr & has_flag(flags, ReplicaFlags.ADDING)] = Square.JOINING
+    square[roles.is_leader] = Square.LEADS
+    square[roles.is_leader & (coverage == Coverage.COLD)] = Square.LEADS_COLD
+    square[roles.is_offline] = Square.OFFLINE
+    square[state[Partitions].described_at_ms == UNKNOWN] = Square.UNKNOWN
+    return square
+
+
+# ---------------------------------------------------------------- inside
+
+
+class _Shards:
+    """The topics of all shards: names [T], and what is counted of each over its partitions."""
+
+    def __init__(self, states: Sequence[ShardState]) -> None:
+        ids: dict[str, int] = {}
+        self.index: list[Int64] = []  # for each shard, [P] the topic of each partition
+        for state in states:
+            own = [ids.setdefault(name, len(ids)) for name in state[Topics].topic.tolist()]
+            self.index.append(np.array(own, np.int64)[state[PartitionIndex].topic_index])
+        self.names = np.array(list(ids), np.str_)
+        self.risk_names = states[0].catalog.risk_names if states else ()
+        size = len(self.names)
+        self.partitions = np.zeros(size, np.int64)
+        self._at_risk, self._offline = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        self._worst = np.full(size, _NO_RISK)
+        for state, index in zip(states, self.index, strict=True):
+            bits = state[OpenRisks].bits.astype(np.int64)
+            self.partitions += np.bincount(index, minlength=size)
+            self._at_risk += np.bincount(index[bits != 0], minlength=size)
+            self._offline += np.bincount(index[_nobody_leads(state)], minlength=size)
+            # The lowest bit is the risk that a person would act on first.
+            np.minimum.at(self._worst, index[bits != 0], (bits & -bits)[bits != 0])
+
+    def chosen(self, asked: MatrixFilter) -> Rows:
+        """[N] the topics asked for, in the order of the answer."""
+        wanted = self.partitions > 0
+        if asked.topic:
+            wanted &= self.names == asked.topic
+        if asked.search:
+            text = asked.search.lower()
+            wanted &= np.array([text in name.lower() for name in self.names.tolist()], bool)
+        rows = np.flatnonzero(wanted)
+        return rows[np.lexsort((self.names[rows], self._worst[rows]))]
+
+    def rows(self, page: Rows) -> list[MatrixTopic]:
+        """Those topics, without what is counted by broker."""
+        return [
+            {
+                "topic": name,
+                "partitions": partitions,
+                "at_risk": at_risk,
+                "risk": _risk_name(self.risk_names, worst if at_risk else 0),
+                "offline": offline,
+                "brokers": {},
+                "would_lead": {},
+                "nobody_leads": {},
+                "listed": None,
+            }
+            for name, partitions, at_risk, worst, offline in zip(
+                self.names[page].tolist(), self.partitions[page].tolist(),
+                self._at_risk[page].tolist(), self._worst[page].tolist(),
+                self._offline[page].tolist(), strict=True,
+            )
+        ]  # fmt: skip
+
+
+def _nobody_leads(state: ShardState) -> Bool:
+    partitions = state[Partitions]
+    nobody: Bool = (partitions.leader == NO_BROKER) & (partitions.described_at_ms != UNKNOWN)
+    return nobody
+
+
+def _risk_name(names: Sequence[str], bits: int) -> str | None:
+    """The worst of those risks."""
+    return names[(bits & -bits).bit_length() - 1] if bits else None
+
+
+def _add_shard(
+    topics: list[MatrixTopic], state: ShardState, rows: Rows, place: Int64, few: Bool,
+    lost: Sequence[int],
+) -> None:  # fmt: skip
+    """Add those rows of a shard to the topics at ``place``."""
+    assigned = np.arange(state.slots) < state[Partitions].assigned[rows, None]
+    square, broker = squares(state)[rows], state[Assignment].broker[rows]
+    row, slot = np.nonzero(assigned)
+    for (at, on, what), count in _counted(place[row], broker[row, slot], square[row, slot]):
+        cell = topics[at]["brokers"].setdefault(str(on), {})
+        name = _NAMES[what]
+        cell[name] = cell.get(name, 0) + count
+    then = _leaders_then(state, lost)
+    for rule, leaders in then.items():
+        _add_losses(topics, rule, place, leaders[rows])
+    listed = np.flatnonzero(few[place])
+    _list_partitions(topics, state, rows[listed], place[listed], then)
+
+
+def _counted(*keys: Array) -> list[tuple[list[int], int]]:
+    """Equal tuples of the keys, and how often each is there."""
+    unique, counts = np.unique(np.stack(keys, axis=1), axis=0, return_counts=True)
+    return list(zip(unique.tolist(), counts.tolist(), strict=True))
+
+
+_NAMES: Final[Mapping[int, SquareName]] = {int(s): s.name.lower() for s in Square}  # type: ignore[misc]
+_KEPT: Final = -2
+"""The partition does not lose its leader."""
+
+
+def _leaders_then(state: ShardState, lost: Sequence[int]) -> dict[Rule, Array]:
+    """By rule [P] who leads once those brokers are lost, NO_BROKER for nobody, _KEPT for others."""
+    if not lost:
+        return {}
+    loss = whatif.lose(state, lost)
+    changes = np.isin(state[Partitions].leader[loss.row], lost)
+    then: dict[Rule, Array] = {}
+    by_rule: dict[Rule, NextLeaders | NextLeadersKip1303 | None] = {
+        "kafka": loss.kafka,
+        "kip1303": loss.kip1303,
+    }
+    for rule, following in by_rule.items():
+        if following is not None:
+            leaders = np.full(state.partitions, _KEPT, np.int64)
+            leaders[loss.row[changes]] = following.leader[changes]
+            then[rule] = leaders
+    return then
+
+
+def _add_losses(topics: list[MatrixTopic], rule: Rule, place: Int64, leaders: Array) -> None:
+    changes = leaders != _KEPT
+    for (at, leader), count in _counted(place[changes], leaders[changes]):
+        if leader == NO_BROKER:
+            nobody = topics[at]["nobody_leads"]
+            nobody[rule] = nobody.get(rule, 0) + count
+        else:
+            by_broker = topics[at]["would_lead"].setdefault(rule, {})
+            by_broker[str(leader)] = by_broker.get(str(leader), 0) + count
+
+
+def _list_partitions(
+    topics: list[MatrixTopic], state: ShardState, rows: Rows, place: Int64,
+    then: Mapping[Rule, Array],
+) -> None:  # fmt: skip
+    """Add those partitions to the lists of their topics."""
+    partitions, names = state[Partitions], state.catalog.risk_names
+    square, broker = squares(state)[rows].tolist(), state[Assignment].broker[rows].tolist()
+    numbers = state[PartitionIndex].partition[rows].tolist()
+    known = partitions.described_at_ms[rows] != UNKNOWN
+    bits = state[OpenRisks].bits[rows].tolist()
+    for i, (at, assigned) in enumerate(
+        zip(place.tolist(), partitions.assigned[rows].tolist(), strict=True)
+    ):
+        leaders = {rule: int(each[rows[i]]) for rule, each in then.items()}
+        listed = topics[at]["listed"]
+        assert listed is not None  # few have a list, and these are of few
+        listed.append(
+            {
+                "partition": numbers[i],
+                "leader": int(partitions.leader[rows[i]]) if known[i] else None,
+                "risk": _risk_name(names, bits[i]),
+                "replicas": {
+                    str(broker[i][slot]): _NAMES[square[i][slot]] for slot in range(assigned)
+                },
+                "then": leaders if leaders and _KEPT not in leaders.values() else None,
+            }
+        )

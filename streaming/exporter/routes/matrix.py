@@ -1,0 +1,49 @@
+"""The matrix of topics and brokers, as the console draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from streaming.exporter.endpoint import Endpoint, Runs, Values
+from streaming.exporter.matrix_views import MatrixFilter, matrix
+from streaming.exporter.parameters import Parameter, limit, number, offset, text
+from streaming.exporter.schemas import ref
+from streaming.exporter.source import Source
+
+MAX_LISTED: Final = 1_000
+"""Partitions that a topic lists at most."""
+
+PARAMETERS: Final[Mapping[str, Parameter]] = {
+    "topic": text("this topic alone"),
+    "search": text("topics whose names contain this, in upper or lower case"),
+    "broker": number("a broker to take as lost; may be repeated", repeated=True),
+    "rack": text("a rack to take as lost; may be repeated", repeated=True),
+    "partitions": number(
+        f"topics of at most so many partitions list them; 0 by default, at most {MAX_LISTED}",
+        most=MAX_LISTED,
+    ),
+    "limit": limit("topics", 100),
+    "offset": offset("topics"),
+}
+
+
+def endpoints(source: Source) -> list[Endpoint]:
+    """The endpoints of this file."""
+
+    def answer(_: Request, asked: Values) -> Any:
+        return matrix(source.view, MatrixFilter(**asked))
+
+    return [
+        Endpoint(
+            path="/api/v1/matrix",
+            summary="topics by brokers: [what each replica is](#the-matrix), counted",
+            answer=answer,
+            schema=ref("Matrix"),
+            parameters=PARAMETERS,
+            refusals={404: "there is no such broker or rack"},
+            runs=Runs.IN_TURN,
+        )
+    ]
