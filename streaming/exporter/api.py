@@ -1,4 +1,4 @@
-"""The web application: /metrics, /healthz, /api/v1, and a page.
+"""The web application: /metrics, /healthz, /api/v1, and the console.
 
 Every answer is made from the newest view; nothing here asks Kafka. What is answered on which path
 is declared in ``routes``.
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from streaming.exporter.answers import error_answer
+from streaming.exporter.console_files import console_route
 from streaming.exporter.endpoint import Endpoint, routes
 from streaming.exporter.headers import SecurityHeaders
 from streaming.exporter.routes import cluster as cluster_routes
@@ -24,7 +25,7 @@ from streaming.exporter.source import Source
 def application(source: Source) -> ASGIApp:
     """The application over the newest exposition of a source."""
     app = Starlette(
-        routes=routes(endpoints(source)),
+        routes=[*routes(endpoints(source)), console_route()],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
     return SecurityHeaders(app)

@@ -7,7 +7,7 @@ observed, and its age.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
@@ -22,7 +22,7 @@ from twin.declare import Metric
 from twin.risks import OpenRisks
 from twin.rules.coverage import LeastLocalLog
 from twin.state import ShardState
-from twin.table import UNKNOWN, Column, PartitionTable, ReplicaTable, Rows, Table
+from twin.table import UNKNOWN, Bool, Column, PartitionTable, ReplicaTable, Rows, Table
 from twin.tables.state import (
     Assignment,
     BrokerMetrics,
@@ -34,10 +34,13 @@ from twin.tables.state import (
     Topics,
 )
 from twin.totals import Samples, Totals
-from twin.whatif import topics_with_thresholds
+from twin.whatif import brokers_in, topics_with_thresholds
 
 ALL_RISKS: Final = -1
 """As a filter: any risk."""
+
+_NO_RISK: Final = np.int64(1) << 62
+"""For sorting: behind every risk."""
 
 
 class RiskCount(TypedDict):
@@ -67,9 +70,12 @@ class PartitionFilter:
     """Which partitions are asked for."""
 
     topic: str = ""
+    search: str = ""
     partition: int = UNKNOWN
     broker: int = UNKNOWN
+    rack: str = ""
     risks: int = 0  # at least one of these bits
+    sort: str = ""  # "worst": also where no risks are asked for
     limit: int = DEFAULT_ROWS
     offset: int = 0
 
@@ -81,19 +87,44 @@ class PartitionFilter:
             wanted &= (state[Topics].topic == self.topic)[index.topic_index]
         if self.partition != UNKNOWN:
             wanted &= index.partition == self.partition
+        if self.search:
+            wanted &= _named_like(state, self.search)
         if self.broker != UNKNOWN:
-            assignment = state[Assignment].broker
-            assigned = np.arange(state.slots) < state[Partitions].assigned[:, None]
-            wanted &= ((assignment == self.broker) & assigned).any(axis=1)
+            wanted &= _has_replica_on(state, [self.broker])
+        if self.rack:
+            wanted &= _has_replica_on(state, brokers_in(state, [self.rack]))
         if self.risks:
             wanted &= (state[OpenRisks].bits & self.risks) != 0
         return np.flatnonzero(wanted)
 
 
+def _named_like(state: ShardState, text: str) -> Bool:
+    """[P] its topic's name contains the text, or its own name as Kafka writes it does."""
+    text, index = text.lower(), state[PartitionIndex]
+    topics = [name.lower() for name in state[Topics].topic.tolist()]
+    wanted = np.array([text in name for name in topics], bool)[index.topic_index]
+    topic, dash, number = text.rpartition("-")
+    if dash and number.isascii() and number.isdecimal():
+        # Of orders-1 the name begins: orders-1, orders-10, orders-11 and so on.
+        ends = np.array([name.endswith(topic) for name in topics], bool)[index.topic_index]
+        numbered = [str(each).startswith(number) for each in index.partition[ends].tolist()]
+        wanted[np.flatnonzero(ends)[numbered]] = True
+    return wanted
+
+
+def _has_replica_on(state: ShardState, brokers: Sequence[int]) -> Bool:
+    """[P] one of its assigned replicas is on one of those brokers."""
+    assigned = np.arange(state.slots) < state[Partitions].assigned[:, None]
+    held = np.zeros(state.partitions, bool)
+    held |= (np.isin(state[Assignment].broker, brokers) & assigned).any(axis=1)
+    return held
+
+
 def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[str, Any]:
     """The partitions asked for, and how many match in all.
 
-    In order of shard, topic and number; where risks are asked for, the worst risk first.
+    In order of shard, topic and number; sorted by risk, or where risks are asked for, the worst
+    risk first, then by topic and number.
     """
     states = [shard.state for shard in view.shards]
     matching = [asked.matching(state) for state in states]
@@ -104,11 +135,12 @@ def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[s
     shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
     first, last = asked.offset, asked.offset + asked.limit
     chosen = np.arange(total)[first:last]
-    if asked.risks:
+    if asked.risks or asked.sort:
         bits = [state[OpenRisks].bits[rows] for state, rows in zip(states, matching, strict=True)]
         risks = np.concatenate(bits)
         # The lowest bit is the risk that a person would act on first.
-        chosen = np.argsort(risks & -risks, kind="stable")[first:last]
+        worst = np.where(risks == 0, _NO_RISK, risks & -risks)
+        chosen = np.argsort(worst, kind="stable")[first:last]
     by_place: dict[int, dict[str, Any]] = {}
     for shard_number in np.unique(shard[chosen]).tolist():
         here = chosen[shard[chosen] == shard_number]

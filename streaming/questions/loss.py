@@ -129,17 +129,23 @@ def _outcomes(
 def _worst(
     states: Sequence[ShardState], losses: Sequence[questions.Loss], most: int | None
 ) -> list[dict[str, Any]]:
-    """The partitions with the worst outcomes, then by topic and number."""
-    outcome = np.concatenate([loss.kafka.outcome for loss in losses] or [np.zeros(0, np.int8)])
+    """The partitions with the worst outcomes, cold leaders first, then by topic and number."""
+    badness = [loss.kafka.outcome * 2 + (loss.kafka.coverage == Coverage.COLD) for loss in losses]
+    worst = np.concatenate(badness or [np.zeros(0, np.int8)])
     shard = np.repeat(np.arange(len(losses)), [len(loss.row) for loss in losses])
     place = np.concatenate([np.arange(len(loss.row)) for loss in losses] or [np.zeros(0, np.intp)])
-    chosen = np.argsort(-outcome, kind="stable")[:most]
+    chosen = np.argsort(-worst, kind="stable")[:most]
     rows = []
     for number in np.unique(shard[chosen]).tolist():
         here = chosen[shard[chosen] == number]
         rows += _loss_rows(states[number], losses[number], place[here].tolist())
-    rows.sort(key=lambda r: (-_WORST[r["outcome_kafka"]], r["topic"], r["partition"]))
+    rows.sort(key=_order)
     return rows
+
+
+def _order(row: Mapping[str, Any]) -> tuple[int, bool, str, int]:
+    is_warm = row["coverage_kafka"] != "cold"
+    return -_WORST[row["outcome_kafka"]], is_warm, row["topic"], row["partition"]
 
 
 def _loss_rows(

@@ -17,6 +17,7 @@ def main() -> None:
     import_module("tests.bench.step").main()
     import_module("tests.bench.exporter").main()
     import_module("tests.bench.questions").main(sys.argv[1:])
+    import_module("tests.bench.console").main()
     import_module("tests.bench.collector").main([])
     import_module("tests.bench.end_to_end").main(sys.argv[1:])
 

@@ -151,3 +151,34 @@ def test_every_replica_of_a_large_cluster_is_counted_once():
         led = sum(sum(t["would_lead"].get(rule, {}).values()) for t in matrix["topics"])
         nobody = sum(t["nobody_leads"].get(rule, 0) for t in matrix["topics"])
         assert sum(sum(held.values()) for held in outcomes.values()) == led + nobody > 0
+
+
+def names(client: TestClient, **parameters: Any) -> list[str]:
+    answer = client.get("/api/v1/partitions", params=parameters).json()
+    assert answer["total"] == len(answer["partitions"])
+    return [f"{each['topic']}-{each['partition']}" for each in answer["partitions"]]
+
+
+def test_partitions_are_found_by_parts_of_their_names_and_by_racks():
+    client = a_client(a_store(a_state(
+        *(Partition("orders", i, (2, 3)) for i in (0, 1, 10)), Partition("re-orders", 1, (1, 4)),
+        Partition("clicks", 1, (4, 2)),
+    )))  # fmt: skip
+    assert names(client, search="ORDERS") == ["orders-0", "orders-1", "orders-10", "re-orders-1"]
+    assert names(client, search="s-1") == ["clicks-1", "orders-1", "orders-10", "re-orders-1"]
+    assert names(client, search="orders-10") == ["orders-10"]
+    assert names(client, search="e-o") == ["re-orders-1"]
+    assert names(client, search="-") == ["re-orders-1"]
+    assert names(client, search="[") == []
+    # 1 and 4 are in az-a.
+    assert names(client, rack="az-a") == ["clicks-1", "re-orders-1"]
+    assert names(client, rack="nowhere") == []
+    assert names(client, rack="az-b", search="clicks") == ["clicks-1"]
+
+
+def test_partitions_come_worst_first_on_request_and_those_without_a_risk_last():
+    client = a_client(two_shards())
+    everything = ["lost-0", "both-0", "a-fine-7", "both-1"]
+    assert names(client, sort="worst") == everything
+    assert names(client, sort="worst", limit=1_000) == everything
+    assert client.get("/api/v1/partitions?sort=best").status_code == 400

@@ -127,11 +127,17 @@ def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
     return {
         "topic": text("partitions of this topic"),
         "partition": number("partitions of this number"),
+        "search": text(
+            "partitions whose topic's name contains this, or whose own name (`orders-1`) does, in "
+            "upper or lower case"
+        ),
         "broker": number("partitions that have a replica on this broker"),
+        "rack": text("partitions that have a replica on a broker of this rack"),
         "at_risk": yes_or_no("`true`: partitions that have any risk"),
         "risk": one_of(
             "partitions that have this risk, by its name in the [runbook](runbook.md)", bits
         ),
+        "sort": one_of("`worst`: those with the worst risk first", {"worst": "worst"}),
         "limit": limit("partitions", DEFAULT_ROWS),
         "offset": offset("partitions"),
     }

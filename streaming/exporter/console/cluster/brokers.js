@@ -1,0 +1,55 @@
+/** Every broker in a row: what it has, and what its loss would do by both rules. */
+import { bytes, count } from "../format.js";
+import { html } from "../ui.js";
+import { OUTCOMES } from "../words.js";
+import { inRacks } from "./heads.js";
+import { withCoverage, withOutcome } from "./losses.js";
+
+const STATES = { clean: "", elr: "warn", last_known: "bad", unclean: "bad", none: "bad" };
+
+const COLUMNS = [
+  ...Object.entries(OUTCOMES).map(([name, text]) => [text, STATES[name],
+    losses => withOutcome(losses, [name])]),
+  ["of these cold", "warn", losses => withCoverage(losses, "cold")],
+  ["not judged", "", losses => withCoverage(losses, "not_judged")
+    + withCoverage(losses, "assumed")],
+];
+
+export function BrokerTable({ brokers }) {
+  return html`<section class="card" aria-labelledby="brokers-title">
+    <h2 id="brokers-title">If this broker is lost now</h2>
+    <p class="muted">Partitions that it leads, by who would lead them then: by Kafka's rule, and in
+      brackets by KIP-1303's where it differs.</p>
+    <div class="wide" tabindex="0" role="region" aria-labelledby="brokers-title"><table class="numbers">
+      <thead><tr><th scope="col">broker</th><th scope="col" class="text">rack</th>
+        <th scope="col" class="text">state</th><th scope="col">leads</th>
+        <th scope="col">local log</th>
+        ${COLUMNS.map(([name]) => html`<th scope="col">${name}</th>`)}
+        <th scope="col">then under min ISR</th></tr></thead>
+      <tbody>${inRacks(brokers).map(each => html`<${Line} key=${each.broker} broker=${each} />`)}</tbody>
+    </table></div></section>`;
+}
+
+function Line({ broker }) {
+  const [word, state] = stateOf(broker);
+  const under = broker.loss_under_min_isr_partitions;
+  return html`<tr><th scope="row">${broker.broker}</th><td class="text">${broker.rack ?? "unknown"}</td>
+    <td class=${`text ${state}`}>${word}</td><td>${count(broker.leaders)}</td>
+    <td>${bytes(broker.local_log_bytes)}</td>
+    ${COLUMNS.map(([, bad, of]) => html`<${Both} losses=${broker.loss_partitions} of=${of} bad=${bad} />`)}
+    <td class=${under ? "bad" : "muted"}>${count(under)}</td></tr>`;
+}
+
+function stateOf({ fenced, listed, answered }) {
+  if (fenced) return ["fenced", "bad"];
+  if (!listed) return ["not listed", "bad"];
+  return answered ? ["answers", "good"] : ["silent", "warn"];
+}
+
+function Both({ losses, of, bad }) {
+  if (!losses) return html`<td class="muted">unknown</td>`;
+  const kafka = of(losses.kafka);
+  const kip = of(losses.kip1303 ?? losses.kafka);
+  return html`<td class=${kafka || kip ? bad : "muted"}>${
+    kafka === kip ? count(kafka) : `${count(kafka)} (${count(kip)})`}</td>`;
+}

@@ -1,0 +1,59 @@
+/** The heads of the matrix: racks, and the brokers in them; a click loses them. */
+import { bytes, counted } from "../format.js";
+import { html } from "../ui.js";
+import { toggle } from "./choice.js";
+import { harmed, lossesOf } from "./losses.js";
+
+/** Brokers by rack, then by id; those without a rack last. */
+export function inRacks(brokers) {
+  const rack = each => each.rack ?? "\uffff";
+  return [...brokers].sort((a, b) => (rack(a) < rack(b) ? -1 : rack(a) > rack(b) ? 1
+    : a.broker - b.broker));
+}
+
+function racksOf(brokers) {
+  const racks = [];
+  for (const { rack } of brokers) {
+    if (racks.length && racks.at(-1).rack === rack) racks.at(-1).size += 1;
+    else racks.push({ rack, size: 1 });
+  }
+  return racks;
+}
+
+export function Heads({ brokers, choice, lost, narrow }) {
+  const racks = racksOf(brokers);
+  return html`<thead>
+    ${racks.some(each => each.rack) && html`<tr class="racks"><td></td>
+      ${racks.map(({ rack, size }) => html`<th scope="colgroup" colspan=${size}>
+        ${rack ? html`<button type="button" class="rack" aria-pressed=${choice.racks.includes(rack)}
+            onClick=${() => toggle(choice, "racks", rack)} title="Lose the rack">${rack}</button>`
+          : html`<span class="muted">no rack known</span>`}</th>`)}</tr>`}
+    <tr class="brokers"><td></td>
+      ${brokers.map(each => html`<th scope="col" key=${each.broker}>
+        <${BrokerHead} broker=${each} choice=${choice} lost=${lost} narrow=${narrow} /></th>`)}</tr>
+  </thead>`;
+}
+
+/** Whether it may be lost; what is not known is not called safe. */
+export function verdictOf(broker, rule) {
+  if (broker.fenced === true || broker.listed === false) return ["down", "bad"];
+  if (!broker.answered) return ["silent", "warn"];
+  const losses = lossesOf(broker, rule);
+  if (!losses) return ["unknown", "unknown"];
+  return harmed(losses) ? ["not safe", "bad"] : ["safe", "good"];
+}
+
+function BrokerHead({ broker, choice, lost, narrow }) {
+  const isLost = lost.has(broker.broker);
+  const [word, state] = isLost ? ["lost?", "bad"] : verdictOf(broker, choice.rule);
+  const inRack = choice.racks.includes(broker.rack);
+  const about = `leads ${broker.leaders ?? 0} · ${bytes(broker.local_log_bytes)}`;
+  const label = `Broker ${broker.broker}, ${isLost ? "taken as lost"
+    : `${word} to lose`}, leads ${counted(broker.leaders ?? 0, "partition")}`;
+  return html`<button type="button" class=${`broker ${state} ${isLost ? "chosen" : ""}`}
+    aria-pressed=${isLost} aria-label=${label} disabled=${inRack} title=${`${label} · ${about}`}
+    onClick=${() => toggle(choice, "brokers", broker.broker)}>
+    <b>${broker.broker}</b>
+    <span class=${`pill ${state}`}>${narrow ? "" : word}</span>
+    ${!narrow && html`<small>${about}</small>`}</button>`;
+}

@@ -1,0 +1,124 @@
+/** Topics by brokers. Rows that are out of sight are not drawn, and their topics not asked for. */
+import { counted } from "../format.js";
+import { Failed, Waiting } from "../parts/failed.js";
+import { go } from "../router.js";
+import { Component, createRef, html } from "../ui.js";
+import { choiceHref, losesSomething, lossOf, lostIds } from "./choice.js";
+import { Heads, inRacks } from "./heads.js";
+import { Pages } from "./pages.js";
+import { Row } from "./rows.js";
+import { Legend } from "./square.js";
+
+const ROW_PX = 30;
+const BEYOND = 8; // rows drawn above and below those in sight
+const SQUARE_PX = 18;
+const NARROW_PX = 92;
+
+export class Matrix extends Component {
+  state = { from: 0, inSight: 30, width: 0 };
+  scroller = createRef();
+
+  componentDidMount() {
+    this.follow();
+    this.sizes = new ResizeObserver(() => this.look());
+    this.sizes.observe(this.scroller.current);
+    this.look();
+  }
+
+  componentDidUpdate(before) {
+    if (questionOf(before.choice) !== questionOf(this.props.choice)) this.follow();
+  }
+
+  componentWillUnmount() {
+    this.pages.stop();
+    this.sizes.disconnect();
+  }
+
+  /** Ask for what the URL names. What is on the page stays until there is an answer. */
+  follow() {
+    const { choice } = this.props;
+    this.pages?.stop();
+    const before = this.pages;
+    const pages = new Pages({ search: choice.search, loss: lossOf(choice), open: choice.open },
+      () => {
+        this.drawn = pages;
+        this.forceUpdate();
+      });
+    if (before) pages.wanted = before.wanted;
+    this.pages = pages;
+  }
+
+  look = () => {
+    const place = this.scroller.current;
+    const from = Math.max(0, Math.floor(place.scrollTop / ROW_PX) - BEYOND);
+    const inSight = Math.ceil(place.clientHeight / ROW_PX) + 2 * BEYOND;
+    const width = place.clientWidth;
+    const { state } = this;
+    if (from !== state.from || inSight !== state.inSight || width !== state.width) {
+      this.setState({ from, inSight, width });
+    }
+  };
+
+  render({ brokers, choice, severities, children }, { from, inSight, width }) {
+    const columns = inRacks(brokers);
+    const lost = lostIds(choice, brokers);
+    const drawn = this.drawn;
+    const { rows, count } = drawn ? drawn.rows(from, from + inSight) : { rows: [], count: 0 };
+    const places = rows.filter(row => row.place !== undefined).map(row => row.place);
+    if (places.length) this.pages.show(places[0], places.at(-1) + 1);
+    const column = (width - 190) / Math.max(columns.length, 1);
+    const shared = { choice, lost, severities, brokers: columns,
+      room: Math.max(1, Math.floor((column - 12) / SQUARE_PX)) };
+    return html`<div class="matrix">
+      <div class="over"><${Search} choice=${choice} total=${drawn?.total} />${children}</div>
+      <div class="scroller" ref=${this.scroller} onScroll=${this.look} tabindex="0" role="region"
+        aria-label="Topics by brokers">
+        <table><caption class="unseen">What each topic's replicas are, by broker</caption>
+          <${Heads} brokers=${columns} choice=${choice} lost=${lost} narrow=${column < NARROW_PX} />
+          <tbody>
+            <${Spacer} rows=${from} />
+            ${rows.map(row => html`<${Row} key=${keyOf(row)} row=${row} ...${shared} />`)}
+            <${Spacer} rows=${Math.max(0, count - from - inSight)} />
+          </tbody>
+        </table>
+        ${!drawn && html`<${Waiting} what="Asking for the topics" />`}
+        ${drawn && !drawn.total && html`<p class="muted">No topic${
+          choice.search ? " has that in its name" : " is known yet"}.</p>`}
+      </div>
+      <${Failed} error=${drawn?.error} />
+      <${Legend} shown=${shownIn(rows)} loses=${losesSomething(choice)} />
+    </div>`;
+  }
+}
+
+const questionOf = ({ brokers, racks, open, search }) =>
+  JSON.stringify([brokers, racks, open, search]);
+
+const keyOf = row => (row.partition ? `${row.topic.topic}/${row.partition.partition}`
+  : row.topic?.topic ?? row.place);
+
+/** Holds the place of rows that are not drawn. */
+function Spacer({ rows }) {
+  return rows > 0 && html`<tr aria-hidden="true"><td class="spacer"
+    style=${{ height: `${rows * ROW_PX}px` }}></td></tr>`;
+}
+
+/** The names of squares in those rows. */
+function shownIn(rows) {
+  const names = new Set();
+  for (const { topic } of rows) {
+    for (const counts of Object.values(topic?.brokers ?? {})) {
+      for (const name of Object.keys(counts)) names.add(name);
+    }
+  }
+  return names;
+}
+
+function Search({ choice, total }) {
+  const search = event => go(choiceHref({ ...choice, search: event.target.value.trim() }),
+    { replace: true });
+  return html`<input type="search" class="topics" value=${choice.search} onInput=${search}
+      placeholder="topics whose name contains …" aria-label="Topics whose name contains" />
+    <span class="muted" role="status">${total !== null && total !== undefined
+      && counted(total, "topic")}, the worst first</span>`;
+}

@@ -1,0 +1,96 @@
+/** What would happen if the chosen brokers and racks were lost. */
+import { url } from "../api.js";
+import { broker, count, counted, listed } from "../format.js";
+import { Command, quoted } from "../parts/copy.js";
+import { Failed, Waiting } from "../parts/failed.js";
+import { Poll } from "../poll.js";
+import { partitionHref } from "../router.js";
+import { html } from "../ui.js";
+import { COVERAGES, OUTCOMES, RULES } from "../words.js";
+import { choiceHref, lossOf } from "./choice.js";
+import { Gate } from "./gate.js";
+
+const SHOWN = 8;
+
+/** The rows of the table: what becomes of the partitions that are led now. */
+const ROWS = [
+  ["led by a warm replica in sync", "", "clean", ["warm", "assumed"]],
+  ["led by one in sync, not judged", "", "clean", ["not_judged"]],
+  ["led by a cold replica in sync", "warn", "clean", ["cold"]],
+  ["led from the ELR", "warn", "elr", null],
+  ["led by the last known leader", "bad", "last_known", null],
+  ["led by one out of sync (unclean)", "bad", "unclean", null],
+  ["nobody leads", "bad", "none", null],
+];
+
+export function LossPanel({ choice }) {
+  const names = [...choice.racks.map(rack => `rack ${rack}`),
+    ...choice.brokers.map(id => `broker ${id}`)];
+  return html`<section class="card panel" aria-labelledby="loss-title">
+    <h2 id="loss-title">If ${listed(names)} were lost now</h2>
+    <p><a href=${choiceHref({ ...choice, brokers: [], racks: [] })}>Lose nothing</a></p>
+    <${Poll} url=${url("whatif/lose", { ...lossOf(choice), limit: SHOWN })}>
+      ${state => html`<${Loss} ...${state} rule=${choice.rule} />`}<//>
+    ${choice.brokers.length === 1 && !choice.racks.length
+      && html`<${Gate} broker=${choice.brokers[0]} />`}
+    <h3>The same, for a shell</h3>
+    <${Command} text=${["kafka-twin whatif lose", ...choice.brokers.map(id => `--broker ${id}`),
+      ...choice.racks.map(rack => `--rack ${quoted(rack)}`)].join(" ")} />
+  </section>`;
+}
+
+function Loss({ answer, error, rule }) {
+  if (!answer) {
+    return error ? html`<${Failed} error=${error} />` : html`<${Waiting} what="Asking" />`;
+  }
+  const rules = Object.keys(RULES).filter(name => answer.outcomes[name]);
+  const counts = ROWS.map(([text, state, outcome, coverages]) => [text, state,
+    rules.map(name => tally(answer.outcomes[name][outcome], coverages))])
+    .filter(([, , numbers], i) => numbers.some(Boolean) || i === 0 || i === ROWS.length - 1);
+  return html`<${Failed} error=${error} />
+    ${answer.stale && html`<p class="bad">${answer.stale}.</p>`}
+    <table class="numbers"><thead><tr><th scope="col">${
+        answer.brokers.length > 1 ? "partitions they lead" : "partitions it leads"}</th>
+        ${rules.map(name => html`<th scope="col">${RULES[name]}</th>`)}</tr></thead>
+      <tbody>${counts.map(([text, state, numbers]) => html`<tr>
+        <th scope="row" class=${numbers.some(Boolean) ? state : "muted"}>${text}</th>
+        ${numbers.map(number => html`<td class=${number ? state : "muted"}>${count(number)}</td>`)}
+        </tr>`)}</tbody></table>
+    ${answer.under_min_isr > 0 && html`<p class="bad">${counted(answer.under_min_isr, "partition")} would
+      end under min ISR: acks=all is refused.</p>`}
+    <${Hurt} answer=${answer} rule=${rules.includes(rule) ? rule : "kafka"} />`;
+}
+
+function tally(held, coverages) {
+  const names = coverages ?? Object.keys(held ?? {});
+  return names.reduce((sum, name) => sum + (held?.[name] ?? 0), 0);
+}
+
+/** The partitions that are hurt most. */
+function Hurt({ answer, rule }) {
+  if (!answer.total) return html`<p>No partition would lose its leader.</p>`;
+  return html`<h3>The worst of ${counted(answer.total, "partition")}</h3>
+    <table class="list"><thead><tr><th scope="col">partition</th><th scope="col">next leader</th>
+      <th scope="col">ISR</th></tr></thead>
+    <tbody>${answer.partitions.map(each => html`<tr key=${`${each.topic}-${each.partition}`}>
+      <th scope="row"><a href=${partitionHref(each.topic, each.partition)}>${
+        each.topic}-${each.partition}</a></th>
+      <td class=${stateOf(each, rule)}>${nextLeader(each, rule)}</td>
+      <td class=${each.isr < each.min_isr ? "bad" : ""}
+        title=${`min.insync.replicas: ${each.min_isr}`}>${each.isr}/${each.min_isr}</td>
+      </tr>`)}</tbody></table>`;
+}
+
+function nextLeader(row, rule) {
+  const id = row[`next_leader_${rule}`];
+  if (id < 0) return "nobody";
+  const coverage = COVERAGES[row[`coverage_${rule}`]];
+  const outcome = row[`outcome_${rule}`];
+  const words = [outcome === "clean" ? "" : OUTCOMES[outcome] ?? "unknown", coverage];
+  return `${broker(id)} (${words.filter(Boolean).join(", ")})`;
+}
+
+function stateOf(row, rule) {
+  if (row[`outcome_${rule}`] !== "clean") return row[`outcome_${rule}`] === "elr" ? "warn" : "bad";
+  return row[`coverage_${rule}`] === "cold" ? "warn" : "";
+}

@@ -1,0 +1,51 @@
+/** The cluster at a glance: which broker can be lost, and what happens if it is. */
+import { Waiting } from "../parts/failed.js";
+import { html } from "../ui.js";
+import { RULES } from "../words.js";
+import { BrokerTable } from "./brokers.js";
+import { choiceHref, choiceOf, losesSomething } from "./choice.js";
+import { Matrix } from "./matrix.js";
+import { LossPanel } from "./panel.js";
+import { Sentence } from "./sentence.js";
+import { NotJudged, Totals } from "./totals.js";
+
+export function ClusterView({ route, pulse }) {
+  const { summary, brokers } = pulse;
+  if (!summary) return pulse.error ? null : html`<${Waiting} what="Reading the newest snapshot" />`;
+  const choice = choiceOf(route);
+  const severities = Object.fromEntries(Object.entries(summary.risks).map(
+    ([name, { severity }]) => [name, severity]));
+  const hasKip1303 = brokers.some(each => each.loss_partitions?.kip1303);
+  return html`
+    <div class="columns">
+      <div class="grow">
+      <section class="card" aria-label="Topics by brokers">
+        <${Sentence} brokers=${brokers} summary=${summary} rule=${choice.rule} />
+        <${Matrix} brokers=${brokers} choice=${choice} severities=${severities}>
+          ${hasKip1303 && html`<${RuleSwitch} choice=${choice} />`}<//>
+        <${NotJudged} summary=${summary} />
+      </section>
+      <${BrokerTable} brokers=${brokers} />
+      </div>
+      <div class="side">
+        ${losesSomething(choice) ? html`<${LossPanel} choice=${choice} />` : html`<${Hint} />`}
+        <section class="card" aria-label="Totals"><${Totals} summary=${summary} /></section>
+      </div>
+    </div>`;
+}
+
+function RuleSwitch({ choice }) {
+  return html`<span class="switch" role="group" aria-label="Rule of election">
+    <span class="muted">elects by</span>
+    ${Object.entries(RULES).map(([rule, name]) => html`
+      <a href=${choiceHref({ ...choice, rule })} role="button"
+        aria-pressed=${choice.rule === rule}>${name}</a>`)}</span>`;
+}
+
+function Hint() {
+  return html`<section class="card panel"><h2>What if …?</h2>
+    <p>Click a broker or a rack, or several: they are taken as lost. The replicas that would lead
+      then are ringed, and what nobody would lead is red. Nothing is changed in Kafka.</p>
+    <p class="muted">A square is a replica: click it to open its partition, or the name of a topic to
+      list its partitions.</p></section>`;
+}

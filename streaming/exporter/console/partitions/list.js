@@ -1,0 +1,71 @@
+/** Partitions: searched, filtered, the worst first, a page at a time. */
+import { url } from "../api.js";
+import { counted, duration } from "../format.js";
+import { Failed, Waiting } from "../parts/failed.js";
+import { Poll } from "../poll.js";
+import { href, partitionHref } from "../router.js";
+import { html } from "../ui.js";
+import { SEVERITIES, risk } from "../words.js";
+import { Filters, filtersOf } from "./filters.js";
+import { NextLeader } from "./next_leader.js";
+
+const PAGE = 50;
+
+export function PartitionList({ route, pulse }) {
+  const filters = filtersOf(route);
+  const page = Math.max(0, Number.parseInt(route.query.get("page") ?? "0", 10) || 0);
+  const asked = url("partitions", { ...filters, sort: "worst", limit: PAGE, offset: page * PAGE });
+  const risks = pulse.summary?.risks ?? {};
+  return html`<section class="card" aria-labelledby="title">
+    <h1 id="title">Partitions</h1>
+    <${Filters} filters=${filters} risks=${risks} brokers=${pulse.brokers ?? []} />
+    <${Poll} url=${asked}>${({ answer, error, url: answered }) => html`
+      <${Failed} error=${error} />
+      ${!answer ? !error && html`<${Waiting} what="Asking for partitions" />`
+        : html`<${Table} answer=${answer} risks=${risks} />
+          <${Pager} total=${answer.total} page=${page} filters=${filters}
+            isOld=${answered !== asked} />`}`}<//>
+  </section>`;
+}
+
+function Table({ answer, risks }) {
+  if (!answer.total) return html`<p>No partition meets all of that.</p>`;
+  return html`<div class="wide" tabindex="0" role="region" aria-label="Partitions"><table class="list">
+    <thead><tr><th scope="col">partition</th><th scope="col">leader</th><th scope="col">ISR</th>
+      <th scope="col">risks, the worst first</th><th scope="col">next leader</th>
+      <th scope="col">under KIP-1303</th><th scope="col">observed</th></tr></thead>
+    <tbody>${answer.partitions.map(each => html`
+      <${Line} key=${`${each.topic}/${each.partition}`} partition=${each} risks=${risks} />`)}
+    </tbody></table></div>`;
+}
+
+function Line({ partition, risks }) {
+  const { topic, partition: number, leader } = partition;
+  return html`<tr>
+    <th scope="row"><a href=${partitionHref(topic, number)}>${topic}-${number}</a></th>
+    <td class=${leader === -1 ? "bad" : ""}>${leader === null ? "unknown"
+      : leader < 0 ? "nobody" : leader}</td>
+    <td>${partition.isr.join(" ") || "empty"}</td>
+    <td>${partition.risks.map(name => html`<${Risk} key=${name} name=${name} risks=${risks} />`)}
+      ${!partition.risks.length && html`<span class="muted">none</span>`}</td>
+    <td><${NextLeader} next=${partition.next_leader} /></td>
+    <td>${partition.next_leader_kip1303 ? html`<${NextLeader} next=${partition.next_leader_kip1303} />`
+      : html`<span class="muted">switched off</span>`}</td>
+    <td>${partition.age_seconds === null ? "unknown" : `${duration(partition.age_seconds)} ago`}</td>
+  </tr>`;
+}
+
+/** A risk by its name; its sentence is in the title, and on the partition's page. */
+export function Risk({ name, risks }) {
+  const state = SEVERITIES[risks[name]?.severity] ?? "info";
+  return html`<span class=${`pill ${state}`} title=${risks[name]?.meaning ?? ""}>${risk(name)}</span> `;
+}
+
+function Pager({ total, page, filters, isOld }) {
+  const last = Math.max(0, Math.ceil(total / PAGE) - 1);
+  const to = number => href(["partitions"], { ...filters, page: number || "" });
+  return html`<p class="pager" role="status">${counted(total, "partition")}${
+    last > 0 && `, page ${page + 1} of ${last + 1}`}${isOld ? " …" : ""}
+    ${page > 0 && html` <a href=${to(page - 1)} rel="prev">previous</a>`}
+    ${page < last && html` <a href=${to(page + 1)} rel="next">next</a>`}</p>`;
+}

@@ -1,0 +1,33 @@
+/** A command, and a button that copies it. */
+import { Component, html } from "../ui.js";
+
+export class Command extends Component {
+  state = { copied: false };
+
+  copy = async () => {
+    try {
+      await navigator.clipboard.writeText(this.props.text);
+    } catch {
+      // Without HTTPS browsers have no clipboard: the text is selected to be copied by hand.
+      getSelection().selectAllChildren(this.base.querySelector("code"));
+      return;
+    }
+    this.setState({ copied: true });
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.setState({ copied: false }), 1_500);
+  };
+
+  componentWillUnmount() {
+    clearTimeout(this.timer);
+  }
+
+  render({ text }, { copied }) {
+    return html`<div class="command"><code>${text}</code>
+      <button type="button" class="quiet" onClick=${this.copy} aria-label=${`Copy: ${text}`}>
+        ${copied ? "copied" : "copy"}</button></div>`;
+  }
+}
+
+/** A word of a command line, quoted where a shell would take it apart. */
+export const quoted = word =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -1,0 +1,52 @@
+/** Keys that work in every view, and the list of them behind `?`. */
+import { go } from "../router.js";
+import { Component, createRef, html } from "../ui.js";
+
+const LIST = [
+  ["/", "search"], ["g c", "cluster"], ["g p", "partitions"], ["g t", "twin"],
+  ["Esc", "leave the search; lose nothing"], ["?", "these keys"],
+];
+const GO = { c: "#/", p: "#/partitions", t: "#/twin" };
+
+class Listener {
+  awaitsView = false;
+  shows = () => {};
+
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.closest?.("input, select, textarea");
+    if (event.key === "Escape") {
+      if (typing) typing.blur();
+      else if (location.hash.includes("lose")) go("#/");
+      return;
+    }
+    if (typing) return;
+    if (this.awaitsView && GO[event.key]) go(GO[event.key]);
+    this.awaitsView = event.key === "g";
+    if (event.key === "/") {
+      event.preventDefault();
+      document.getElementById("search").focus();
+    } else if (event.key === "?") {
+      this.shows();
+    }
+  }
+}
+
+export const KEYS = new Listener();
+
+export class Keys extends Component {
+  dialog = createRef();
+
+  componentDidMount() {
+    KEYS.shows = () => this.dialog.current.showModal();
+  }
+
+  render() {
+    return html`<dialog ref=${this.dialog} aria-labelledby="keys-title">
+      <h2 id="keys-title">Keys</h2>
+      <dl class="keys">${LIST.map(([key, what]) => html`
+        <div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>
+      <form method="dialog"><button>Close</button></form>
+    </dialog>`;
+  }
+}

@@ -1,0 +1,56 @@
+"""The system's Chromium, driven by Playwright, which brings no browser of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHROMIUM: Final = shutil.which("chromium")
+WHY_NOT: Final = "chromium is not on the PATH; it is in Debian's package chromium"
+IS_NEEDED: Final = bool(os.environ.get("CI"))
+
+WIDE: Final = {"width": 1440, "height": 900}
+NARROW: Final = {"width": 390, "height": 844}
+
+NOBODY_ANSWERS: Final = "ERR_CONNECTION_REFUSED"
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A headless browser without a sandbox, since tests may run as root."""
+    assert CHROMIUM is not None, WHY_NOT
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+@contextmanager
+def page(
+    running: Browser, *, theme: str = "light", size: dict[str, int] = WIDE,
+    may_log: str = NOBODY_ANSWERS,
+) -> Iterator[Page]:  # fmt: skip
+    """A page of its own. What it reports as an error fails the block, but for what it may log."""
+    context: Any = running.new_context(viewport=size, color_scheme=theme)
+    shown = context.new_page()
+    shown.set_default_timeout(10_000)
+    errors: list[str] = []
+    shown.on("pageerror", lambda error: errors.append(str(error)))
+    shown.on("console", lambda said: errors.append(said.text) if _is_wrong(said, may_log) else None)
+    try:
+        yield shown
+        assert errors == []
+    finally:
+        context.close()
+
+
+def _is_wrong(said: Any, may_log: str) -> bool:
+    """Browsers log what the policy refuses, and every answer that is an error."""
+    return said.type == "error" and may_log not in said.text

@@ -1,0 +1,149 @@
+"""Clusters to look at: a small one in which everything happens, and one of 100 000 partitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from starlette.types import ASGIApp
+
+from streaming.bus.view import ClusterView, SnapshotStore
+from streaming.exporter.api import application
+from streaming.exporter.exposition import Exposition
+from streaming.exporter.source import Source
+from tests.builders import (
+    Log,
+    Partition,
+    SegmentEvent,
+    a_state,
+    empty,
+    epochs_frame,
+    segments_frame,
+)
+from tests.exporter.serving import served
+from tests.simulator.shard import Shape, SimulatedShard
+from twin import codec
+from twin.builtin import CATALOG
+from twin.state import ShardState
+from twin.step import step, step_archive
+from twin.tables.enums import PendingUpload, SegmentState
+
+BROKERS = (1, 2, 3, 4, 5, 6)
+"""In racks az-a, az-b and az-c in turn."""
+
+LARGE_SHARDS = 16
+LARGE_PARTITIONS = 100_000
+GIB = 1 << 30
+
+CLUSTER = "prod-eu"
+
+ODD_NAME = "Every.Legal_Character-" + "0" * 40 + ".azAZ09._-"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class Shown:
+    """What an exporter serves; tests change it while a page is open."""
+
+    view: ClusterView = field(default_factory=ClusterView)
+    clock_ahead_ms: int = 0
+
+    def app(self) -> ASGIApp:
+        source = Source(
+            CATALOG, CLUSTER, lambda: Exposition(self.view),
+            lambda: now_ms() + self.clock_ahead_ms,
+        )  # fmt: skip
+        return application(source)
+
+    def show(self, *states: ShardState) -> None:
+        """Serve those shards from now on."""
+        store = SnapshotStore(CATALOG, CLUSTER, states[0].shards)
+        for state in states:
+            message = codec.encode(replace(state, cluster=CLUSTER))
+            assert store.take_snapshot(f"{CLUSTER}/{state.shard}".encode(), message)
+        self.view = store.publish()
+
+
+@contextmanager
+def serving(shown: Shown) -> Iterator[str]:
+    """The URL of an exporter that serves it."""
+    with served(shown.app()) as url:
+        yield url
+
+
+def _log(end: int, local_start: int, tiered: int, minutes: int, size_bytes: int) -> Log:
+    return Log(
+        end=end, local_start=local_start, last_tiered=tiered - 1, pending_upload=tiered,
+        reason=PendingUpload.KNOWN, size_bytes=size_bytes,
+        started_ms=now_ms() - minutes * 60_000,
+    )  # fmt: skip
+
+
+def small(
+    *, leader_of_ledger: int = 2, judged: bool = True, fenced: tuple[int, ...] = ()
+) -> ShardState:
+    """Six brokers in three racks; the ledger's next leader is cold, scratch has one replica."""
+    warm, cold = _log(3_000, 864, 2_976, 240, 2 * GIB), _log(3_000, 2_960, 2_976, 3, GIB // 64)
+    older = _log(3_000, 700, 2_976, 300, 3 * GIB)
+    topics = [
+        *(_spread("orders", i, (1, 4, 2, 3, 6), warm) for i in range(6)),
+        *(_spread("payments", i, (3, 6, 1, 5, 2), warm) for i in range(4)),
+        *(_spread("clicks", i, (5, 2, 4, 6), warm) for i in range(8)),
+        *(_spread("audit", i, (3, 4, 6, 5), warm) for i in range(2)),
+        *(_spread("__consumer_offsets", i, BROKERS, warm) for i in range(50)),
+        Partition("ledger", 0, (2, 3, 1), leader=leader_of_ledger, epoch=7, log=warm,
+                  logs={3: cold, 1: older}),
+        Partition("returns", 0, (4, 5, 6), isr=(4, 5), log=warm),
+        Partition("moving", 0, (1, 5, 3), isr=(1, 5), adding=(3,), log=warm,
+                  logs={3: Log(end=0, size_bytes=0)}),
+        Partition("retired", 0, (3, 2, 4), isr=(3,), elr=(2,), log=warm),
+        Partition("scratch", 0, (2,), log=warm),
+        Partition(ODD_NAME, 0, (1, 2, 3), log=warm),
+    ]  # fmt: skip
+    config = {"eligible_local_log_ms": 3_600_000} if judged else {}
+    tiered = {"ledger": {"remote_storage": 1}}
+    state, at_ms = empty(), now_ms()
+    parts = [replace(p, offline=tuple(set(p.replicas) & set(fenced))) for p in topics]
+    for before_ms in (5_000, 0):
+        state = a_state(
+            *parts, at_ms=at_ms - before_ms, brokers=BROKERS, fenced=fenced, since=state,
+            topics=tiered, min_insync_replicas=1, elr_enabled=1, **config,
+        )  # fmt: skip
+    ledger = next(p for p in parts if p.topic == "ledger")
+    copied = [
+        event
+        for i, epochs in enumerate(
+            (((5, 0),), ((5, 744), (6, 1_200)), ((6, 1_488),), ((6, 2_232), (7, 2_400)))
+        )
+        for event in (
+            SegmentEvent(SegmentState.COPY_STARTED, f"s{i}", i * 744, i * 744 + 743, epochs,
+                         at_ms=at_ms - (5 - i) * 600_000),
+            SegmentEvent(SegmentState.COPY_FINISHED, f"s{i}", at_ms=at_ms - (5 - i) * 590_000),
+        )
+    ]  # fmt: skip
+    frames = [epochs_frame(ledger, [(5, 0), (6, 1_200), (7, 2_400)], at_ms),
+              segments_frame(ledger, copied, at_ms)]  # fmt: skip
+    return step_archive(state, {}, frames)[0]
+
+
+def _spread(topic: str, number: int, brokers: tuple[int, ...], log: Log) -> Partition:
+    """A partition on three of those brokers, beginning with another one each."""
+    first = number % len(brokers)
+    turned = brokers[first:] + brokers[:first]
+    return Partition(topic, number, turned[:3], log=log)
+
+
+def large() -> list[ShardState]:
+    """100 000 partitions of 2 000 topics on 30 brokers."""
+    shape = Shape(topics=LARGE_PARTITIONS // LARGE_SHARDS // 50, partitions=50, brokers=30)
+    states, at_ms = [], now_ms()
+    for number in range(LARGE_SHARDS):
+        shard = SimulatedShard(shape, 1, CLUSTER, number, LARGE_SHARDS)
+        began = ShardState.empty(CATALOG, CLUSTER, number, LARGE_SHARDS)
+        states.append(step(began, shard.observe(at_ms), at_ms)[0])
+    return states

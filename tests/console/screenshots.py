@@ -1,0 +1,52 @@
+"""Screenshots of every view for the documentation: ``python -m tests.console.screenshots``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.console.browser import NARROW, WIDE, browser, page
+from tests.console.cluster import Shown, serving, small
+
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "console"
+
+VIEWS: Final = {
+    "cluster": "#/",
+    "loss": "#/?lose=2",
+    "partitions": "#/partitions",
+    "partition": "#/partitions/ledger/0",
+    "twin": "#/twin",
+}
+
+
+COMMITTED: Final = (
+    *((name, "light", WIDE) for name in VIEWS),
+    ("loss", "dark", WIDE),
+    ("loss", "light", NARROW),
+)
+"""Enough for the documentation; the others are for whoever changes the looks."""
+
+EVERYTHING: Final = tuple(
+    (name, theme, size) for name in VIEWS for theme in ("light", "dark") for size in (WIDE, NARROW)
+)
+
+
+def main(folder: Path | None) -> None:
+    """Those of the documentation, or into another folder all of them."""
+    to = folder or FOLDER
+    to.mkdir(parents=True, exist_ok=True)
+    shown = Shown()
+    shown.show(small())
+    with serving(shown) as url, browser() as running:
+        for name, theme, size in EVERYTHING if folder else COMMITTED:
+            with page(running, theme=theme, size=size) as tab:
+                tab.goto(f"{url}/{VIEWS[name]}")
+                tab.wait_for_load_state("networkidle")
+                path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"
+                tab.screenshot(path=path, full_page=name != "partitions")  # a long list
+                print(f"{path.stat().st_size:>8} {path}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -1,0 +1,40 @@
+"""axe-core finds nothing serious in any view, in both themes."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.console.browser import NARROW, WIDE
+from tests.console.conftest import Open
+from tests.console.screenshots import VIEWS
+
+GRAVE = ("serious", "critical")
+
+
+def graves(page: Page) -> list[tuple[str, list[str]]]:
+    """What is serious, with some of the places."""
+    found = Axe().run(page).response["violations"]
+    return [
+        (each["id"], [node["html"][:200] for node in each["nodes"][:3]])
+        for each in found
+        if each["impact"] in GRAVE
+    ]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "phone"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_axe_finds_nothing_serious(open_view: Open, view: str, theme: str, size: dict[str, int]):
+    page = open_view(view, theme=theme, size=size)
+    expect(page.locator("h1")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert graves(page) == []
+
+
+def test_axe_finds_what_is_planted(open_view: Open):
+    page = open_view("#/twin")
+    expect(page.locator("h1")).to_be_visible()
+    page.evaluate("document.querySelector('h1').innerHTML = '<button></button>'")
+    assert [name for name, _ in graves(page)] == ["button-name"]

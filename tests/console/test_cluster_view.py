@@ -1,0 +1,116 @@
+"""The first view: which broker can be lost, and what happens if it is."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.builders import Partition, a_state
+from tests.console.browser import NARROW
+from tests.console.cluster import BROKERS, Shown, now_ms, small
+from tests.console.conftest import Open
+
+
+def row(topic: str) -> str:
+    """Selects the row of a topic."""
+    return f'.matrix tr:has(.name[title="{topic}"])'
+
+
+def test_a_sentence_says_which_broker_can_be_lost(open_view: Open):
+    page = open_view()
+    expect(page.locator("h1")).to_have_text(
+        "You can lose any broker but 2. Losing rack az-b would take 1 partition offline."
+    )
+    expect(page).to_have_title("Cluster · prod-eu · kafka-twin")
+
+
+def test_each_replica_is_a_square_of_its_own(open_view: Open):
+    page = open_view()
+    ledger = page.locator(row("ledger"))
+    # Columns are in the order of racks: 1 and 4, 2 and 5, 3 and 6.
+    expect(ledger.locator("td")).to_have_count(6)
+    squares = [cell.locator(".sq").count() for cell in ledger.locator("td").all()]
+    assert squares == [1, 0, 1, 0, 1, 0]
+    expect(ledger.locator("td").nth(2).locator(".sq")).to_have_class("sq sq-leads")
+    expect(ledger.locator("td").nth(4).locator(".sq")).to_have_class("sq sq-cold")
+    for topic, square in (("returns", "out_of_sync"), ("moving", "joining"), ("retired", "elr")):
+        expect(page.locator(f"{row(topic)} .sq-{square}")).to_have_count(1)
+    expect(page.locator(f"{row('__consumer_offsets')} .count")).not_to_have_count(0)
+
+
+def test_losing_a_broker_shows_who_would_lead_by_both_rules(open_view: Open):
+    page = open_view()
+    page.get_by_role("button", name=re.compile("^Broker 2,")).click()
+    expect(page).to_have_url(re.compile(r"#/\?lose=2$"))
+    ledger = page.locator(row("ledger"))
+    expect(ledger.locator("td").nth(4).locator(".sq-next")).to_have_count(1)
+    expect(page.locator(f"{row('scratch')} .sq-harmed")).to_have_count(1)
+    panel = page.locator(".panel")
+    numbers = panel.locator("table.numbers tbody tr")
+    expect(numbers.filter(has_text="cold")).to_have_text("led by a cold replica in sync10")
+    expect(numbers.filter(has_text="nobody")).to_have_text("nobody leads11")
+    expect(panel).to_contain_text("not safe to restart")
+    expect(panel).to_contain_text("kafka-twin gate restart --broker 2")
+    page.get_by_role("button", name="KIP-1303").click()
+    expect(ledger.locator("td").nth(0).locator(".sq-next")).to_have_count(1)
+    expect(ledger.locator("td").nth(4).locator(".sq-next")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.locator(".sq-next")).to_have_count(0)
+    expect(page.locator(".panel")).to_contain_text("What if")
+
+
+def test_losing_a_rack_loses_its_brokers(open_view: Open):
+    page = open_view()
+    page.get_by_role("button", name="az-b").click()
+    expect(page.locator(".broker.chosen")).to_have_count(2)
+    expect(page.locator(".panel")).to_contain_text("kafka-twin whatif lose --rack az-b")
+
+
+def test_a_url_shows_a_colleague_the_same(open_view: Open):
+    page = open_view("#/?lose=2&rule=kip1303&open=ledger")
+    expect(page.locator(".broker.chosen b")).to_have_text("2")
+    expect(page.locator(".matrix tr.partition")).to_have_count(1)
+    page.locator(".matrix tr.partition a").click()
+    expect(page.locator("h1")).to_have_text("ledger-0")
+    page.go_back()
+    expect(page.locator(".broker.chosen b")).to_have_text("2")
+
+
+def test_a_broker_that_goes_away_is_said_while_the_page_is_open(open_view: Open, shown: Shown):
+    page = open_view()
+    expect(page.locator("h1")).to_contain_text("You can lose any broker but 2.")
+    shown.show(small(fenced=(5,)))
+    expect(page.locator("h1")).to_contain_text("Broker 5 is down.")
+    expect(page.get_by_role("button", name=re.compile("^Broker 5, down"))).to_be_visible()
+
+
+def test_without_a_threshold_nothing_is_called_warm_and_it_is_said_how_to_set_one(
+    open_view: Open, shown: Shown
+):
+    shown.show(small(judged=False))
+    page = open_view()
+    expect(page.locator(".note")).to_contain_text("No threshold is set")
+    expect(page.locator(".note")).to_contain_text("[eligibility]")
+    expect(page.locator(".totals")).to_contain_text("not judged")
+    expect(page.locator(".matrix .sq-warm")).to_have_count(0)
+
+
+def test_a_broker_of_which_nothing_is_known_is_not_called_safe(open_view: Open, shown: Shown):
+    at_ms = now_ms()
+    shown.show(a_state(Partition(), at_ms=at_ms, brokers=BROKERS, silent=(6,)))
+    page = open_view()
+    expect(page.get_by_role("button", name=re.compile("^Broker 6, silent"))).to_be_visible()
+
+
+def test_many_brokers_can_be_lost_but_few_are_named(open_view: Open, shown: Shown):
+    alone = [Partition("t", i, (i + 1,)) for i in range(9)]
+    shown.show(a_state(*alone, at_ms=now_ms(), brokers=range(1, 13), has_racks=False))
+    page = open_view()
+    expect(page.locator("h1")).to_have_text("The only brokers you can lose are 10, 11 and 12.")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(open_view: Open):
+    page = open_view("#/?lose=2", size=NARROW)
+    expect(page.locator(".panel")).to_contain_text("nobody leads")
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]

@@ -1,0 +1,80 @@
+"""Partitions, one partition, and the twin itself."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.builders import Partition, a_state
+from tests.console.cluster import BROKERS, ODD_NAME, Shown, now_ms, small
+from tests.console.conftest import Open
+
+
+def test_partitions_come_worst_first_and_are_found_from_the_keyboard(open_view: Open):
+    page = open_view("#/partitions")
+    names = page.locator("main tbody th")
+    expect(names.first).to_have_text("scratch-0")
+    page.keyboard.press("/")
+    page.keyboard.type("CLICKS-3")
+    page.keyboard.press("Enter")
+    expect(names).to_have_text(["clicks-3"])
+    expect(page).to_have_url(re.compile("search=CLICKS-3"))
+
+
+def test_filters_are_in_the_url_and_add_up(open_view: Open):
+    page = open_view("#/partitions?rack=az-b&at_risk=true")
+    names = ["scratch-0", "retired-0", "ledger-0", "moving-0"]
+    expect(page.locator("main tbody th")).to_have_text(names)
+    page.locator("label:has-text('risk') select").select_option("next_leader_cold")
+    expect(page.locator("main tbody th")).to_have_text(["ledger-0"])
+    expect(page).to_have_url(re.compile("risk=next_leader_cold"))
+
+
+def test_a_partitions_page_shows_its_log_its_next_leaders_and_why(open_view: Open):
+    page = open_view("#/partitions/ledger/0")
+    expect(page.locator("svg.log .log-remote")).to_have_count(3)
+    expect(page.locator("svg.log .log-both")).to_have_count(3)
+    expect(page.locator("svg.log .log-local")).to_have_count(3)
+    expect(page.locator("svg.log")).to_contain_text("high watermark 3,000")
+    following = page.locator("dl.next")
+    expect(following).to_contain_text("3, in sync, cold")
+    expect(following).to_contain_text("1, in sync, warm")
+    expect(following).to_contain_text("3 is cold")
+    expect(page.locator(".risks")).to_contain_text("docs/runbook.md#next_leader_cold")
+    expect(page.locator("main")).to_contain_text("4 segments")
+    expect(page.locator("main")).to_contain_text("3 epochs")
+
+
+def test_a_partition_that_does_not_exist_is_said(open_view: Open, shown: Shown):
+    shown.show(a_state(Partition(), at_ms=now_ms(), brokers=BROKERS))
+    # The browser logs the status 404 of the question by itself.
+    page = open_view("#/partitions/nothing/0", may_log="status of 404")
+    expect(page.locator("main")).to_contain_text("nothing-0 is not known")
+
+
+def test_names_with_every_legal_character_are_shown_and_linked(open_view: Open):
+    page = open_view("#/partitions?search=legal")
+    page.get_by_role("link", name=f"{ODD_NAME}-0").click()
+    expect(page.locator("h1")).to_have_text(f"{ODD_NAME}-0")
+
+
+def test_text_from_outside_is_text(open_view: Open, shown: Shown):
+    """Kafka does not allow such names; whoever writes to the bus might."""
+    bad = "<img src=x onerror=alert(1)>"
+    shown.show(a_state(Partition(bad, 0, (1,)), at_ms=now_ms(), brokers=BROKERS))
+    page = open_view("#/?lose=1")
+    expect(page.locator(".matrix .name")).to_have_text(bad)
+    expect(page.locator(".panel")).to_contain_text(f"{bad}-0")
+    expect(page.locator("img")).to_have_count(0)
+
+
+def test_the_twin_says_what_it_does_not_know_and_how_it_has_predicted(
+    open_view: Open, shown: Shown
+):
+    page = open_view("#/twin")
+    expect(page.locator(".answers")).to_contain_text("It is up")
+    expect(page.locator(".answers")).to_contain_text("No leader has changed")
+    expect(page.locator(".facts")).to_contain_text("60 min")
+    shown.show(small(judged=False))
+    expect(page.locator(".gaps")).to_contain_text("neither warm nor cold")
