@@ -13,6 +13,8 @@ const ROW_PX = 30;
 const BEYOND = 8; // rows drawn above and below those in sight
 const SQUARE_PX = 18;
 const NARROW_PX = 92;
+const NAMES_PX = 190;
+const MOST_LISTED = 64;
 
 export class Matrix extends Component {
   state = { from: 0, inSight: 30, width: 0 };
@@ -38,14 +40,28 @@ export class Matrix extends Component {
   follow() {
     const { choice } = this.props;
     this.pages?.stop();
-    const before = this.pages;
-    const pages = new Pages({ search: choice.search, loss: lossOf(choice), open: choice.open },
-      () => {
-        this.drawn = pages;
-        this.forceUpdate();
-      });
-    if (before) pages.wanted = before.wanted;
+    const question = {
+      search: choice.search, loss: lossOf(choice), open: choice.open,
+      // Partitions of topics that have more would find no room as squares.
+      listed: Math.min(MOST_LISTED, this.room() * this.props.brokers.length),
+      wanted: this.pages?.wanted,
+    };
+    const pages = new Pages(question, () => {
+      this.drawn = pages;
+      this.forceUpdate();
+    });
     this.pages = pages;
+  }
+
+  /** Pixels of a column. */
+  column() {
+    const width = this.scroller.current?.clientWidth ?? 0;
+    return (width - NAMES_PX) / Math.max(this.props.brokers.length, 1);
+  }
+
+  /** Squares that a cell has room for. */
+  room() {
+    return Math.max(1, Math.floor((this.column() - 12) / SQUARE_PX));
   }
 
   look = () => {
@@ -59,22 +75,20 @@ export class Matrix extends Component {
     }
   };
 
-  render({ brokers, choice, severities, children }, { from, inSight, width }) {
+  render({ brokers, choice, severities, children }, { from, inSight }) {
     const columns = inRacks(brokers);
     const lost = lostIds(choice, brokers);
     const drawn = this.drawn;
     const { rows, count } = drawn ? drawn.rows(from, from + inSight) : { rows: [], count: 0 };
     const places = rows.filter(row => row.place !== undefined).map(row => row.place);
     if (places.length) this.pages.show(places[0], places.at(-1) + 1);
-    const column = (width - 190) / Math.max(columns.length, 1);
-    const shared = { choice, lost, severities, brokers: columns,
-      room: Math.max(1, Math.floor((column - 12) / SQUARE_PX)) };
+    const shared = { choice, lost, severities, brokers: columns, room: this.room() };
     return html`<div class="matrix">
       <div class="over"><${Search} choice=${choice} total=${drawn?.total} />${children}</div>
       <div class="scroller" ref=${this.scroller} onScroll=${this.look} tabindex="0" role="region"
         aria-label="Topics by brokers">
         <table><caption class="unseen">What each topic's replicas are, by broker</caption>
-          <${Heads} brokers=${columns} choice=${choice} lost=${lost} narrow=${column < NARROW_PX} />
+          <${Heads} brokers=${columns} choice=${choice} lost=${lost} narrow=${this.column() < NARROW_PX} />
           <tbody>
             <${Spacer} rows=${from} />
             ${rows.map(row => html`<${Row} key=${keyOf(row)} row=${row} ...${shared} />`)}

@@ -3,7 +3,6 @@ import { ask, url } from "../api.js";
 
 export const PAGE = 60;
 const EVERY_MS = 3_000;
-const LISTED = 64;
 const MOST_LISTED = 1_000;
 
 /** Holds pages of topics and lists of partitions for one question; `changed` after each answer. */
@@ -13,11 +12,13 @@ export class Pages {
   total = null;
   lost = [];
   error = null;
-  wanted = new Set([0]);
+  wanted;
 
-  constructor({ search, loss, open }, changed) {
+  constructor({ search, loss, open, listed, wanted }, changed) {
     this.parameters = { search, ...loss };
     this.open = open;
+    this.listed = listed;
+    this.wanted = wanted ?? new Set([0]);
     this.changed = changed;
     this.stopped = new AbortController();
     this.turn();
@@ -64,7 +65,7 @@ export class Pages {
 
   async askPage(page) {
     const answer = await this.ask({
-      ...this.parameters, partitions: LISTED, limit: PAGE, offset: page * PAGE,
+      ...this.parameters, partitions: this.listed, limit: PAGE, offset: page * PAGE,
     });
     answer.topics.forEach((topic, i) => this.topics.set(page * PAGE + i, topic));
     if (this.total !== answer.total) {
