@@ -14,12 +14,15 @@ from streaming.exporter.api import application
 from streaming.exporter.exposition import Exposition
 from streaming.exporter.source import Source
 from tests.builders import (
+    Group,
     Log,
     Partition,
     SegmentEvent,
     a_state,
     empty,
     epochs_frame,
+    group_offsets_frame,
+    groups_frame,
     segments_frame,
 )
 from tests.exporter.serving import served
@@ -114,7 +117,15 @@ def small(
             *parts, at_ms=at_ms - before_ms, brokers=BROKERS, fenced=fenced, since=state,
             topics=tiered, min_insync_replicas=1, elr_enabled=1, **config,
         )  # fmt: skip
-    ledger = next(p for p in parts if p.topic == "ledger")
+    ledger, scratch = (next(p for p in parts if p.topic == t) for t in ("ledger", "scratch"))
+    groups = [
+        Group("billing-etl", [(ledger, 900)]),
+        Group("search-index", [(ledger, 2_600)]),
+        Group("live-dashboard", [(ledger, 2_995)]),
+        Group("audit-export", [(scratch, 2_900)]),
+    ]
+    read = [groups_frame(groups, at_ms), group_offsets_frame(groups, at_ms)]
+    state, _ = step(state, read, at_ms)
     copied = [
         event
         for i, epochs in enumerate(

@@ -9,6 +9,7 @@ import { html } from "../ui.js";
 import { COVERAGES, OUTCOMES, RULES } from "../words.js";
 import { choiceHref, lossOf } from "./choice.js";
 import { Gate } from "./gate.js";
+import { HurtGroups } from "./hurt.js";
 
 const SHOWN = 8;
 
@@ -58,12 +59,28 @@ function Loss({ answer, error, rule }) {
         </tr>`)}</tbody></table>
     ${answer.under_min_isr > 0 && html`<p class="bad">${counted(answer.under_min_isr, "partition")} would
       end under min ISR: acks=all is refused.</p>`}
-    <${Hurt} answer=${answer} rule=${rules.includes(rule) ? rule : "kafka"} />`;
+    <${HurtGroups} groups=${answer.groups} rule=${rule} />
+    <${Hurt} answer=${answer} rule=${rules.includes(rule) ? rule : "kafka"} />
+    <${Help} answer=${answer} />`;
 }
 
 function tally(held, coverages) {
   const names = coverages ?? Object.keys(held ?? {});
   return names.reduce((sum, name) => sum + (held?.[name] ?? 0), 0);
+}
+
+/** Plans that would help, as commands: the console itself changes nothing. */
+function Help({ answer: { outcomes, brokers } }) {
+  const cold = rule => Object.values(outcomes[rule] ?? {}).reduce(
+    (sum, held) => sum + (held.cold ?? 0), 0);
+  const order = outcomes.kip1303 && cold("kip1303") < cold("kafka");
+  const leads = Object.keys(outcomes.kafka ?? {}).length > 0 && brokers.length === 1;
+  if (!order && !leads) return null;
+  return html`<h3>What would help</h3>
+    ${order && html`<p>Warm replicas before cold ones; no data moves:</p>
+      <${Command} text="kafka-twin plan order" />`}
+    ${leads && html`<p>Leaders elsewhere before the broker goes:</p>
+      <${Command} text=${`kafka-twin plan demote --broker ${brokers[0]}`} />`}`;
 }
 
 /** The partitions that are hurt most. */

@@ -7,6 +7,8 @@ const LABEL_PX = 124;
 const BAR_PX = 18;
 const ROW_PX = 34;
 const TOP_PX = 28;
+const GROUP_PX = 16;
+const GROUPS_SHOWN = 6;
 
 export class Geometry extends Component {
   state = { width: 0 };
@@ -36,18 +38,38 @@ function Bars({ partition, scale, width }) {
   const right = width - 12;
   const x = offset => LABEL_PX + ((right - LABEL_PX) * (offset - scale.from)) / (scale.to - scale.from);
   const { replicas, high_watermark: watermark } = partition;
-  const height = TOP_PX + replicas.length * ROW_PX + 22;
-  const bottom = TOP_PX + replicas.length * ROW_PX;
+  const groups = readingOf(partition, scale);
+  const top = TOP_PX + groups.length * GROUP_PX;
+  const bottom = top + replicas.length * ROW_PX;
+  const height = bottom + 22;
   return html`<svg class="log" width=${width} height=${height} role="img"
       aria-label=${replicas.map(each => described(each, scale)).join("; ")}>
     ${replicas.map((each, i) => html`<${Bar} key=${each.broker} replica=${each} x=${x} scale=${scale}
-      leader=${partition.leader} y=${TOP_PX + i * ROW_PX} />`)}
+      leader=${partition.leader} y=${top + i * ROW_PX} />`)}
+    ${groups.map((each, i) => html`<${Reader} key=${each.group} group=${each} x=${x} bottom=${bottom}
+      y=${TOP_PX + i * GROUP_PX} right=${right} />`)}
     ${watermark !== null && html`<g class="mark"><line x1=${x(watermark)} x2=${x(watermark)} y1="18" y2=${bottom} />
       <text x=${Math.min(x(watermark), right)} y="12" text-anchor="end">high watermark ${
         count(watermark)}</text></g>`}
     <text class="axis" x=${LABEL_PX} y=${height - 6}>${count(scale.from)}</text>
     <text class="axis" x=${right} y=${height - 6} text-anchor="end">${count(scale.to)}</text>
   </svg>`;
+}
+
+/** Groups whose next record is in sight, those that lag most first. */
+function readingOf({ groups }, { from, to }) {
+  return (groups ?? []).filter(({ committed_offset: at }) => at !== null && at >= from && at <= to)
+    .sort((a, b) => a.committed_offset - b.committed_offset).slice(0, GROUPS_SHOWN);
+}
+
+/** Where a group of consumers reads next. */
+function Reader({ group, x, y, bottom, right }) {
+  const at = x(group.committed_offset);
+  const isRight = at > (LABEL_PX + right) / 2;
+  return html`<g class="reader"><line x1=${at} x2=${at} y1=${y} y2=${bottom} />
+    <path d=${`M${at - 5} ${y - 4}h10l-5 7z`} />
+    <text x=${isRight ? at - 9 : at + 9} y=${y + 3} text-anchor=${isRight ? "end" : "start"}>${
+      group.group} · ${count(group.committed_offset)}</text></g>`;
 }
 
 function Bar({ replica, leader, x, y, scale }) {
@@ -76,7 +98,9 @@ function described(replica, scale) {
 function Key() {
   return html`<ul class="legend">${Object.entries(NAMES).map(([kind, name]) => html`
     <li><svg width="16" height="12" aria-hidden="true"><rect class=${`log-${kind}`} width="16"
-      height="12" /></svg> ${name}</li>`)}</ul>`;
+      height="12" /></svg> ${name}</li>`)}
+    <li><svg class="reader" width="12" height="12" aria-hidden="true"><path d="M1 2h10l-5 8z" /></svg>
+      ${" "}where a group of consumers reads next</li></ul>`;
 }
 
 /** What a local log must hold so that its replica is warm. */

@@ -1,0 +1,25 @@
+/** Groups of consumers that a loss would hurt. */
+import { bytes, count, counted } from "../format.js";
+import { html } from "../ui.js";
+
+const SHOWN = 8;
+
+export function HurtGroups({ groups, rule }) {
+  if (!groups?.length) return null;
+  return html`<h3>Whom it hurts</h3>
+    <table class="list"><thead><tr><th scope="col">group</th><th scope="col">would</th></tr></thead>
+    <tbody>${groups.slice(0, SHOWN).map(each => html`<tr key=${each.group}>
+      <th scope="row">${each.group}</th><td class=${each.offline ? "bad" : "warn"}>${
+        inWords(each, rule)}</td></tr>`)}</tbody></table>
+    ${groups.length > SHOWN && html`<p class="muted">and ${
+      counted(groups.length - SHOWN, "other group")}</p>`}`;
+}
+
+function inWords({ offline, remote, remote_bytes: kafka, remote_bytes_kip1303: kip, unknown }, rule) {
+  const size = rule === "kip1303" ? kip ?? kafka : kafka;
+  const parts = [];
+  if (offline) parts.push(`not read ${counted(offline, "partition")}`);
+  if (remote && size) parts.push(`read ${bytes(size)} remotely`);
+  if (unknown) parts.push(`unknown for ${count(unknown)}`);
+  return parts.join(", ") || "read nothing remotely by this rule";
+}
