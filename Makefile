@@ -29,7 +29,7 @@ test: $(READY) lint ## Everything: linters, unit tests, Kafka's own classes, rea
 	@$(if $(ARGS),$(BIN)/pytest $(ARGS),tests/run $(BIN)/pytest)
 
 unit: $(READY) ## The tests that start nothing, in seconds
-	$(BIN)/pytest -m "not cluster and not spark and not docker" $(ARGS)
+	$(BIN)/pytest -m "not cluster and not spark and not docker and not browser" $(ARGS)
 
 lint: $(READY) ## Style, types, import rules
 	$(BIN)/ruff check .

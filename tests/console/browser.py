@@ -46,7 +46,7 @@ def page(
     shown.on("console", lambda said: errors.append(said.text) if _is_wrong(said, may_log) else None)
     try:
         yield shown
-        assert errors == []
+        assert not errors, "\n".join(errors)
     finally:
         context.close()
 

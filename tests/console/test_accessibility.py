@@ -10,6 +10,8 @@ from tests.console.browser import NARROW, WIDE
 from tests.console.conftest import Open
 from tests.console.screenshots import VIEWS
 
+pytestmark = pytest.mark.browser
+
 GRAVE = ("serious", "critical")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.builders import Partition, a_state
 from tests.console.browser import NARROW
 from tests.console.cluster import BROKERS, Shown, now_ms, small
 from tests.console.conftest import Open
+
+pytestmark = pytest.mark.browser
 
 
 def row(topic: str) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.builders import Partition, a_state
 from tests.console.cluster import BROKERS, ODD_NAME, Shown, now_ms, small
 from tests.console.conftest import Open
+
+pytestmark = pytest.mark.browser
 
 
 def test_partitions_come_worst_first_and_are_found_from_the_keyboard(open_view: Open):

@@ -9,6 +9,8 @@ from tests.console import browser as browsers
 from tests.console.cluster import Shown, serving
 from tests.console.conftest import Open
 
+pytestmark = pytest.mark.browser
+
 
 def test_an_exporter_that_goes_away_is_said_at_once_and_what_is_shown_grows_old(
     chromium: Browser, shown: Shown
