@@ -39,6 +39,8 @@ from twin.table import (
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 
+_FEW: Final = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -75,9 +77,19 @@ def brokers_in(state: ShardState, racks: Collection[str]) -> list[int]:
     return [int(broker) for broker in brokers.broker[inside]]
 
 
+def on_brokers(assignment: Assignment, brokers: Collection[int]) -> Bool:
+    """[P, R] the replica is on one of the brokers."""
+    if len(brokers) > _FEW:
+        return np.isin(assignment.broker, list(brokers))
+    on = np.zeros(assignment.broker.shape, bool)
+    for broker in brokers:  # a few comparisons take a third of the time of isin
+        on |= assignment.broker == broker
+    return on
+
+
 def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
     """[N] rows of the described partitions that have a replica on one of the brokers."""
-    is_held = np.isin(state[Assignment].broker, list(brokers)).any(axis=1)
+    is_held = on_brokers(state[Assignment], brokers).any(axis=1)
     return np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
 
 
@@ -91,7 +103,7 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     held = described_on(state, brokers)
     affected = state.take(held)  # nothing changes for the others, so no election is held for them
     roles, electorate = affected[Roles], electorate_of(affected)
-    named = np.isin(affected[Assignment].broker, list(brokers)) & roles.is_assigned
+    named = on_brokers(affected[Assignment], brokers) & roles.is_assigned
     lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
     in_isr = roles.in_isr & roles.is_assigned
     following = elected_without(electorate, lost)

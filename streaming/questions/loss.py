@@ -17,7 +17,7 @@ from streaming.questions.answer import (
     listed,
 )
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
-from twin import plain
+from twin import keys, plain
 from twin import whatif as questions
 from twin.declare import LossField
 from twin.rules.coverage import Coverage
@@ -114,11 +114,15 @@ def _outcomes(
             if following is None:
                 continue
             of_rule = counts.setdefault(rule, {})
-            pairs = np.stack((following.outcome[changes], following.coverage[changes]), axis=1)
-            for (outcome, coverage), count in zip(
-                *(each.tolist() for each in np.unique(pairs, axis=0, return_counts=True)),
-                strict=True,
-            ):
+            # As one number: unique of rows takes longer than the elections. From 1, since -1 is
+            # in both where nobody leads.
+            pairs, numbers = np.unique(
+                keys.pack(following.outcome[changes] + 1, following.coverage[changes] + 1),
+                return_counts=True,
+            )
+            outcomes, coverages = keys.unpack(pairs)
+            of_pair = (each.tolist() for each in (outcomes - 1, coverages - 1, numbers))
+            for outcome, coverage, count in zip(*of_pair, strict=True):
                 name = plain.name(Outcome, outcome) or NOBODY
                 held = NOBODY if name == NOBODY else plain.name(Coverage, coverage) or NOBODY
                 by_coverage = of_rule.setdefault(name, {})
