@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import TimeoutError as NotInTimeError
 
 CHROMIUM: Final = shutil.which("chromium")
 WHY_NOT: Final = "chromium is not on the PATH; it is in Debian's package chromium"
@@ -18,6 +19,11 @@ WIDE: Final = {"width": 1440, "height": 900}
 NARROW: Final = {"width": 390, "height": 844}
 
 NOBODY_ANSWERS: Final = "ERR_CONNECTION_REFUSED"
+NETWORK_CHANGED: Final = "ERR_NETWORK_CHANGED"
+"""Chromium gives up its requests when a network of the machine comes or goes, as it does when other
+tests start containers."""
+
+TRIES: Final = 3
 
 
 @contextmanager
@@ -53,4 +59,18 @@ def page(
 
 def _is_wrong(said: Any, may_log: str) -> bool:
     """Browsers log what the policy refuses, and every answer that is an error."""
-    return said.type == "error" and may_log not in said.text
+    told = (may_log, NETWORK_CHANGED)
+    return said.type == "error" and not any(each in said.text for each in told)
+
+
+def go(tab: Page, url: str) -> None:
+    """Open that page; again, as a person would, if the browser gave up one of its scripts."""
+    for left in reversed(range(TRIES)):
+        tab.goto(url)
+        try:
+            tab.locator(".top").wait_for()
+        except NotInTimeError:
+            if not left:
+                raise
+        else:
+            return

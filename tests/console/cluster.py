@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from starlette.types import ASGIApp
 
@@ -26,6 +27,7 @@ from tests.builders import (
     segments_frame,
 )
 from tests.exporter.serving import served
+from tests.exporter.test_events import Bus
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec
 from twin.builtin import CATALOG
@@ -42,6 +44,13 @@ GIB = 1 << 30
 
 CLUSTER = "prod-eu"
 
+HAPPENED: Final = (
+    ("broker_fenced", "broker 2 was fenced: it leads nothing", False),
+    ("leader_moved", "the leader of ledger-0 moved from 2 to 3", True),
+    ("prediction_judged", "ledger-0: 3 leads after the loss of 2, as predicted", True),
+    ("risk_opened", "ledger-0: the leader holds too little local log", True),
+)
+
 ODD_NAME = "Every.Legal_Character-" + "0" * 40 + ".azAZ09._-"
 
 
@@ -54,14 +63,21 @@ class Shown:
     """What an exporter serves; tests change it while a page is open."""
 
     view: ClusterView = field(default_factory=ClusterView)
+    bus: Bus = field(default_factory=Bus)
     clock_ahead_ms: int = 0
 
     def app(self) -> ASGIApp:
         source = Source(
             CATALOG, CLUSTER, lambda: Exposition(self.view),
-            lambda: now_ms() + self.clock_ahead_ms,
+            lambda: now_ms() + self.clock_ahead_ms, self.bus.log,
         )  # fmt: skip
         return application(source)
+
+    def happen(self) -> None:
+        """What the events topic may hold of a broker that was lost."""
+        for kind, text, of_partition in HAPPENED:
+            where = {"topic": "ledger", "partition": 0} if of_partition else {"broker": 2}
+            self.bus.report(kind=kind, text=text, at_ms=now_ms(), **where)
 
     def show(self, *states: ShardState) -> None:
         """Serve those shards from now on."""
@@ -75,7 +91,7 @@ class Shown:
 @contextmanager
 def serving(shown: Shown) -> Iterator[str]:
     """The URL of an exporter that serves it."""
-    with served(shown.app()) as url:
+    with served(shown.app(), shown.bus.log) as url:
         yield url
 
 

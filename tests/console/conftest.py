@@ -38,7 +38,7 @@ def open_view(chromium: Browser, shown: Shown) -> Iterator[Open]:
 
         def opened(view: str = "#/", **how: object) -> Page:
             tab = stack.enter_context(browsers.page(chromium, **how))  # type: ignore[arg-type]
-            tab.goto(f"{url}/{view}")
+            browsers.go(tab, f"{url}/{view}")
             return tab
 
         yield opened

@@ -6,16 +6,21 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.console.browser import NARROW, WIDE, browser, page
+from playwright.sync_api import Page
+
+from tests.console.browser import NARROW, WIDE, browser, go, page
 from tests.console.cluster import Shown, serving, small
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "console"
+
+SETTLES_WITHIN_MS: Final = 2_500
 
 VIEWS: Final = {
     "cluster": "#/",
     "loss": "#/?lose=2",
     "partitions": "#/partitions",
     "partition": "#/partitions/ledger/0",
+    "timeline": "#/timeline",
     "twin": "#/twin",
 }
 
@@ -32,17 +37,24 @@ EVERYTHING: Final = tuple(
 )
 
 
+def settled(tab: Page) -> None:
+    """All first answers are there. A stream of events never ends, so the network is never idle."""
+    tab.locator("h1").wait_for()
+    tab.wait_for_timeout(SETTLES_WITHIN_MS)
+
+
 def main(folder: Path | None) -> None:
     """Those of the documentation, or into another folder all of them."""
     to = folder or FOLDER
     to.mkdir(parents=True, exist_ok=True)
     shown = Shown()
-    shown.show(small())
+    shown.happen()
     with serving(shown) as url, browser() as running:
         for name, theme, size in EVERYTHING if folder else COMMITTED:
             with page(running, theme=theme, size=size) as tab:
-                tab.goto(f"{url}/{VIEWS[name]}")
-                tab.wait_for_load_state("networkidle")
+                shown.show(small())  # a picture of an old state would be red
+                go(tab, f"{url}/{VIEWS[name]}")
+                settled(tab)
                 path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"
                 tab.screenshot(path=path, full_page=name != "partitions")  # a long list
                 print(f"{path.stat().st_size:>8} {path}")

@@ -7,8 +7,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.console.browser import NARROW, WIDE
+from tests.console.cluster import Shown
 from tests.console.conftest import Open
-from tests.console.screenshots import VIEWS
+from tests.console.screenshots import VIEWS, settled
 
 pytestmark = pytest.mark.browser
 
@@ -28,10 +29,12 @@ def graves(page: Page) -> list[tuple[str, list[str]]]:
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "phone"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_axe_finds_nothing_serious(open_view: Open, view: str, theme: str, size: dict[str, int]):
+def test_axe_finds_nothing_serious(
+    open_view: Open, shown: Shown, view: str, theme: str, size: dict[str, int]
+):
+    shown.happen()
     page = open_view(view, theme=theme, size=size)
-    expect(page.locator("h1")).to_be_visible()
-    page.wait_for_load_state("networkidle")
+    settled(page)
     assert graves(page) == []
 
 

@@ -1,11 +1,13 @@
 /** The frame around the views: which one the URL names, and what all of them know. */
 import { ClusterView } from "./cluster/view.js";
+import { ended } from "./format.js";
 import { KEYS, Keys } from "./parts/keys.js";
 import { TopBar } from "./parts/topbar.js";
 import { PartitionList } from "./partitions/list.js";
 import { PartitionPage } from "./partitions/page.js";
 import { watch } from "./pulse.js";
 import { parse } from "./router.js";
+import { TimelineView } from "./timeline/view.js";
 import { TwinView } from "./twin/view.js";
 import { Component, html } from "./ui.js";
 
@@ -54,6 +56,10 @@ const VIEWS = [
     name: "partitions", component: PartitionList, title: () => "Partitions",
     at: path => path[0] === "partitions",
   },
+  {
+    name: "timeline", component: TimelineView, title: () => "Timeline",
+    at: path => path[0] === "timeline",
+  },
   { name: "twin", component: TwinView, title: () => "Twin", at: path => path[0] === "twin" },
   { name: "", component: NotFound, title: () => "Not found", at: () => true },
 ];
@@ -75,7 +81,7 @@ function Banner({ pulse }) {
   }
   if (summary && !summary.up) {
     return html`<div class="banner bad" role="alert">
-      <b>Do not rely on this page:</b> ${summary.why_not_up}.</div>`;
+      <b>Do not rely on this page:</b> ${ended(summary.why_not_up)}</div>`;
   }
   return null;
 }

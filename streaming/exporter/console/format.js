@@ -42,6 +42,9 @@ export function listed(items, word = "and") {
   return `${items.slice(0, -1).join(", ")} ${word} ${items[items.length - 1]}`;
 }
 
+/** With a full stop, unless it ends as a sentence does. */
+export const ended = text => (/[.?!]$/.test(text) ? text : `${text}.`);
+
 /** A broker id, or that there is none. */
 export function broker(id) {
   if (isUnknown(id)) return UNKNOWN;

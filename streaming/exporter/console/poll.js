@@ -3,6 +3,7 @@ import { ask } from "./api.js";
 import { Component } from "./ui.js";
 
 const EVERY_MS = 3_000;
+const AGAIN_AFTER_MS = 2_000; // if there was no answer
 
 /**
  * Props: `url`, `every` in ms (0: once), `children`, a function of {answer, error, url}.
@@ -39,18 +40,19 @@ export class Poll extends Component {
   }
 
   async turn(url, signal) {
+    let wait = this.props.every ?? EVERY_MS;
     try {
       const answer = await ask(url, signal);
       if (!signal.aborted) this.setState({ answer, error: null, url });
     } catch (error) {
+      wait = Math.min(wait || AGAIN_AFTER_MS, AGAIN_AFTER_MS);
       if (!signal.aborted) this.setState(before => ({
         // An old answer to another question would be a wrong one.
         answer: before.url === url ? before.answer : null, error, url,
       }));
     }
-    const every = this.props.every ?? EVERY_MS;
-    if (!signal.aborted && every && !document.hidden) {
-      this.timer = setTimeout(() => this.turn(url, signal), every);
+    if (!signal.aborted && wait && !document.hidden) {
+      this.timer = setTimeout(() => this.turn(url, signal), wait);
     }
   }
 

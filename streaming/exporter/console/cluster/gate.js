@@ -1,6 +1,6 @@
 /** The gate's verdict: may this broker be restarted now, and why not. */
 import { url } from "../api.js";
-import { counted, listed } from "../format.js";
+import { counted, ended, listed } from "../format.js";
 import { Command } from "../parts/copy.js";
 import { Failed } from "../parts/failed.js";
 import { Poll } from "../poll.js";
@@ -17,7 +17,7 @@ export function Gate({ broker }) {
     ${({ answer, error }) => html`
       <h3>May it be restarted now?${" "}${answer && html`<${Verdict} verdict=${answer.verdict} />`}</h3>
       <${Failed} error=${error} />
-      ${answer?.stale && html`<p class="bad">${answer.stale}.</p>`}
+      ${answer?.stale && html`<p class="bad">${ended(answer.stale)}</p>`}
       ${answer && html`<ul class="reasons">${answer.reasons.map(each => html`
         <li><b>${each.meaning}</b>: ${named(each)}</li>`)}</ul>`}`}<//>
     <${Command} text=${`kafka-twin gate restart --broker ${broker}`} />`;

@@ -1,6 +1,6 @@
 /** What would happen if the chosen brokers and racks were lost. */
 import { url } from "../api.js";
-import { broker, count, counted, listed } from "../format.js";
+import { broker, count, counted, ended, listed } from "../format.js";
 import { Command, quoted } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Poll } from "../poll.js";
@@ -49,7 +49,7 @@ function Loss({ answer, error, rule }) {
     rules.map(name => tally(answer.outcomes[name][outcome], coverages))])
     .filter(([, , numbers], i) => numbers.some(Boolean) || i === 0 || i === ROWS.length - 1);
   return html`<${Failed} error=${error} />
-    ${answer.stale && html`<p class="bad">${answer.stale}.</p>`}
+    ${answer.stale && html`<p class="bad">${ended(answer.stale)}</p>`}
     <table class="numbers"><thead><tr><th scope="col">${
         answer.brokers.length > 1 ? "partitions they lead" : "partitions it leads"}</th>
         ${rules.map(name => html`<th scope="col">${RULES[name]}</th>`)}</tr></thead>

@@ -4,12 +4,15 @@ import { count, counted, duration } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Poll } from "../poll.js";
 import { href } from "../router.js";
+import { Events } from "../timeline/events.js";
 import { html } from "../ui.js";
 import { Geometry } from "./geometry.js";
 import { Epochs, Segments } from "./history.js";
 import { Next } from "./next.js";
 import { Replicas } from "./replicas.js";
 import { Risks } from "./risks.js";
+
+const EVENTS = 20;
 
 export function PartitionPage({ route, pulse }) {
   const [, topic, number] = route.path;
@@ -47,7 +50,10 @@ function Known({ partition, risks, error }) {
       <section class="card grow" aria-labelledby="epochs-title">
         <h2 id="epochs-title">Leader epochs</h2>
         <${Epochs} topic=${topic} number=${number} /></section>
-    </div>`;
+    </div>
+    <section class="card" aria-labelledby="events-title"><h2 id="events-title">What happened</h2>
+      <${Events} parameters=${{ topic }} wanted=${event => event.partition === number} most=${EVENTS} />
+    </section>`;
 }
 
 function Facts({ partition }) {

@@ -1,6 +1,6 @@
 /** Is the twin to be trusted? How new it is, what it does not know, and how it has predicted. */
 import { url } from "../api.js";
-import { bytes, count, duration, milliseconds, moment } from "../format.js";
+import { bytes, count, duration, ended, milliseconds, moment } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { recordOf } from "../parts/topbar.js";
 import { Poll } from "../poll.js";
@@ -38,7 +38,7 @@ function Answer({ pulse, gaps }) {
   const lines = [
     error ? ["bad", error.message]
       : summary.up ? ["good", `It is up: the oldest shard was observed ${duration(age)} ago.`]
-        : ["bad", `It is not up: ${summary.why_not_up}.`],
+        : ["bad", ended(`It is not up: ${summary.why_not_up}`)],
     gaps.length ? ["warn", `${gaps.length === 1 ? "One thing is" : `${gaps.length} things are`} unknown to it, listed below.`]
       : ["good", "Nothing that it watches for is unknown to it."],
     !record ? ["unknown", "It has no track record yet."]
