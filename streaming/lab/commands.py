@@ -17,6 +17,7 @@ from kafka.errors import KafkaError
 
 from streaming.lab.cluster import ClusterError, LocalCluster
 from streaming.lab.cluster_config import MAX_NODES, Layout, load
+from streaming.lab.consumers import Consumers
 from streaming.lab.traffic import STEADY, Traffic
 from streaming.runtime import clients, jars
 from streaming.runtime.errors import UserError
@@ -262,7 +263,7 @@ def _setting(text: str) -> tuple[str, str]:
 @click.option("--health-folder", default="", envvar="KAFKA_TWIN_HEALTH_FOLDER", hidden=True)
 @_one_line
 def traffic(bootstrap: str, health_folder: str) -> None:
-    """Write to the demo's topics until stopped.
+    """Write to the demo's topics, and read from them, until stopped.
 
     Creates the topics if they do not exist and reassigns a partition: not for a cluster in use.
     """
@@ -275,6 +276,9 @@ def traffic(bootstrap: str, health_folder: str) -> None:
             raise ClusterError(f"topics or traffic: {clients.one_line(error)}") from None
         click.echo("writing to " + ", ".join(STEADY))
         writer.start()
+        readers = Consumers(bootstrap)
+        readers.start()
         while not stop.wait(1) and writer.writing():
             touch_liveness_file(health_folder, "traffic")
+        readers.stop()
         writer.stop()
