@@ -263,9 +263,9 @@ def _setting(text: str) -> tuple[str, str]:
 @click.option("--health-folder", default="", envvar="KAFKA_TWIN_HEALTH_FOLDER", hidden=True)
 @_one_line
 def traffic(bootstrap: str, health_folder: str) -> None:
-    """Write to the demo's topics, and read from them, until stopped.
+    """Write and read the demo's topics.
 
-    Creates the topics if they do not exist and reassigns a partition: not for a cluster in use.
+    Runs until stopped. Creates the topics if they do not exist and reassigns a partition: not for a cluster in use.
     """
     stop = threading.Event()
     with on_stop_signal(stop):

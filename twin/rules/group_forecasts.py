@@ -13,6 +13,7 @@ isSegmentEligibleForDeletion, Kafka 4.3.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -97,7 +98,7 @@ def group_forecasts(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Run:
     """[N] a group that moves towards the log end, and retention that follows it."""
 
@@ -145,26 +146,38 @@ class _Run:
 
         Negative limits delete nothing.
         """
-        by_ms = by_bytes = np.full(len(kept_ms), NEVER)
+        soonest = np.full(len(kept_ms), NEVER)
         if (kept_ms >= 0).any():
-            by_ms = np.where(kept_ms < 0, NEVER, self._by_age(kept_ms))
+            soonest = np.where(kept_ms < 0, NEVER, self._by_age(kept_ms))
         if (kept_bytes >= 0).any():  # few topics have such a limit
-            by_bytes = np.where(kept_bytes < 0, NEVER, self._by_size(kept_bytes))
-        soonest = np.fmin(by_ms, by_bytes)
-        # One limit that is never reached does not settle it while the other is unknown.
-        unsure = (np.isnan(by_ms) | np.isnan(by_bytes)) & (soonest == NEVER)
+            by_ms, by_bytes = soonest, np.where(kept_bytes < 0, NEVER, self._by_size(kept_bytes))
+            soonest = np.fmin(by_ms, by_bytes)
+            # One limit that is never reached does not settle it while the other is unknown.
+            unsure = (np.isnan(by_ms) | np.isnan(by_bytes)) & (soonest == NEVER)
+            soonest = np.where(unsure, np.nan, soonest)
+        is_there_before = (self.rate > self.growth) & (self.catches_up_s <= soonest)
+        return np.where(is_there_before, NEVER, soonest)
+
+    @cached_property
+    def catches_up_s(self) -> Float64:
+        """[N] seconds until the group is at the log end, where it reads faster than is written."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            catches_up_s = self.behind / (self.rate - self.growth)
-        is_there_before = (self.rate > self.growth) & (catches_up_s <= soonest)
-        return np.where(unsure, np.nan, np.where(is_there_before, NEVER, soonest))
+            return self.behind / (self.rate - self.growth)
+
+    @cached_property
+    def age_ms(self) -> Float64:
+        """[N] age of the next record that the group reads."""
+        return np.where(self.growth == 0, self.oldest_ms, self.behind * self.ms_per_record)
+
+    @cached_property
+    def younger(self) -> Float64:
+        """[N] seconds by which that record becomes younger in a second, by what the group reads."""
+        return np.where(self.growth == 0, 0.0, self.rate * self.ms_per_record / 1000)
 
     def _by_age(self, kept_ms: Array) -> Float64:
-        age_ms = np.where(self.growth == 0, self.oldest_ms, self.behind * self.ms_per_record)
-        left_s = np.maximum(kept_ms - age_ms, 0) / 1000
-        # While a second passes, the group's next record becomes younger by what it reads.
-        younger = np.where(self.growth == 0, 0.0, self.rate * self.ms_per_record / 1000)
+        left_s = np.maximum(kept_ms - self.age_ms, 0) / 1000
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(younger >= 1, NEVER, left_s / (1 - younger))
+            return np.where(self.younger >= 1, NEVER, left_s / (1 - self.younger))
 
     def _by_size(self, kept_bytes: Array) -> Float64:
         with np.errstate(divide="ignore", invalid="ignore"):
