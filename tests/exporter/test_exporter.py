@@ -465,11 +465,6 @@ def test_before_the_first_snapshot_the_demo_has_a_screen():
     assert text.count("  -  ") == 5
 
 
-def test_the_page_is_served():
-    page = a_client(a_busy_store()).get("/")
-    assert "If this broker is lost now" in page.text
-
-
 def test_every_partition_of_a_large_shard_is_served_with_all_its_series():
     shard = SimulatedShard(Shape(topics=20, partitions=100, brokers=30), cluster="c")
     state, _ = step(empty("c"), shard.observe(NOW_MS), NOW_MS)
