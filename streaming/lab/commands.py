@@ -265,7 +265,8 @@ def _setting(text: str) -> tuple[str, str]:
 def traffic(bootstrap: str, health_folder: str) -> None:
     """Write and read the demo's topics.
 
-    Runs until stopped. Creates the topics if they do not exist and reassigns a partition: not for a cluster in use.
+    Runs until stopped. Creates the topics if they do not exist and reassigns a partition: not for
+    a cluster in use.
     """
     stop = threading.Event()
     with on_stop_signal(stop):
