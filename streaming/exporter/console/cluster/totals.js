@@ -33,6 +33,6 @@ export function Totals({ summary }) {
 export function NotJudged({ summary }) {
   const { all, text } = judgedOf(summary);
   return !all && html`<p class="note warn-note">${text}, so nothing says whether they are warm or cold.
-    Set <code>local_log_ms</code> or <code>local_log_bytes</code> under <code>[eligibility]</code> in
+    Set <code>local_log_ms</code> or <code>local_log_bytes</code> under <code>[eligibility]</code> in${" "}
     <code>twin.toml</code>; <code>kafka-twin whatif threshold --grid</code> helps to choose.</p>`;
 }
