@@ -14,6 +14,11 @@ from typing import Final
 
 import pytest
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+)
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.checks.bus import of_bus
@@ -87,9 +92,19 @@ def cluster(images: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
                 producer.send("shop-orders", bytes(1_000), partition=i % 2)
             producer.send("shop-audit", b"x")
             producer.flush()
-        offsets = {TopicPartition("shop-orders", 0): OffsetAndMetadata(10, "", -1)}
-        secured.admin.alter_group_offsets("shop-readers", offsets)
+        # The first group makes the broker create the topic of offsets.
+        until(lambda: commits(secured, "shop-readers"), SOON_S, "no offset can be committed")
         yield secured
+
+
+def commits(secured: Secured, group: str) -> bool:
+    """Commit an offset for a group without members; false while it has no coordinator."""
+    offsets = {TopicPartition("shop-orders", 0): OffsetAndMetadata(10, "", -1)}
+    try:
+        secured.admin.alter_group_offsets(group, offsets)
+    except (CoordinatorNotAvailableError, NotCoordinatorError, CoordinatorLoadInProgressError):
+        return False
+    return True
 
 
 @pytest.fixture(scope="module", autouse=True)
