@@ -41,7 +41,6 @@ replication_factor = 1
 interval_ms = 1000
 deadline_ms = 3000
 config_interval_ms = 2000
-groups_interval_ms = 2000
 exclude_topics = '__.*|kafka-twin\\..*'  # who may read these is apart
 metrics_url = "http://{{host}}:7071/metrics"
 metrics_interval_ms = 2000
