@@ -134,6 +134,33 @@ class ShardState:
 
         return self._with_each(moved)
 
+    def with_only(self, reads: Iterable[Parameter]) -> ShardState:
+        """Without the tables that these parameters do not need: for questions about few rows.
+
+        A table that is made on demand needs those that its rule reads.
+        """
+        kept: set[type[Table]] = {Topics, PartitionIndex, Assignment}
+        before: set[type[Table]] = set()
+        waiting = list(reads)
+        while waiting:
+            parameter = waiting.pop()
+            table = parameter.table
+            if table is None:
+                continue
+            if parameter.reads is Reads.BEFORE:
+                before.add(table)
+            elif table not in kept:
+                kept.add(table)
+                rule = self.catalog.rules.get(table)
+                if rule is not None and table not in self.tables:
+                    waiting += rule.reads
+        return replace(
+            self,
+            tables={table: held for table, held in self.tables.items() if table in kept},
+            before={table: held for table, held in self.before.items() if table in before},
+            _computed={},
+        )
+
     def with_slot_capacity(self, slots: int) -> ShardState:
         """With at least that many replica slots."""
         if self.slots >= slots:

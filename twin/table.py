@@ -183,9 +183,7 @@ class PartitionTable(Table):
 
     def take(self, rows: Rows) -> Self:
         """The table of other partitions: row i was row ``rows[i]``, blank where that is -1."""
-        return self.from_values(
-            _taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True)
-        )
+        return self.from_values(_taken(self, rows))
 
 
 class ReplicaTable(Table):
@@ -198,9 +196,7 @@ class ReplicaTable(Table):
 
     def take(self, rows: Rows) -> Self:
         """The table of other partitions: row i was row ``rows[i]``, blank where that is -1."""
-        return self.from_values(
-            _taken(c, v, rows) for c, v in zip(self.columns, self.values(), strict=True)
-        )
+        return self.from_values(_taken(self, rows))
 
     def widened(self, slots: int) -> Self:
         """The table with that many slots; new ones are blank."""
@@ -349,10 +345,14 @@ def to_arrow(column: Column, values: Array) -> pa.Array:
 _OBJECTS: Final = (pa.binary(16), pa.binary())
 
 
-def _taken(column: Column, old: Array, rows: Rows) -> Array:
+def _taken(table: Table, rows: Rows) -> list[Array]:
+    """The rows of each column; ``take`` needs half of the time of an index."""
     is_new = rows < 0
     if not is_new.any():
-        return old[rows]
-    new = blank(column, (len(rows), *old.shape[1:]))
-    new[~is_new] = old[rows[~is_new]]
-    return new
+        return [old.take(rows, axis=0) for old in table.values()]
+    taken = []
+    for column, old in zip(table.columns, table.values(), strict=True):
+        new = blank(column, (len(rows), *old.shape[1:]))
+        new[~is_new] = old[rows[~is_new]]
+        taken.append(new)
+    return taken

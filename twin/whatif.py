@@ -23,6 +23,7 @@ from twin.rules.next_leader import Candidates, Electorate, NextLeaders, elected_
 from twin.rules.racks import rack_names, racks_of
 from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
+from twin.signature import Parameter, Reads
 from twin.state import ShardState
 from twin.table import (
     NO_BROKER,
@@ -89,7 +90,7 @@ def on_brokers(assignment: Assignment, brokers: Collection[int]) -> Bool:
 
 def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
     """[N] rows of the described partitions that have a replica on one of the brokers."""
-    is_held = on_brokers(state[Assignment], brokers).any(axis=1)
+    is_held = np.logical_or.reduce(on_brokers(state[Assignment], brokers).T)
     return np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
 
 
@@ -101,7 +102,10 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     never safer.
     """
     held = described_on(state, brokers)
-    affected = state.take(held)  # nothing changes for the others, so no election is held for them
+    fields = state.catalog.loss_fields
+    reads = [*_ELECTION, *(parameter for field in fields for parameter in field.reads)]
+    # Nothing changes for the others, so no election is held for them.
+    affected = state.with_only(reads).take(held)
     roles, electorate = affected[Roles], electorate_of(affected)
     named = on_brokers(affected[Assignment], brokers) & roles.is_assigned
     lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
@@ -116,10 +120,16 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     if NextLeadersKip1303 in state.catalog.rules:
         kip1303 = elected_without_kip1303(electorate, lost, following).take(row)
     then = affected.with_tables(following)
-    costs = {
-        field.name: then.call(field.values, field.reads)[row] for field in state.catalog.loss_fields
-    }
+    costs = {field.name: then.call(field.values, field.reads)[row] for field in fields}
     return Loss(held[row], following.take(row), kip1303, isr[row], least[row], costs)
+
+
+_ELECTION: Final = tuple(
+    Parameter("", Reads.TABLE, table)
+    for table in (Partitions, Assignment, Roles, Candidates, MinIsr, ReplicaCoverage, TopicConfigs,
+                  Configs)
+)  # fmt: skip
+"""What ``electorate_of`` reads."""
 
 
 def electorate_of(state: ShardState) -> Electorate:

@@ -31,6 +31,7 @@ from twin.declare import ByBroker, ByRack, KnownValues, Metric, OfReplicas, OfRo
 from twin.frames import Frame
 from twin.remote_log import archive
 from twin.rules.racks import rack_names
+from twin.signature import Parameter, Reads
 from twin.state import ShardState
 from twin.step import step, step_archive
 from twin.table import UNKNOWN, KeyedTable, PartitionTable, ReplicaTable, SparseTable
@@ -56,6 +57,7 @@ def check(state: ShardState) -> None:
     catalog = state.catalog
     for table in (*catalog.stored, *catalog.on_demand):
         check_table(state, table)
+        check_alone(state, table)
     for metric in catalog.metrics:
         check_metric(state, metric)
     for risk in catalog.risks:
@@ -88,6 +90,13 @@ def check_table(state: ShardState, table: Any) -> None:
         assert issubclass(table, KeyedTable)
     for column, values in zip(made.columns, made.values(), strict=True):
         assert values.dtype == column.dtype, f"{table.kind}.{column.name}"
+
+
+def check_alone(state: ShardState, table: Any) -> None:
+    """The table is the same in a state that has only what it needs."""
+    alone = state.with_only([Parameter("", Reads.TABLE, table)])
+    for mine, theirs in zip(alone[table].values(), state[table].values(), strict=True):
+        assert np.array_equal(mine, theirs, equal_nan=mine.dtype.kind == "f"), table
 
 
 def check_metric(state: ShardState, metric: Metric) -> None:
