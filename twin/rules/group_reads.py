@@ -184,7 +184,8 @@ class Servers:
         local, start = self.replicas.local_log_start_offset, self.replicas.log_start_offset
         is_known = (local != UNKNOWN) & (start != UNKNOWN)
         first = np.where(is_known, np.maximum(local, start), _NEVER)
-        highest: Int64 = np.where(self.roles.is_assigned, first, 0).max(axis=1, initial=0)
+        # By slot: numpy reduces many short rows slowly.
+        highest: Int64 = np.maximum.reduce(np.where(self.roles.is_assigned, first, 0).T)
         return highest
 
     def _slots(self, moves: GroupMoves, slot: Rows, kind: Int8, rack: Int64) -> Rows:
