@@ -135,31 +135,21 @@ class ShardState:
         return self._with_each(moved)
 
     def with_only(self, reads: Iterable[Parameter]) -> ShardState:
-        """Without the tables that these parameters do not need: for questions about few rows.
+        """With the tables that these parameters read and no others: for questions about few rows.
 
-        A table that is made on demand needs those that its rule reads.
+        Tables that are made on demand are made here, of all rows, so that a state that is asked
+        again has them already.
         """
-        kept: set[type[Table]] = {Topics, PartitionIndex, Assignment}
-        before: set[type[Table]] = set()
-        waiting = list(reads)
-        while waiting:
-            parameter = waiting.pop()
-            table = parameter.table
-            if table is None:
-                continue
-            if parameter.reads is Reads.BEFORE:
-                before.add(table)
-            elif table not in kept:
-                kept.add(table)
-                rule = self.catalog.rules.get(table)
-                if rule is not None and table not in self.tables:
-                    waiting += rule.reads
-        return replace(
-            self,
-            tables={table: held for table, held in self.tables.items() if table in kept},
-            before={table: held for table, held in self.before.items() if table in before},
-            _computed={},
-        )
+        kept: dict[type[Table], Table] = {
+            table: self[table] for table in (Topics, PartitionIndex, Assignment)
+        }
+        before: dict[type[Table], Table] = {}
+        for parameter in reads:
+            if parameter.table is not None and parameter.reads is Reads.BEFORE:
+                before[parameter.table] = self.of_before(parameter.table)
+            elif parameter.table is not None:
+                kept[parameter.table] = self[parameter.table]
+        return replace(self, tables=kept, before=before, _computed={})
 
     def with_slot_capacity(self, slots: int) -> ShardState:
         """With at least that many replica slots."""

@@ -107,26 +107,32 @@ def _outcomes(
     states: Sequence[ShardState], losses: Sequence[questions.Loss], gone: Collection[int]
 ) -> dict[str, dict[str, dict[str, int]]]:
     """Partitions that lose their leader, by rule, and by outcome and coverage of the next."""
+    changes = [
+        questions.on_brokers(state[Partitions].leader[loss.row], gone)
+        for state, loss in zip(states, losses, strict=True)
+    ]
     counts: dict[str, dict[str, dict[str, int]]] = {}
-    for state, loss in zip(states, losses, strict=True):
-        changes = np.isin(state[Partitions].leader[loss.row], list(gone))
-        for rule, following in zip(RULES, (loss.kafka, loss.kip1303), strict=True):
-            if following is None:
-                continue
-            of_rule = counts.setdefault(rule, {})
-            # As one number: unique of rows takes longer than the elections. From 1, since -1 is
-            # in both where nobody leads.
-            pairs, numbers = np.unique(
-                keys.pack(following.outcome[changes] + 1, following.coverage[changes] + 1),
-                return_counts=True,
-            )
-            outcomes, coverages = keys.unpack(pairs)
-            of_pair = (each.tolist() for each in (outcomes - 1, coverages - 1, numbers))
-            for outcome, coverage, count in zip(*of_pair, strict=True):
-                name = plain.name(Outcome, outcome) or NOBODY
-                held = NOBODY if name == NOBODY else plain.name(Coverage, coverage) or NOBODY
-                by_coverage = of_rule.setdefault(name, {})
-                by_coverage[held] = by_coverage.get(held, 0) + count
+    for rule, next_leaders in zip(
+        RULES, zip(*((loss.kafka, loss.kip1303) for loss in losses), strict=True), strict=False
+    ):
+        # As one number: unique of rows takes longer than the elections. From 1, since -1 is in
+        # both where nobody leads.
+        both = [
+            keys.pack(following.outcome[here] + 1, following.coverage[here] + 1)
+            for following, here in zip(next_leaders, changes, strict=True)
+            if following is not None
+        ]
+        if not both:
+            continue
+        pairs, numbers = np.unique(np.concatenate(both), return_counts=True)
+        outcomes, coverages = keys.unpack(pairs)
+        of_rule = counts.setdefault(rule, {})
+        of_pair = (each.tolist() for each in (outcomes - 1, coverages - 1, numbers))
+        for outcome, coverage, count in zip(*of_pair, strict=True):
+            name = plain.name(Outcome, outcome) or NOBODY
+            held = NOBODY if name == NOBODY else plain.name(Coverage, coverage) or NOBODY
+            by_coverage = of_rule.setdefault(name, {})
+            by_coverage[held] = by_coverage.get(held, 0) + count
     return counts
 
 
