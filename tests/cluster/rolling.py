@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
@@ -100,10 +99,9 @@ class Observer(Background):
     under_min_isr: set[Key] = field(default_factory=set)
     fewest: dict[Key, int] = field(default_factory=dict)  # replicas in sync
     looks: int = 0
-    longest_gap_s: float = 0
 
     def run(self) -> None:
-        client, last_s = BrokerClient(self.cluster), time.monotonic()
+        client = BrokerClient(self.cluster)
         brokers = list(self.cluster.layout.ids)
         while not self.over.wait(BETWEEN_LOOKS_S):
             try:
@@ -112,8 +110,6 @@ class Observer(Background):
                 brokers.append(brokers.pop(0))
                 continue
             self.looks += 1
-            now_s = time.monotonic()
-            self.longest_gap_s, last_s = max(self.longest_gap_s, now_s - last_s), now_s
             for key, state in states.items():
                 self.fewest[key] = min(len(state.isr), self.fewest.get(key, len(state.isr)))
                 if state.leader == -1:
