@@ -208,7 +208,7 @@ def _exporter() -> tuple[Json, ...]:
         ),
         lines(
             "Clients that read events",
-            "Clients of /api/v1/events, and how often one was told that it missed events.",
+            "Clients of /api/v1/events, and gaps in what was sent to them.",
             [
                 Query(_HERE.latest("event_streams"), "clients"),
                 Query(

@@ -129,7 +129,7 @@ _ELECTION: Final = tuple(
     for table in (Partitions, Assignment, Roles, Candidates, MinIsr, ReplicaCoverage, TopicConfigs,
                   Configs)
 )  # fmt: skip
-"""What ``electorate_of`` reads."""
+"""The tables that ``electorate_of`` reads."""
 
 
 def electorate_of(state: ShardState) -> Electorate:

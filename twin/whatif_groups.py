@@ -1,4 +1,4 @@
-"""What if, for groups of consumers: whom a loss or a shorter local log makes read remotely."""
+"""What-if questions about groups of consumers: remote reads after a loss or a shorter local log."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class ExporterRefusalError(UserError):
 
 
 class _Refusal(msgspec.Struct):
-    """What an exporter answers instead."""
+    """The answer of an exporter to the same question."""
 
     error: str
 

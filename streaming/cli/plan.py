@@ -41,7 +41,7 @@ def plan() -> None:
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
-    """What every plan takes."""
+    """Adds the options that every plan has."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Plain data, all rows."),
         click.option(

@@ -1,4 +1,4 @@
-"""What commands that ask whether brokers may be restarted share: the gate and ``plan roll``."""
+"""Options of the commands that ask whether brokers may be restarted: the gate and ``plan roll``."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _options(command: Callable[..., None]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Who is asked: an exporter if there is a URL, else the bus; and the form of the answer."""
+    """The source of an answer, an exporter if there is a URL and else the bus, and its form."""
 
     config: Path | None
     url: str | None

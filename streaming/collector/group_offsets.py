@@ -33,7 +33,7 @@ _HAS_GROUP_ERROR: Final = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommittedOffsets:
-    """What a response says. Shapes: [g] groups of the request, [T] topics, [n] partitions."""
+    """The offsets of a response. Shapes: [g] groups of the request, [T] topics, [n] partitions."""
 
     group_error: Array  # [g] Kafka's error code, NO_ANSWER if the group is not in the response
     topic: tuple[str, ...]  # [T]

@@ -1,4 +1,4 @@
-"""What one round says of all groups, as arrays."""
+"""The groups and offsets of one round, as arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PARTITION_BITS: Final = 24
 
 @dataclass(slots=True)
 class Answers:
-    """What coordinators answered in one round, as far as they did."""
+    """The answers of coordinators in one round; groups without an answer are unknown."""
 
     error: dict[str, int] = field(default_factory=dict)  # of OffsetFetch, by group
     offsets: list[tuple[Sequence[str], CommittedOffsets]] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Answers:
     problems: list[Problem] = field(default_factory=list)
 
     def update(self, later: Answers) -> None:
-        """What was answered later holds for the groups that it names."""
+        """Add later answers; they replace those about the same groups."""
         self.error |= later.error
         self.offsets += later.offsets
         self.described += later.described

@@ -52,7 +52,7 @@ class RiskCount(TypedDict):
 
 
 class ClusterFacts(TypedDict):
-    """What is known of a cluster beside its metrics."""
+    """Facts about a cluster that are no metrics."""
 
     cluster: str
     up: bool

@@ -24,7 +24,7 @@ MEDIA_TYPES: Final = {
     ".mjs": "text/javascript",
     ".svg": "image/svg+xml",
 }
-"""What is served; licences and checksums are for those who read the package."""
+"""Types of files that are served; licences and checksums are only in the package."""
 
 
 @dataclass(frozen=True, slots=True)

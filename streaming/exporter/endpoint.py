@@ -1,4 +1,4 @@
-"""What the exporter answers on a path, declared once: for its route and for its description."""
+"""Paths of the exporter, each declared once: for its route and for its description."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _GAP: Final = b'{"text":"events were missed: they are no longer kept. Read the s
 
 @dataclass(slots=True)
 class StreamCounts:
-    """What became of streams; only touched in the event loop."""
+    """Counts of streams and gaps; only touched in the event loop."""
 
     open: int = 0
     gaps: int = 0
@@ -90,7 +90,7 @@ class EventStream(StreamingResponse):
             if self._wanted(entry.event):
                 blocks.append(self._block(entry.data))
         if self._cursor.id != self._sent_id:
-            # No event, but a client that comes again begins here.
+            # No event, but a client that reconnects begins here.
             blocks.append(self._id() + b"\n")
         return b"".join(blocks)
 

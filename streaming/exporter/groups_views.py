@@ -77,7 +77,7 @@ def _known(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
 
 
 def _partitions(state: ShardState, name: str, now_ms: int) -> list[dict[str, Any]]:
-    """What the group has committed in this shard, in the order of topics and numbers."""
+    """The offsets of the group in this shard, in the order of topics and numbers."""
     found = []
     for partition in partition_objects(state, _rows_of(state, name)[:MAX_ROWS], now_ms):
         for place, each in enumerate(partition["groups"]):

@@ -28,7 +28,7 @@ from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas, 
 
 
 class Square(IntEnum):
-    """What one replica is; of several that hold, the worst for whoever reads or writes."""
+    """The state of one replica; of several that hold, the worst for consumers and producers."""
 
     LEADS = 0
     LEADS_COLD = 1

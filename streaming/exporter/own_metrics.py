@@ -53,8 +53,7 @@ SERIES_DROPPED: Final = _counter(
 EVENT_STREAMS: Final = _gauge("event_streams", "Clients that read /api/v1/events.")
 EVENT_GAPS: Final = _counter(
     "event_stream_gaps",
-    "Times that a client of /api/v1/events was told that it missed events: it was too slow, or "
-    "away for too long.",
+    "Gaps that were sent to clients of /api/v1/events, which were too slow or away for too long.",
 )
 
 AT_SCRAPE: Final = (UP, OBSERVATION_AGE, EVENT_STREAMS, EVENT_GAPS)

@@ -204,7 +204,7 @@ def _cluster(catalog: Catalog, facts: Schema) -> Schema:
 
 
 def _group_fields(catalog: Catalog) -> tuple[dict[str, Schema], dict[str, Schema]]:
-    """What is known of a group, and the metrics that it has where it has committed offsets."""
+    """A group, and its metrics where it has committed offsets."""
     columns = {c.name: column_schema(c) for c in GroupColumns.columns if c.name != "read_at_ms"}
     return {**columns, **AGE}, _sums(catalog, "group")
 

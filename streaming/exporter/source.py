@@ -1,4 +1,4 @@
-"""What answers are made of: the newest exposition, and the time."""
+"""The source of all answers: the newest exposition, and the time."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ ANEW_EVERY_S: Final = 2.0
 
 
 class Outcome(Enum):
-    """What became of a change; the value is the sentence for users."""
+    """The result of a change; the value is the sentence for users."""
 
     DONE = "were changed"
     NOT_NEEDED = "were as planned already"

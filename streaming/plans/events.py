@@ -1,4 +1,4 @@
-"""What a watch did, as events on the bus."""
+"""Events on the bus about the changes that a watch made."""
 
 from __future__ import annotations
 

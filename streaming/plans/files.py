@@ -47,7 +47,7 @@ def write(plan: Plan, folder: Path) -> list[str]:
 
 
 def reassignment(changes: Iterable[Change]) -> dict[str, Any]:
-    """What kafka-reassign-partitions.sh executes."""
+    """The input of kafka-reassign-partitions.sh."""
     return {
         "version": 1,
         "partitions": [
@@ -58,7 +58,7 @@ def reassignment(changes: Iterable[Change]) -> dict[str, Any]:
 
 
 def election(changes: Iterable[Change]) -> dict[str, Any]:
-    """What kafka-leader-election.sh takes."""
+    """The input of kafka-leader-election.sh."""
     return {"partitions": [{"topic": c.topic, "partition": c.partition} for c in changes]}
 
 

@@ -1,4 +1,4 @@
-"""What was changed, in a file that survives whoever changes it.
+"""A file of the changes that were made, which outlives the process that makes them.
 
 A line says that a change begins, before Kafka is asked for it, and another one says that it is
 done. Between the two lines nobody knows which order the partition has, so restoring reads it.

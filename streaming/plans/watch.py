@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the user chose."""
+    """The options of a watch."""
 
     preferred: bool
     per_minute: int

@@ -25,7 +25,7 @@ class Tasks:
 
 
 class Kind(Enum):
-    """What keeps a batch from ending."""
+    """Reasons why a batch does not end."""
 
     NO_EXECUTOR = auto()
     TASKS_FAIL = auto()

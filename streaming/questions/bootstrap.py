@@ -17,7 +17,7 @@ _COPIES: Final = {"assigned": "the replicas it has", "fair_share": "a fair share
 
 
 class Way(TypedDict):
-    """What is copied with KIP-1023's feature on or off."""
+    """The amount that is copied with KIP-1023's feature on or off."""
 
     feature: Literal["on", "off"]
     records: int
@@ -26,7 +26,7 @@ class Way(TypedDict):
 
 
 class Bootstrapped(TypedDict):
-    """What an empty broker copies. Partitions of unknown size are in no sum."""
+    """The amounts that an empty broker copies. Partitions of unknown size are in no sum."""
 
     broker: int
     copies: Literal["assigned", "fair_share"]

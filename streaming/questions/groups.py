@@ -12,7 +12,7 @@ _MOST_LINES: Final = 5
 
 
 class HurtGroup(TypedDict):
-    """What happens to one group of consumers: numbers of partitions, and sums over them."""
+    """The harm to one group of consumers: numbers of partitions, and sums over them."""
 
     group: str
     offline: int

@@ -32,7 +32,7 @@ RULES: Final = ("kafka", "kip1303")
 
 
 class Lost(TypedDict):
-    """What is lost, and the partitions that lose their leader or end under min ISR.
+    """The lost brokers, and the partitions that lose their leader or end under min ISR.
 
     ``outcomes`` counts, by rule, outcome and coverage of the next leader, those that lose theirs.
     """

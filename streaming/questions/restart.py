@@ -184,7 +184,7 @@ def verdict_of(reasons: Names) -> Verdict:
 
 
 def cost_text(cost: RestartCost) -> str:
-    """What a restart costs while it lasts."""
+    """The cost of a restart while it lasts, as a sentence."""
     parts = [f"{cost.leaders_moved} partitions get another leader"]
     if cost.cold_leaders:
         unknown = f", and more in {cost.remote_bytes_unknown}" if cost.remote_bytes_unknown else ""

@@ -24,7 +24,7 @@ Resolve = Callable[[str], Topic | Later | None]
 
 
 class RowCounts(NamedTuple):
-    """What became of rows."""
+    """Numbers of rows that were encoded and dropped."""
 
     encoded: Counter[str]  # by table
     dropped: Counter[str]  # by reason

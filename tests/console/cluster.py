@@ -60,7 +60,7 @@ def now_ms() -> int:
 
 @dataclass
 class Shown:
-    """What an exporter serves; tests change it while a page is open."""
+    """The answers of an exporter; tests change them while a page is open."""
 
     view: ClusterView = field(default_factory=ClusterView)
     bus: Bus = field(default_factory=Bus)

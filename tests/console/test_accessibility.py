@@ -17,11 +17,11 @@ GRAVE = ("serious", "critical")
 
 
 def graves(page: Page) -> list[tuple[str, list[str]]]:
-    """What is serious, with some of the places."""
-    found = Axe().run(page).response["violations"]
+    """The serious violations, with some of their places."""
+    violations = Axe().run(page).response["violations"]
     return [
         (each["id"], [node["html"][:200] for node in each["nodes"][:3]])
-        for each in found
+        for each in violations
         if each["impact"] in GRAVE
     ]
 

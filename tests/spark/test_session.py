@@ -50,7 +50,7 @@ NAMES = (
 def probed(
     folder: Path, *command: str, before: str = "None", master: str = "", **environment: str
 ) -> dict[str, Any]:
-    """What a program finds in the session: its settings, or the error."""
+    """The settings that a program has in the session, or the error."""
     script, result = folder / "probe.py", folder / "result.json"
     script.write_text(PROBE.format(names=NAMES, result=str(result), before=before))
     twin = {

@@ -25,7 +25,7 @@ from twin.tables.state import GroupListing, GroupOffsets, Groups, ReaderRacks
 
 @ingest(GroupsFrame)
 def take_groups(state: ShardState, frame: Frame) -> ShardState:
-    """What the listing says of each group; a complete one drops those that it does not have."""
+    """The listed groups; a complete listing drops groups that it does not have."""
     at_ms = frame.header.observed_at_ms
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     refuse_duplicates(columns["group"], "group")

@@ -1,4 +1,4 @@
-"""What a restart of brokers costs while they are out: leaders that move, ISRs, cold leaders."""
+"""The cost of a restart while the brokers are out: leaders that move, ISRs, cold leaders."""
 
 from __future__ import annotations
 

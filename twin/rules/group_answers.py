@@ -1,4 +1,4 @@
-"""What is known of each group in each partition, as plain data for the JSON API."""
+"""Each group in each partition, as plain data for the JSON API."""
 
 from __future__ import annotations
 

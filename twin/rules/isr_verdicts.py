@@ -1,4 +1,4 @@
-"""What is observed when a replica leaves the ISR, and the cause that it points at."""
+"""Observations when a replica leaves the ISR, and the cause that they point at."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is answered on which path: one file a group of paths."""
+"""The paths of the exporter and their answers: one file a group of paths."""
