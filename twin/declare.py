@@ -154,7 +154,8 @@ def group_gauge(
 ) -> Callable[[F], F]:  # fmt: skip
     """Declare a gauge of groups: of each group, of its topics, and of its partitions.
 
-    ``{of}`` in the HELP becomes what it is of. See ``Metric`` for what the function returns.
+    ``{group}`` in the HELP becomes the group, alone, in the topic or in the partition. See
+    ``Metric`` for what the function returns.
     """
     levels: dict[Level, str] = {
         "group": "the group",
@@ -164,8 +165,8 @@ def group_gauge(
 
     def declare(function: F) -> F:
         reads = parameters(function)
-        for level, of in levels.items():
-            text = help.replace("{of}", of)
+        for level, subject in levels.items():
+            text = help.replace("{group}", subject)
             _declared(function, Metric(name, text, level, labels, "gauge", combine, 1, function,
                                        reads))  # fmt: skip
         return function

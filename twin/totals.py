@@ -199,7 +199,7 @@ class _Summing:
 
 def _reduced(metric: Metric, key: Array, values: Array) -> list[tuple[int, float]]:
     """(key, the known values of that key put together) of each key that has one."""
-    is_known = known(values)
+    is_known = where_known(values)
     key, values = key[is_known], values[is_known]
     order = np.argsort(key, kind="stable")
     distinct, first = np.unique(key[order], return_index=True)
@@ -209,7 +209,7 @@ def _reduced(metric: Metric, key: Array, values: Array) -> list[tuple[int, float
     return list(zip(distinct.tolist(), together.tolist(), strict=True))
 
 
-def known(values: Array) -> Bool:
+def where_known(values: Array) -> Bool:
     """Which of the numbers are neither UNKNOWN nor NaN."""
     is_known: Bool = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
     return is_known

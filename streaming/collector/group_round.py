@@ -141,7 +141,7 @@ class _Names:
     def __init__(self, *names: str) -> None:
         self.number = {name: i for i, name in enumerate(names)}
 
-    def of(self, names: Iterable[str]) -> Array:
+    def indexes(self, names: Iterable[str]) -> Array:
         """The numbers of these names, new ones included."""
         number = self.number
         return np.array([number.setdefault(n, len(number)) for n in names], np.int64)
@@ -152,13 +152,13 @@ def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> GroupOff
     groups, topics, racks = _Names(*names), _Names(), _Names("")
     committed, assigned = [np.zeros((4, 0), np.int64)], [np.zeros((4, 0), np.int64)]
     for batch, read in answers.offsets:
-        group, topic = groups.of(batch), topics.of(read.topic)
+        group, topic = groups.indexes(batch), topics.indexes(read.topic)
         rows = (read.error == 0) & (read.offset >= 0)
         parts = (group[read.group_of], topic[read.topic_of], read.partition, read.offset)
         committed.append(np.stack([part[rows] for part in parts]))
     for described in answers.described:
-        group, topic = groups.of(described.group), topics.of(described.topic)
-        rack = racks.of(described.rack)
+        group, topic = groups.indexes(described.group), topics.indexes(described.topic)
+        rack = racks.indexes(described.rack)
         parts = (group[described.group_of], topic[described.topic_of], described.partition,
                  rack[described.rack_of])  # fmt: skip
         assigned.append(np.stack(parts))

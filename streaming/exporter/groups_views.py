@@ -33,21 +33,21 @@ class GroupFilter:
 
 def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]:
     """The groups asked for, sorted by name, and how many match in all."""
-    known = _known(view, now_ms)
-    names = [name for name in sorted(known) if asked.matches(view, name)]
+    by_name = _known(view, now_ms)
+    names = [name for name in sorted(by_name) if asked.matches(view, name)]
     chosen = names[asked.offset : asked.offset + asked.limit]
-    return {"total": len(names), "groups": [known[name] for name in chosen]}
+    return {"total": len(names), "groups": [by_name[name] for name in chosen]}
 
 
 def group(view: ClusterView, name: str, now_ms: int) -> dict[str, Any] | None:
     """One group and what it has committed, or None if nobody knows it."""
-    known = _known(view, now_ms)
-    if name not in known:
+    by_name = _known(view, now_ms)
+    if name not in by_name:
         return None
     states = [shard.state for shard in view.shards]
     rows = [row for state in states for row in _partitions(state, name, now_ms)][:MAX_ROWS]
     return {
-        **known[name],
+        **by_name[name],
         "partitions": rows,
         "partitions_left_out": sum(len(_rows_of(state, name)) for state in states) - len(rows),
     }
@@ -78,7 +78,7 @@ def _known(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
 
 def _partitions(state: ShardState, name: str, now_ms: int) -> list[dict[str, Any]]:
     """The offsets of the group in this shard, in the order of topics and numbers."""
-    found = []
+    rows = []
     for partition in partition_objects(state, _rows_of(state, name)[:MAX_ROWS], now_ms):
         for place, each in enumerate(partition["groups"]):
             if each["group"] != name:
@@ -88,8 +88,8 @@ def _partitions(state: ShardState, name: str, now_ms: int) -> list[dict[str, Any
                 each |= {"if_leader_lost_kip1303": other}
             del each["group"]
             about = {key: partition[key] for key in ("topic", "partition", "leader", "risks")}
-            found.append(about | each)
-    return found
+            rows.append(about | each)
+    return rows
 
 
 def _rows_of(state: ShardState, name: str) -> Rows:

@@ -307,7 +307,7 @@ def _list_partitions(
     partitions, names = state[Partitions], state.catalog.risk_names
     square, broker = squares(state)[rows].tolist(), state[Assignment].broker[rows].tolist()
     numbers = state[PartitionIndex].partition[rows].tolist()
-    known = partitions.described_at_ms[rows] != UNKNOWN
+    is_described = partitions.described_at_ms[rows] != UNKNOWN
     bits = state[OpenRisks].bits[rows].tolist()
     for i, (at, assigned) in enumerate(
         zip(place.tolist(), partitions.assigned[rows].tolist(), strict=True)
@@ -318,7 +318,7 @@ def _list_partitions(
         listed.append(
             {
                 "partition": numbers[i],
-                "leader": int(partitions.leader[rows[i]]) if known[i] else None,
+                "leader": int(partitions.leader[rows[i]]) if is_described[i] else None,
                 "risk": _risk_name(names, bits[i]),
                 "replicas": {
                     str(broker[i][slot]): _NAMES[square[i][slot]] for slot in range(assigned)

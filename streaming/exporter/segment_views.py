@@ -71,12 +71,12 @@ def segments(view: ClusterView, topic: str, number: int) -> SegmentList | None:
     table, lineage = state[RemoteSegments], state[Lineage]
     here = table.pick(table.row == row)
     order = np.lexsort((here.end_offset, here.start_offset)).tolist()
-    known, left_out = _counts(lineage.segments[lineage.row == row], len(here))
+    total, left_out = _counts(lineage.segments[lineage.row == row], len(here))
     return {
         "topic": topic,
         "partition": number,
         "segments": [_segment(here, i) for i in order],
-        "segments_known": known,
+        "segments_known": total,
         "segments_left_out": left_out,
     }
 
@@ -89,7 +89,7 @@ def epochs(view: ClusterView, topic: str, number: int) -> EpochList | None:
     state, row = place
     table, lineage = state[LeaderEpochs], state[Lineage]
     here = table.pick(table.row == row)
-    known, left_out = _counts(lineage.leader_epochs[lineage.row == row], len(here))
+    total, left_out = _counts(lineage.leader_epochs[lineage.row == row], len(here))
     pairs = zip(here.leader_epoch.tolist(), here.start_offset.tolist(), strict=True)
     return {
         "topic": topic,
@@ -98,7 +98,7 @@ def epochs(view: ClusterView, topic: str, number: int) -> EpochList | None:
         "leader_epoch": plain.integer(state[Partitions].leader_epoch[row]),
         "log_end_offset": plain.integer(state[Leaders].log_end_offset[row]),
         "epochs": [{"leader_epoch": epoch, "start_offset": start} for epoch, start in pairs],
-        "epochs_known": known,
+        "epochs_known": total,
         "epochs_left_out": left_out,
     }
 

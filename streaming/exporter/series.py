@@ -26,7 +26,7 @@ from twin.tables.state import (
     Partitions,
     Topics,
 )
-from twin.totals import known
+from twin.totals import where_known
 
 SERIES_LEVELS: Final = frozenset({"partition", "replica", "group_partition"})
 """Levels of which there are too many series for all of them to be exported."""
@@ -184,12 +184,12 @@ def _known_values(part: Any, shape: tuple[int, ...]) -> KnownValues:
             values = np.zeros(shape[0], part.values.dtype)
             values[part.row] = part.values
             is_known = np.zeros(shape[0], bool)
-            is_known[part.row] = known(part.values)
+            is_known[part.row] = where_known(part.values)
             return KnownValues(values, is_known)
         case OfReplicas():
             values = np.zeros(shape, part.values.dtype)
             values[part.row, part.slot] = part.values
             is_known = np.zeros(shape, bool)
-            is_known[part.row, part.slot] = known(part.values)
+            is_known[part.row, part.slot] = where_known(part.values)
             return KnownValues(values, is_known)
-    return KnownValues(part, known(part))
+    return KnownValues(part, where_known(part))

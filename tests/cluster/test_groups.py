@@ -163,7 +163,7 @@ def test_the_names_of_kafka_exporter_have_the_numbers_of_kafkas_tools(
     assert_agree(watch, tools)
     series = as_kafka_exporter(watch.state)
 
-    def of(name: str, *labels: str) -> dict[tuple[str, ...], int]:
+    def values_of(name: str, *labels: str) -> dict[tuple[str, ...], int]:
         """The values of a name by these labels, of our topic."""
         return {
             tuple(held[label] for label in labels): int(value)
@@ -173,9 +173,9 @@ def test_the_names_of_kafka_exporter_have_the_numbers_of_kafkas_tools(
 
     placed = {key: each for key, each in tools.partitions().items() if key[0] == TOPIC}
     by_number = {(str(number),): each for (_, number), each in placed.items()}
-    assert of("topic_partitions", "topic") == {(TOPIC,): len(placed)}
-    assert of("brokers") == {(): len(cluster.status())}
-    assert of("broker_info", "id", "address") == {
+    assert values_of("topic_partitions", "topic") == {(TOPIC,): len(placed)}
+    assert values_of("brokers") == {(): len(cluster.status())}
+    assert values_of("broker_info", "id", "address") == {
         (str(node.id), f"127.0.0.1:{node.port}"): 1 for node in cluster.status()
     }
     expected = {
@@ -193,20 +193,20 @@ def test_the_names_of_kafka_exporter_have_the_numbers_of_kafkas_tools(
         offsets = tools.offsets(kind, placed)
         expected[name] = {(str(number),): offset for (_, number), offset in offsets.items()}
     for name, values in expected.items():
-        assert of(f"topic_partition_{name}", "partition") == values, name
+        assert values_of(f"topic_partition_{name}", "partition") == values, name
 
     said = {key: each for key, each in tools.group_offsets().items() if key[1] == TOPIC}
     committed = {(g, str(n)): each.committed for (g, _, n), each in said.items()}
     lag = {(g, str(n)): each.lag for (g, _, n), each in said.items()}
     unset = {(g, n): -1 for g, _ in committed for (n,) in by_number}
     names = ("consumergroup", "partition")
-    assert of("consumergroup_current_offset", *names) == unset | committed
-    assert of("consumergroup_lag", *names) == unset | lag
-    assert of("consumergroup_lag_sum", "consumergroup") == {
+    assert values_of("consumergroup_current_offset", *names) == unset | committed
+    assert values_of("consumergroup_lag", *names) == unset | lag
+    assert values_of("consumergroup_lag_sum", "consumergroup") == {
         (group,): sum(each for (g, _), each in lag.items() if g == group) for group, _ in lag
     }
-    assert of("consumergroup_current_offset_sum", "consumergroup")["partly",] == 4 + 6 - 1
-    assert of("consumergroup_members", "consumergroup") == {
+    assert values_of("consumergroup_current_offset_sum", "consumergroup")["partly",] == 4 + 6 - 1
+    assert values_of("consumergroup_members", "consumergroup") == {
         (group,): each.members for group, each in tools.group_states().items()
     }
 

@@ -410,7 +410,7 @@ def test_groups_that_may_not_be_described_are_unknown_and_said_once(
 
 def test_members_that_may_not_be_described_are_unknown(cluster, source) -> None:
     groups_of(cluster, a=Group(1, {("orders", 0): 5}, type="consumer", members=[Member()]))
-    cluster[1].answers[CONSUMER_GROUP_DESCRIBE] = lambda request, version: FakeRefusal.of(
+    cluster[1].answers[CONSUMER_GROUP_DESCRIBE] = lambda request, version: FakeRefusal.answer(
         cluster, request, version
     )
     round_ = read(source)
@@ -425,7 +425,7 @@ class FakeRefusal:
     """A coordinator that tells offsets, and no members."""
 
     @staticmethod
-    def of(cluster: FakeCluster, request: Any, version: int) -> Any:
+    def answer(cluster: FakeCluster, request: Any, version: int) -> Any:
         group = cluster.world.groups["a"]
         cluster.world.groups["a"] = replace(group, error=GROUP_AUTHORIZATION_FAILED)
         try:

@@ -59,8 +59,8 @@ def page(
 
 def _is_wrong(said: Any, may_log: str) -> bool:
     """Browsers log what the policy refuses, and every answer that is an error."""
-    told = (may_log, NETWORK_CHANGED)
-    return said.type == "error" and not any(each in said.text for each in told)
+    expected = (may_log, NETWORK_CHANGED)
+    return said.type == "error" and not any(each in said.text for each in expected)
 
 
 def go(tab: Page, url: str) -> None:

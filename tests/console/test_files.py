@@ -30,12 +30,12 @@ def client() -> TestClient:
 
 
 def test_libraries_are_what_their_packages_hold_and_nothing_else():
-    declared = {name: of for package in VENDORED for name, of in package["files"].items()}
+    declared = {name: file for package in VENDORED for name, file in package["files"].items()}
     held = {path.name for path in (FOLDER / "vendor").iterdir()} - {"vendored.json"}
     assert held == set(declared)
-    for name, of in declared.items():
+    for name, file in declared.items():
         content = (FOLDER / "vendor" / name).read_bytes()
-        assert hashlib.sha256(content).hexdigest() == of["sha256"], name
+        assert hashlib.sha256(content).hexdigest() == file["sha256"], name
     for package in VENDORED:
         assert package["version"]
         assert package["license"] in ("MIT", "Apache-2.0")

@@ -57,12 +57,12 @@ def test_a_theme_can_be_chosen_and_stays(open_view: Open, system: str):
     page = open_view(theme=system)
     ground = "getComputedStyle(document.body).backgroundColor"
     by_system = page.evaluate(ground)
-    seen = []
+    grounds = []
     for _ in ("light", "dark", "system"):
         page.get_by_role("button", name="theme").click()
-        seen.append(page.evaluate(ground))
-    assert seen[0] != seen[1]
-    assert seen[2] == by_system == seen[system == "dark"]
+        grounds.append(page.evaluate(ground))
+    assert grounds[0] != grounds[1]
+    assert grounds[2] == by_system == grounds[system == "dark"]
     page.get_by_role("button", name="theme").click()
     page.reload()
     expect(page.get_by_role("button", name="theme: light")).to_be_visible()

@@ -265,7 +265,7 @@ def a_large_bus(kept: int = 64) -> Bus:
     return bus
 
 
-def test_a_slow_reader_holds_up_nobody_and_is_told_what_it_missed():
+def test_a_slow_reader_holds_up_nobody_and_learns_what_it_missed():
     bus = a_large_bus()
     with serving(bus) as url, stuck(url, "0:0") as slow, reading(url) as quick:
         until(lambda: metric(url, "event_streams") == 2, WITHIN_S)
@@ -287,7 +287,7 @@ def test_what_is_kept_has_an_end_in_bytes_as_well():
     assert 0 < sum(len(entry.data) for entry in bus.log._entries) <= 1_000_000
 
 
-def test_so_many_read_at_once_and_the_next_one_is_told():
+def test_so_many_read_at_once_and_the_next_one_is_refused():
     bus = Bus()
     with serving(bus) as url, httpx2.Client(
         limits=httpx2.Limits(max_connections=None), timeout=WITHIN_S

@@ -68,7 +68,7 @@ def served(state: ShardState, **config: str) -> Series:
     }
 
 
-def of(series: Series, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+def values_of(series: Series, name: str, *labels: str) -> dict[tuple[str, ...], float]:
     """The values of a name by these labels."""
     return {
         tuple(dict(held)[label] for label in labels): value
@@ -96,12 +96,12 @@ def test_granularity_does_not_concern_them() -> None:
     assert served(state, granularity="cluster") == served(state)
 
 
-def test_partitions_are_told_as_there() -> None:
+def test_partitions_have_the_values_of_kafka_exporter() -> None:
     series = served(a_cluster())
-    assert of(series, "kafka_topic_partitions", "topic") == {("orders",): 3, ("quiet",): 1}
+    assert values_of(series, "kafka_topic_partitions", "topic") == {("orders",): 3, ("quiet",): 1}
 
     def by_partition(name: str) -> dict[tuple[str, ...], float]:
-        return of(series, f"kafka_topic_partition_{name}", "topic", "partition")
+        return values_of(series, f"kafka_topic_partition_{name}", "topic", "partition")
 
     first, second, down, quiet = (("orders", "0"), ("orders", "1"), ("orders", "2"), ("quiet", "0"))
     assert by_partition("current_offset") == {first: 100, second: 70, quiet: 0}
@@ -115,7 +115,7 @@ def test_partitions_are_told_as_there() -> None:
 
 def test_brokers_that_are_up_are_listed_with_their_addresses() -> None:
     series = served(a_state(*PARTS, brokers=(1, 2, 3), fenced=(2,)))
-    assert of(series, "kafka_broker_info", "id", "address") == {
+    assert values_of(series, "kafka_broker_info", "id", "address") == {
         ("1", "127.0.0.1:19091"): 1, ("3", "127.0.0.1:19093"): 1
     }  # fmt: skip
     assert series["kafka_brokers", frozenset()] == 2
@@ -124,35 +124,40 @@ def test_brokers_that_are_up_are_listed_with_their_addresses() -> None:
 def test_a_partition_without_an_offset_has_minus_one_where_others_of_the_topic_have_some() -> None:
     series = served(a_cluster(Group("g", [(FIRST, 40)]), Group("none", members=0)))
     names = ("consumergroup", "topic", "partition")
-    offsets = of(series, "kafka_consumergroup_current_offset", *names)
+    offsets = values_of(series, "kafka_consumergroup_current_offset", *names)
     assert offsets == {
         ("g", "orders", "0"): 40, ("g", "orders", "1"): -1, ("g", "orders", "2"): -1
     }  # fmt: skip
-    assert of(series, "kafka_consumergroup_lag", *names) == {
+    assert values_of(series, "kafka_consumergroup_lag", *names) == {
         ("g", "orders", "0"): 60, ("g", "orders", "1"): -1, ("g", "orders", "2"): -1
     }  # fmt: skip
-    assert of(series, "kafka_consumergroup_current_offset_sum", "consumergroup") == {("g",): 38}
-    assert of(series, "kafka_consumergroup_lag_sum", "consumergroup") == {("g",): 60}
-    assert of(series, "kafka_consumergroup_members", "consumergroup") == {("g",): 1, ("none",): 0}
+    assert values_of(series, "kafka_consumergroup_current_offset_sum", "consumergroup") == {
+        ("g",): 38
+    }
+    assert values_of(series, "kafka_consumergroup_lag_sum", "consumergroup") == {("g",): 60}
+    assert values_of(series, "kafka_consumergroup_members", "consumergroup") == {
+        ("g",): 1,
+        ("none",): 0,
+    }
 
 
 def test_an_assigned_partition_alone_makes_no_topic_consumed() -> None:
     series = served(a_cluster(Group("g", [(QUIET, UNKNOWN)])))
-    assert of(series, "kafka_consumergroup_current_offset", "topic") == {}
-    assert of(series, "kafka_consumergroup_lag_sum", "topic") == {}
+    assert values_of(series, "kafka_consumergroup_current_offset", "topic") == {}
+    assert values_of(series, "kafka_consumergroup_lag_sum", "topic") == {}
 
 
 def test_what_is_unknown_has_no_series() -> None:
     series = served(a_cluster(Group("g", [(DOWN, 3)], members=UNKNOWN)))
-    assert of(series, "kafka_consumergroup_members", "consumergroup") == {}
-    lags = of(series, "kafka_consumergroup_lag", "partition")
+    assert values_of(series, "kafka_consumergroup_members", "consumergroup") == {}
+    lags = values_of(series, "kafka_consumergroup_lag", "partition")
     assert ("2",) not in lags  # its high watermark is unknown
-    assert of(series, "kafka_consumergroup_current_offset", "partition")["2",] == 3
+    assert values_of(series, "kafka_consumergroup_current_offset", "partition")["2",] == 3
 
 
 def test_names_with_quotes_are_escaped() -> None:
     series = served(a_cluster(Group('a"b\\c', [(QUIET, 0)])))
-    assert of(series, "kafka_consumergroup_lag", "consumergroup") == {('a"b\\c',): 0}
+    assert values_of(series, "kafka_consumergroup_lag", "consumergroup") == {('a"b\\c',): 0}
 
 
 def test_the_text_of_a_shard_that_stays_is_kept() -> None:

@@ -86,8 +86,8 @@ def test_the_worst_topics_come_first_and_then_by_name_over_all_shards():
 def test_topics_are_chosen_by_name_by_a_part_of_it_and_by_page():
     client = a_client(two_shards())
     assert [t["topic"] for t in ask(client, topic="both")["topics"]] == ["both"]
-    found = ask(client, search="B", limit=1)
-    assert (found["total"], [t["topic"] for t in found["topics"]]) == (1, ["both"])
+    answer = ask(client, search="B", limit=1)
+    assert (answer["total"], [t["topic"] for t in answer["topics"]]) == (1, ["both"])
     page = ask(client, limit=1, offset=1)
     assert (page["total"], [t["topic"] for t in page["topics"]]) == (3, ["a-fine"])
     assert ask(client, search="(")["topics"] == []

@@ -182,8 +182,8 @@ def test_nobody_serves_a_partition_without_a_leader():
     ("rack", "broker", "records"), [("az-a", 1, 0), ("az-b", 2, 50), ("az-c", 3, 0), ("", 1, 0)]
 )
 def test_a_consumer_reads_from_the_replica_of_its_rack(rack, broker, records):
-    found = reads(40, rack=rack, selector=ReplicaSelector.RACK_AWARE)
-    assert (found[0], found[2]) == (broker, records)
+    read = reads(40, rack=rack, selector=ReplicaSelector.RACK_AWARE)
+    assert (read[0], read[2]) == (broker, records)
 
 
 @pytest.mark.parametrize("rack", ["az-b", ""])
@@ -309,20 +309,20 @@ def test_every_row_is_what_its_own_numbers_say(seed, cycles, groups):
     state = empty("sim")
     for frames in shard.run(cycles, NOW_MS):
         state, _ = step(state, frames, frames[0].header.observed_at_ms)
-    offsets, lags, found = state[GroupOffsets], state[GroupLags], state[GroupReads]
+    offsets, lags, now = state[GroupOffsets], state[GroupLags], state[GroupReads]
     then, forecasts = state[GroupsIfLeaderLost], state[GroupForecasts]
     for i in range(len(offsets)):
         committed, end = int(offsets.committed_offset[i]), int(state[GroupMoves].end_offset[i])
         expected = UNKNOWN if end == UNKNOWN else max(end - committed, 0)
         assert lags.lag_records[i] == expected
-        for table in (found, then):
+        for table in (now, then):
             is_remote = table.reads_from[i] == ReadsFrom.REMOTE
             assert is_remote == (table.remote_records[i] > 0)
         assert (then.broker[i] == UNKNOWN) == (then.reads_from[i] == ReadsFrom.NOBODY)
         remote_s, loss_s = forecasts.until_remote_s[i], forecasts.until_loss_s[i]
         assert not remote_s < 0
         assert not loss_s < 0
-        if found.reads_from[i] == ReadsFrom.REMOTE and expected:
+        if now.reads_from[i] == ReadsFrom.REMOTE and expected:
             assert remote_s == 0
         # Local retention is the shorter one here.
         assert not remote_s > loss_s

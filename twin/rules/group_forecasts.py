@@ -71,7 +71,7 @@ def group_forecasts(
     """Unknown where a number that it depends on is; never where nothing is left to read."""
     if not len(moves):
         return GroupForecasts.empty()
-    run = _Run.of(moves, leaders, replicas, growth, sizes, now_ms)
+    run = _Run.from_tables(moves, leaders, replicas, growth, sizes, now_ms)
     row = moves.row.astype(np.intp)
     tiered = configs.remote_storage[row]
     kept_ms, kept_bytes = configs.retention_ms[row], configs.retention_bytes[row]
@@ -111,7 +111,7 @@ class _Run:
     held_bytes: Float64  # size of the local log
 
     @staticmethod
-    def of(
+    def from_tables(
         moves: GroupMoves, leaders: Leaders, replicas: Replicas, growth: Growth,
         sizes: RecordSizes, now_ms: int,
     ) -> _Run:  # fmt: skip
@@ -246,7 +246,8 @@ def falls_off_local_log(
 
 @group_gauge(
     "until_remote_seconds",
-    "Seconds until {of} reads from remote storage, at the earliest; 0 if it does, +Inf for never.",
+    "Seconds until {group} reads from remote storage, at the earliest; 0 if it does, +Inf for "
+    "never.",
     combine="min",
 )
 def until_remote_seconds(forecasts: GroupForecasts) -> Array:
@@ -256,7 +257,7 @@ def until_remote_seconds(forecasts: GroupForecasts) -> Array:
 
 @group_gauge(
     "until_loss_seconds",
-    "Seconds until retention deletes what {of} has not read, at the earliest; 0 if it has, +Inf "
+    "Seconds until retention deletes what {group} has not read, at the earliest; 0 if it has, +Inf "
     "for never.",
     combine="min",
 )

@@ -192,7 +192,8 @@ def _bytes_per_s(metrics: BrokerMetrics, reader: Int32, now_ms: int) -> Float64:
 
 @group_gauge(
     "if_leader_lost_remote_records",
-    "Records that {of} would read from remote storage if the leader were lost, by election rule.",
+    "Records that {group} would read from remote storage if the leader were lost, by election "
+    "rule.",
     labels=("rule",),
 )
 def if_leader_lost_remote_records(then: GroupsIfLeaderLost) -> Mapping[tuple[str], Array]:
@@ -202,8 +203,8 @@ def if_leader_lost_remote_records(then: GroupsIfLeaderLost) -> Mapping[tuple[str
 
 @group_gauge(
     "if_leader_lost_remote_bytes",
-    "Estimated bytes that {of} would read from remote storage if the leader were lost, by election "
-    "rule.",
+    "Estimated bytes that {group} would read from remote storage if the leader were lost, by "
+    "election rule.",
     labels=("rule",),
 )
 def if_leader_lost_remote_bytes(then: GroupsIfLeaderLost) -> Mapping[tuple[str], Array]:

@@ -132,14 +132,14 @@ def _renumbered(group_index: Int32, groups: Groups, old_groups: Groups) -> Int32
 # ---------------------------------------------------------------- exported
 
 
-@group_gauge("lag_records", "Records that {of} has not read.")
+@group_gauge("lag_records", "Records that {group} has not read.")
 def lag_records(lags: GroupLags) -> Array:
     """Without partitions of unknown lag."""
     return lags.lag_records
 
 
 @group_gauge(
-    "lag_seconds", "Seconds in which the records were appended that {of} has not read, at most.",
+    "lag_seconds", "Seconds in which the records were appended that {group} has not read, at most.",
     combine="max",
 )  # fmt: skip
 def lag_seconds(lags: GroupLags) -> Array:

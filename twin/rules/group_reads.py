@@ -197,10 +197,12 @@ class Servers:
         candidates = candidates_at(
             moves.committed_offset[near], self.replicas.take(row), self.roles.take(row)
         )
-        seen = replica_views(self.assignment, self.replicas, self.roles, self.views()).rows(row)
-        chosen = select(seen, candidates, rack[near])
+        near_views = replica_views(self.assignment, self.replicas, self.roles, self.views()).rows(
+            row
+        )
+        chosen = select(near_views, candidates, rack[near])
         slot = slot.copy()
-        slot[near] = (seen.broker == chosen[:, None]).argmax(axis=1)
+        slot[near] = (near_views.broker == chosen[:, None]).argmax(axis=1)
         return slot
 
     def _by_offsets(self, moves: GroupMoves, slot: Rows) -> tuple[Array, Array]:
@@ -228,8 +230,8 @@ class Servers:
 def racks_of_readers(offsets: GroupOffsets, reader_racks: ReaderRacks, brokers: Brokers) -> Int64:
     """[N] the place in ``rack_names`` of the member that reads each row; UNKNOWN for none."""
     place = {name: i for i, name in enumerate(rack_names(brokers))}
-    known = [place.get(str(name), UNKNOWN) for name in reader_racks.rack]
-    return np.array([*known, UNKNOWN], np.int64)[offsets.rack_index]
+    places = [place.get(str(name), UNKNOWN) for name in reader_racks.rack]
+    return np.array([*places, UNKNOWN], np.int64)[offsets.rack_index]
 
 
 # ---------------------------------------------------------------- risks
@@ -262,7 +264,8 @@ def reads_remote(reads: GroupReads, lags: GroupLags, partitions: Partitions) -> 
 
 
 @group_gauge(
-    "remote_records", "Records that {of} reads from remote storage before it reads from a disk."
+    "remote_records",
+    "Records that {group} reads from remote storage before it reads from a disk.",
 )
 def remote_records(reads: GroupReads) -> Array:
     """Unknown ones are left out."""

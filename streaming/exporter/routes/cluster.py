@@ -83,10 +83,10 @@ def _partitions(source: Source) -> list[Endpoint]:
     def of_partition(view_of: Callable[[ClusterView, str, int], Any]) -> Callable[..., Any]:
         def answer(_: Request, asked: Values) -> Any:
             topic, number = asked["topic"], asked["partition"]
-            found = view_of(source.view, topic, number)
-            if found is None:
+            content = view_of(source.view, topic, number)
+            if content is None:
                 raise RefusedError(f"{topic}-{number} is not known", 404)
-            return found
+            return content
 
         return answer
 

@@ -23,10 +23,10 @@ def endpoints(source: Source) -> list[Endpoint]:
 
     def group(_: Request, asked: Values) -> Any:
         name = asked["group"]
-        found = groups_views.group(source.view, name, source.now_ms())
-        if found is None:
+        content = groups_views.group(source.view, name, source.now_ms())
+        if content is None:
             raise RefusedError(f"group {name} is not known", 404)
-        return found
+        return content
 
     return [
         Endpoint(
