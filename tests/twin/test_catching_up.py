@@ -22,14 +22,8 @@ from tests.builders import (
 from tests.reading import open_risks
 from twin import codec
 from twin.rules.bootstrap import BootstrapPath, FollowerFeatures
-from twin.rules.catching_up import (
-    CatchingUp,
-    CatchUpEstimates,
-    LeadEstimates,
-    StuckReason,
-    is_late,
-    is_stuck,
-)
+from twin.rules.catch_up_estimates import CatchUpEstimates, LeadEstimates, is_late
+from twin.rules.catching_up import CatchingUp, StuckReason, is_stuck
 from twin.state import ShardState
 from twin.step import step
 from twin.table import UNKNOWN
