@@ -1,31 +1,48 @@
 """The command line: each command loads the configuration and calls one function.
 
-A command imports its program when it runs, so that the collector starts without Spark and help is
-shown at once.
+A command imports its program when it runs, so that the collector starts without Spark, and a script
+that calls one command does not wait for the imports of all.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from streaming.cli.gate import gate
-from streaming.cli.plan import plan
-from streaming.cli.whatif import whatif
-from streaming.grafana.commands import grafana
-from streaming.lab.commands import cluster
 from streaming.runtime.config import Config, ConfigError, load
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
-from streaming.tap.commands import tap
+
+_GROUPS: Final = {
+    "cluster": "streaming.lab.commands",
+    "gate": "streaming.cli.gate",
+    "grafana": "streaming.grafana.commands",
+    "plan": "streaming.cli.plan",
+    "tap": "streaming.tap.commands",
+    "whatif": "streaming.cli.whatif",
+}
+"""Name of each command that has commands of its own, and the module that holds it by that name."""
 
 
 class _Group(click.Group):
-    """Prints a ``UserError`` as one line; any other exception is a bug and shows its traceback."""
+    """Prints a ``UserError`` as one line; any other exception is a bug and shows its traceback.
+
+    A command of ``_GROUPS`` is imported when it is called, or when all are listed.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_GROUPS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _GROUPS:
+            return super().get_command(ctx, cmd_name)
+        group: click.Command = getattr(import_module(_GROUPS[cmd_name]), cmd_name)
+        return group
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -206,11 +223,3 @@ def demo(ctx: click.Context, seconds: float | None, home: Path, port: int, metri
         raise ConfigError("the demo brings its own configuration: leave --config away")
     ports = Ports(port, metrics_port, prometheus_port, prometheus_port + 3)
     show(home, ports, seconds=seconds, scripts=scripts)
-
-
-main.add_command(cluster)
-main.add_command(gate)
-main.add_command(grafana)
-main.add_command(plan)
-main.add_command(tap)
-main.add_command(whatif)

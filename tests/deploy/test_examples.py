@@ -75,10 +75,11 @@ def test_the_job_calls_commands_that_there_are(name: str):
 
 def understood(arguments: Sequence[str]) -> click.Context:
     """Parse a call of kafka-twin; click raises for what it does not know."""
-    command: click.Command = main
+    command: click.Command | None = main
     rest = list(arguments)
     while isinstance(command, click.Group):
-        command = command.commands[rest.pop(0)]
+        command = command.get_command(click.Context(command), rest.pop(0))
+    assert command is not None, f"there is no such command: {arguments}"
     return command.make_context(command.name, rest)
 
 

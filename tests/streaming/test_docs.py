@@ -56,7 +56,10 @@ def test_every_command_has_help_that_says_what_it_is_for():
 
 def commands_below(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
     """Every command and every group of them, by what a user types."""
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         yield f"{path}{name}", command
         if isinstance(command, click.Group):
             yield from commands_below(command, f"{path}{name} ")
