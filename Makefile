@@ -6,10 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test unit lint bench soak versions docs clean
+.PHONY: help demo test test-all unit lint bench soak versions docs clean
 
 help: ## What there is to make
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -25,10 +25,13 @@ $(READY): pyproject.toml
 demo: $(READY) ## A local tiered Kafka cluster and its live twin, in one command
 	@$(BIN)/kafka-twin demo $(ARGS)
 
-test: $(READY) lint ## Everything: linters, unit tests, Kafka's own classes, real brokers, Spark
+test: $(READY) lint ## Linters, unit tests, Kafka's own classes, real brokers, Spark
 	@$(if $(ARGS),$(BIN)/pytest $(ARGS),tests/run $(BIN)/pytest)
 
-unit: $(READY) ## The tests that start nothing, in seconds
+test-all: $(READY) lint ## The same, long tests, containers, the demo and other Kafka releases
+	@tests/run --all $(BIN)/pytest
+
+unit: $(READY) ## The tests that start nothing, in minutes
 	$(BIN)/pytest -m "not cluster and not spark and not docker and not browser" $(ARGS)
 
 lint: $(READY) ## Style, types, import rules

@@ -140,6 +140,7 @@ SLOW_PER_S: Final = 5
 LOCAL_S, KEPT_S = 20, 45
 
 
+@pytest.mark.long
 def test_a_slow_group_falls_off_the_local_log_and_loses_records_when_the_twin_says(
     five_brokers: LocalCluster,
 ) -> None:
