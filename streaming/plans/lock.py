@@ -27,8 +27,10 @@ SESSION_MS: Final = 10_000
 """Kafka's least is 6 s (group.min.session.timeout.ms)."""
 
 _JOIN_WITHIN_MS: Final = 30_000
+_JOIN_AGAIN_MS: Final = 5_000
 _ROUND_WITHIN_MS: Final = 900_000  # of changes, one after the other, each with its deadline
-_POLL_MS: Final = 200
+_RETRY_MS: Final = 200
+_POLL_MS: Final = 1_000  # a join that ends between two polls is begun again
 
 
 class Taken(PlanError):  # noqa: N818 - said to a person
@@ -48,11 +50,18 @@ class WatchLock:
         """
         self._config, self._group = config, bus.watch_group(config)
         self._refuse_if_taken()
-        events = bus.topics(config).events
-        self._first = TopicPartition(events, 0)
+        self._first = TopicPartition(bus.topics(config).events, 0)
+        self._consumer = self._member()
         try:
-            self._consumer = KafkaConsumer(
-                events,
+            self.check()
+        except BaseException:
+            self.close()
+            raise
+
+    def _member(self) -> KafkaConsumer:
+        try:
+            return KafkaConsumer(
+                self._first.topic,
                 **{
                     "group_id": self._group,
                     "client_id": f"kafka-twin-plan-{socket.gethostname()}-{os.getpid()}",
@@ -62,16 +71,11 @@ class WatchLock:
                     "max_poll_interval_ms": _ROUND_WITHIN_MS,
                     "max_poll_records": 1,
                     "metrics_enabled": False,
-                    **bus.settings(config),
+                    **bus.settings(self._config),
                 },
             )
         except (KafkaError, OSError, ValueError) as error:
-            raise failed(config, error) from None
-        try:
-            self.check()
-        except BaseException:
-            self.close()
-            raise
+            raise failed(self._config, error) from None
 
     def _refuse_if_taken(self) -> None:
         try:
@@ -100,7 +104,7 @@ class WatchLock:
             except KafkaError as error:
                 if deadline.is_over or not getattr(error, "retriable", False):
                     raise
-            time.sleep(_POLL_MS / 1_000)
+            time.sleep(_RETRY_MS / 1_000)
 
     def check(self) -> None:
         """Make sure that the lock is still held.
@@ -110,7 +114,7 @@ class WatchLock:
             NotAllowed: the right to be in the group is missing.
             BusError: the bus does not answer, or has not given it to this watch yet.
         """
-        deadline = Deadline.after_ms(_JOIN_WITHIN_MS)
+        deadline, again = Deadline.after_ms(_JOIN_WITHIN_MS), Deadline.after_ms(_JOIN_AGAIN_MS)
         try:
             self._consumer.poll(timeout_ms=0)
             while self._first not in self._consumer.assignment():
@@ -118,6 +122,13 @@ class WatchLock:
                     raise Taken(f"another plan order --watch has joined group {self._group}")
                 if deadline.is_over:
                     raise BusError(f"this watch waits to be the first in group {self._group}")
+                if again.is_over:
+                    # kafka-python 3.0.12 forgets a join that a change of metadata made necessary
+                    # and that ended between two polls: the member has no partition, and sends no
+                    # heartbeat.
+                    self._consumer.close(autocommit=False)
+                    self._consumer = self._member()
+                    again = Deadline.after_ms(_JOIN_AGAIN_MS)
                 self._consumer.poll(timeout_ms=_POLL_MS)
         except GroupAuthorizationFailedError:
             raise self._not_allowed() from None
