@@ -24,6 +24,7 @@ class Background(Generic[Round]):
         self._interval_s = interval_s
         self._read = read
         self._fresh: deque[Round] = deque(maxlen=1)
+        self._returned: Round | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._bug: Exception | None = None
@@ -44,7 +45,12 @@ class Background(Generic[Round]):
         """The last round since this was called last, None if there was none."""
         if self._bug is not None:
             raise self._bug
-        return self._fresh.pop() if self._fresh else None
+        returned, self._returned = self._returned, None
+        return self._fresh.pop() if self._fresh else returned
+
+    def give_back(self, taken: Round) -> None:
+        """``take`` returns this again unless there is a newer round: it was not sent."""
+        self._returned = taken
 
     def close(self) -> None:
         """End the thread; waits for the round that is being read."""

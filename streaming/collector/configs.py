@@ -65,6 +65,7 @@ class ConfigSource:
             "fetch_processing_max_ms": config.proposals.kip501_fetch_processing_max_ms
         }
         self._is_news = False  # thresholds were changed since the last refresh
+        self._unsent: set[int] = set()  # shards
         self._min_isr: tuple[Placement, Array] | None = None
         self._tiered: tuple[Placement, Array] | None = None
         self._versions: dict[Any, int] = {}  # of the last requests, by class
@@ -98,12 +99,21 @@ class ConfigSource:
             self._configured[topic] = self._threshold_columns(topic, strict=False)
         self._is_news = True
 
+    def send_again(self, shards: Iterable[int]) -> None:
+        """The settings of these shards have not arrived: the next ``refresh`` returns them."""
+        self._unsent |= set(shards)
+
     def refresh(self, context: CycleContext, placement: Placement) -> set[int]:
-        """Read what is new or old; returns the shards that something was read for.
+        """Read what is new or old; returns the shards whose settings are to be sent.
 
         Raises:
             ConfigError: at the first call, patterns of the configuration contradict each other.
         """
+        unsent, self._unsent = self._unsent, set()
+        return unsent | self._read_due(context, placement)
+
+    def _read_due(self, context: CycleContext, placement: Placement) -> set[int]:
+        """Read what is new or old; returns the shards that something was read for."""
         self._unanswered = []
         now_s = time.monotonic()
         first = not self._read_at

@@ -180,8 +180,13 @@ class Collector:
         return self._read_replicas(context, metadata, status, shards, quorum)
 
     def on_send_failed(self, observation: Observation) -> None:
-        """Read again what is not part of every observation: it has not arrived."""
+        """Make the next observation have what is not part of each: it has not arrived."""
         self._epochs.forget(observation.histories)
+        self._configs.send_again(observation.configs)
+        if self._metrics is not None and observation.metrics is not None:
+            self._metrics.give_back(observation.metrics)
+        if self._groups is not None and observation.groups is not None:
+            self._groups.give_back(observation.groups)
 
     def _reconnect(self) -> None:
         """Find the cluster by its bootstrap addresses again."""

@@ -83,6 +83,10 @@ class GroupSource:
         """The last round since this was called last, None if there was none."""
         return self._rounds.take()
 
+    def give_back(self, round_: GroupRound) -> None:
+        """``take`` returns this again unless there is a newer round: it was not sent."""
+        self._rounds.give_back(round_)
+
     def close(self) -> None:
         """End the thread, once its round is over, and the connections."""
         self._rounds.close()

@@ -48,6 +48,10 @@ class MetricsSource:
         """The rows of the last round since this was called last, None if there was no round."""
         return self._rounds.take()
 
+    def give_back(self, rows: pa.Table) -> None:
+        """``take`` returns these again unless there is a newer round: they were not sent."""
+        self._rounds.give_back(rows)
+
     def close(self) -> None:
         """End the thread; waits for a silent exporter until its deadline."""
         self._rounds.close()

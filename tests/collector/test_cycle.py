@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,13 +12,15 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from structlog.testing import capture_logs
 
-from streaming.bus import shard_of
+from streaming.bus import BusError, shard_of
 from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
+from streaming.collector.cycle import Collector, collect
 from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
+from streaming.collector.groups import GroupSource
+from streaming.collector.jmx import MetricsSource
 from streaming.collector.observation import Observation, ObservationEncoder
 from streaming.collector.problem import Problem, timeout
-from streaming.runtime.config import Bus, Config
+from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as CollectorSection
 from tests.collector.fake_broker import (
     Error,
@@ -28,6 +31,7 @@ from tests.collector.fake_broker import (
     World,
     fake_cluster,
 )
+from tests.collector.fake_groups import Group
 from twin import frames
 from twin.builtin import CATALOG
 from twin.frames import Frame
@@ -310,6 +314,42 @@ def test_configs_are_sent_when_they_were_read(ask: Asker) -> None:
     first, second = ask(), ask()
     assert {shard for shard, kind in first if kind == "configs"} == set(range(SHARDS))
     assert not any(kind == "configs" for _, kind in second)
+
+
+def test_what_has_not_arrived_is_sent_with_the_next_cycle(cluster: FakeCluster, exporter) -> None:
+    """Settings, metrics and groups are read at intervals of their own: nothing repeats them."""
+    cluster.world.groups = {"readers": Group(1, {("orders", 0): 5})}
+    section = CollectorSection(interval_ms=1, deadline_ms=DEADLINE_MS, metrics_url=exporter().url)
+    config = Config(
+        cluster=Cluster(bootstrap=cluster.bootstrap), bus=Bus(shards=SHARDS), collector=section
+    )
+    sent: list[Observation] = []
+
+    def send(observation: Observation) -> None:
+        sent.append(observation)
+        if len(sent) <= 2:
+            raise BusError("bus topic x: it is full")
+
+    with (
+        BrokerConnections(cluster.bootstrap, {}, DEADLINE_MS) as brokers,
+        MetricsSource(section, background=False) as metrics,
+        GroupSource(config, brokers.client_id, background=False) as groups,
+    ):
+        collector = Collector(config, brokers, metrics, groups=groups)
+        collector.observe()  # which brokers there are
+        collector._configs.send_again(range(SHARDS))
+        metrics.scrape()
+        groups.read()
+        collect(config, collector, send, threading.Event(), cycles=4)
+    first, second, arrived, after = sent
+    assert first.metrics is not None
+    assert first.groups is not None
+    assert first.groups.group == ("readers",)
+    for repeated in (second, arrived):
+        assert repeated.metrics is first.metrics
+        assert repeated.groups is first.groups
+        assert set(repeated.configs) == set(range(SHARDS))
+    assert (after.metrics, after.groups, after.configs) == (None, None, {})
 
 
 def test_the_twin_merges_what_the_collector_sends(ask: Asker) -> None:

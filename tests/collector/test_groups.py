@@ -207,6 +207,16 @@ def test_nothing_is_asked_if_the_interval_is_0(cluster) -> None:
     assert cluster[1].asked == []
 
 
+def test_a_round_that_is_given_back_gives_way_to_a_newer_one(cluster, source) -> None:
+    first = read(source)
+    source.give_back(first)
+    assert source.take() is first
+    assert source.take() is None
+    source.give_back(first)
+    assert read(source).read_at_ms > first.read_at_ms
+    assert source.take() is None
+
+
 def test_it_reads_in_the_background_and_a_slow_coordinator_holds_up_nobody(cluster) -> None:
     groups_of(cluster, a=Group(1, {("orders", 0): 5}))
     asked, release = threading.Event(), threading.Event()
