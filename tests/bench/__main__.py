@@ -15,6 +15,7 @@ def main() -> None:
         import_module("tests.bench.sizes").main([a for a in sys.argv[1:] if a != "--sizes"])
         return
     import_module("tests.bench.step").main()
+    import_module("tests.bench.step_groups").main()
     import_module("tests.bench.exporter").main()
     import_module("tests.bench.questions").main(sys.argv[1:])
     import_module("tests.bench.console").main()

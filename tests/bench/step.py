@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tests.bench import figure
 from tests.simulator.shard import Shape, SimulatedShard
@@ -15,9 +15,6 @@ from twin.state import ShardState
 from twin.step import step
 
 SHAPE = Shape(topics=20, partitions=900, replication=3, brokers=60)
-WITH_GROUPS = replace(SHAPE, groups=1, behind_every=100)
-"""A group and a partition for each partition, all read in each cycle; few are behind."""
-
 CYCLES = 12
 START_MS = 1_800_000_000_000
 
@@ -54,20 +51,15 @@ def measured(shape: Shape) -> Spent:
 
 
 def main() -> None:
-    """Without groups of consumers, and what these add."""
+    """Without groups of consumers: ``step_groups`` has what these add."""
     replicas = SHAPE.topics * SHAPE.partitions * SHAPE.replication
-    spent, grouped = measured(SHAPE), measured(WITH_GROUPS)
+    spent = measured(SHAPE)
     for name in ("step", "step_with_codec"):
         rate = replicas / getattr(spent, name)
         figure(f"{name}_replica_updates_per_second", rate, "1/s", replicas=replicas, cores=1)
     figure("state_bytes_per_replica", spent.state_bytes / replicas, "B", replicas=replicas)
     memory = spent.memory_bytes / replicas
     figure("state_memory_bytes_per_replica", memory, "B", replicas=replicas)
-    pairs = SHAPE.topics * SHAPE.partitions
-    share = grouped.step / spent.step - 1
-    figure("step_share_of_group_offsets", share, "", pairs=pairs, partitions=pairs)
-    size = (grouped.state_bytes - spent.state_bytes) / pairs
-    figure("state_bytes_per_group_offset", size, "B", pairs=pairs)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,8 @@ class Shape:
     cold_share: float = 0.05  # replicas that joined lately and hold little
     fetches: bool = False  # report the last fetch of each follower in each cycle
     tier: bool = False  # report remote segments and leader epochs in each cycle
-    groups: int = 0  # groups of consumers, each of which reads all partitions
+    groups: int = 0  # groups of consumers
+    readers: int = 0  # groups that read each partition; all if 0
     behind_every: int = 4  # of so many partitions of a group it is behind in three
 
 
@@ -368,12 +369,13 @@ class SimulatedShard:
         )
 
     def _groups(self, at_ms: int) -> list[tuple[type[Table], pa.Table]]:
-        """Each group reads all partitions: some keep up, others are far behind or have stopped."""
+        """Some keep up, others are far behind or have stopped."""
         truth, groups = self._truth, self.shape.groups
         names = [f"group-{i}" for i in range(groups)]
         count = len(truth.topic)
-        group = np.tile(np.arange(groups), count)
-        row = np.repeat(np.arange(count), groups)
+        readers = self.shape.readers or groups
+        row = np.repeat(np.arange(count), readers)
+        group = np.arange(count * readers) % groups
         kind = (group + row) % self.shape.behind_every
         behind = np.array([100, 5_000, 85_000, 300_000])[np.where(kind < 4, kind, 0)]
         end = truth.end.max(axis=1, initial=0)[row]

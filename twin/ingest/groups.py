@@ -58,7 +58,7 @@ def take_group_offsets(state: ShardState, frame: Frame) -> ShardState:
     known_at_ms = np.append(state[Groups].read_at_ms, UNKNOWN)[group]
     taken = (row >= 0) & (group >= 0) & (read_at_ms >= known_at_ms)
     key = keys.pack(row, group)
-    _refuse_repeated(key[taken])
+    _refuse_repeated(key if taken.all() else key[taken])
     held = state[GroupOffsets]
     held_key = keys.pack(held.row, held.group_index)
     place = keys.find_sorted(held_key, key)
@@ -67,14 +67,16 @@ def take_group_offsets(state: ShardState, frame: Frame) -> ShardState:
     if not taken.any():
         return state
     news = GroupOffsets(
-        row=row[taken].astype(np.int32),
-        group_index=group[taken].astype(np.int32),
-        committed_offset=to_numpy(rows.column("committed_offset"))[taken],
-        read_at_ms=read_at_ms[taken],
-        assigned=to_numpy(rows.column("assigned"))[taken],
-        rack_index=rack[taken],
+        row=row.astype(np.int32),
+        group_index=group.astype(np.int32),
+        committed_offset=to_numpy(rows.column("committed_offset")),
+        read_at_ms=read_at_ms,
+        assigned=to_numpy(rows.column("assigned")),
+        rack_index=rack,
     )
-    return _with_offsets(state, held_key, news, key[taken])
+    if not taken.all():
+        news, key = news.pick(taken), key[taken]
+    return _with_offsets(state, held_key, news, key)
 
 
 # ---------------------------------------------------------------- offsets

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.declare import Alert, group_gauge, risk, rule
+from twin.declare import group_gauge, rule
 from twin.rules.group_moves import IDLE_RECORDS_PER_S, GroupLags, GroupMoves
 from twin.rules.group_reads import GroupReads, ReadsFrom
 from twin.rules.growth import Growth, RecordSizes
@@ -26,13 +26,9 @@ from twin.rules.leaders import Leaders
 from twin.rules.topic_configs import TopicConfigs
 from twin.rules.warm_up import NEVER
 from twin.signature import NowMs
-from twin.table import UNKNOWN, Array, Bool, Float64, SparseTable, column
+from twin.table import UNKNOWN, Array, Float64, SparseTable, column
 from twin.tables.enums import NOT_SET
-from twin.tables.state import Partitions, Replicas
-
-FALLS_OFF_SOON_S: Final = 900
-LOSES_SOON_S: Final = 3_600
-"""Time for a person to help the consumer, or to raise retention.ms."""
+from twin.tables.state import Replicas
 
 SAME_RATE_S: Final = 60
 """How long a group is taken to go on as it did, while its offsets are not read again."""
@@ -185,60 +181,6 @@ class _Run:
             grows = self.growth - self.rate
             seconds = np.where(grows <= 0, NEVER, left / grows)
         return np.where(np.isnan(left) | np.isnan(grows), np.nan, seconds)
-
-
-# ---------------------------------------------------------------- risks
-
-
-@risk(
-    "consumer_loses_records",
-    rank=27,
-    severity="page",
-    open_after_ms=30_000,
-    close_after_ms=30_000,
-    sentence="retention deletes records that a group of consumers has not read, within an hour or "
-    "already",
-    source="UnifiedLog.deleteRetentionMsBreachedSegments, Kafka 4.3",
-    alert=Alert(
-        summary="lose records that consumers have not read",
-        description="Retention deletes records of {n} partitions of {cluster} before a group of "
-        "consumers has read them, within an hour or already; "
-        "kafka_twin_group_until_loss_seconds names the groups.",
-        wait="0s",
-        keep_firing_for="5m",
-    ),
-)
-def loses_records(forecasts: GroupForecasts, lags: GroupLags, partitions: Partitions) -> Bool:
-    """A group that is in use does."""
-    soon = (forecasts.until_loss_s <= LOSES_SOON_S) & lags.in_use
-    return forecasts.pick(soon).row_mask(len(partitions.leader))
-
-
-@risk(
-    "consumer_falls_off_local_log",
-    rank=82,
-    severity="warn",
-    open_after_ms=30_000,
-    close_after_ms=30_000,
-    sentence="a group of consumers reads from remote storage within 15 minutes",
-    source="KIP-405; KIP-1303, motivation",
-    alert=Alert(
-        summary="are about to be read from remote storage",
-        description="Groups of consumers of {n} partitions of {cluster} fall so far behind that "
-        "they read from remote storage within 15 minutes; "
-        "kafka_twin_group_until_remote_seconds names them.",
-        wait="1m",
-        keep_firing_for="5m",
-        unless="consumer_loses_records",
-    ),
-)
-def falls_off_local_log(
-    forecasts: GroupForecasts, reads: GroupReads, lags: GroupLags, partitions: Partitions
-) -> Bool:
-    """A group that is in use, and still reads from a disk, will."""
-    soon = (forecasts.until_remote_s <= FALLS_OFF_SOON_S) & lags.in_use
-    soon &= reads.reads_from == ReadsFrom.DISK
-    return forecasts.pick(soon).row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported

@@ -63,6 +63,8 @@ def group_moves(
     behind the one before: somebody has reset it."""
     if not len(offsets):
         return GroupMoves.empty()
+    if _is_read(before, offsets) and np.array_equal(groups.group, old_groups.group):
+        return before
     old = _aligned(offsets, groups, old_groups, before)
     committed, read_at_ms = offsets.committed_offset, offsets.read_at_ms
     is_new = read_at_ms > old["read_at_ms"]
@@ -100,6 +102,12 @@ def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs)
         lag_s=np.where(lag == 0, 0.0, lag_s),
         in_use=has_members[moves.group_index] | moved,
     )
+
+
+def _is_read(before: GroupMoves, offsets: GroupOffsets) -> bool:
+    """Nothing was read since: most cycles bring no round of groups."""
+    names = ("read_at_ms", "row", "group_index")
+    return all(np.array_equal(getattr(before, name), getattr(offsets, name)) for name in names)
 
 
 def _aligned(

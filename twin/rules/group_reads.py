@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from twin.declare import Alert, group_gauge, risk, rule
-from twin.rules.group_moves import GroupLags, GroupMoves
+from twin.declare import group_gauge, rule
+from twin.rules.group_moves import GroupMoves
 from twin.rules.leaders import Leaders, Roles
 from twin.rules.racks import rack_names
 from twin.rules.selection import (
@@ -29,11 +30,11 @@ from twin.rules.selection import (
 )
 from twin.rules.topic_configs import TopicConfigs
 from twin.signature import Lazy
+from twin.slots import over_slots
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
     Array,
-    Bool,
     Int8,
     Int32,
     Int64,
@@ -46,12 +47,11 @@ from twin.tables.state import (
     Assignment,
     Brokers,
     GroupOffsets,
-    Partitions,
     ReaderRacks,
     Replicas,
 )
 
-_NEVER: Final = np.int64(1) << 62
+_NEVER: Final = np.uint64(1) << np.uint64(62)
 
 
 class ReadsFrom(IntEnum):
@@ -128,7 +128,7 @@ def group_servers(
 # ---------------------------------------------------------------- of any replica
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Servers:
     """Replicas that may serve consumers. ``roles`` says who leads, also if another led."""
 
@@ -150,24 +150,38 @@ class Servers:
             rack: [N] place of the consumer's rack in ``rack_names``.
         """
         row = moves.row.astype(np.intp)  # numpy looks up by another type more slowly
-        slot, kind = leading[row], selector[row]
-        reads = np.full(len(row), ReadsFrom.DISK, np.int8)
-        records = np.zeros(len(row), np.int64)
+        reads, records = _on_disk(leading[row], selector[row])
         # Most groups are near the log end: whichever replica serves them has that on its disk.
-        open_to_doubt = moves.committed_offset < self._on_every_disk()[row]
-        some = np.flatnonzero(open_to_doubt | (moves.committed_offset == UNKNOWN))
-        if len(some):
-            picked = moves.pick(some)
-            slot[some] = self._slots(picked, slot[some], kind[some], rack[some])
-            reads[some], records[some] = self._by_offsets(picked, slot[some])
-        # A custom selector may send consumers anywhere; so may one that could not be read.
-        is_known = (kind == ReplicaSelector.LEADER) | (kind == ReplicaSelector.RACK_AWARE)
-        is_led = slot != UNKNOWN
-        reads = np.where(is_known, reads, np.int8(UNKNOWN))
-        return (
-            np.where(is_led, reads, np.int8(ReadsFrom.NOBODY)),
-            np.where(is_known & is_led, records, UNKNOWN),
+        is_near_end = moves.committed_offset >= self.on_every_disk[row]
+        others = np.flatnonzero(~is_near_end | (moves.committed_offset == UNKNOWN))
+        if len(others):
+            reads[others], records[others] = self._read_each(
+                moves.pick(others), leading, selector, rack[others]
+            )
+        return reads, records
+
+    @cached_property
+    def on_every_disk(self) -> Int64:
+        """[P] the first offset that all replicas have on disk; beyond all offsets if unknown."""
+        columns = self.replicas.local_log_start_offset, self.replicas.log_start_offset
+        # Taken for an unsigned number, UNKNOWN is the highest.
+        local, start = (column.view(np.uint64) for column in columns)
+        first = np.where(self.roles.is_assigned, np.maximum(local, start), np.uint64(0))
+        highest: Int64 = np.minimum(over_slots(np.maximum, first), _NEVER).astype(np.int64)
+        return highest
+
+    def _read_each(
+        self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64
+    ) -> tuple[Int8, Int64]:
+        row = moves.row.astype(np.intp)
+        kind = selector[row]
+        slot = self._slots(moves, leading[row], kind, rack)
+        reads, records = _on_disk(slot, kind)
+        is_served = np.flatnonzero(records == 0)
+        reads[is_served], records[is_served] = self._by_offsets(
+            moves.pick(is_served), slot[is_served]
         )
+        return reads, records
 
     def brokers(self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64) -> Int32:
         """[N] the broker that serves each group, NO_BROKER where that is not known."""
@@ -178,15 +192,6 @@ class Servers:
         served = self.assignment.broker[row, np.maximum(slot, 0)]
         broker: Int32 = np.where(is_known & (slot != UNKNOWN), served, np.int32(NO_BROKER))
         return broker
-
-    def _on_every_disk(self) -> Int64:
-        """[P] the first offset that all replicas have on disk; beyond all offsets if unknown."""
-        local, start = self.replicas.local_log_start_offset, self.replicas.log_start_offset
-        is_known = (local != UNKNOWN) & (start != UNKNOWN)
-        first = np.where(is_known, np.maximum(local, start), _NEVER)
-        # By slot: numpy reduces many short rows slowly.
-        highest: Int64 = np.maximum.reduce(np.where(self.roles.is_assigned, first, 0).T)
-        return highest
 
     def _slots(self, moves: GroupMoves, slot: Rows, kind: Int8, rack: Int64) -> Rows:
         """[N] the slot of the replica that serves each group, given that of the leader."""
@@ -227,37 +232,25 @@ class Servers:
         )
 
 
+def _on_disk(slot: Rows, kind: Int8) -> tuple[Int8, Int64]:
+    """[N], [N] ReadsFrom and remote records of groups whose replicas have all on their disks.
+
+    A custom selector may send consumers anywhere; so may one that could not be read.
+    """
+    is_known = (kind == ReplicaSelector.LEADER) | (kind == ReplicaSelector.RACK_AWARE)
+    is_led = slot != UNKNOWN
+    reads = np.where(is_known, np.int8(ReadsFrom.DISK), np.int8(UNKNOWN))
+    return (
+        np.where(is_led, reads, np.int8(ReadsFrom.NOBODY)),
+        np.where(is_known & is_led, np.int64(0), np.int64(UNKNOWN)),
+    )
+
+
 def racks_of_readers(offsets: GroupOffsets, reader_racks: ReaderRacks, brokers: Brokers) -> Int64:
     """[N] the place in ``rack_names`` of the member that reads each row; UNKNOWN for none."""
     place = {name: i for i, name in enumerate(rack_names(brokers))}
     places = [place.get(str(name), UNKNOWN) for name in reader_racks.rack]
     return np.array([*places, UNKNOWN], np.int64)[offsets.rack_index]
-
-
-# ---------------------------------------------------------------- risks
-
-
-@risk(
-    "consumer_reads_remote",
-    rank=125,
-    severity="info",
-    open_after_ms=30_000,
-    close_after_ms=30_000,
-    sentence="a group of consumers reads the partition from remote storage",
-    source="KIP-405; KIP-1303, motivation",
-    alert=Alert(
-        summary="are read from remote storage by groups of consumers",
-        description="Groups of consumers read {n} partitions of {cluster} from remote storage, "
-        "which is slower than a disk; kafka_twin_group_remote_records names them.",
-        # A replay is often on purpose.
-        wait="15m",
-        keep_firing_for="5m",
-    ),
-)
-def reads_remote(reads: GroupReads, lags: GroupLags, partitions: Partitions) -> Bool:
-    """A group that is in use does."""
-    remote = (reads.reads_from == ReadsFrom.REMOTE) & lags.in_use
-    return reads.pick(remote).row_mask(len(partitions.leader))
 
 
 # ---------------------------------------------------------------- exported
