@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 
 from twin import whatif
+from twin.plain import counted
 from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
 from twin.rules.leaders import Roles, has_flag
@@ -166,7 +167,7 @@ def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:
 def not_in_sync(shards: Iterable[Counter[int]]) -> Names:
     """Other brokers that are not in every ISR of their replicas, with the number of those."""
     counts = sum(shards, Counter[int]())
-    names = [f"broker {b} ({n} partitions)" for b, n in sorted(counts.items())]
+    names = [f"broker {b} ({counted(n, 'partition')})" for b, n in sorted(counts.items())]
     return {Reason.BROKER_NOT_IN_SYNC: names} if names else {}
 
 

@@ -24,6 +24,11 @@ def finite(value: Any) -> float | None:
     return float(value) if math.isfinite(value) and value != UNKNOWN else None
 
 
+def counted(number: int, noun: str) -> str:
+    """The number and the noun, e.g. ``1 group`` and ``2 groups``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def yes_or_no(value: Any) -> bool | None:
     """A tri-state number as a boolean, or None."""
     return None if value == UNKNOWN else bool(value)

@@ -18,6 +18,7 @@ from streaming.collector.observation import Observation
 from streaming.collector.problem import Problem
 from streaming.collector.scrape import scrape_all
 from streaming.runtime.config import Config, ConfigError
+from twin.plain import counted
 from twin.table import UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, ReplicaSelector
 
@@ -67,7 +68,9 @@ def _thresholds(observation: Observation) -> Iterator[Finding]:
     if CLUSTER_WIDE in topics:
         yield Finding("threshold of KIP-1303 for all topics")
     elif topics:
-        yield Finding(f"threshold of KIP-1303 for {len(topics)} topics, the others are not judged")
+        yield Finding(
+            f"threshold of KIP-1303 for {counted(len(topics), 'topic')}, the others are not judged"
+        )
     else:
         yield Finding(
             "threshold of KIP-1303; set one in twin.toml, e.g. local_log_ms = 600000 under "
@@ -125,8 +128,9 @@ def _connected(config: Config, observation: Observation) -> Finding:
     placement = observation.listing.placement
     return Finding(
         f"cluster {config.cluster.name} at {config.cluster.bootstrap}: "
-        f"{observation.brokers.num_rows} brokers, {len(placement.topic)} topics, "
-        f"{len(placement)} partitions, {len(placement.broker)} replicas"
+        f"{counted(observation.brokers.num_rows, 'broker')}, "
+        f"{counted(len(placement.topic), 'topic')}, {counted(len(placement), 'partition')}, "
+        f"{counted(len(placement.broker), 'replica')}"
     )
 
 
@@ -143,8 +147,10 @@ def _groups(
 def _grouped(groups: GroupRound) -> Finding:
     """How many groups there are, and of how many the offsets are unknown."""
     unknown = int((groups.error != 0).sum())
-    what = f"{len(groups.group)} consumer groups with {len(groups.offsets)} offsets"
-    return Finding(f"{what}; those of {unknown} groups are unknown" if unknown else what)
+    what = counted(len(groups.group), "consumer group")
+    what += f" with {counted(len(groups.offsets), 'offset')}"
+    unread = f"; unknown are those of {counted(unknown, 'group')}" if unknown else ""
+    return Finding(what + unread)
 
 
 def _measured(config: Config, observation: Observation) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ from streaming.collector.group_round import Answers, GroupRound, combine
 from streaming.collector.problem import Problem, by_error, error_name
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
+from twin.plain import counted
 from twin.table import NO_BROKER
 
 _GONE: Final = GroupIdNotFoundError.errno
@@ -200,7 +201,7 @@ def _problems_of(round_: GroupRound, answers: Answers) -> Iterator[Problem]:
     if left_out:
         groups = int(np.count_nonzero(round_.left_out))
         text = (
-            f"{left_out} offsets of {groups} groups are left out: "
-            f"there are more than collector.max_group_offsets"
+            "there are more offsets than collector.max_group_offsets; left out: "
+            f"{counted(left_out, 'offset')} of {counted(groups, 'group')}"
         )
         yield Problem("groups", NO_BROKER, "TooMany", text)

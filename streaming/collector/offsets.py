@@ -21,6 +21,7 @@ from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 from streaming.runtime.kafka_bytes import MalformedBytes
+from twin.plain import counted
 from twin.table import UNKNOWN
 from twin.tables.enums import PendingUpload
 
@@ -125,7 +126,7 @@ def _lasting_errors(placement: Placement, error_code: Array) -> Iterator[Problem
     different, counts = np.unique(pairs, axis=0, return_counts=True)
     for (broker, code), count in zip(different.tolist(), counts.tolist(), strict=True):
         if is_lasting(code):
-            yield from_code("offsets", code, f"{count} replicas have no offsets", broker)
+            yield from_code("offsets", code, f"no offsets of {counted(count, 'replica')}", broker)
 
 
 class BrokerOffsets:

@@ -147,4 +147,4 @@ def test_check_says_whether_anything_is_judged(cluster: FakeCluster) -> None:
     assert verdict(local_log_bytes=5) == "ok: threshold of KIP-1303 for all topics"
     assert verdict().startswith("missing: threshold of KIP-1303; set one in twin.toml")
     cluster.world.topics["a"].configs[MS] = "9"
-    assert verdict() == "ok: threshold of KIP-1303 for 1 topics, the others are not judged"
+    assert verdict() == "ok: threshold of KIP-1303 for 1 topic, the others are not judged"

@@ -472,8 +472,8 @@ def test_groups_of_the_last_names_are_left_out_as_a_whole(cluster) -> None:
         assert column(round_, "left_out") == {"a": 0, "b": 0, "c": 0, "d": 3}
         assert {name for name, *_ in rows(round_)} == {"a", "b"}
         assert [str(p) for p in source.problems] == [
-            "groups: 3 offsets of 1 groups are left out: there are more than "
-            "collector.max_group_offsets"
+            "groups: there are more offsets than collector.max_group_offsets; left out: "
+            "3 offsets of 1 group"
         ]
     with a_source(cluster, max_group_offsets=9) as source:
         assert len(read(source).offsets) == 9

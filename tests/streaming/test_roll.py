@@ -116,7 +116,7 @@ def test_a_replica_out_of_sync_is_not_in_sync_whoever_holds_it():
     answer = judge(a_view(Partition(isr=(1, 3))), (), Terms(), NOW_MS)
     assert answer.lines() == [
         "not every broker is in sync",
-        "  1 other brokers are not in every ISR of their replicas: broker 2 (1 partitions)",
+        "  1 other brokers are not in every ISR of their replicas: broker 2 (1 partition)",
     ]
 
 

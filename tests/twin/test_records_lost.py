@@ -52,7 +52,7 @@ def led_by_1(**more: tuple[int, ...]) -> ShardState:
 def test_an_unclean_leader_loses_the_records_that_it_lacks():
     state, texts = after(led_by_1(), part(2, (2,), FOLLOWER_ENDS), NOW_MS + SECOND)
     assert texts == [
-        "t-0: 30 records are lost, offsets 70 to 99: the new leader 2 lacks them, leader 1 had them"
+        "t-0: 30 records lost, offsets 70 to 99: the new leader 2 lacks them, leader 1 had them"
     ]
     assert records_lost_field(state[RecordsLost], state[Partitions]) == [
         [

@@ -156,8 +156,8 @@ def records_were_lost(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[O
     for i in appeared(was, now):
         start, end = int(now.start_offset[i]), int(now.end_offset[i])
         text = (
-            f"{{p}}: {end - start} records are lost, offsets {start} to {end - 1}: the new "
-            f"leader {now.new_leader[i]} lacks them, leader {now.old_leader[i]} had them"
+            f"{{p}}: {plain.counted(end - start, 'record')} lost, offsets {start} to {end - 1}: "
+            f"the new leader {now.new_leader[i]} lacks them, leader {now.old_leader[i]} had them"
         )
         broker, row = int(now.new_leader[i]), int(now.row[i])
         yield Occurrence(text, row, broker=broker, before=(end,), after=(start,))
