@@ -66,14 +66,14 @@ def commit(bootstrap: str, group: str, offsets: Mapping[Key, int], metadata: str
 
 
 @contextmanager
-def watching_groups(bootstrap: str) -> Iterator[Watch]:
+def watching_groups(bootstrap: str, source: type[GroupSource] = GroupSource) -> Iterator[Watch]:
     """A twin of the cluster in one shard that reads groups when it is asked."""
     settings = config.Config(
         cluster=config.Cluster(name="real", bootstrap=bootstrap), bus=config.Bus(shards=1)
     )
     with (
         BrokerConnections(bootstrap, {}, settings.collector.deadline_ms) as brokers,
-        GroupSource(settings, brokers.client_id, background=False) as groups,
+        source(settings, brokers.client_id, background=False) as groups,
     ):
         watch = Watch(settings, brokers, groups)
         watch.look()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
+from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.bus.view import SnapshotStore
+from streaming.bus.view import ClusterView, SnapshotStore
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.group_listing import GroupListing
+from streaming.collector.groups import GroupSource
+from streaming.exporter import groups_views
 from streaming.exporter.exposition import Renderer
 from streaming.exporter.kafka_exporter import HELP
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Exporter
-from tests.cluster.broker_client import EARLIEST, LATEST, await_in_sync
+from tests.cluster.broker_client import EARLIEST, LATEST, BrokerClient, await_in_sync
 from tests.cluster.groups import commit, consuming, offsets_of, states_of, watching_groups
 from tests.cluster.topics import produce
 from tests.cluster.watching import Watch
@@ -139,10 +145,64 @@ def test_a_group_with_a_member_comes_and_goes(
         assert offsets.assigned[mine].tolist() == [1, 1, 1]
     until(lambda: tools.group_states()[group].state == "Empty", 90, pause_s=0.5)
     assert_agree(watch, tools)
+    assert states_of(watch.state)[group].state == "Empty"
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
         admin.delete_groups([group])
     assert_agree(watch, tools)
     assert group not in states_of(watch.state)
+
+
+def test_a_group_that_is_deleted_is_gone_everywhere_after_two_rounds(
+    cluster: LocalCluster, watch: Watch, tools: Tools
+) -> None:
+    commit(cluster.bootstrap, "deleted", {(TOPIC, 0): 7})
+    assert_agree(watch, tools)
+    assert places_of(watch.state, "deleted") == {"snapshot", "metrics", "API"}
+    tools.delete_group("deleted")
+    assert "deleted" not in tools.group_states()
+    for _ in range(2):
+        watch.look_at_groups()
+    assert places_of(watch.state, "deleted") == set()
+
+
+def test_a_group_that_is_deleted_between_listing_and_asking_is_dead(
+    cluster: LocalCluster, tools: Tools
+) -> None:
+    chosen: list[str] = []
+
+    class DeletingSource(GroupSource):
+        """Groups may go after they were listed, and before their coordinator is asked."""
+
+        def _list(self, connections: BrokerConnections) -> GroupListing:
+            listing = super()._list(connections)
+            while chosen:
+                tools.delete_group(chosen.pop())
+            return listing
+
+    commit(cluster.bootstrap, "fleeting", {(TOPIC, 0): 7})
+    with watching_groups(cluster.bootstrap, DeletingSource) as watch:
+        coordinator = states_of(watch.look_at_groups())["fleeting"].coordinator
+        chosen.append("fleeting")
+        state = watch.look_at_groups()
+        request = DescribeGroupsRequest(groups=["fleeting"], include_authorized_operations=False)
+        answer = BrokerClient(cluster).ask(coordinator, request, DescribeGroupsResponse, 6)
+        assert states_of(state)["fleeting"].state == answer.groups[0].group_state == "Dead"
+        assert ("fleeting", TOPIC, 0) not in offsets_of(state)
+        assert [problem for problem in watch.problems if problem.source == "groups"] == []
+        for _ in range(2):
+            watch.look_at_groups()
+        assert places_of(watch.state, "fleeting") == set()
+
+
+def places_of(state: ShardState, group: str) -> set[str]:
+    """Where the group is."""
+    text, view = served(state)
+    is_there = {
+        "snapshot": group in states_of(state),
+        "metrics": f'group="{group}"' in text,
+        "API": groups_views.group(view, group, state.observed_at_ms) is not None,
+    }
+    return {place for place, there in is_there.items() if there}
 
 
 def test_offsets_end_with_their_topic(cluster: LocalCluster, watch: Watch, tools: Tools) -> None:
@@ -213,16 +273,21 @@ def test_the_names_of_kafka_exporter_have_the_numbers_of_kafkas_tools(
 
 def as_kafka_exporter(state: ShardState) -> dict[str, list[tuple[dict[str, str], float]]]:
     """The series of each name of kafka_exporter, as they are served."""
-    store = SnapshotStore(CATALOG, state.cluster, state.shards)
-    store.take_snapshot(b"real/0", codec.encode(state), state.observed_at_ms)
-    store.publish()
-    renderer = Renderer(CATALOG, state.cluster, Exporter(compatibility="kafka_exporter"))
-    text = b"".join(renderer.render(store.view).blocks).decode()
+    text, _ = served(state, compatibility="kafka_exporter")
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
         for family in text_string_to_metric_families(text)
         if family.name in HELP
     }
+
+
+def served(state: ShardState, **settings: Any) -> tuple[str, ClusterView]:
+    """The exposition and the snapshot of an exporter."""
+    store = SnapshotStore(CATALOG, state.cluster, state.shards)
+    store.take_snapshot(b"real/0", codec.encode(state), state.observed_at_ms)
+    store.publish()
+    renderer = Renderer(CATALOG, state.cluster, Exporter(**settings))
+    return b"".join(renderer.render(store.view).blocks).decode(), store.view
 
 
 def test_a_coordinator_that_is_killed_leaves_what_was_known_until_another_answers(

@@ -11,6 +11,7 @@ from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
 from streaming.collector.groups import GroupSource
 from streaming.collector.observation import ObservationEncoder
+from streaming.collector.problem import Problem
 from streaming.runtime import config
 from tests.cluster.broker_client import Key, PartitionState
 from twin import frames
@@ -37,6 +38,11 @@ class Watch:
         self._messages = ObservationEncoder()
         self._archive: archives.Archive = {}
         self.state = ShardState.empty(CATALOG, settings.cluster.name, 0, settings.bus.shards)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What the collector could not find out."""
+        return self._collector.problems
 
     def look_at_groups(self) -> ShardState:
         """One cycle with a new round of groups."""

@@ -142,6 +142,10 @@ class Tools:
             for row in rows
         }
 
+    def delete_group(self, name: str) -> None:
+        """Delete a group without members, by kafka-consumer-groups.sh."""
+        self._run(_GROUPS, "--delete", "--group", name)
+
     def _run(self, tool: str, *arguments: str) -> str:
         """The output of a tool."""
         assert self._child.stdin
