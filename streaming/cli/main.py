@@ -170,6 +170,32 @@ def check(ctx: click.Context, principal: str | None) -> None:
         ctx.exit(1)
 
 
+@main.command("spark-package")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--master",
+    required=True,
+    metavar="MASTER",
+    help="As for spark-submit: spark://HOST:PORT, yarn, or k8s://https://HOST:PORT.",
+)
+@click.pass_context
+def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
+    """Pack the query for a Spark platform.
+
+    FOLDER gets this Python environment, packed, and Spark's jars for Kafka. The spark-submit line
+    that starts the query from there is printed. The platform's machines need Spark 4.2, Java 17
+    and the same version of Python. Kubernetes has an image instead: nothing is written.
+    """
+    from streaming.packing.lines import kind
+    from streaming.packing.package import write
+    from streaming.query.checkpoint import require_shared
+
+    config = _config(ctx)
+    if kind(master) != "k8s":  # there the driver is given its settings
+        require_shared(config.query.checkpoint, master, config.query.checkpoint_shared)
+    click.echo(write(folder, master, ctx.obj))
+
+
 @main.command()
 @click.option("--seconds", type=click.FloatRange(min=1), help="Stop after this number of seconds.")
 @click.option(

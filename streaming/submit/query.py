@@ -1,5 +1,8 @@
 """Entry point for spark-submit: runs ``kafka-twin query`` in the session that spark-submit made."""
 
+import os
+
 from streaming.cli.main import main
 
+os.environ["KAFKA_TWIN_QUERY_MASTER"] = ""  # the file may name another one, for kafka-twin run
 main(["query"])

@@ -1,0 +1,52 @@
+"""``kafka-twin spark-package``: the folder from which spark-submit starts the query."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import streaming.submit
+from streaming.packing import environment
+from streaming.packing.distributions import PackingError
+from streaming.packing.lines import JARS, LOGGING, SCRIPT, Package, kind, line
+from streaming.runtime import jars
+
+_LOGGING: Final = Path(__file__).with_name(LOGGING)
+
+
+def write(folder: Path, master: str, config: Path | None) -> str:
+    """Write the package into the folder; the spark-submit line that uses it.
+
+    Of Kubernetes nothing is written: there the image has all.
+
+    Args:
+        folder: made if it is missing. What an earlier package left there is replaced.
+        master: as for spark-submit.
+        config: twin.toml.
+
+    Raises:
+        PackingError: there is no such master, or something cannot be packed.
+        JarError: a jar is missing and cannot be fetched.
+    """
+    package = Package(folder.absolute(), (), config.absolute() if config else None)
+    if kind(master) == "k8s":
+        return line(master, package)
+    files = jars.ensure("spark")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        environment.write(folder)
+        _replace(folder / JARS, files)
+        shutil.copyfile(Path(str(streaming.submit.__file__)).with_name(SCRIPT), folder / SCRIPT)
+        shutil.copyfile(_LOGGING, folder / LOGGING)
+    except OSError as error:
+        raise PackingError(f"{error.filename or folder}: {error.strerror}") from None
+    names = [file.name for file in files]
+    return line(master, Package(package.folder, names, package.config))
+
+
+def _replace(folder: Path, files: list[Path]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for file in files:
+        shutil.copyfile(file, folder / file.name)
