@@ -1,4 +1,4 @@
-"""The wheel has all that the programs read, and is the same each time."""
+"""The wheel has all that the programs read, and it and the sdist are the same each time."""
 
 from __future__ import annotations
 
@@ -6,34 +6,69 @@ import hashlib
 import os
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SOME_TIME_S = "1700000000"
 
 
-def built(folder: Path) -> Path:
-    """The wheel, built from the sources as ``pip install`` does."""
+def built(sources: Path, folder: Path) -> dict[str, Path]:
+    """The wheel (``.whl``) and the sdist (``.gz``), as pip and a release build them."""
+    environment = os.environ | {"SOURCE_DATE_EPOCH": SOME_TIME_S}
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", str(folder),
-         str(ROOT)],
-        check=True, timeout=200,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t", "sdist", "-t",
+         "wheel"],
+        cwd=sources, check=True, timeout=100, env=environment, capture_output=True,
     )  # fmt: skip
-    [wheel] = folder.glob("*.whl")
-    return wheel
+    return {file.suffix: file for file in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("wheel"))
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return built(ROOT, tmp_path_factory.mktemp("dist"))
 
 
-def test_the_same_sources_give_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    one, other = (hashlib.sha256(each.read_bytes()).digest() for each in (wheel, built(tmp_path)))
-    assert one == other
+@pytest.fixture(scope="module")
+def wheel(files: dict[str, Path]) -> Path:
+    return files[".whl"]
+
+
+def test_the_same_sources_give_the_same_files_elsewhere_and_later(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
+    """From the sdist, unpacked with other times and rights."""
+    with tarfile.open(files[".gz"]) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    [sources] = tmp_path.iterdir()
+    (sources / "PKG-INFO").unlink()
+    for file in sources.rglob("*"):
+        file.chmod(file.stat().st_mode & 0o700)  # as with another umask
+        os.utime(file, (0, 0))
+    again = built(sources, tmp_path / "dist")
+    for suffix in (".whl", ".gz"):
+        one, other = (hashlib.sha256(each[suffix].read_bytes()) for each in (files, again))
+        assert one.digest() == other.digest(), suffix
+
+
+def test_an_index_takes_them(files: dict[str, Path]) -> None:
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, files.values())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_version_is_that_of_the_project(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as content:
+        [name] = [n for n in content.namelist() if n.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(content.read(name).decode())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert metadata["Version"] == project["version"]
+    assert set(metadata.get_all("Provides-Extra")) == set(project["optional-dependencies"])
 
 
 def test_it_has_programs_and_what_they_read_and_no_tests(wheel: Path) -> None:
@@ -41,7 +76,8 @@ def test_it_has_programs_and_what_they_read_and_no_tests(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {
         "grafana", "streaming", "twin",
     }  # fmt: skip
-    assert "streaming/submit/query.py" in names
+    assert {"streaming/submit/query.py", "streaming/packing/log4j2.properties"} <= set(names)
+    assert "streaming/exporter/console/index.html" in names
     for file in ("jars.xml", "jars.sha256", "jmx/kafka.yml", "alertmanager/alertmanager.yml"):
         assert f"streaming/runtime/deploy/{file}" in names
 
