@@ -63,6 +63,16 @@ class Simulated:
         self.replicas = shards * shape.topics * shape.partitions * REPLICATION
         self._shards = [SimulatedShard(shape, 1, "sim", i, shards) for i in range(shards)]
 
+    def lose(self, broker: int) -> None:
+        """The broker is fenced."""
+        for shard in self._shards:
+            shard.lose(broker)
+
+    def restore(self, broker: int) -> None:
+        """The broker is back and in sync again."""
+        for shard in self._shards:
+            shard.restore(broker)
+
     def encoded(self, at_ms: int) -> list[tuple[int, bytes]]:
         """Shard and message of all that one cycle observes."""
         messages = []

@@ -105,7 +105,7 @@ def submitted(
     begun: Stack,
     engine: DockerClient, images: dict[str, str],
 ) -> Iterator[Container]:  # fmt: skip
-    """As the driver of a SparkApplication is started; the master alone is of this machine.
+    """As the driver of a SparkApplication is started, with the master and files of this machine.
 
     Asked for before it is looked at: Spark starts while a broker is lost.
     """
@@ -117,9 +117,10 @@ def submitted(
             "KAFKA_TWIN_CLUSTER_BOOTSTRAP": "kafka-1:19092,kafka-2:19092,kafka-3:19092",
             "KAFKA_TWIN_BUS_PREFIX": "submitted",
             "KAFKA_TWIN_BUS_SHARDS": "4",
-            "KAFKA_TWIN_QUERY_MASTER": "",
+            "KAFKA_TWIN_QUERY_CHECKPOINT": "file:///tmp/checkpoint",
             **QUICK_SPARK,
         },
+        working_dir="/tmp",
         network=f"{PROJECT}_default", detach=True, read_only=True, cap_drop=["ALL"],
         tmpfs={"/tmp": "exec,mode=1777"}, restart_policy={"Name": "on-failure"},
     )  # fmt: skip

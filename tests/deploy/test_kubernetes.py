@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from deploy import generate
+from streaming.query.checkpoint import local_folder
 from streaming.runtime.config import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,22 +161,37 @@ def test_what_is_mounted_is_there_and_secrets_come_by_reference(pod: str):
     for container in spec["containers"]:
         mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
         assert mounted.keys() == volumes.keys()
-        assert mounted["config"] == "/etc/kafka-twin"
         assert mounted["tmp"] == "/tmp"
+        assert mounted["ca"] == "/etc/kafka-twin-ca"
+        assert not of_kind("Secret")
+        if pod == "executor":
+            continue
+        assert mounted["config"] == "/etc/kafka-twin"
+        assert volumes["config"]["configMap"]["name"] == "kafka-twin-config"
         assert [source["secretRef"]["name"] for source in container["envFrom"]] == [
             "kafka-twin-secrets"
         ]
         for variable in container.get("env", ()):
             assert "PASSWORD" not in variable["name"]
-    assert volumes["config"]["configMap"]["name"] == "kafka-twin-config"
-    assert not of_kind("Secret")
+
+
+def test_executors_get_the_certificate_authority_and_no_secret():
+    spec = PODS["executor"]
+    assert [volume["name"] for volume in spec["volumes"]] == ["ca", "tmp"]
+    [container] = spec["containers"]
+    assert not {"env", "envFrom"} & container.keys()
 
 
 def test_one_query_works_on_a_checkpoint():
     [query] = of_kind("StatefulSet")
     assert query["spec"]["replicas"] == 1
-    [claim] = of_kind("PersistentVolumeClaim")
-    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+def test_executors_find_the_checkpoint_wherever_they_run():
+    [driver] = PODS["driver"]["containers"]
+    variables = {variable["name"]: variable["value"] for variable in driver["env"]}
+    assert local_folder(variables["KAFKA_TWIN_QUERY_CHECKPOINT"]) is None
+    assert not of_kind("PersistentVolumeClaim")
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("twin.toml")), ids=lambda p: p.parent.name)

@@ -1,0 +1,93 @@
+"""What the query has written to the bus, and what one process makes of the same observations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import TwsTester
+
+from streaming import bus
+from streaming.query.processor import TwinProcessor
+from streaming.runtime.config import Config
+from streaming.runtime.plugins import enabled_proposals
+from twin.frames import headers
+
+Snapshot = dict[int, bytes]  # message by part
+Cycle = Sequence[tuple[int, bytes]]  # shard and message
+
+SNAPSHOTS: Final = "snapshots"
+EVENTS: Final = "events"
+
+
+class Written:
+    """Snapshots by shard and time, and events, repeats included."""
+
+    def __init__(self) -> None:
+        self.snapshots: dict[int, dict[int, Snapshot]] = defaultdict(lambda: defaultdict(dict))
+        self.events: list[bytes] = []
+
+    def add_snapshot(self, message: bytes) -> None:
+        """A part of one."""
+        header, _ = headers(message)[0]
+        self.snapshots[header.shard][header.observed_at_ms][header.part] = message
+
+    def whole(self, at_ms: int) -> set[int]:
+        """The shards whose snapshot of that time is complete."""
+        return {
+            shard
+            for shard, by_time in self.snapshots.items()
+            if (parts := by_time.get(at_ms)) and len(parts) == _parts(parts)
+        }
+
+    def at(self, at_ms: int) -> dict[int, Snapshot]:
+        """The snapshots of that time, by shard."""
+        return {shard: by_time[at_ms] for shard, by_time in self.snapshots.items()}
+
+
+def _parts(parts: Snapshot) -> int:
+    header, _ = headers(next(iter(parts.values())))[0]
+    return header.parts
+
+
+class Following(Written):
+    """What a query writes to the bus while it runs."""
+
+    def __init__(self, config: Config, reader: bus.Reader) -> None:
+        super().__init__()
+        self._topics, self._reader = bus.topics(config), reader
+
+    def poll(self) -> None:
+        """Read what has come."""
+        for record in self._reader.poll(50):
+            if record.topic == self._topics.snapshots:
+                self.add_snapshot(record.value or b"")
+            else:
+                self.events.append(record.value or b"")
+
+
+def replayed(config: Config, cycles: Sequence[Cycle]) -> Written:
+    """The same from one process, a batch a cycle."""
+    written = Written()
+    testers = [
+        TwsTester(TwinProcessor(config.bus.shards, SNAPSHOTS, EVENTS, enabled_proposals(config)))
+        for _ in range(config.bus.shards)
+    ]
+    for cycle in cycles:
+        for shard, tester in enumerate(testers):
+            messages = [message for of_shard, message in cycle if of_shard == shard]
+            for row in tester.test(f"{config.cluster.name}/{shard}", _rows(messages)):
+                if row.topic == SNAPSHOTS:
+                    written.add_snapshot(bytes(row.value))
+                else:
+                    written.events.append(bytes(row.value))
+    return written
+
+
+def _rows(messages: Sequence[bytes]) -> list[Row]:
+    return [
+        Row(key="", value=message, topic="", partition=0, offset=offset, timestamp_ms=0)
+        for offset, message in enumerate(messages)
+    ]

@@ -1,0 +1,184 @@
+"""A Spark cluster of machines that have nothing of the project, a checkpoint on HDFS, and faults.
+
+The query is started by the very line that ``kafka-twin spark-package`` prints.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from streaming import bus
+from streaming.lab.cluster import LocalCluster, free_base_port
+from streaming.packing.lines import SCRIPT
+from streaming.runtime.config import Config, load
+from tests.bench.deployment import START_MS, Simulated, send
+from tests.spark_platform import hdfs, machines
+from tests.spark_platform.hdfs import Hdfs
+from tests.spark_platform.observed import Cycle, Following, replayed
+from tests.spark_platform.standalone import CORES, MACHINES, PORTS, Platform, Twin
+from tests.waiting import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+REPLICAS: Final = 300_000
+SHARDS: Final = 16
+KAFKA_PORTS: Final = 40
+ANSWERS_WITHIN_S: Final = 150
+"""After the loss of a driver: a new one starts, and repeats the batch that was running."""
+
+
+@pytest.fixture
+def namespaces() -> None:
+    """Mount namespaces can be had. Without them its tests are skipped, and fail in CI."""
+    if why_not := machines.why_not():
+        if os.environ.get("CI"):
+            pytest.fail(why_not)
+        pytest.skip(why_not)
+
+
+def configured(path: Path, bootstrap: str, files: str) -> Config:
+    """The configuration of a twin that keeps its checkpoint there; written to the path."""
+    path.write_text(
+        f"""
+        [cluster]
+        name = "sim"
+        bootstrap = "{bootstrap}"
+        [bus]
+        shards = {SHARDS}
+        replication_factor = 1
+        [query]
+        checkpoint = "{files}/kafka-twin"
+        state_partitions = {MACHINES * CORES}
+        trigger_ms = 200
+        """
+    )
+    return load(path, {})
+
+
+def packaged(folder: Path, config: Path, master: str) -> str:
+    """The line that starts the query."""
+    command = [sys.executable, "-m", "streaming", "--config", str(config), "spark-package"]
+    done = subprocess.run([*command, "--master", master, str(folder)], capture_output=True,
+                          text=True, timeout=200)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+class Story:
+    """Cycles that are sent, and what is written of them."""
+
+    def __init__(self, config: Config, twin: Twin, sender: bus.Sender, following: Following):
+        self.simulated = Simulated(REPLICAS, SHARDS)
+        self.cycles: list[Cycle] = []
+        self._config, self._twin = config, twin
+        self._sender, self._following = sender, following
+
+    @property
+    def at_ms(self) -> int:
+        """The time of the newest cycle."""
+        return START_MS + 5_000 * (len(self.cycles) - 1)
+
+    def cycle(self) -> None:
+        """Send one."""
+        self.cycles.append(self.simulated.encoded(START_MS + 5_000 * len(self.cycles)))
+        send(self._config, self._sender, self.cycles[-1])
+
+    def batch_that_runs(self) -> None:
+        """Send a cycle, until its first snapshots are there and others are not."""
+        for _ in range(5):
+            self.cycle()
+            self._until(lambda: bool(self._following.whole(self.at_ms)))
+            if len(self._following.whole(self.at_ms)) < SHARDS:
+                return
+        raise AssertionError("each batch was over when its first snapshot was read")
+
+    def until_written(self) -> None:
+        """Until all of them are."""
+        self._until(lambda: len(self._following.whole(self.at_ms)) == SHARDS)
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        def come() -> bool:
+            assert self._twin.machine.runs, "the driver has ended"
+            self._following.poll()
+            return condition()
+
+        log = self._twin.machine.log
+        cycle = len(self.cycles) - 1
+        until(come, ANSWERS_WITHIN_S, f"cycle {cycle} is not written ({log})", pause_s=0)
+
+
+@pytest.mark.timeout(600)
+def test_executors_and_the_driver_are_killed_and_nothing_is_lost(
+    namespaces: None, tmp_path: Path
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    port = free_base_port(KAFKA_PORTS + hdfs.PORTS + PORTS)
+    broker = LocalCluster(tmp_path / "kafka", nodes=1, base_port=port, heap="512m")
+    files = Hdfs(tmp_path / "hdfs", port + KAFKA_PORTS)
+    platform = Platform(tmp_path, port + KAFKA_PORTS + hdfs.PORTS, hidden=package)
+    path = tmp_path / "twin.toml"
+    config = configured(path, broker.bootstrap, files.url)
+    with ExitStack() as ended:
+        for end in (broker.stop, files.kill, platform.kill):
+            ended.callback(end)
+        with ThreadPoolExecutor() as pool:
+            packing = pool.submit(packaged, package, path, platform.url)
+            starting = [pool.submit(each.start) for each in (broker, files, platform)]
+        for each in starting:
+            each.result()
+        bus.ensure_topics(config)
+        twin = Twin(tmp_path, packing.result(), platform)
+        ended.callback(twin.machine.kill)
+        twin.start()
+        names = bus.topics(config)
+        sender = ended.enter_context(bus.Sender(config, buffer_bytes=1 << 28))
+        reader = bus.Reader(config, [names.snapshots, names.events], "beginning")
+        following = Following(config, ended.enter_context(reader))
+        story = Story(config, twin, sender, following)
+
+        story.cycle()
+        story.until_written()
+        story.simulated.lose(7)
+        story.cycle()
+        story.until_written()
+        executors = twin.executors()
+        assert len(executors) == MACHINES
+        for pid in executors.values():
+            seen = Path(f"/proc/{pid}/root")
+            assert (seen / str(twin.machine.spark / "bin")[1:]).exists()
+            assert not (seen / str(machines.ROOT / "pyproject.toml")[1:]).exists()
+            assert not (seen / str(package / SCRIPT)[1:]).exists()
+
+        story.batch_that_runs()
+        lost = max(executors)
+        machines.kill(executors[lost])
+        story.until_written()
+        until(lambda: set(twin.executors()) - set(executors), 60, "no executor in its place")
+
+        story.simulated.lose(9)
+        story.batch_that_runs()
+        twin.machine.kill()
+        story.cycle()  # while there is no driver
+        twin.start()
+        story.until_written()
+        story.simulated.restore(7)
+        story.cycle()
+        story.until_written()
+
+        expected = replayed(config, story.cycles)
+        assert following.at(story.at_ms) == expected.at(story.at_ms)
+        assert len(expected.events) > 1_000
+        until(lambda: following.poll() or set(following.events) >= set(expected.events), 30)
+        assert set(following.events) == set(expected.events)
