@@ -96,7 +96,7 @@ def _on_platform(config: Config) -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         raise SessionError(
             "query.master: is empty, and no spark-submit runs this program; set it to local[2], "
-            "or start the query with spark-submit (docs/deploy.md)"
+            "or start the query with spark-submit (docs/spark.md)"
         )
     # SparkConf has what spark-submit was given once there is a connection to its JVM, and PySpark
     # has no public call that connects without starting a context.

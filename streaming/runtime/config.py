@@ -309,7 +309,7 @@ def _check(config: Config, origin: str) -> None:
          "must be positive, or -1 for replica.lag.time.max.ms")  # fmt: skip
     need(re.fullmatch(r"(local(\[.+\])?)?", c.query.master) is not None, "query.master",
          f"{c.query.master!r} is not local; leave it empty, and start the query with spark-submit "
-         f"--master {c.query.master} (docs/deploy.md)")  # fmt: skip
+         f"--master {c.query.master} (docs/spark.md)")  # fmt: skip
     need(c.query.trigger_ms >= 100, "query.trigger_ms", "must be at least 100")
     need(c.query.state_partitions >= 1, "query.state_partitions", "must be at least 1")
     need(re.fullmatch(r"[1-9]\d*[mg]", c.query.driver_memory) is not None, "query.driver_memory",

@@ -14,6 +14,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from streaming.cli.main import main
 from streaming.packing.distributions import PackingError, files_of, needed
 from streaming.packing.lines import Package, kind, line
+from streaming.runtime import jars
 
 CHECKPOINT = {"KAFKA_TWIN_QUERY_CHECKPOINT": "s3a://bucket/twin"}
 PACKAGE = Package(Path("/srv/kafka twin"), ("a.jar", "b.jar"), Path("/etc/twin.toml"))
@@ -121,3 +122,11 @@ def test_of_an_installation_without_a_list_of_files_the_remedy_is_told(tmp_path:
     one = type(distribution("numpy")).at(folder)
     with pytest.raises(PackingError, match=r"^something: nothing lists its files; install"):
         files_of(one).__enter__()
+
+
+def test_the_line_in_the_documentation_is_the_one_that_is_printed() -> None:
+    checksums = (jars.declared_in() / "jars.sha256").read_text().splitlines()
+    names = sorted(each.partition("  spark/")[2] for each in checksums if "  spark/" in each)
+    package = Package(Path("/srv/kafka-twin"), names, Path("/etc/kafka-twin/twin.toml"))
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    assert line("spark://master:7077", package) in page
