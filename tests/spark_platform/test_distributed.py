@@ -29,7 +29,7 @@ from tests.spark_platform.observed import Cycle, Following, replayed
 from tests.spark_platform.standalone import CORES, MACHINES, PORTS, Platform, Twin
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
 
 REPLICAS: Final = 300_000
 SHARDS: Final = 16
