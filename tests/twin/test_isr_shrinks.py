@@ -19,6 +19,7 @@ from tests.builders import (
     replicas_frame,
 )
 from tests.reading import open_risks
+from twin.proposals.kip501 import would_have_stayed
 from twin.proposals.kip501_handovers import Kip501Handovers
 from twin.rules.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
 from twin.rules.isr_thrash import attributed_broker, period_ms
@@ -26,6 +27,7 @@ from twin.rules.isr_verdicts import SENTENCE, Evidence, Verdict
 from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER, UNKNOWN
+from twin.totals import cluster_totals, shard_totals
 
 INTERVAL_MS = 5_000
 MIB = 1 << 20
@@ -193,6 +195,25 @@ class TestSolution1:
             "t-0: replica 2 left the ISR, [1, 3] stay "
             f"({SENTENCE[Verdict.SLOW_LEADER]}; KIP-501 would have kept it)"
         )
+
+
+@pytest.mark.parametrize(
+    ("after", "stayed"),
+    [
+        (Partition(isr=(1, 3), offline=(2,)), 0),
+        (Partition(leader=2, epoch=2, isr=(2, 3)), 0),
+        (Partition(isr=(1, 3)), UNKNOWN),
+    ],
+    ids=["its broker is fenced", "it handed over", "its leader removed it"],
+)
+def test_solution_1_keeps_no_replica_that_the_controller_removes(after, stayed):
+    state = left(after)
+    assert pending(state) == [UNKNOWN]
+    assert would_have_stayed(state[IsrShrinks]).tolist() == [stayed]
+    counted = cluster_totals(state.catalog, [shard_totals(state)])
+    preventable = "kafka_twin_isr_shrinks_preventable"
+    assert counted.value(preventable, "no") == (stayed == 0)
+    assert counted.value(preventable, "unknown") == (stayed == UNKNOWN)
 
 
 def test_solution_2_hands_over_to_the_next_live_member_and_says_if_it_is_cold():

@@ -8,6 +8,7 @@ has either, and no API reports a fetch before it is answered: what cannot be obs
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from twin.rules.follower_state import (
     is_caught_up_pending,
 )
 from twin.rules.isr_shrinks import IsrShrinks
+from twin.rules.isr_verdicts import Evidence
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.replication import InSync, tracked
 from twin.signature import Before, NowMs
@@ -100,6 +102,24 @@ def _leader_end(previous: LeaderEnds, row: Rows, states: FollowerStates) -> Int6
     return np.where(logged != UNKNOWN, logged, end)
 
 
+_BY_CONTROLLER: Final = np.int32(Evidence.FOLLOWER_OFFLINE | Evidence.WAS_LEADER)
+
+
+def would_have_stayed(shrinks: IsrShrinks) -> Int8:
+    """[N] solution 1 would have kept the replica (tri-state).
+
+    A pending fetch that asked for all records would have. It is the leader that looks at fetches:
+    nothing keeps a replica whose broker is fenced, or which was the leader and handed over, since
+    the controller takes it out of the ISR.
+
+    Source: KIP-501; ReplicationControlManager.handleBrokerFenced and
+    handleBrokerInControlledShutdown, Kafka 4.3.
+    """
+    pending = shrinks.fetch_was_pending
+    by_controller = (shrinks.evidence & _BY_CONTROLLER) != 0
+    return np.where(by_controller & (pending == UNKNOWN), 0, pending).astype(np.int8)
+
+
 # ---------------------------------------------------------------- exported
 
 
@@ -110,8 +130,9 @@ def _leader_end(previous: LeaderEnds, row: Rows, states: FollowerStates) -> Int6
     labels=("would_have_stayed",),
 )
 def isr_shrinks_preventable(shrinks: IsrShrinks) -> Mapping[tuple[str], int]:
-    """A pending fetch that asked for all records would have kept it."""
+    """Without a tap, known only of those that the controller removed."""
+    stayed = would_have_stayed(shrinks)
     return {
-        (name,): int((shrinks.fetch_was_pending == value).sum())
+        (name,): int((stayed == value).sum())
         for name, value in (("yes", 1), ("no", 0), ("unknown", UNKNOWN))
     }

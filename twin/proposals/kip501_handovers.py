@@ -14,6 +14,7 @@ import numpy as np
 
 from twin import keys, plain
 from twin.declare import api_field, counter, gauge, rule
+from twin.proposals.kip501 import would_have_stayed
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.follower_state import SLOW_FETCH_KEPT_MS
 from twin.rules.isr_shrinks import IsrShrinks
@@ -190,9 +191,10 @@ def kip501_field(
     shrinks: IsrShrinks, handovers: Kip501Handovers, partitions: Partitions
 ) -> list[list[dict[str, Any]]]:
     """A list for each partition."""
+    stayed = would_have_stayed(shrinks)
     objects = (
         {
-            "would_have_stayed": plain.yes_or_no(shrinks.fetch_was_pending[i]),
+            "would_have_stayed": plain.yes_or_no(stayed[i]),
             "next_leader": plain.integer(handovers.next_leader[i]),
             "next_leader_cold": plain.yes_or_no(handovers.next_leader_cold[i]),
         }
