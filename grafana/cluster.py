@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.layout import ROW_PARTITION, Dashboard, band, dashboard_link, row
+from grafana.layout import Dashboard, band, row
+from grafana.links import SERIES_RISK, dashboard_link
 from grafana.panels import (
     NONE_OR_ORANGE,
     NONE_OR_RED,
@@ -22,8 +23,8 @@ from grafana.panels import (
     stat,
     table,
 )
-from grafana.queries import ELECTION_POLICIES, Scope
-from grafana.variables import Json, broker, cluster, datasource, rack, severity
+from grafana.queries import ELECTION_POLICIES, Scope, share_predicted_right
+from grafana.variables import Json, broker, cluster, console, datasource, rack, severity
 
 _HERE: Final = Scope(many=("rack", "broker", "severity"))
 
@@ -81,14 +82,23 @@ def _health() -> tuple[Json, ...]:
             "Up while every shard's snapshot is there and recent.",
             _HERE.latest("up"),
             Look(mapping={"1": ("up", "green"), "0": ("down", "red")}),
-            link=itself,
+            links=(itself,),
         ),
         stat(
             "Age of observations",
             "Age of the oldest among the shards' newest observations.",
             _HERE.latest("observation_age_seconds"),
             _AGE,
-            link=itself,
+            links=(itself,),
+        ),
+        stat(
+            "Predicted right",
+            "Share of all leader changes in which Kafka elected the leader that the twin had "
+            "predicted.",
+            share_predicted_right(_HERE),
+            Look("percentunit", decimals=1),
+            links=(itself,),
+            empty="none yet",
         ),
     )
 
@@ -164,6 +174,7 @@ def _matrix(rule: str) -> Json:
         "KIP-1303. Not judged: no threshold is set, or a number is unknown.",
         ("broker", "rack"),
         columns,
+        rule=rule,
         empty="No broker is known",
     )
 
@@ -181,7 +192,6 @@ def _at_risk() -> Json:
         "what to do.",
         by,
         [Column("Severity", f"topk(500, {worst_first})", Look(mapping=_SEVERITY))],
-        link=ROW_PARTITION,
         sort="Severity",
         empty="No partition is at risk",
     )
@@ -194,6 +204,7 @@ def _risks() -> Json:
         "A partition may have several risks.",
         Query(f"sort_desc({counts} > 0)", "{{risk}} ({{severity}})"),
         Look(steps=((None, "orange"),), lowest=0),
+        links=SERIES_RISK,
         empty="No partition is at risk",
     )
 
@@ -315,9 +326,9 @@ DASHBOARD: Final = Dashboard(
     title="Kafka twin / Cluster",
     text="Which brokers can be lost now, which partitions are at risk, who leads in which rack. "
     "The variables broker and rack do not narrow numbers of the whole cluster.",
-    variables=(datasource(), cluster(), rack(), broker(), severity()),
+    variables=(datasource(), cluster(), rack(), broker(), severity(), console()),
     rows=(
-        row("Now", band(5, *_health()), band(4, *_counts())),
+        row("Now", band(5, *_health(), widths=(6, 6, 4, 4, 4)), band(4, *_counts())),
         row("Loss of a broker", band(8, _matrix("kafka"), _matrix("kip1303"))),
         row(
             "Partitions at risk",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.layout import ROW_PARTITION, Dashboard, band, row
+from grafana.layout import Dashboard, band, row
 from grafana.panels import (
     BLUE,
     NONE_OR_ORANGE,
@@ -19,7 +19,7 @@ from grafana.panels import (
     table,
 )
 from grafana.queries import ELECTION_POLICIES, Scope
-from grafana.variables import Json, broker, cluster, datasource, groups, rack, topics
+from grafana.variables import Json, broker, cluster, console, datasource, groups, rack, topics
 
 _HERE: Final = Scope(many=("group", "topic", "broker", "rack"))
 
@@ -183,7 +183,6 @@ def _partitions() -> Json:
                 _RECORDS,
             ),
         ],
-        link=ROW_PARTITION,
         sort="Lag",
         empty="No group is behind in a partition that is exported",
     )
@@ -194,7 +193,7 @@ DASHBOARD: Final = Dashboard(
     title="Kafka twin / Consumers",
     text="Groups of consumers: who is behind, who reads remote storage, and whom the loss of a "
     "broker would hurt. The variables do not narrow numbers of the whole cluster.",
-    variables=(datasource(), cluster(), groups(), rack(), broker(), topics()),
+    variables=(datasource(), cluster(), groups(), rack(), broker(), topics(), console()),
     rows=(
         row("Now", band(4, *_now()), band(10, _groups())),
         row("Over time", band(8, *_over_time())),

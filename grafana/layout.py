@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from grafana.links import console_link
 from grafana.variables import Json
 
 WIDTH: Final = 24
@@ -46,6 +47,8 @@ class Dashboard:
     rows: tuple[Row, ...]
     marked_by: tuple[str, ...] = ()
     """Tags that its annotations have beside the cluster's."""
+    console_view: str = ""
+    """The view of the console about the same, as in ``console_link``; the cluster's if empty."""
 
     def json(self) -> Json:
         """As Grafana loads it."""
@@ -62,7 +65,7 @@ class Dashboard:
             "time": {"from": "now-1h", "to": "now"},
             "timezone": "",
             "annotations": {"list": [_marks(self.marked_by)]},
-            "links": [_siblings()],
+            "links": [_siblings(), _console(self.console_view)],
             "templating": {"list": list(self.variables)},
             "panels": list(_placed(self.rows)),
         }
@@ -88,26 +91,6 @@ def row(title: str, *bands: Band) -> Row:
 def panel_id(title: str) -> int:
     """An id made of the title: it stays when panels are added before it, and links rely on it."""
     return zlib.crc32(title.encode()) % 1_000_000
-
-
-def partition_link(topic: str, partition: str) -> Json:
-    """To the Partition dashboard. The arguments are Grafana's words for the values in the row."""
-    chosen = f"var-topic={topic}&var-partition={partition}"
-    same = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
-    return {"title": "Show the partition", "url": f"/d/kafka-twin-partition?{same}&{chosen}"}
-
-
-def dashboard_link(uid: str, title: str) -> Json:
-    """To another dashboard, with the same cluster and time."""
-    same = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
-    return {"title": title, "url": f"/d/{uid}?{same}"}
-
-
-ROW_PARTITION: Final = partition_link("${__data.fields.topic}", "${__data.fields.partition}")
-"""From a row of a table with these columns."""
-
-SERIES_PARTITION: Final = partition_link("${__field.labels.topic}", "${__field.labels.partition}")
-"""From a bar or a line with these labels."""
 
 
 def _marks(tags: Sequence[str]) -> Json:
@@ -138,6 +121,12 @@ def _siblings() -> Json:
         "keepTime": True,
         "targetBlank": False,
     }
+
+
+def _console(view: str) -> Json:
+    """The console, in the bar at the top."""
+    shape = {"type": "link", "icon": "external link", "asDropdown": False, "tags": []}
+    return console_link("Console", view) | shape
 
 
 def _placed(rows: Sequence[Row]) -> Iterator[Json]:

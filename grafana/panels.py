@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from grafana.links import Links, cells
 from grafana.variables import DATASOURCE, Json
 
 Steps = tuple[tuple[float | None, str], ...]
@@ -79,10 +80,10 @@ class Column:
 
 
 def stat(
-    title: str, text: str, expr: str, look: Look, *, link: Json | None = None, empty: str = ""
+    title: str, text: str, expr: str, look: Look, *, links: Links = (), empty: str = ""
 ) -> Json:
     """One number, as it is now. The colour of its background says whether it is good."""
-    return _panel("stat", title, text, [_instant(expr)], _field(look, link, empty)) | {
+    return _panel("stat", title, text, [_instant(expr)], _field(look, links, empty)) | {
         "options": {
             "colorMode": "background" if look.coloured else "value",
             "graphMode": "none",
@@ -143,11 +144,11 @@ def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
 
 
 def gauges(
-    title: str, text: str, query: Query, look: Look, *, link: Json | None = None, empty: str = ""
+    title: str, text: str, query: Query, look: Look, *, links: Links = (), empty: str = ""
 ) -> Json:
     """A bar for each of the values of now."""
     targets = [_instant(query.expr, query.legend)]
-    return _panel("bargauge", title, text, targets, _field(look, link, empty)) | {
+    return _panel("bargauge", title, text, targets, _field(look, links, empty)) | {
         "options": {
             "displayMode": "basic",
             "orientation": "horizontal",
@@ -215,14 +216,15 @@ def table(
     columns: Sequence[Column],
     *,
     key_looks: dict[str, Look] | None = None,
-    link: Json | None = None,
+    rule: str = "kafka",
     sort: str = "",
     empty: str,
 ) -> Json:
     """Rows of now, one for each combination of the labels ``keys``.
 
-    ``link`` is on the first key; ``sort`` names the column whose highest value comes first. A
-    column without a title is not shown.
+    Keys lead to what they name (``grafana.links``); where that is the loss of a broker, by the
+    election policy ``rule``. ``sort`` names the column whose highest value comes first. A column
+    without a title is not shown.
     """
     looks = {key.capitalize(): (key_looks or {}).get(key, Look("none")) for key in keys}
     looks |= {column.title: column.look for column in columns if column.title}
@@ -230,8 +232,10 @@ def table(
         _override(name, _cell_properties(look) | {"custom.minWidth": column_px(name)})
         for name, look in looks.items()
     ]
-    if link:
-        overrides.append(_override(keys[0].capitalize(), {"links": [link]}))
+    overrides += [
+        _override(key.capitalize(), {"links": list(links)})
+        for key, links in cells(keys, rule).items()
+    ]
     defaults: Json = {"custom": {"align": "auto", "inspect": False}}
     defaults["noValue"] = empty
     return _panel("table", title, text, _joined(columns), defaults, overrides) | {
@@ -330,7 +334,7 @@ def _join(keys: tuple[str, ...], columns: Sequence[Column]) -> list[Json]:
     return [{"id": "merge", "options": {}}, {"id": "organize", "options": organize}]
 
 
-def _field(look: Look, link: Json | None = None, empty: str = "") -> Json:
+def _field(look: Look, links: Links = (), empty: str = "") -> Json:
     """fieldConfig.defaults of a look."""
     shown: Json = {
         "unit": look.unit,
@@ -345,7 +349,7 @@ def _field(look: Look, link: Json | None = None, empty: str = "") -> Json:
         "decimals": look.decimals,
         "min": look.lowest,
         "max": look.highest,
-        "links": [link] if link else None,
+        "links": list(links) or None,
         "noValue": empty or None,
     }
     return shown | {name: value for name, value in optional.items() if value is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from grafana.layout import Dashboard, band, bands, row
+from grafana.links import lose_broker
 from grafana.panels import (
     BLUE,
     NEVER,
@@ -21,7 +22,7 @@ from grafana.panels import (
     table,
 )
 from grafana.queries import ELECTION_POLICIES, Scope
-from grafana.variables import Json, cluster, datasource, partition, topic
+from grafana.variables import Json, cluster, console, datasource, partition, topic
 
 _HERE: Final = Scope(one=("cluster", "topic", "partition"))
 
@@ -50,7 +51,13 @@ def _now() -> tuple[Json, ...]:
         )
 
     return (
-        stat("Leader", "Broker id of the leader.", _latest("leader"), _LEADER),
+        stat(
+            "Leader",
+            "Broker id of the leader.",
+            _latest("leader"),
+            _LEADER,
+            links=(lose_broker("${__value.raw}"),),
+        ),
         next_leader("kafka"),
         next_leader("kip1303"),
         stat(
@@ -310,7 +317,8 @@ DASHBOARD: Final = Dashboard(
     title="Kafka twin / Partition",
     text="One partition. Partitions at risk are always exported, others with granularity "
     "partition.",
-    variables=(datasource(), cluster(), topic(), partition()),
+    variables=(datasource(), cluster(), topic(), partition(), console()),
+    console_view="partitions/$topic/$partition",
     marked_by=("topic:$topic",),
     rows=(
         row("Now", *bands(3, _now(), across=4)),

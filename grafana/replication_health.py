@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.layout import ROW_PARTITION, SERIES_PARTITION, Dashboard, band, bands, row
+from grafana.layout import Dashboard, band, bands, row
+from grafana.links import SERIES_BROKER, SERIES_PARTITION
 from grafana.panels import (
     BLUE,
     NONE_OR_ORANGE,
@@ -19,7 +20,7 @@ from grafana.panels import (
     table,
 )
 from grafana.queries import Scope
-from grafana.variables import Json, broker, cluster, datasource, rack, topics
+from grafana.variables import Json, broker, cluster, console, datasource, rack, topics
 
 _HERE: Final = Scope(many=("rack", "broker", "topic"))
 
@@ -93,6 +94,7 @@ def _verdicts() -> tuple[Json, ...]:
                 "led by {{broker}}",
             ),
             Look(steps=((None, "green"), (1, "orange"), (10, "red")), lowest=0),
+            links=SERIES_BROKER,
         ),
     )
 
@@ -142,7 +144,6 @@ def _thrash() -> tuple[Json, ...]:
                     Look(steps=((None, "transparent"), (3, "orange"), (10, "red"))),
                 ),
             ],
-            link=ROW_PARTITION,
             sort="Left its ISR",
             empty="No replica left an ISR",
         ),
@@ -184,7 +185,6 @@ def _records_lost() -> Json:
         "outside the ISR in the last hour.",
         by,
         [Column("Records", _HERE.latest("partition_records_lost", *by), Look("locale"))],
-        link=ROW_PARTITION,
         sort="Records",
         empty="No leader lacks records",
     )
@@ -202,7 +202,7 @@ def _laggards() -> tuple[Json, ...]:
             "The ten replicas that are most records behind their leader, of those exported.",
             most("replica_lag_records"),
             Look("locale", BLUE, lowest=0),
-            link=SERIES_PARTITION,
+            links=SERIES_PARTITION,
             empty="No partition is exported",
         ),
         gauges(
@@ -211,7 +211,7 @@ def _laggards() -> tuple[Json, ...]:
             "removes one from the ISR at replica.lag.time.max.ms, 30 s by default.",
             most("replica_caught_up_age_seconds"),
             Look("s", ((None, "green"), (15, "orange"), (30, "red")), lowest=0),
-            link=SERIES_PARTITION,
+            links=SERIES_PARTITION,
             empty="No partition is exported",
         ),
     )
@@ -266,7 +266,8 @@ DASHBOARD: Final = Dashboard(
     title="Kafka twin / Replication health",
     text="Which replicas leave the ISR, and why. The variables broker, rack and topic do not "
     "narrow numbers of the whole cluster.",
-    variables=(datasource(), cluster(), rack(), broker(), topics()),
+    variables=(datasource(), cluster(), rack(), broker(), topics(), console()),
+    console_view="timeline",
     rows=(
         row("Now", *bands(3, _now(), across=4)),
         row(

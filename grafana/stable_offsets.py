@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grafana.layout import SERIES_PARTITION
+from grafana.links import SERIES_PARTITION
 from grafana.panels import Look, Query, gauges, lines
 from grafana.queries import Scope
 from grafana.variables import Json
@@ -21,7 +21,7 @@ def panels(here: Scope) -> tuple[Json, ...]:
                 "{{topic}}-{{partition}}",
             ),
             Look("s", ((None, "green"), (120, "orange")), lowest=0),
-            link=SERIES_PARTITION,
+            links=SERIES_PARTITION,
             empty="No transaction is open",
         ),
         lines(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from grafana import stable_offsets
-from grafana.layout import ROW_PARTITION, SERIES_PARTITION, Dashboard, band, bands, row
+from grafana.layout import Dashboard, band, bands, row
+from grafana.links import SERIES_PARTITION
 from grafana.panels import (
     BLUE,
     NEVER,
@@ -22,7 +23,7 @@ from grafana.panels import (
     table,
 )
 from grafana.queries import Scope
-from grafana.variables import Json, broker, cluster, datasource, rack, topics
+from grafana.variables import Json, broker, cluster, console, datasource, rack, topics
 
 _HERE: Final = Scope(many=("rack", "broker", "topic"))
 
@@ -134,7 +135,6 @@ def _by_partition() -> Json:
                 "Remote", f"{_HERE.latest('partition_remote_log_bytes', *by)} and {most}", _BYTES
             ),
         ],
-        link=ROW_PARTITION,
         sort="Orphans",
         empty="No orphan segment is known",
     )
@@ -152,7 +152,7 @@ def _upload() -> tuple[Json, ...]:
                 f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_records', *by)}))", name
             ),
             Look("locale", BLUE, lowest=0),
-            link=SERIES_PARTITION,
+            links=SERIES_PARTITION,
             empty="No partition is exported",
         ),
         gauges(
@@ -160,7 +160,7 @@ def _upload() -> tuple[Json, ...]:
             "The ten partitions with most bytes to upload, estimated, of those exported.",
             Query(f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_bytes', *by)}))", name),
             Look("bytes", BLUE, lowest=0),
-            link=SERIES_PARTITION,
+            links=SERIES_PARTITION,
             empty="No partition is exported",
         ),
         lines(
@@ -235,7 +235,6 @@ def _catching_up() -> tuple[Json, ...]:
                 Column("Copied", expr("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
                 Column("Rate", expr("records_per_second"), Look("suffix:rec/s", decimals=1)),
             ],
-            link=ROW_PARTITION,
             sort="Left",
             empty="No replica is catching up",
         ),
@@ -364,7 +363,8 @@ DASHBOARD: Final = Dashboard(
     title="Kafka twin / Tiered storage",
     text="What is on disk and what is in remote storage. The variables broker, rack and topic do "
     "not narrow numbers of the whole cluster.",
-    variables=(datasource(), cluster(), rack(), broker(), topics()),
+    variables=(datasource(), cluster(), rack(), broker(), topics(), console()),
+    console_view="partitions",
     rows=(
         row(
             "Stored",

@@ -16,8 +16,8 @@ from grafana.panels import (
     states,
     table,
 )
-from grafana.queries import Scope, or_zero, per_second
-from grafana.variables import Json, cluster, datasource
+from grafana.queries import Scope, or_zero, per_second, share_predicted_right
+from grafana.variables import Json, cluster, console, datasource
 
 _HERE: Final = Scope()
 
@@ -83,6 +83,14 @@ def _predictions() -> tuple[Json, ...]:
             "Leader changes in the time shown; each is compared with the prediction before it.",
             _grown("predictions_total"),
             whole,
+        ),
+        stat(
+            "Predicted right",
+            "Share of all leader changes in which Kafka elected the leader that the twin had "
+            "predicted.",
+            share_predicted_right(_HERE),
+            Look("percentunit", decimals=1),
+            empty="none yet",
         ),
         stat(
             "Predicted wrong",
@@ -259,11 +267,12 @@ DASHBOARD: Final = Dashboard(
     uid="kafka-twin-itself",
     title="Kafka twin / Twin itself",
     text="Whether the other dashboards are complete and fresh, and what the twin costs.",
-    variables=(datasource(), cluster()),
+    variables=(datasource(), cluster(), console()),
+    console_view="twin",
     rows=(
         row("Now", *bands(3, _now(), across=4)),
         row("Observations", band(7, *_observations()), band(7, _collected(), _unknown())),
-        row("Predictions", band(6, *_predictions())),
+        row("Predictions", band(6, *_predictions(), widths=(4, 4, 4, 4, 8))),
         row("Query", band(7, *_query())),
         row("Flow", band(8, *_flow())),
         row("Exporter", band(8, *_exporter())),

@@ -14,6 +14,12 @@ DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 _AS_RETURNED, _ALPHABETICAL, _NUMERICAL = 0, 1, 3
 _WHEN_TIME_RANGE_CHANGES = 2
 
+_INTERNAL: Final = r"__.*|kafka-twin\\..*"
+"""Topics of Kafka itself, and of the bus under its default prefix."""
+
+CONSOLE: Final = "http://localhost:9410"
+"""The console's address where the twin runs on the machine of whoever looks, as in compose."""
+
 ALL: Final = ".*"
 """Unlike Grafana's list of every value it also matches brokers without a rack."""
 
@@ -35,6 +41,21 @@ def datasource() -> Json:
 def cluster() -> Json:
     """One Kafka cluster."""
     return _labels_of("cluster", "kafka_twin_up")
+
+
+def console() -> Json:
+    """The address of the console, which links of panels lead to."""
+    address = {"selected": True, "text": CONSOLE, "value": CONSOLE}
+    return {
+        "type": "textbox",
+        "name": "console",
+        "label": "Console",
+        "description": "Where the exporter serves the console; links of panels lead there.",
+        "query": CONSOLE,
+        "current": address,
+        "options": [address],
+        "hide": 0,
+    }
 
 
 def rack() -> Json:
@@ -61,14 +82,16 @@ def groups() -> Json:
 def topic() -> Json:
     """One topic that has exported partitions, the one with the worst risk by default.
 
-    The first value is the default, so internal topics come last.
+    The first value is the default. Topics of Kafka and of the twin come last, whatever their risks:
+    a person opens the dashboard for topics of their own.
     """
     exported, at_risk = "kafka_twin_partition_replicas", "kafka_twin_partition_at_risk"
+    own = f'cluster="$cluster", topic!~"{_INTERNAL}"'
     ranks = [
-        (f'{at_risk}{{cluster="$cluster", severity="page"}}', 4),
-        (f'{at_risk}{{cluster="$cluster", severity="warn"}}', 3),
-        (f'{at_risk}{{cluster="$cluster", severity="info"}}', 2),
-        (f'{exported}{{cluster="$cluster", topic!~"__.*"}}', 1),
+        (f'{at_risk}{{{own}, severity="page"}}', 4),
+        (f'{at_risk}{{{own}, severity="warn"}}', 3),
+        (f'{at_risk}{{{own}, severity="info"}}', 2),
+        (f"{exported}{{{own}}}", 1),
         (f'{exported}{{cluster="$cluster"}}', 0),
     ]
     ranked = " or ".join(f"max by (topic) ({series}) * 0 + {rank}" for series, rank in ranks)

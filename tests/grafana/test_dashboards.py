@@ -6,9 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
 
 import promql_parser
 import pytest
@@ -17,20 +15,12 @@ import yaml
 from grafana.__main__ import DASHBOARDS, FOLDER, text
 from grafana.layout import TAG, WIDTH, Dashboard
 from grafana.queries import ELECTION_POLICIES, LABELS, Scope
+from tests.grafana.pages import ROOT, Json, each_dashboard, panels
 from twin.builtin import CATALOG
 from twin.rules.election import Outcome
 from twin.state import ShardState
 
-ROOT = Path(__file__).parents[2]
 PROVISIONING = ROOT / "grafana" / "provisioning"
-
-Json = dict[str, Any]
-
-each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda d: d.uid)
-
-
-def panels(dashboard: Dashboard) -> list[Json]:
-    return [panel for panel in dashboard.json()["panels"] if panel["type"] != "row"]
 
 
 def queries(dashboard: Dashboard) -> Iterator[tuple[str, str, str]]:
@@ -79,15 +69,6 @@ def label_values() -> dict[str, set[str]]:
                     for label, value in zip(metric.labels, chosen, strict=True):
                         values.setdefault(label, set()).add(value)
     return values
-
-
-def links(dashboard: Dashboard) -> Iterator[str]:
-    for panel in panels(dashboard):
-        config = panel["fieldConfig"]
-        properties = [p for override in config["overrides"] for p in override["properties"]]
-        overriding = [p["value"] for p in properties if p["id"] == "links"]
-        for each in [config["defaults"].get("links", []), *overriding]:
-            yield from (link["url"] for link in each)
 
 
 # ------------------------------------------------------------ files
@@ -212,36 +193,12 @@ def test_a_variable_depends_only_on_variables_before_it(dashboard):
 
 
 @each_dashboard
-def test_every_link_goes_to_a_dashboard_that_exists_and_fills_its_variables_in(dashboard):
-    pages = {d.uid: {variable["name"] for variable in d.variables} for d in DASHBOARDS}
-    for url in links(dashboard):
-        parts = urlsplit(url)
-        uid = parts.path.removeprefix("/d/")
-        assert uid in pages, url
-        filled = {name.removeprefix("var-") for name in parse_qs(parts.query)}
-        assert filled <= pages[uid], url
-
-
-def test_the_at_risk_table_leads_to_its_partitions():
-    [cluster] = [d for d in DASHBOARDS if d.uid == "kafka-twin-cluster"]
-    [table] = [p for p in panels(cluster) if p["title"] == "Partitions at risk"]
-    [link] = [
-        link
-        for override in table["fieldConfig"]["overrides"]
-        for each in override["properties"]
-        if each["id"] == "links"
-        for link in each["value"]
-    ]
-    assert link["url"].startswith("/d/kafka-twin-partition?")
-    assert "var-topic=${__data.fields.topic}" in link["url"]
-    assert "var-partition=${__data.fields.partition}" in link["url"]
-
-
-@each_dashboard
 def test_every_dashboard_is_listed_at_the_top_of_the_others(dashboard):
     page = dashboard.json()
     assert page["tags"] == [TAG]
-    assert [link["tags"] for link in page["links"]] == [[TAG]]
+    siblings, console = page["links"]
+    assert siblings["tags"] == [TAG]
+    assert (console["type"], console["title"]) == ("link", "Console")
 
 
 def test_the_partition_dashboard_opens_on_a_topic_at_risk_and_last_on_an_internal_one():
@@ -249,8 +206,10 @@ def test_the_partition_dashboard_opens_on_a_topic_at_risk_and_last_on_an_interna
     [page] = [d for d in DASHBOARDS if d.uid == "kafka-twin-partition"]
     [variable] = [v for v in page.variables if v["name"] == "topic"]
     assert variable["sort"] == 0, "Grafana keeps the order"
-    ranks = [int(rank) for rank in re.findall(r"\* 0 \+ (\d)", variable["definition"])]
-    assert ranks == sorted(ranks, reverse=True)
+    ranks = re.findall(r"\((\w+{[^}]*})\) \* 0 \+ (\d)", variable["definition"])
+    assert [int(rank) for _, rank in ranks] == [4, 3, 2, 1, 0]
+    for series, rank in ranks:
+        assert ("topic!~" in series) == (rank != "0"), "internal topics, whatever their risks"
     [name] = re.findall(variable["regex"].strip("/"), '{topic="orders.eu_1-x"} 4 1769000000000')
     assert name == "orders.eu_1-x"
 

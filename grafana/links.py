@@ -1,0 +1,67 @@
+"""Links from panels: to the other dashboards, and into the console at the address in a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from grafana.variables import Json
+
+Links = tuple[Json, ...]
+
+_SAME: Final = (
+    "${datasource:queryparam}&${cluster:queryparam}&${console:queryparam}&${__url_time_range}"
+)
+"""What one dashboard hands on to another."""
+
+
+def dashboard_link(uid: str, title: str, chosen: str = "") -> Json:
+    """To another dashboard, with the same cluster and time, and values for its variables."""
+    return {"title": title, "url": f"/d/{uid}?{_SAME}{chosen and '&'}{chosen}"}
+
+
+def console_link(title: str, view: str) -> Json:
+    """To a view of the console, in a tab of its own. ``view`` is what follows ``#/`` in its URL."""
+    return {"title": title, "url": f"${{console:raw}}/#/{view}", "targetBlank": True}
+
+
+def lose_broker(broker: str, rule: str = "kafka") -> Json:
+    """To the console's view of the cluster without that broker, by an election policy."""
+    return console_link("What if it were lost?", f"?lose={broker}&rule={rule}")
+
+
+def cells(keys: tuple[str, ...], rule: str = "kafka") -> Mapping[str, Links]:
+    """Links of a table's cells by the key labels of its rows. ``rule`` is for lost brokers.
+
+    A topic leads to its partition where the row is one of a partition.
+    """
+    found: dict[str, Links] = {}
+    if "partition" in keys:
+        found["topic"] = _partition("${__data.fields.topic}", "${__data.fields.partition}")
+    if "broker" in keys:
+        found["broker"] = (lose_broker("${__data.fields.broker}", rule),)
+    if "rack" in keys:
+        view = f"?lose-rack=${{__data.fields.rack:percentencode}}&rule={rule}"
+        found["rack"] = (console_link("What if it were lost?", view),)
+    return found
+
+
+def _partition(topic: str, number: str) -> Links:
+    """To the Partition dashboard and into the console; both arguments are Grafana's words."""
+    chosen = f"var-topic={topic}&var-partition={number}"
+    return (
+        dashboard_link("kafka-twin-partition", "Show the partition", chosen),
+        console_link("Show the partition in the console", f"partitions/{topic}/{number}"),
+    )
+
+
+SERIES_PARTITION: Final = _partition("${__field.labels.topic}", "${__field.labels.partition}")
+"""Links of a bar or a line with these labels."""
+
+SERIES_RISK: Final = (
+    console_link("Show the partitions in the console", "partitions?risk=${__field.labels.risk}"),
+)
+"""Links of a bar of a risk."""
+
+SERIES_BROKER: Final = (lose_broker("${__field.labels.broker}"),)
+"""Links of a bar of a broker."""
