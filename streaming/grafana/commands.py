@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -19,6 +19,12 @@ FOLDER_UID: Final = "kafka-twin"
 TAG: Final = "kafka-twin"
 
 
+def _web_address(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise click.BadParameter(f"{url} begins with neither http:// nor https://")
+    return url and url.rstrip("/")
+
+
 @click.group()
 def grafana() -> None:
     """Publish Grafana dashboards; annotate them.
@@ -28,14 +34,22 @@ def grafana() -> None:
 
 
 @grafana.command()
+@click.option(
+    "--console",
+    metavar="URL",
+    callback=_web_address,
+    help="Address of the console, where links of panels lead. Default: this machine's.",
+)
 @click.pass_context
-def publish(ctx: click.Context) -> None:
+def publish(ctx: click.Context, console: str | None) -> None:
     """Create or update folder and dashboards."""
     client = _client(ctx)
     title = load(ctx.find_root().obj).grafana.folder
     client.ensure_folder(FOLDER_UID, title)
     for path in dashboards():
         dashboard = msgspec.json.decode(path.read_bytes())
+        if console:
+            set_console(dashboard, console)
         url = client.save_dashboard(dashboard, FOLDER_UID, "kafka-twin grafana publish")
         click.echo(f"{dashboard['title']}: {url}")
 
@@ -53,6 +67,14 @@ def annotate(ctx: click.Context, text: str, tags: tuple[str, ...], at_ms: int | 
     config = load(ctx.find_root().obj)
     marks = [TAG, f"cluster:{config.cluster.name}", *tags]
     _client(ctx).annotate(text, marks, int(time.time() * 1_000) if at_ms is None else at_ms)
+
+
+def set_console(dashboard: dict[str, Any], url: str) -> None:
+    """Let the links of a dashboard lead to the console at this address."""
+    for variable in dashboard["templating"]["list"]:
+        if variable["name"] == "console":
+            address = {"selected": True, "text": url, "value": url}
+            variable |= {"query": url, "current": address, "options": [address]}
 
 
 def dashboards() -> list[Path]:

@@ -44,6 +44,18 @@ def test_publish_makes_the_folder_and_saves_every_dashboard_in_it(stub: Stub):
     assert f"{stub.url}/d/kafka-twin-cluster/x" in done.output
 
 
+def test_published_dashboards_lead_to_the_console_that_is_named(stub: Stub):
+    assert run(stub, "publish", "--console", "https://twin.example.org/").exit_code == 0
+    for body in stub.dashboards.values():
+        [console] = [v for v in body["dashboard"]["templating"]["list"] if v["name"] == "console"]
+        shown = [console["query"], console["current"]["value"]]
+        shown += [option["value"] for option in console["options"]]
+        assert set(shown) == {"https://twin.example.org"}
+    wrong = run(stub, "publish", "--console", "twin.example.org")
+    assert wrong.exit_code == 2
+    assert "neither http:// nor https://" in wrong.output
+
+
 @pytest.mark.parametrize("code", [409, 412])
 def test_publish_again_is_fine(stub: Stub, code: int):
     stub.existing_folder_code = code
