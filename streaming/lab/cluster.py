@@ -60,6 +60,7 @@ class LocalCluster:
         java_opts: Sequence[str] = (),
         metrics: bool = True,
         release: Path | None = None,
+        request_logs: bool = False,
     ) -> None:
         """Describe a cluster; nothing is started or written yet.
 
@@ -76,13 +77,14 @@ class LocalCluster:
             metrics: each node serves its JMX metrics, by the rules of deploy/jmx/kafka.yml.
             release: the folder of another Kafka's jars.xml and jars.sha256, named after its
                 version; that of deploy/jars.xml when omitted.
+            request_logs: each node logs its requests from its start on, for a tap to read.
 
         Raises:
             ClusterError: such a cluster cannot be.
         """
         self.layout = Layout(
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
-            tuple(java_opts), metrics, _folder_of(release),
+            tuple(java_opts), metrics, _folder_of(release), request_logs,
         )  # fmt: skip
         self._processes = Processes()
 

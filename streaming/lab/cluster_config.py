@@ -44,6 +44,7 @@ class Layout:
     java_opts: tuple[str, ...] = ()
     metrics: bool = True  # each node runs the JMX exporter as a Java agent
     release: str = ""  # the folder that declares the jars of another Kafka; empty for our own
+    request_logs: bool = False  # each node logs its requests, for a tap to read
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
@@ -91,6 +92,10 @@ class Layout:
         controller = [self.controller_port(node)] if node in self.voters else []
         agent = [self.agent_port(node)] if self.metrics else []
         return [self.port(node), *controller, *agent]
+
+    def logs(self, node: int) -> list[Path]:
+        """The logs of a node that a tap reads."""
+        return [self.folder(node) / name for name in ("request.log", "server.log")]
 
     def rack(self, node: int) -> str:
         return f"az-{_RACKS[node - 1]}"
@@ -146,7 +151,9 @@ def write_files(layout: Layout, node: int) -> None:
     lines = [f"{key}={value}" for key, value in properties(layout, node).items()]
     (folder / "server.properties").write_text("\n".join(lines) + "\n")
     for name, text in (("log4j2.properties", _LOGGING), ("log4j.properties", _LOGGING_BEFORE_4)):
-        (folder / name).write_text(text.replace("{folder}", str(folder)))
+        filled = text.replace("{folder}", str(folder))
+        level = "DEBUG" if layout.request_logs else "WARN"
+        (folder / name).write_text(filled.replace("{request_level}", level))
 
 
 def logging_options(layout: Layout, node: int) -> list[str]:
@@ -231,7 +238,8 @@ def _replicated(factor: int) -> dict[str, str]:
     }
 
 
-# The request log is quiet until somebody raises its level, so it has a file of its own.
+# The request log has a file of its own: without ``request_logs`` it is quiet until somebody raises
+# its level, and then it has a line for each request.
 _LOGGING: Final = """\
 status = error
 appender.main.type = RollingFile
@@ -251,13 +259,13 @@ appender.request.filePattern = {folder}/request.log.%i
 appender.request.layout.type = PatternLayout
 appender.request.layout.pattern = [%d] %p %m (%c)%n
 appender.request.policy.type = SizeBasedTriggeringPolicy
-appender.request.policy.size = 32MB
+appender.request.policy.size = 16MB
 appender.request.strategy.type = DefaultRolloverStrategy
-appender.request.strategy.max = 2
+appender.request.strategy.max = 1
 rootLogger.level = INFO
 rootLogger.appenderRef.main.ref = main
 logger.request.name = kafka.request.logger
-logger.request.level = WARN
+logger.request.level = {request_level}
 logger.request.additivity = false
 logger.request.appenderRef.request.ref = request
 """
@@ -270,12 +278,12 @@ log4j.appender.main.MaxFileSize=32MB
 log4j.appender.main.MaxBackupIndex=2
 log4j.appender.main.layout=org.apache.log4j.PatternLayout
 log4j.appender.main.layout.ConversionPattern=[%d] %p %m (%c)%n
-log4j.logger.kafka.request.logger=WARN, request
+log4j.logger.kafka.request.logger={request_level}, request
 log4j.additivity.kafka.request.logger=false
 log4j.appender.request=org.apache.log4j.RollingFileAppender
 log4j.appender.request.File={folder}/request.log
-log4j.appender.request.MaxFileSize=32MB
-log4j.appender.request.MaxBackupIndex=2
+log4j.appender.request.MaxFileSize=16MB
+log4j.appender.request.MaxBackupIndex=1
 log4j.appender.request.layout=org.apache.log4j.PatternLayout
 log4j.appender.request.layout.ConversionPattern=[%d] %p %m (%c)%n
 """

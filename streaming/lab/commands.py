@@ -142,6 +142,7 @@ def start(
         saved.heap,
         saved.java_opts,
         saved.metrics if metrics is None else metrics,
+        request_logs=saved.request_logs,
     )
     needed = ["kafka", "jmx"] if local.layout.metrics else ["kafka"]
     if missing := [conf for conf in needed if not jars.present(conf)]:

@@ -111,7 +111,9 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
             jars.ensure(conf)
         shutil.rmtree(home / "twin", ignore_errors=True)
         lag = {"replica.lag.time.max.ms": str(LAG_MS)} if "slow-leader" in scripts else {}
-        cluster = LocalCluster(home / "cluster", base_port=ports.brokers, settings=lag)
+        cluster = LocalCluster(
+            home / "cluster", base_port=ports.brokers, settings=lag, request_logs=True
+        )
         cluster.wipe()
         stack.callback(cluster.stop)
         say("starting three Kafka brokers with tiered storage in racks az-a, az-b, az-c")
@@ -119,10 +121,11 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         traffic = Traffic(cluster.bootstrap)
         stack.callback(traffic.stop)
         config = _write_config(home, cluster.layout, ports.metrics)
-        say("starting collector, Spark query and exporter")
-        others = _others(home, cluster, ports, config, scripts, say)
-        programs = children(["--config", str(config)], home / "twin" / "logs")
-        stack.enter_context(supervised([*programs, *others]))
+        say("starting collector, tap of the brokers' logs, Spark query and exporter")
+        logs = home / "twin" / "logs"
+        programs = children(["--config", str(config)], logs)
+        programs += [_tap(cluster.layout, config, logs), *_alerting(home, ports, say)]
+        stack.enter_context(supervised(programs))
         say("making topics, traffic, and a replica that holds little of its log")
         try:
             traffic.prepare()
@@ -148,28 +151,25 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     print("stopped: no process and no port is left", flush=True)
 
 
-def _others(
-    home: Path, cluster: LocalCluster, ports: Ports, config: Path, scripts: Sequence[str],
-    say: Callable[[str], None],
-) -> list[Child]:  # fmt: skip
-    """Prometheus and Alertmanager if installed, and a tap if a script needs one."""
-    programs: list[Child] = []
-    if prometheus.available():
-        folder = home / "twin" / "prometheus"
-        programs += prometheus.programs(folder, ports.metrics, ports.prometheus, ports.alertmanager)
-        say(f"alerts wait {prometheus.WAITS_CUT_TO_S} s at the most here, not minutes")
-    else:
+def _tap(cluster: Layout, config: Path, logs: Path) -> Child:
+    """One tap for all brokers, since their logs are on one machine.
+
+    It reads them from the beginning: a fetch session names all its partitions in its first request.
+    """
+    inputs = [f"{node}={log}" for node in cluster.ids for log in cluster.logs(node)]
+    command = [sys.executable, "-m", "streaming", "--config", str(config), "tap", "follow",
+               "--from-beginning", *inputs]  # fmt: skip
+    return Child("tap", command, log_file=logs / "tap.log")
+
+
+def _alerting(home: Path, ports: Ports, say: Callable[[str], None]) -> list[Child]:
+    """Prometheus and Alertmanager if installed."""
+    if not prometheus.available():
         say(prometheus.HOW)
-    if "slow-leader" in scripts:
-        logs = [
-            f"{node}={cluster.layout.folder(node) / name}"
-            for node in cluster.layout.ids
-            for name in ("request.log", "server.log")
-        ]
-        command = [sys.executable, "-m", "streaming", "--config", str(config), "tap", "follow",
-                   "--enable", *logs]  # fmt: skip
-        programs.append(Child("tap", command, log_file=home / "twin" / "logs" / "tap.log"))
-    return programs
+        return []
+    say(f"alerts wait {prometheus.WAITS_CUT_TO_S} s at the most here, not minutes")
+    folder = home / "twin" / "prometheus"
+    return prometheus.programs(folder, ports.metrics, ports.prometheus, ports.alertmanager)
 
 
 def _play(scripts: Sequence[str], stage: Stage) -> None:

@@ -358,6 +358,12 @@ def slow_leader(stage: Stage) -> None:
             lambda: (s := _shrink(stage)) and s["verdict"] in LEADERS_FAULT and s,
             SOON_S, "the twin does not blame the leader",
         )  # fmt: skip
+        # A leader logs a fetch once it has answered it.
+        with suppress(ScriptFailed):
+            shrink = stage.until(
+                lambda: (s := _shrink(stage)) and s["fetch_was_pending"] is not None and s,
+                SOON_S, "it is not known whether a fetch was pending",
+            )  # fmt: skip
     kept = {True: "would have kept it", False: "would not have kept it", None: "may have kept it"}
     stage.say(
         f"Kafka      {shrink['leader']} threw out {shrink['broker']}; the twin says that "

@@ -57,6 +57,7 @@ def draw(
         lines.append(f"    and {risky['total'] - len(risky['partitions'])} more")
     lines += [
         *_track_record(summary["predictions"]),
+        *_isr_shrinks(summary.get("isr_shrinks_preventable")),
         "",
         f"  page    {url}/         metrics  {url}/metrics",
         *([f"  alerts  {alerts}/alerts"] if alerts else []),
@@ -80,6 +81,21 @@ def _track_record(predictions: Mapping[str, Mapping[str, float]] | None) -> list
         f"  {results.total():,} leader changes: {results['right']:,} as predicted, "
         f"{results['wrong']} predicted wrong, {results['overtaken']} overtaken, "
         f"{results['unforeseen']} unforeseen",
+    ]
+
+
+def _isr_shrinks(by_kip501: Mapping[str, int] | None) -> list[str]:
+    """Replicas that left an ISR by what KIP-501 would have done; nothing before the first one.
+
+    None where the rules of KIP-501 are switched off.
+    """
+    if not by_kip501 or not sum(by_kip501.values()):
+        return []
+    yes, no, unknown = (by_kip501[name] for name in ("yes", "no", "unknown"))
+    return [
+        "",
+        f"  replicas that left an ISR in the last 10 minutes: {yes + no + unknown:,}; "
+        f"KIP-501 would have kept {yes}, not {no}, unknown {unknown}",
     ]
 
 

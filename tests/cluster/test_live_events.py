@@ -79,11 +79,7 @@ def programs(brokers: LocalCluster, tmp_path_factory: pytest.TempPathFactory) ->
     client.create(GONE, [[4, 5]], TIERED | {"local.retention.bytes": "20000"})
     unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     client.create(LOST, [[4, 5]], TIERED | unclean)
-    logs = [
-        f"{node}={brokers.layout.folder(node) / name}"
-        for node in brokers.layout.ids
-        for name in ("request.log", "server.log")
-    ]
+    logs = [f"{node}={log}" for node in brokers.layout.ids for log in brokers.layout.logs(node)]
     config = str(pipeline.folder / "twin.toml")
     command = [sys.executable, "-m", "streaming", "--config", config, "tap", "follow", "--enable",
                *logs]  # fmt: skip

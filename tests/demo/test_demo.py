@@ -55,11 +55,18 @@ class Played:
     states: list[dict[str, str]] = field(default_factory=list)  # of alerts, one look a second
     empty: list[str] = field(default_factory=list)  # queries of panels without an answer
     notified: set[str] = field(default_factory=set)  # alerts that the Alertmanager received
+    without_fetches: list[str] | None = None  # partitions of which no tap has seen a fetch
     code: int | None = None
+    tap: str = ""  # what it logged
+    rolled: list[str] = field(default_factory=list)  # nodes whose request log was rolled
 
     @property
     def prometheus(self) -> str:
         return f"http://127.0.0.1:{self.ports['--prometheus-port']}"
+
+    @property
+    def exporter(self) -> str:
+        return f"http://127.0.0.1:{self.ports['--metrics-port']}"
 
     def said(self, text: str) -> bool:
         return any(text in line for line in self.printed)
@@ -92,6 +99,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Played:
             process.terminate()
             process.wait(60)
         watcher.join(30)
+    record.tap = (home / "twin" / "logs" / "tap.log").read_text()
+    record.rolled = [path.parent.name for path in home.glob("cluster/node*/request.log.1")]
     print("\n".join(record.printed))
     return record
 
@@ -101,6 +110,8 @@ def watch(record: Played, process: subprocess.Popen[str]) -> None:
     panels_due = True
     while process.poll() is None:
         look(record)
+        if record.without_fetches != [] and record.said("the twin is live"):
+            record.without_fetches = without_fetches(record.exporter)
         if panels_due and record.said("script stuck-bootstrap came true"):
             panels_due = False
             record.empty = empty_panels(record.prometheus)
@@ -117,6 +128,16 @@ def look(record: Played) -> None:
         record.notified |= {a["labels"]["alertname"] for a in httpx2.get(manager, timeout=3).json()}
     except (httpx2.TransportError, ValueError, KeyError):
         pass  # not up yet, or not any more
+
+
+def without_fetches(exporter: str) -> list[str] | None:
+    """Replicated partitions of which no fetch is known: a tap alone reads high watermarks."""
+    try:
+        answer = httpx2.get(f"{exporter}/api/v1/partitions?limit=1000", timeout=3).json()
+    except (httpx2.TransportError, ValueError):
+        return None
+    return [f"{p['topic']}-{p['partition']}" for p in answer["partitions"]
+            if len(p["replicas"]) > 1 and p["high_watermark_source"] != "leader"]  # fmt: skip
 
 
 def empty_panels(prometheus: str) -> list[str]:
@@ -164,6 +185,22 @@ def test_what_kafka_did_is_what_was_predicted(demo: Played):
     assert demo.said("the twin says that its leader was too slow for healthy followers") or (
         demo.said("the twin says that its leader stood still")
     )
+
+
+def test_what_followers_fetch_is_known_of_every_partition(demo: Played):
+    assert demo.without_fetches == []
+
+
+def test_what_kip501_would_have_done_is_known(demo: Played):
+    [line] = [line for line in demo.printed if "threw out" in line]
+    assert re.search(r"KIP-501 would (not )?have kept it", line), line
+
+
+def test_the_tap_reads_everything_while_logs_are_rolled_and_brokers_are_lost(demo: Played):
+    assert demo.rolled, "no request log was rolled"
+    assert set(re.findall(r"invalid_lines=({.*?})", demo.tap)) == {"{}"}
+    assert set(re.findall(r"skipped_bytes=(\d+)", demo.tap)) == {"0"}
+    assert demo.tap.count(" running ") == 1, "it was not restarted"
 
 
 def test_the_planned_order_saved_every_remote_fetch(demo: Played):

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from streaming.lab import commands
 from streaming.lab.cluster import ClusterError, LocalCluster, free_base_port
-from streaming.lab.cluster_config import Layout, disk_of, load, properties
+from streaming.lab.cluster_config import Layout, disk_of, load, properties, write_files
 from streaming.runtime import jars
 
 
@@ -31,7 +31,7 @@ def test_each_broker_serves_its_metrics_at_a_port_of_its_own() -> None:
     assert Layout(Path("/home"), nodes=1, brokers=1).metrics_urls == urls
 
 
-@pytest.mark.parametrize("later", ["metrics", "release"])
+@pytest.mark.parametrize("later", ["metrics", "release", "request_logs"])
 def test_a_layout_that_was_saved_before_it_had_a_field_is_read(tmp_path: Path, later: str) -> None:
     Layout(tmp_path).save()
     saved = json.loads((tmp_path / "cluster.json").read_text())
@@ -61,7 +61,9 @@ def test_the_highest_base_port_keeps_every_port_below_the_lent_ones() -> None:
 
 
 def test_a_layout_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, 1, 2, 20_000, {"a": "b"}, "300m", ("-Dport={port}",), False, "/3.9")
+    layout = Layout(
+        tmp_path, 1, 2, 20_000, {"a": "b"}, "300m", ("-Dport={port}",), False, "/3.9", True
+    )
     layout.save()
     assert load(tmp_path) == layout
 
@@ -101,6 +103,21 @@ def test_a_broker_only_node_has_no_controller() -> None:
 def test_java_options_have_node_and_port_filled_in() -> None:
     layout = Layout(Path("/home"), java_opts=("-javaagent:a.jar={port}", "-Dn={node}", "-Dx={y}"))
     assert layout.options(2) == ["-javaagent:a.jar=29112", "-Dn=2", "-Dx={y}"]
+
+
+@pytest.mark.parametrize("name", ["log4j2.properties", "log4j.properties"])
+def test_requests_are_logged_where_a_tap_reads_them_and_not_elsewhere(
+    tmp_path: Path, name: str
+) -> None:
+    def text(layout: Layout) -> str:
+        write_files(layout, 1)
+        return (layout.folder(1) / name).read_text()
+
+    quiet, logged = text(Layout(tmp_path)), text(Layout(tmp_path, request_logs=True))
+    assert quiet != logged
+    assert quiet.replace("level = WARN", "level = DEBUG").replace("WARN, ", "DEBUG, ") == logged
+    written = {line.partition("=")[2].strip() for line in logged.splitlines()}
+    assert {str(log) for log in Layout(tmp_path).logs(1)} <= written
 
 
 def test_another_release_is_for_the_nodes_that_are_started_from_now_on(tmp_path: Path) -> None:

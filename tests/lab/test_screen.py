@@ -46,7 +46,7 @@ SUMMARY = {
 
 
 def drawn(
-    *partitions: dict[str, Any], total: int = 0, width: int | None = None, **counts: int
+    *partitions: dict[str, Any], total: int = 0, width: int | None = None, **counts: Any
 ) -> str:
     risky = {"total": total or len(partitions), "partitions": partitions}
     return draw(
@@ -83,6 +83,15 @@ def test_no_partition_at_risk_is_a_sentence_and_no_empty_table():
 def test_the_track_record_adds_up_all_causes():
     line = "1,208 leader changes: 1,204 as predicted, 1 predicted wrong, 3 overtaken, 0 unforeseen"
     assert line in drawn()
+
+
+def test_replicas_that_left_an_isr_are_counted_by_what_kip501_would_have_done():
+    text = drawn(isr_shrinks_preventable={"yes": 1, "no": 3, "unknown": 0})
+    assert "left an ISR in the last 10 minutes: 4; KIP-501 would have kept 1, not 3, unknown 0" in (
+        text
+    )
+    assert "ISR in" not in drawn(isr_shrinks_preventable={"yes": 0, "no": 0, "unknown": 0})
+    assert "ISR in" not in drawn(), "KIP-501's rules are switched off"
 
 
 def test_more_than_fit_are_counted():
