@@ -130,7 +130,7 @@ def _losses() -> tuple[Json, ...]:
 
     return (
         bars(
-            "If a broker went away now: reads from remote storage",
+            "If a broker were lost now: reads from remote storage",
             "Estimated bytes that groups would read from remote storage, and do not now.",
             "broker",
             columns("bytes", "bytes"),

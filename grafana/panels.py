@@ -115,8 +115,8 @@ def lines(
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "line+area" if len(look.steps) > 1 else "off"},
     }
-    if look.lowest == 0 and look.highest is None:
-        custom["axisSoftMax"] = 1  # an axis of 0 to 100 for values of 0 looks broken
+    if look.lowest is not None and look.highest is None:
+        custom["axisSoftMax"] = look.lowest + 1  # 0 to 100 for values of 0 looks broken
     defaults = _field(look, empty=empty)
     defaults |= {"custom": custom, "color": _BY_SERIES}
     return _panel("timeseries", title, text, targets, defaults) | {
@@ -178,7 +178,7 @@ def bars(
 
     ``unseen`` names a column that only pushes the others to where they begin.
     """
-    custom = {"fillOpacity": 80, "lineWidth": 0, "axisGridShow": True}
+    custom = {"fillOpacity": 80, "lineWidth": 0, "axisGridShow": True, "axisSoftMax": 1}
     looks = [_override(column.title, _column_properties(column.look)) for column in columns]
     if unseen:
         hidden = {"viz": False, "legend": True, "tooltip": True}
@@ -192,7 +192,8 @@ def bars(
                 },
             )
         )
-    defaults = _field(columns[0].look, empty=empty) | {"custom": custom, "color": _BY_SERIES}
+    defaults = _field(columns[0].look, empty=empty)
+    defaults |= {"custom": custom, "color": _BY_SERIES, "min": 0}
     return _panel("barchart", title, text, _joined(columns), defaults, looks) | {
         "transformations": _join((key,), columns),
         "options": {

@@ -257,11 +257,13 @@ def test_timelines_and_bar_charts_are_not_coloured_by_thresholds(dashboard):
 
 
 @each_dashboard
-def test_an_axis_that_begins_at_zero_does_not_go_to_100_for_values_of_zero(dashboard):
+def test_an_axis_with_a_lowest_value_does_not_go_to_100_where_all_values_are_that(dashboard):
     for panel in panels(dashboard):
         defaults = panel["fieldConfig"]["defaults"]
-        if panel["type"] == "timeseries" and defaults.get("min") == 0 and "max" not in defaults:
-            assert defaults["custom"]["axisSoftMax"] == 1, panel["title"]
+        assert panel["type"] != "barchart" or defaults["min"] == 0, panel["title"]
+        is_chart = panel["type"] in ("timeseries", "barchart")
+        if is_chart and "min" in defaults and "max" not in defaults:
+            assert defaults["custom"]["axisSoftMax"] == defaults["min"] + 1, panel["title"]
 
 
 @each_dashboard
