@@ -6,6 +6,7 @@
 #   RACK HEAP                   broker.rack, Java heap (256m)
 #   PROPERTIES                  further lines of server.properties, which win
 #   SCRAM_USERS                 name=password,...: users that the cluster is formatted with
+#   LOGS                        a folder for server.log and a request.log of all requests, which a tap reads
 set -euo pipefail
 : "${NODE_ID:=1}" "${INTERNAL:=$(hostname)}" "${ROLES:=broker,controller}" "${HEAP:=256m}" "${REPLICATION:=3}"
 : "${VOTERS:=$NODE_ID@localhost:9093}" "${CLUSTER_ID:=a2Fma2EtdHdpbi1kZW1vMQ}" "${PUBLISHED:=$INTERNAL:9092}"
@@ -49,8 +50,9 @@ log.segment.delete.delay.ms=1000
 follower.fetch.last.tiered.offset.enable=true
 ${PROPERTIES:-}
 EOF
+cat /opt/kafka/log4j2.properties ${LOGS:+/opt/kafka/log4j2-files.properties} > /tmp/log4j2.properties
 java=(java "-Xmx$HEAP" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
-      -Dlog4j2.configurationFile=/opt/kafka/log4j2.properties)
+      -Dlog4j2.configurationFile=/tmp/log4j2.properties)
 if [[ ! -f /var/lib/kafka/data/meta.properties ]]; then
   users=()
   IFS=, read -ra pairs <<< "${SCRAM_USERS:-}"

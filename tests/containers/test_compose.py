@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.exporter.own_metrics import OWN
 from streaming.lab.scenarios import Stage, failover
+from streaming.lab.traffic import STEADY, TOPICS
 from streaming.runtime.jars import QUICK_SPARK
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
 from tests.containers.stack import NODES, PROJECT, Stack
@@ -72,7 +73,7 @@ def begun(
         stack.up()
         yield stack
         if request.session.testsfailed:
-            for service in ("collector", "query", "exporter"):
+            for service in ("collector", "query", "exporter", "tap-1"):
                 print(f"--- {service}\n{stack.log(service)[-3_000:]}")
     finally:
         stack.end()
@@ -164,7 +165,8 @@ def leads_again(stack: Stack, node: int) -> bool:
 def test_it_is_up_and_healthy(begun: Stack):
     stack = begun
     services = stack.services()
-    assert {"kafka-1", "traffic", "collector", "query", "exporter", "prometheus"} <= set(services)
+    expected = {"kafka-1", "traffic", "collector", "tap-1", "query", "exporter", "prometheus"}
+    assert expected <= set(services)
     assert {c.status for c in services.values()} == {"running"}
     until(lambda: stack.metrics().is_live, LIVE_WITHIN_S, "the twin is not live")
 
@@ -179,6 +181,34 @@ def test_no_service_runs_as_root_or_writes_beside_its_volumes_or_is_open_to_othe
         assert host["ReadonlyRootfs"], service
         assert host["CapDrop"] == ["ALL"], service
         assert container.attrs["Config"]["User"] == "10001:10001", service
+
+
+def test_each_tap_reads_the_logs_of_its_broker_and_of_no_other(stack: Stack):
+    for node in NODES:
+        logs = [
+            (mount["Name"], mount["RW"])
+            for mount in stack.container(f"tap-{node}").attrs["Mounts"]
+            if mount["Type"] == "volume"
+        ]
+        assert logs == [(f"{PROJECT}_kafka-{node}-logs", False)]
+
+
+def test_what_followers_fetch_is_known_of_the_demos_partitions(stack: Stack):
+    """A leader's own high watermark is in its answers to fetches, which taps alone read."""
+    until(lambda: not of_unknown_fetches(stack), LIVE_WITHIN_S, "fetches are unknown")
+
+
+def of_unknown_fetches(stack: Stack) -> list[str]:
+    """Partitions with traffic and followers, of which no tap has seen a fetch."""
+    written_to = [name for name in STEADY if name != "scratch"]  # that has no follower
+    partitions = [
+        p
+        for topic in written_to
+        for p in stack.api(f"partitions?topic={topic}&limit=1000")["partitions"]
+    ]
+    assert len(partitions) == sum(TOPICS[name]["num_partitions"] for name in written_to)
+    return [f"{p['topic']}-{p['partition']}" for p in partitions
+            if p["high_watermark_source"] != "leader"]  # fmt: skip
 
 
 def test_every_metric_is_served(stack: Stack):
@@ -339,7 +369,7 @@ def test_all_brokers_are_restarted_one_after_the_other(stack: Stack):
     assert metrics.total("observations_refused_total") == 0
 
 
-@pytest.mark.parametrize("service", ["exporter", "collector", "query"])
+@pytest.mark.parametrize("service", ["exporter", "collector", "query", "tap-1"])
 def test_a_stop_is_clean(stack: Stack, service: str):
     """SIGTERM, an exit of 0, nothing left that hangs until it is killed."""
     container = stack.container(service)

@@ -6,6 +6,7 @@ it beside the others, and ``pytest`` runs it if it is named: ``pytest tests/demo
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -59,6 +61,7 @@ class Played:
     code: int | None = None
     tap: str = ""  # what it logged
     rolled: list[str] = field(default_factory=list)  # nodes whose request log was rolled
+    left: list[str] = field(default_factory=list)  # command lines of processes that did not end
 
     @property
     def prometheus(self) -> str:
@@ -101,8 +104,18 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Played:
         watcher.join(30)
     record.tap = (home / "twin" / "logs" / "tap.log").read_text()
     record.rolled = [path.parent.name for path in home.glob("cluster/node*/request.log.1")]
+    record.left = [command for command in commands() if str(home) in command]
     print("\n".join(record.printed))
     return record
+
+
+def commands() -> list[str]:
+    """Command lines of the processes of this machine, where it has /proc."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
 
 
 def watch(record: Played, process: subprocess.Popen[str]) -> None:
@@ -224,3 +237,4 @@ def test_nothing_is_left(demo: Played):
              demo.ports["--metrics-port"], demo.ports["--prometheus-port"],
              demo.ports["--prometheus-port"] + 3]  # fmt: skip
     assert [port for port in ports if processes.is_listening(port)] == []
+    assert demo.left == []
