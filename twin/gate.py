@@ -30,8 +30,9 @@ from twin.rules.election import Outcome
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.next_leader import Candidates
 from twin.rules.topic_configs import MinIsr
+from twin.signature import reading
 from twin.state import ShardState
-from twin.table import NO_BROKER, UNKNOWN, Array, Bool
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import (
     Assignment,
@@ -41,6 +42,7 @@ from twin.tables.state import (
     Partitions,
     Replicas,
 )
+from twin.whatif import Loss
 
 CAUGHT_UP_WITHIN_MS: Final = 5_000
 """A voter fetches each half second and is replaced after controller.quorum.fetch.timeout.ms (2 s);
@@ -85,14 +87,26 @@ class Terms:
     allowed: frozenset[Reason] = frozenset()
 
 
-def reasons(states: Sequence[ShardState], together: Collection[int], terms: Terms) -> Names:
+def reasons(
+    states: Sequence[ShardState],
+    together: Collection[int],
+    terms: Terms,
+    losses: Sequence[Loss] | None = None,
+) -> Names:
     """The reasons against restarting those brokers together, allowed ones included.
 
-    ``states`` are all shards of the cluster; brokers and controllers are as the newest lists them.
-    Without brokers it is asked whether all of them are whole.
+    Args:
+        states: all shards of the cluster; brokers and controllers are as the newest lists them.
+        together: the brokers. Without any it is asked whether all of them are whole.
+        terms: what is asked for and allowed.
+        losses: of those brokers in each of the states, where they are known already.
     """
     brokers = newest_brokers(states)
-    parts = [restart(state, together, terms) for state in states]
+    if losses is None:
+        losses = [whatif.lose(state, together) for state in states]
+    parts = [
+        restart(state, together, terms, loss) for state, loss in zip(states, losses, strict=True)
+    ]
     parts.append(of_quorum(newest_quorum(states), together))
     # Brokers that are out serve nothing: others need not be whole, and may be waiting for them.
     if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
@@ -116,20 +130,33 @@ def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
     )
 
 
-def restart(state: ShardState, together: Collection[int], terms: Terms) -> Names:
-    """The reasons of one shard against restarting those brokers, allowed ones included."""
-    held = state.take(whatif.described_on(state, together))  # nothing changes for the others
-    rows = _harmed(held, together, terms)
+def restart(
+    state: ShardState, together: Collection[int], terms: Terms, loss: Loss | None = None
+) -> Names:
+    """The reasons of one shard against restarting those brokers, allowed ones included.
+
+    ``loss`` is that of the brokers, where it is known already.
+    """
+    row = whatif.described_on(state, together)  # nothing changes for the others
+    held = state.with_only(_READS).take(row)
+    loss = whatif.lose(state, together) if loss is None else loss
+    rows = _harmed(held, together, terms, loss, np.searchsorted(row, loss.row))
     named = {reason: _partition_names(held, mask) for reason, mask in rows.items()}
     is_unknown = state[Partitions].described_at_ms == UNKNOWN
     named[Reason.NOT_DESCRIBED] = _partition_names(state, is_unknown)
     return {reason: names for reason, names in named.items() if names}
 
 
-def _harmed(state: ShardState, together: Collection[int], terms: Terms) -> Mapping[Reason, Bool]:
-    """By reason: [P] whether it holds of the partition."""
+_READS: Final = reading(Partitions, Assignment, Roles, Candidates, MinIsr)
+"""The tables that ``_harmed`` reads."""
+
+
+def _harmed(
+    state: ShardState, together: Collection[int], terms: Terms, loss: Loss, lost: Rows
+) -> Mapping[Reason, Bool]:
+    """By reason: [P] whether it holds of the partition. ``lost`` are the rows of the loss here."""
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
-    mine = np.isin(assignment.broker, list(together)) & roles.is_assigned
+    mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
     serves = roles.in_isr & state[Candidates].is_acceptable
     left = (serves & ~mine).sum(axis=1)
     least, assigned = state[MinIsr].min_isr, partitions.assigned
@@ -137,11 +164,10 @@ def _harmed(state: ShardState, together: Collection[int], terms: Terms) -> Mappi
     leaves = (serves & mine).any(axis=1)
     no_spare = leaves & (assigned <= least)
     goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
-    loss = whatif.lose(state, together)
-    leads = np.isin(partitions.leader[loss.row], list(together))
+    leads = whatif.on_brokers(partitions.leader[lost], together)
     outcome, coverage = (np.full(len(left), UNKNOWN, np.int64) for _ in range(2))
-    outcome[loss.row[leads]] = loss.kafka.outcome[leads]
-    coverage[loss.row[leads]] = loss.kafka.coverage[leads]
+    outcome[lost[leads]] = loss.kafka.outcome[leads]
+    coverage[lost[leads]] = loss.kafka.coverage[leads]
     one = leaves & (assigned == 1)
     return {
         Reason.OFFLINE: (outcome == Outcome.NONE) & ~one,

@@ -86,6 +86,11 @@ class Parameter:
     table: type[Table] | None = None
 
 
+def reading(*tables: type[Table]) -> tuple[Parameter, ...]:
+    """The parameters of a function that reads these tables."""
+    return tuple(Parameter("", Reads.TABLE, table) for table in tables)
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """Module and name, for messages."""
     return f"{function.__module__}.{function.__name__}"

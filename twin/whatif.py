@@ -23,7 +23,7 @@ from twin.rules.next_leader import Candidates, Electorate, NextLeaders, elected_
 from twin.rules.racks import rack_names, racks_of
 from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
-from twin.signature import Parameter, Reads
+from twin.signature import reading
 from twin.state import ShardState
 from twin.table import (
     NO_BROKER,
@@ -124,11 +124,9 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     return Loss(held[row], following.take(row), kip1303, isr[row], least[row], costs)
 
 
-_ELECTION: Final = tuple(
-    Parameter("", Reads.TABLE, table)
-    for table in (Partitions, Assignment, Roles, Candidates, MinIsr, ReplicaCoverage, TopicConfigs,
-                  Configs)
-)  # fmt: skip
+_ELECTION: Final = reading(
+    Partitions, Assignment, Roles, Candidates, MinIsr, ReplicaCoverage, TopicConfigs, Configs
+)
 """The tables that ``electorate_of`` reads."""
 
 

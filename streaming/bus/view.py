@@ -6,7 +6,9 @@ a whole, never changed, so nobody waits for anybody.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ from twin.frames import InvalidFrame
 from twin.state import ShardState
 from twin.table import UNKNOWN
 from twin.totals import Totals, cluster_totals, shard_totals
+from twin.whatif import Loss, lose
 
 STALE_AFTER_MS: Final = 60_000
 """The twin is not up with older observations, unless cycles are that rare."""
@@ -46,12 +49,43 @@ QUERY_KINDS: Final = ("observation_refused", "state_discarded", "state_table_dis
 """Kinds of events that the query reports of itself; the others are changes of the cluster."""
 
 
+LOSSES_KEPT: Final = 8
+"""Losses of a snapshot that are kept: those that somebody looks at, and those of the racks."""
+
+
+class LossCache:
+    """The losses of one state that were asked for last. Several questions are about each of them.
+
+    Whoever asks for one that is being computed waits for it: to compute it twice takes longer.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._losses: OrderedDict[frozenset[int], Loss] = OrderedDict()
+
+    def loss(self, state: ShardState, brokers: Collection[int]) -> Loss:
+        """The loss of those brokers in that state, which is the same in every call."""
+        key = frozenset(brokers)
+        with self._lock:
+            if key not in self._losses:
+                self._losses[key] = lose(state, brokers)
+            self._losses.move_to_end(key)
+            if len(self._losses) > LOSSES_KEPT:
+                self._losses.popitem(last=False)
+            return self._losses[key]
+
+
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """A shard and its totals."""
+    """A shard, its totals, and what was asked of it."""
 
     state: ShardState
     totals: Totals
+    _losses: LossCache = field(default_factory=LossCache, compare=False, repr=False)
+
+    def lose(self, brokers: Collection[int]) -> Loss:
+        """The loss of those brokers, computed once while this is the newest snapshot."""
+        return self._losses.loss(self.state, brokers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +106,15 @@ class ClusterView:
     end_to_end_latency_ms: int = UNKNOWN
     # Observations newer than ``stale_after_ms`` are on the bus; None while nobody has looked.
     observations_arrive: bool | None = None
+
+    @property
+    def states(self) -> list[ShardState]:
+        """The state of every shard."""
+        return [shard.state for shard in self.shards]
+
+    def lose(self, brokers: Collection[int]) -> list[Loss]:
+        """The loss of those brokers in every shard, computed once for all questions about it."""
+        return [shard.lose(brokers) for shard in self.shards]
 
     @property
     def observed_at_ms(self) -> int:

@@ -13,9 +13,8 @@ from typing import Final, Literal, TypedDict
 
 import numpy as np
 
-from streaming.bus.view import ClusterView
+from streaming.bus.view import ClusterView, ShardView
 from streaming.questions.loss import brokers_lost
-from twin import whatif
 from twin.proposals.kip1303 import NextLeadersKip1303
 from twin.risks import OpenRisks
 from twin.rules.coverage import Coverage, ReplicaCoverage
@@ -25,6 +24,7 @@ from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int8, Int64, Rows
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas, Topics
+from twin.whatif import on_brokers
 
 
 class Square(IntEnum):
@@ -115,7 +115,7 @@ def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
     Raises:
         NotThereError: a broker or rack to lose that does not exist.
     """
-    states = [shard.state for shard in view.shards]
+    states = view.states
     lost = brokers_lost(states, asked.broker, asked.rack)
     shards = _Shards(states)
     chosen = shards.chosen(asked)
@@ -126,10 +126,11 @@ def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
     few = shards.partitions[page] <= asked.partitions
     for each, lists in zip(topics, few.tolist(), strict=True):
         each["listed"] = [] if lists else None
-    for state, index in zip(states, shards.index, strict=True):
+    for shard, index in zip(view.shards, shards.index, strict=True):
         at = place[index]
         rows = np.flatnonzero(at != UNKNOWN)
-        _add_shard(topics, state, rows, at[rows], few, lost)
+        then = _leaders_then(shard, lost)
+        _add_shard(topics, shard.state, rows, at[rows], few, then)
     for each in topics:
         if each["listed"] is not None:
             each["listed"].sort(key=lambda partition: partition["partition"])
@@ -142,10 +143,10 @@ def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
     }
 
 
-def squares(state: ShardState) -> Int8:
-    """[P, R] a Square for each slot; those of slots without an assigned replica mean nothing."""
-    roles, flags = state[Roles], state[Replicas].replica_flags
-    coverage = state[ReplicaCoverage].coverage
+def squares(state: ShardState, rows: Rows) -> Int8:
+    """[N, R] a Square for each slot of these rows; slots without a replica mean nothing."""
+    roles, flags = state[Roles].take(rows), state[Replicas].replica_flags[rows]
+    coverage = state[ReplicaCoverage].coverage[rows]
     square = np.full(coverage.shape, Square.ASSUMED, np.int8)
     for held, name in _IN_SYNC.items():
         square[coverage == held] = name
@@ -155,7 +156,7 @@ def squares(state: ShardState) -> Int8:
     square[roles.is_leader] = Square.LEADS
     square[roles.is_leader & (coverage == Coverage.COLD)] = Square.LEADS_COLD
     square[roles.is_offline] = Square.OFFLINE
-    square[state[Partitions].described_at_ms == UNKNOWN] = Square.UNKNOWN
+    square[state[Partitions].described_at_ms[rows] == UNKNOWN] = Square.UNKNOWN
     return square
 
 
@@ -231,21 +232,20 @@ def _risk_name(names: Sequence[str], bits: int) -> str | None:
 
 def _add_shard(
     topics: list[MatrixTopic], state: ShardState, rows: Rows, place: Int64, few: Bool,
-    lost: Sequence[int],
+    then: Mapping[Rule, Array],
 ) -> None:  # fmt: skip
-    """Add those rows of a shard to the topics at ``place``."""
+    """Add those rows of a shard to the topics at ``place``; ``then`` leads them after a loss."""
     assigned = np.arange(state.slots) < state[Partitions].assigned[rows, None]
-    square, broker = squares(state)[rows], state[Assignment].broker[rows]
+    square, broker = squares(state, rows), state[Assignment].broker[rows]
     row, slot = np.nonzero(assigned)
     for (at, on, what), count in _counted(place[row], broker[row, slot], square[row, slot]):
         cell = topics[at]["brokers"].setdefault(str(on), {})
         name = _NAMES[what]
         cell[name] = cell.get(name, 0) + count
-    then = _leaders_then(state, lost)
     for rule, leaders in then.items():
         _add_losses(topics, rule, place, leaders[rows])
     listed = np.flatnonzero(few[place])
-    _list_partitions(topics, state, rows[listed], place[listed], then)
+    _list_partitions(topics, state, rows[listed], place[listed], square[listed], then)
 
 
 def _counted(*keys: Array) -> list[tuple[list[int], int]]:
@@ -269,12 +269,12 @@ _KEPT: Final = -2
 """The partition does not lose its leader."""
 
 
-def _leaders_then(state: ShardState, lost: Sequence[int]) -> dict[Rule, Array]:
+def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[Rule, Array]:
     """By rule [P] who leads once those brokers are lost, NO_BROKER for nobody, _KEPT for others."""
     if not lost:
         return {}
-    loss = whatif.lose(state, lost)
-    changes = np.isin(state[Partitions].leader[loss.row], lost)
+    state, loss = shard.state, shard.lose(lost)
+    changes = on_brokers(state[Partitions].leader[loss.row], lost)
     then: dict[Rule, Array] = {}
     by_rule: dict[Rule, NextLeaders | NextLeadersKip1303 | None] = {
         "kafka": loss.kafka,
@@ -300,12 +300,12 @@ def _add_losses(topics: list[MatrixTopic], rule: Rule, place: Int64, leaders: Ar
 
 
 def _list_partitions(
-    topics: list[MatrixTopic], state: ShardState, rows: Rows, place: Int64,
+    topics: list[MatrixTopic], state: ShardState, rows: Rows, place: Int64, squared: Int8,
     then: Mapping[Rule, Array],
 ) -> None:  # fmt: skip
-    """Add those partitions to the lists of their topics."""
+    """Add those partitions, and their squares, to the lists of their topics."""
     partitions, names = state[Partitions], state.catalog.risk_names
-    square, broker = squares(state)[rows].tolist(), state[Assignment].broker[rows].tolist()
+    square, broker = squared.tolist(), state[Assignment].broker[rows].tolist()
     numbers = state[PartitionIndex].partition[rows].tolist()
     is_described = partitions.described_at_ms[rows] != UNKNOWN
     bits = state[OpenRisks].bits[rows].tolist()

@@ -30,6 +30,8 @@ from twin.whatif_groups import hurt_by_loss, together
 RULES: Final = ("kafka", "kip1303")
 """Rules of election; of a proposal that is switched off an answer has no fields."""
 
+Losing = Callable[[Collection[int]], Sequence[questions.Loss]]
+
 
 class Lost(TypedDict):
     """The lost brokers, and the partitions that lose their leader or end under min ISR.
@@ -48,15 +50,17 @@ class Lost(TypedDict):
 
 def lost(
     states: Sequence[ShardState], brokers: Collection[int], racks: Collection[str],
-    most: int | None = None,
+    most: int | None = None, lose: Losing | None = None,
 ) -> Answer:  # fmt: skip
     """The answer to ``lose``: the worst partitions first, at most so many.
+
+    ``lose`` gives the loss of brokers in each of the states, for whoever keeps what it computed.
 
     Raises:
         NotThereError: a broker or rack that does not exist.
     """
     gone = brokers_lost(states, brokers, racks)
-    losses = [questions.lose(state, gone) for state in states]
+    losses = lose(gone) if lose else [questions.lose(state, gone) for state in states]
     hurt = together(
         hurt_by_loss(state, gone, loss) for state, loss in zip(states, losses, strict=True)
     )

@@ -12,7 +12,7 @@ from streaming.bus.view import ClusterView
 from streaming.questions.answer import NotThereError, listed, some
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.quantities import size_text
-from twin import gate, plain, whatif
+from twin import gate, plain
 from twin.gate import UNKNOWN_REASONS, Names, Reason, Terms
 from twin.plans.restart_cost import RestartCost, restart_cost
 from twin.table import UNKNOWN
@@ -121,17 +121,22 @@ def judge(
         NoSuchBrokerError: the twin does not know one of the brokers.
     """
     check_brokers(view, brokers)
-    states = [shard.state for shard in view.shards]
     ids = tuple(sorted(set(brokers)))
-    reasons = gate.reasons(states, ids, terms)
+    states, losses = view.states, view.lose(ids)
+    reasons = gate.reasons(states, ids, terms, losses)
     return Answer(
         brokers=ids,
         reasons={r: names for r, names in reasons.items() if r not in terms.allowed},
         allowed={r: names for r, names in reasons.items() if r in terms.allowed},
         stale=why_stale(view, now_ms, since_ms),
         leaders=sum(gate.led_by(state, ids) for state in states),
-        cost=sum((restart_cost(state, ids) for state in states), RestartCost()),
-        hurt=together(hurt_by_loss(s, ids, whatif.lose(s, ids)) for s in states),
+        cost=sum(
+            (restart_cost(state, ids, loss) for state, loss in zip(states, losses, strict=True)),
+            RestartCost(),
+        ),
+        hurt=together(
+            hurt_by_loss(state, ids, loss) for state, loss in zip(states, losses, strict=True)
+        ),
         observed_at_ms=view.observed_at_ms,
     )
 

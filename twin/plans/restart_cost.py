@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
+from typing import Final
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from twin.rules.coverage import Coverage, LocalLog
 from twin.rules.leaders import Leaders, Roles
 from twin.rules.next_leader import Candidates
 from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.signature import reading
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN, Int64, Rows
 from twin.tables.state import Assignment, Partitions
+from twin.whatif import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +42,25 @@ class RestartCost:
         )
 
 
-def restart_cost(state: ShardState, together: Collection[int]) -> RestartCost:
-    """The cost in one shard, if those brokers are out at once."""
-    state = state.take(whatif.described_on(state, together))  # the others cost nothing
+def restart_cost(
+    state: ShardState, together: Collection[int], loss: Loss | None = None
+) -> RestartCost:
+    """The cost in one shard, if those brokers are out at once.
+
+    ``loss`` is that of the brokers, where it is known already.
+    """
+    held = whatif.described_on(state, together)  # the others cost nothing
+    loss = whatif.lose(state, together) if loss is None else loss
+    state, lost = state.with_only(_READS).take(held), np.searchsorted(held, loss.row)
     partitions = state[Partitions]
     serves = state[Roles].in_isr & state[Candidates].is_acceptable
-    mine = np.isin(state[Assignment].broker, list(together))
+    mine = whatif.on_brokers(state[Assignment].broker, together)
     leaves = (serves & mine).any(axis=1)
     left, least = (serves & ~mine).sum(axis=1), state[MinIsr].min_isr
-    loss = whatif.lose(state, together)
-    leads = np.isin(partitions.leader[loss.row], list(together))
+    leads = whatif.on_brokers(partitions.leader[lost], together)
     following = loss.kafka.take(np.flatnonzero(leads))
     cold = following.coverage == Coverage.COLD
-    remote = remote_bytes(state, loss.row[leads][cold], following.leader[cold])
+    remote = remote_bytes(state, lost[leads][cold], following.leader[cold])
     return RestartCost(
         leaders_moved=int((following.leader != NO_BROKER).sum()),
         offline=int((following.leader == NO_BROKER).sum()),
@@ -61,6 +70,12 @@ def restart_cost(state: ShardState, together: Collection[int]) -> RestartCost:
         remote_bytes=int(remote[remote != UNKNOWN].sum()),
         remote_bytes_unknown=int((remote == UNKNOWN).sum()),
     )
+
+
+_READS: Final = reading(
+    Partitions, Assignment, Roles, Candidates, MinIsr, LocalLog, Leaders, TopicConfigs
+)
+"""The tables that the cost is made of."""
 
 
 def remote_bytes(state: ShardState, row: Rows, next_leader: Int64) -> Int64:

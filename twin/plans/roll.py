@@ -15,12 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from twin import gate
+from twin import gate, whatif
 from twin.gate import Names, Terms
 from twin.plans.restart_cost import RestartCost, restart_cost
 from twin.rules.leaders import Roles
 from twin.state import ShardState
 from twin.tables.state import Assignment
+from twin.whatif import Loss
 
 NO_RACK: Final = ""
 
@@ -67,8 +68,14 @@ def roll(
         by_rack: a batch may be several brokers of one rack; one broker otherwise.
         most: brokers of a batch at most.
     """
-    alone = {broker: gate.reasons(states, [broker], terms) for broker in sorted(wanted)}
-    able = [broker for broker in alone if not _blocking(alone[broker], terms)]
+    alone: dict[int, Names] = {}
+    costs: dict[tuple[int, ...], RestartCost] = {}
+    for broker in sorted(wanted):
+        losses = [whatif.lose(state, [broker]) for state in states]  # once for both
+        alone[broker] = gate.reasons(states, [broker], terms, losses)
+        if not _blocking(alone[broker], terms):
+            costs[broker,] = _cost(states, [broker], losses)
+    able = [broker for (broker,) in costs]
     last = _active_controllers(states)
     racks = _racks(states)
     batches: list[tuple[int, ...]] = []
@@ -82,13 +89,22 @@ def roll(
     batches.sort(key=lambda batch: not last.isdisjoint(batch))
 
     def judged(brokers: tuple[int, ...]) -> Batch:
-        is_one = len(brokers) == 1
-        against = alone[brokers[0]] if is_one else gate.reasons(states, brokers, terms)
-        cost = sum((restart_cost(state, brokers) for state in states), RestartCost())
-        return Batch(brokers, racks.get(brokers[0], NO_RACK), against, cost)
+        rack = racks.get(brokers[0], NO_RACK)
+        if len(brokers) == 1:
+            return Batch(brokers, rack, alone[brokers[0]], costs[brokers])
+        losses = [whatif.lose(state, brokers) for state in states]
+        against = gate.reasons(states, brokers, terms, losses)
+        return Batch(brokers, rack, against, _cost(states, brokers, losses))
 
     left_out = (LeftOut(b, _blocking(alone[b], terms)) for b in alone if b not in able)
     return Roll(tuple(map(judged, batches)), tuple(left_out))
+
+
+def _cost(
+    states: Sequence[ShardState], brokers: Sequence[int], losses: Sequence[Loss]
+) -> RestartCost:
+    each = zip(states, losses, strict=True)
+    return sum((restart_cost(state, brokers, loss) for state, loss in each), RestartCost())
 
 
 def _together(

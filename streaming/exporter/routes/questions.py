@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from streaming.bus.view import ClusterView
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.parameters import (
@@ -33,12 +34,10 @@ from streaming.questions.restart import ALLOWABLE, judge
 from streaming.questions.retention import retained
 from streaming.questions.threshold import GRID, thresholds
 from twin.gate import Terms
-from twin.state import ShardState
 from twin.table import UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE
 
 _RATE_BYTES_PER_S: Final = 50 << 20
-_States = list[ShardState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class _Question:
 
     name: str
     summary: str
-    answer: Callable[[_States, Values], Answer]
+    answer: Callable[[ClusterView, Values], Answer]
     schema: str
     parameters: Mapping[str, Parameter]
     needs_one_of: tuple[str, ...] = ()
@@ -65,7 +64,7 @@ def _endpoint(source: Source, question: _Question) -> Endpoint:
         stale = view.why_not_up(now_ms)
         if not view.shards or len(view.shards) < view.shards_expected:
             raise RefusedError(stale, 503)
-        data = question.answer([shard.state for shard in view.shards], asked).data
+        data = question.answer(view, asked).data
         return {**data, "observed_at_ms": view.observed_at_ms, "stale": stale or None}
 
     return Endpoint(
@@ -140,25 +139,25 @@ def _terms(asked: Values) -> Terms:
 # ---------------------------------------------------------------- what would happen
 
 
-def _lose(states: _States, asked: Values) -> Answer:
-    return lost(
-        states, asked.get("broker", []), asked.get("rack", []), asked.get("limit", MAX_ROWS)
-    )
+def _lose(view: ClusterView, asked: Values) -> Answer:
+    brokers, racks = asked.get("broker", []), asked.get("rack", [])
+    return lost(view.states, brokers, racks, asked.get("limit", MAX_ROWS), view.lose)
 
 
-def _threshold(states: _States, asked: Values) -> Answer:
+def _threshold(view: ClusterView, asked: Values) -> Answer:
     shares = GRID if asked.get("grid") else (1.0,)
     topic = asked.get("topic", CLUSTER_WIDE)
-    return thresholds(states, asked.get("ms", UNKNOWN), asked.get("bytes", UNKNOWN), shares, topic)
+    ms, size = asked.get("ms", UNKNOWN), asked.get("bytes", UNKNOWN)
+    return thresholds(view.states, ms, size, shares, topic)
 
 
-def _bootstrap(states: _States, asked: Values) -> Answer:
+def _bootstrap(view: ClusterView, asked: Values) -> Answer:
     rate = asked.get("rate", _RATE_BYTES_PER_S)
-    return bootstrapped(states, asked["broker"], rate, asked.get("new", False))
+    return bootstrapped(view.states, asked["broker"], rate, asked.get("new", False))
 
 
-def _retention(states: _States, asked: Values) -> Answer:
-    return retained(states, asked.get("local_ms", UNKNOWN), asked.get("local_bytes", UNKNOWN))
+def _retention(view: ClusterView, asked: Values) -> Answer:
+    return retained(view.states, asked.get("local_ms", UNKNOWN), asked.get("local_bytes", UNKNOWN))
 
 
 _QUESTIONS: Final = (
