@@ -1,8 +1,9 @@
-"""The files of the console, as they are in ``console/``: nothing is built, nothing is loaded from
+"""The files of the console: nothing is built before it is installed, nothing is loaded from
 elsewhere."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,53 +14,72 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streaming.exporter.answers import error_answer
+from streaming.exporter.answers import accepts_gzip, error_answer
+from streaming.exporter.console_bundle import bundled
 
 FOLDER: Final = Path(__file__).parent / "console"
-
-MEDIA_TYPES: Final = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".mjs": "text/javascript",
-    ".svg": "image/svg+xml",
-}
-"""Types of files that are served; licences and checksums are only in the package."""
+FIRST_MODULE: Final = "main.js"
+STYLES: Final = ("theme", "layout", "matrix", "log")
+"""Files of ``style/``, in the order in which they hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file and its entity tag, which changes when the content does."""
+    """A file as it is sent, and zipped."""
 
     content: bytes
     media_type: str
-
-    @property
-    def etag(self) -> str:
-        """Of the content alone."""
-        return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
+    zipped: bytes
+    tag: str  # changes when the content does
 
     def answer(self, request: Request) -> Response:
         """The file, or 304 if the browser has it: after an upgrade nobody has an old one."""
-        headers = {"Cache-Control": "no-cache", "ETag": self.etag}
-        if request.headers.get("if-none-match") == self.etag:
+        zips = accepts_gzip(request)
+        tag = f'"{self.tag}-gzip"' if zips else f'"{self.tag}"'
+        headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
+        if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(self.content, media_type=self.media_type, headers=headers)
+        if zips:
+            headers["Content-Encoding"] = "gzip"
+        body = self.zipped if zips else self.content
+        return Response(body, media_type=self.media_type, headers=headers)
 
 
 def console_files() -> dict[str, File]:
-    """Every file by its path below the folder, read once."""
+    """Every file that is served, by its path below ``console/``."""
     return {
-        path.relative_to(FOLDER).as_posix(): File(path.read_bytes(), MEDIA_TYPES[path.suffix])
-        for path in sorted(FOLDER.rglob("*"))
-        if path.suffix in MEDIA_TYPES
+        "index.html": _file(_text("index.html"), "text/html"),
+        "console.js": _file(bundled(modules(), FIRST_MODULE), "text/javascript"),
+        "console.css": _file("".join(map(_text, styles())), "text/css"),
+        "icon.svg": _file(_text("icon.svg"), "image/svg+xml"),
     }
+
+
+def modules() -> dict[str, str]:
+    """The text of every module by its path below the folder."""
+    paths = (path for suffix in ("*.js", "*.mjs") for path in sorted(FOLDER.rglob(suffix)))
+    return {path.relative_to(FOLDER).as_posix(): path.read_text("utf-8") for path in paths}
+
+
+def styles() -> list[str]:
+    """The paths of the style sheets."""
+    return [f"style/{name}.css" for name in STYLES]
 
 
 def console_route() -> Route:
     """``/console/...``. They are no part of the API, so its description does not list them."""
     files = console_files()
     return Route("/console/{name:path}", _responder(files))
+
+
+def _text(name: str) -> str:
+    return (FOLDER / name).read_text("utf-8")
+
+
+def _file(text: str, media_type: str) -> File:
+    content = text.encode()
+    tag = hashlib.sha256(content).hexdigest()[:32]
+    return File(content, media_type, gzip.compress(content, mtime=0), tag)
 
 
 def _responder(files: dict[str, File]) -> Callable[[Request], Response]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,11 +14,13 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from streaming.exporter.console_files import FOLDER, console_files
+from streaming.exporter.console_bundle import BundleError, bundled
+from streaming.exporter.console_files import FOLDER, console_files, modules, styles
 from tests.exporter.test_exporter import a_busy_store, a_client
 
 FILES = console_files()
-OWN = {name: file for name, file in FILES.items() if not name.startswith("vendor/")}
+SOURCES = {**modules(), **{name: (FOLDER / name).read_text() for name in (*styles(), "index.html")}}
+OWN = {name: text for name, text in SOURCES.items() if not name.startswith("vendor/")}
 VENDORED = json.loads((FOLDER / "vendor" / "vendored.json").read_text())
 
 ROOT = Path(__file__).parents[2]
@@ -44,13 +47,14 @@ def test_libraries_are_what_their_packages_hold_and_nothing_else():
 
 def test_all_of_it_is_small():
     assert sum(len(file.content) for file in FILES.values()) <= MOST_BYTES
-    for name, file in OWN.items():
-        assert len(file.content.splitlines()) < 400, name
+    assert sum(len(text.encode()) for text in SOURCES.values()) <= MOST_BYTES
+    for name, text in OWN.items():
+        assert len(text.splitlines()) < 400, name
 
 
 def test_every_file_is_served_with_its_type_and_only_once(client: TestClient):
-    types = {"js": "text/javascript", "mjs": "text/javascript", "css": "text/css",
-             "html": "text/html", "svg": "image/svg+xml"}  # fmt: skip
+    types = {"js": "text/javascript", "css": "text/css", "html": "text/html",
+             "svg": "image/svg+xml"}  # fmt: skip
     for name, file in FILES.items():
         answer = client.get(f"/console/{name}")
         assert answer.content == file.content
@@ -58,33 +62,71 @@ def test_every_file_is_served_with_its_type_and_only_once(client: TestClient):
         tag = {"If-None-Match": answer.headers["etag"]}
         assert client.get(f"/console/{name}", headers=tag).status_code == 304
     assert client.get("/").content == FILES["index.html"].content
-    for path in ("nothing.js", "vendor/vendored.json", "../api.py", "%2e%2e/api.py", ""):
+    for path in ("nothing.js", "main.js", "vendor/vendored.json", "../api.py", "%2e%2e/api.py", ""):
         assert client.get(f"/console/{path}").status_code == 404
 
 
+def test_files_are_zipped_for_whoever_takes_them_so(client: TestClient):
+    for name, file in FILES.items():
+        small = client.get(f"/console/{name}", headers={"Accept-Encoding": "gzip"})
+        plain = client.get(f"/console/{name}", headers={"Accept-Encoding": "identity"})
+        assert small.headers["content-encoding"] == "gzip"
+        assert "content-encoding" not in plain.headers
+        assert int(small.headers["content-length"]) == len(file.zipped)
+        assert small.content == plain.content == file.content
+        assert small.headers["etag"] != plain.headers["etag"]
+        assert small.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+
+
 def test_every_file_that_is_named_exists_and_none_is_left_over():
-    """From the page along all imports; no path leads out of the folder."""
     page = FILES["index.html"].content.decode()
     named = re.findall(r'(?:src|href)="console/([^"]+)"', page)
-    reached, todo = {"index.html"}, list(named)
-    while todo:
-        name = todo.pop()
-        assert name in FILES, name
-        if name in reached:
-            continue
-        reached.add(name)
-        if name.endswith("js"):
-            folder = (FOLDER / name).parent
-            for path in re.findall(r'from "(\.[^"]+)"', FILES[name].content.decode()):
-                todo.append((folder / path).resolve().relative_to(FOLDER).as_posix())
-    assert reached == set(FILES)
-    loaded = re.findall(r'<(?:link rel="modulepreload" href|script .*src)="console/([^"]+)', page)
-    assert sorted(loaded) == sorted(name for name in FILES if name.endswith("js"))
+    assert {*named, "index.html"} == set(FILES)
+    together = FILES["console.js"].content.decode()
+    assert sorted(re.findall(r"^// (\S+\.m?js)$", together, re.M)) == sorted(modules())
+    kept = {p.relative_to(FOLDER).as_posix() for p in FOLDER.rglob("*") if p.is_file()}
+    assert {name for name in kept if not name.startswith("vendor/")} == {*OWN, "icon.svg"}
+
+
+def test_modules_are_put_together_behind_those_that_they_import(tmp_path: Path):
+    modules = {
+        "main.js": 'import { twice as double, ONE } from "./a/b.js";\n'
+                   'import named from "./c.mjs";\n'
+                   'import {\n  both,\n} from "./a/d.js";\n'
+                   "console.log(double(ONE), named(), both);\n",
+        "a/b.js": "export const ONE = 1;\nexport function twice(n) { return 2 * n; }\n",
+        "a/d.js": 'import named from "../c.mjs";\nconst x = named();\nexport { x as both };\n',
+        "c.mjs": "var n=3;export default function(){return n}",
+    }  # fmt: skip
+    order = re.findall(r"^// (.*)$", bundled(modules, "main.js"), re.M)
+    assert order == ["a/b.js", "c.mjs", "a/d.js", "main.js"]
+    if node := shutil.which("node"):
+        script = tmp_path / "all.mjs"
+        script.write_text(bundled(modules, "main.js"))
+        done = subprocess.run(
+            [node, script], capture_output=True, text=True, timeout=60, check=True
+        )
+        assert done.stdout == "2 3 3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('import * as b from "./b.js";', "is no form that is known"),
+        ('export * from "./b.js";', "is no form that is known"),
+        ('import { b } from "./b.js"', "is no form that is known"),
+        ('import { b } from "./b.js";', "imports itself: a.js → b.js → a.js"),
+        ('import { c } from "./c.js";', "c.js is imported by a.js, and missing"),
+    ],
+)
+def test_modules_that_cannot_be_put_together_are_refused(text: str, why: str):
+    with pytest.raises(BundleError, match=re.escape(why)):
+        bundled({"a.js": text, "b.js": 'import { a } from "./a.js";'}, "a.js")
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_nothing_is_inline_written_as_html_or_loaded_from_elsewhere(name: str):
-    text = OWN[name].content.decode()
+    text = OWN[name]
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function",
                          text)  # fmt: skip
     assert not re.search(r'<style|\sstyle="|\son\w+="|javascript:', text)
@@ -104,5 +146,5 @@ def test_all_of_it_is_in_the_wheel(tmp_path: Path):
 def test_the_pages_only_script_is_a_file():
     page = FILES["index.html"].content.decode()
     assert re.findall(r"<script([^>]*)>(.*?)</script>", page) == [
-        (' type="module" src="console/main.js"', "")
+        (' type="module" src="console/console.js"', "")
     ]

@@ -4,7 +4,9 @@ export const UNKNOWN = "unknown";
 
 const isUnknown = value => value === null || value === undefined;
 
-export const count = value => (isUnknown(value) ? UNKNOWN : value.toLocaleString("en"));
+const NUMBERS = new Intl.NumberFormat("en"); // made once: toLocaleString makes one each time
+
+export const count = value => (isUnknown(value) ? UNKNOWN : NUMBERS.format(value));
 
 /** "1 partition", "2 partitions". */
 export const counted = (number, one, many = `${one}s`) =>

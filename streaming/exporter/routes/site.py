@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from streaming.exporter.answers import accepts_gzip
 from streaming.exporter.console_files import console_files
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.exposition import CONTENT_TYPE, at_scrape, gzipped
@@ -22,7 +23,7 @@ def endpoints(source: Source) -> list[Endpoint]:
             *exposition.blocks,
         )
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
-        if "gzip" in request.headers.get("accept-encoding", ""):
+        if accepts_gzip(request):
             return Response(gzipped(parts), headers=headers | {"Content-Encoding": "gzip"})
         return Response(b"".join(parts), headers=headers)
 

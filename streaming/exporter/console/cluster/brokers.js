@@ -1,6 +1,6 @@
 /** Every broker in a row: what it has, and what its loss would do by both rules. */
 import { bytes, count } from "../format.js";
-import { html } from "../ui.js";
+import { Component, html } from "../ui.js";
 import { OUTCOMES } from "../words.js";
 import { inRacks } from "./heads.js";
 import { withCoverage, withOutcome } from "./losses.js";
@@ -15,19 +15,26 @@ const COLUMNS = [
     + withCoverage(losses, "assumed")],
 ];
 
-export function BrokerTable({ brokers }) {
-  return html`<section class="card" aria-labelledby="brokers-title">
-    <h2 id="brokers-title">If this broker is lost now</h2>
-    <p class="muted">Partitions that it leads, by who would lead them then: by Kafka's rule, and in
-      brackets by KIP-1303's where it differs.</p>
-    <div class="wide" tabindex="0" role="region" aria-labelledby="brokers-title"><table class="numbers">
-      <thead><tr><th scope="col">broker</th><th scope="col" class="text">rack</th>
-        <th scope="col" class="text">state</th><th scope="col">leads</th>
-        <th scope="col">local log</th>
-        ${COLUMNS.map(([name]) => html`<th scope="col">${name}</th>`)}
-        <th scope="col">then under min ISR</th></tr></thead>
-      <tbody>${inRacks(brokers).map(each => html`<${Line} key=${each.broker} broker=${each} />`)}</tbody>
-    </table></div></section>`;
+export class BrokerTable extends Component {
+  /** Nothing in it depends on what is chosen. */
+  shouldComponentUpdate(next) {
+    return next.brokers !== this.props.brokers;
+  }
+
+  render({ brokers }) {
+    return html`<section class="card" aria-labelledby="brokers-title">
+      <h2 id="brokers-title">If this broker is lost now</h2>
+      <p class="muted">Partitions that it leads, by who would lead them then: by Kafka's rule, and in
+        brackets by KIP-1303's where it differs.</p>
+      <div class="wide" tabindex="0" role="region" aria-labelledby="brokers-title"><table class="numbers">
+        <thead><tr><th scope="col">broker</th><th scope="col" class="text">rack</th>
+          <th scope="col" class="text">state</th><th scope="col">leads</th>
+          <th scope="col">local log</th>
+          ${COLUMNS.map(([name]) => html`<th scope="col">${name}</th>`)}
+          <th scope="col">then under min ISR</th></tr></thead>
+        <tbody>${inRacks(brokers).map(each => html`<${Line} key=${each.broker} broker=${each} />`)}</tbody>
+      </table></div></section>`;
+  }
 }
 
 function Line({ broker }) {

@@ -10,24 +10,27 @@ import { Row } from "./rows.js";
 import { Legend } from "./square.js";
 
 const ROW_PX = 30;
-const BEYOND = 8; // rows drawn above and below those in sight
+const BEYOND = 8; // rows drawn above and below those in sight, once these are there
 const SQUARE_PX = 18;
 const NARROW_PX = 92;
 const NAMES_PX = 190;
 const MOST_LISTED = 64;
 
 export class Matrix extends Component {
-  state = { from: 0, inSight: 30, width: 0 };
+  state = { from: 0, inSight: 20, width: 0 };
   scroller = createRef();
 
   componentDidMount() {
     this.follow();
     this.sizes = new ResizeObserver(() => this.look());
     this.sizes.observe(this.scroller.current);
-    this.look();
   }
 
   componentDidUpdate(before) {
+    if (this.drawn && !this.hasDrawn) {
+      this.hasDrawn = true;
+      requestAnimationFrame(() => setTimeout(this.look));
+    }
     if (questionOf(before.choice) !== questionOf(this.props.choice)) this.follow();
   }
 
@@ -55,8 +58,8 @@ export class Matrix extends Component {
 
   /** Pixels of a column. */
   column() {
-    const width = this.scroller.current?.clientWidth ?? 0;
-    return (width - NAMES_PX) / Math.max(this.props.brokers.length, 1);
+    this.width ||= this.scroller.current?.clientWidth ?? 0; // to ask for it is to lay out the page
+    return (this.width - NAMES_PX) / Math.max(this.props.brokers.length, 1);
   }
 
   /** Squares that a cell has room for. */
@@ -66,9 +69,12 @@ export class Matrix extends Component {
 
   look = () => {
     const place = this.scroller.current;
-    const from = Math.max(0, Math.floor(place.scrollTop / ROW_PX) - BEYOND);
-    const inSight = Math.ceil(place.clientHeight / ROW_PX) + 2 * BEYOND;
-    const width = place.clientWidth;
+    if (!place) return; // the view was left
+    const beyond = this.hasDrawn ? BEYOND : 0;
+    const from = Math.max(0, Math.floor(place.scrollTop / ROW_PX) - beyond);
+    // Until the first rows are there the scroller has no height.
+    const inSight = Math.max(20, Math.ceil(place.clientHeight / ROW_PX) + 2 * beyond);
+    const width = this.width = place.clientWidth;
     const { state } = this;
     if (from !== state.from || inSight !== state.inSight || width !== state.width) {
       this.setState({ from, inSight, width });

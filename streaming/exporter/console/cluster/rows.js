@@ -3,7 +3,7 @@ import { counted } from "../format.js";
 import { partitionHref } from "../router.js";
 import { html } from "../ui.js";
 import { SEVERITIES, risk } from "../words.js";
-import { PartitionCell, TopicCell } from "./cell.js";
+import { PartitionCell, TopicCell, contentsOf } from "./cell.js";
 import { toggle } from "./choice.js";
 
 export function Row({ row, brokers, ...shared }) {
@@ -26,7 +26,8 @@ function TopicRow({ topic, brokers, choice, lost, room, severities }) {
         <${Mark} topic=${topic} nobody=${nobody} severities=${severities} />
       </button></th>
     ${brokers.map(({ broker }) => html`<${TopicCell} key=${broker} topic=${topic} broker=${broker}
-      rule=${choice.rule} lost=${lost.has(broker)} room=${room} />`)}
+      rule=${choice.rule} lost=${lost.has(broker)}
+      ...${contentsOf({ topic, broker, rule: choice.rule, room })} />`)}
   </tr>`;
 }
 

@@ -1,5 +1,6 @@
 /** The cluster at a glance: which broker can be lost, and what happens if it is. */
 import { Waiting } from "../parts/failed.js";
+import { Later } from "../parts/later.js";
 import { html } from "../ui.js";
 import { RULES } from "../words.js";
 import { BrokerTable } from "./brokers.js";
@@ -8,6 +9,8 @@ import { Matrix } from "./matrix.js";
 import { LossPanel } from "./panel.js";
 import { Sentence } from "./sentence.js";
 import { NotJudged, Totals } from "./totals.js";
+
+const TABLE_AFTER_MS = 150; // it stands below the matrix, and takes as long to draw
 
 export function ClusterView({ route, pulse }) {
   const { summary, brokers } = pulse;
@@ -25,7 +28,7 @@ export function ClusterView({ route, pulse }) {
           ${hasKip1303 && html`<${RuleSwitch} choice=${choice} />`}<//>
         <${NotJudged} summary=${summary} />
       </section>
-      <${BrokerTable} brokers=${brokers} />
+      <${Later} wait=${TABLE_AFTER_MS}>${() => html`<${BrokerTable} brokers=${brokers} />`}<//>
       </div>
       <div class="side">
         ${losesSomething(choice) ? html`<${LossPanel} choice=${choice} />` : html`<${Hint} />`}
