@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,10 +13,19 @@ from streaming.bus.view import ClusterView
 from streaming.exporter.api_views import by_first_label, observed, partition_objects
 from streaming.exporter.parameters import DEFAULT_ROWS, MAX_ROWS
 from twin import plain
+from twin.rules.group_forecasts import FALLS_OFF_SOON_S, LOSES_SOON_S
+from twin.rules.group_loss import GroupsIfLeaderLost
+from twin.rules.group_moves import GroupLags
+from twin.rules.group_reads import GroupReads, ReadsFrom
 from twin.state import ShardState
 from twin.table import UNKNOWN, Rows
 from twin.tables.columns import GroupColumns
 from twin.tables.state import GroupOffsets, Groups
+
+PLACES: Final = ("unknown", *(each.name.lower() for each in ReadsFrom))
+"""Where a group may read a partition, by ``reads_from`` + 1."""
+
+UNREAD_THEN: Final = "unread then"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +33,25 @@ class GroupFilter:
     """Which groups are asked for."""
 
     topic: str = ""  # that they have offsets of
+    search: str = ""
+    sort: str = ""  # "worst", else by name
     limit: int = DEFAULT_ROWS
     offset: int = 0
 
     def matches(self, view: ClusterView, name: str) -> bool:
         """The group is asked for."""
+        if self.search and self.search.lower() not in name.lower():
+            return False
         by_topic = view.totals["kafka_twin_group_topic_lag_records"]
         return not self.topic or (name, self.topic) in by_topic
 
 
 def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]:
-    """The groups asked for, sorted by name, and how many match in all."""
+    """The groups asked for, sorted by name or the worst first, and how many match in all."""
     by_name = _known(view, now_ms)
     names = [name for name in sorted(by_name) if asked.matches(view, name)]
+    if asked.sort:
+        names.sort(key=lambda name: badness(by_name[name]))
     chosen = names[asked.offset : asked.offset + asked.limit]
     return {"total": len(names), "groups": [by_name[name] for name in chosen]}
 
@@ -53,12 +70,40 @@ def group(view: ClusterView, name: str, now_ms: int) -> dict[str, Any] | None:
     }
 
 
+def badness(group: dict[str, Any]) -> tuple[float, ...]:
+    """The order of those that somebody must look at: lowest first.
+
+    Groups in use come before abandoned ones: first what cannot be read, then what retention is
+    about to delete, what is read from remote storage or soon will be, what a loss would do, then
+    the lag. What is not known is last within each.
+    """
+    reads = group["reads_from"]
+    then = group.get("if_leader_lost_remote_bytes", {}).get("kafka") or 0.0
+    return (
+        not group["in_use"],
+        -(reads["nobody"] + reads["nowhere"]),
+        _soon(group, "until_loss_seconds", LOSES_SOON_S),
+        -(group.get("remote_records") or 0),
+        _soon(group, "until_remote_seconds", FALLS_OFF_SOON_S),
+        -group["if_leader_lost_unread"],
+        -then,
+        -(group.get("lag_records") or 0),
+    )
+
+
+def _soon(group: dict[str, Any], name: str, within_s: float) -> float:
+    """The seconds that are left, if they are that few."""
+    seconds = group.get(name)
+    return inf if seconds is None or seconds > within_s else float(seconds)
+
+
 def _known(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
     """Every group by its name. Of what several shards say the newest counts."""
     if view.newest is None:
         return {}
     sums = by_first_label(view.newest.catalog, view.totals, "group")
     newest: dict[str, tuple[int, dict[str, Any]]] = {}
+    places, in_use = _reading(view)
     for shard in view.shards:
         table = shard.state[Groups]
         columns = {
@@ -72,8 +117,35 @@ def _known(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
             if name in newest and newest[name][0] >= listed_ms:
                 continue
             age = observed(UNKNOWN if read_ms is None else read_ms, now_ms)
-            newest[name] = listed_ms, {**said, **sums.get(name, {}), **age}
+            reads = {
+                "in_use": name in in_use or bool(said["members"]),
+                "reads_from": {place: places[name, place] for place in PLACES},
+                "if_leader_lost_unread": places[name, UNREAD_THEN],
+            }
+            newest[name] = listed_ms, {**said, **reads, **sums.get(name, {}), **age}
     return {name: said for name, (_, said) in newest.items()}
+
+
+def _reading(view: ClusterView) -> tuple[Counter[tuple[str, str]], set[str]]:
+    """Partitions by group and where it reads them, or would not; and the groups in use."""
+    places: Counter[tuple[str, str]] = Counter()
+    in_use: set[str] = set()
+    kinds = (*PLACES, UNREAD_THEN)
+    for shard in view.shards:
+        state = shard.state
+        offsets, names = state[GroupOffsets], state[Groups].group.tolist()
+        has = offsets.committed_offset != UNKNOWN
+        now, then = state[GroupReads].reads_from, state[GroupsIfLeaderLost].reads_from
+        stops = has & (now != ReadsFrom.NOBODY) & (then == ReadsFrom.NOBODY)
+        first = offsets.group_index * len(kinds)
+        codes = ((first + now + 1)[has], (first + len(PLACES))[stops])
+        counts = np.bincount(np.concatenate(codes), minlength=len(names) * len(kinds))
+        for number in np.flatnonzero(counts).tolist():
+            group, place = divmod(number, len(kinds))
+            places[names[group], kinds[place]] += int(counts[number])
+        used = np.unique(offsets.group_index[state[GroupLags].in_use])
+        in_use.update(names[group] for group in used.tolist())
+    return places, in_use
 
 
 def _partitions(state: ShardState, name: str, now_ms: int) -> list[dict[str, Any]]:

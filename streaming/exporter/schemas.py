@@ -11,7 +11,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
-from streaming.exporter import api_views, matrix_views, segment_views
+from streaming.exporter import api_views, groups_views, matrix_views, segment_views
 from streaming.exporter.parameters import Schema
 from streaming.questions import bootstrap, loss, restart, retention, threshold
 from twin.catalog import Catalog
@@ -206,7 +206,13 @@ def _cluster(catalog: Catalog, facts: Schema) -> Schema:
 def _group_fields(catalog: Catalog) -> tuple[dict[str, Schema], dict[str, Schema]]:
     """A group, and its metrics where it has committed offsets."""
     columns = {c.name: column_schema(c) for c in GroupColumns.columns if c.name != "read_at_ms"}
-    return {**columns, **AGE}, _sums(catalog, "group")
+    what = "number of partitions by where the group reads them"
+    reads: dict[str, Schema] = {
+        "in_use": {"type": "boolean", "description": "it has members, or moved within a day"},
+        "reads_from": obj(dict.fromkeys(groups_views.PLACES, INTEGER), what=what),
+        "if_leader_lost_unread": {**INTEGER, "description": "partitions nobody would lead"},
+    }
+    return {**columns, **reads, **AGE}, _sums(catalog, "group")
 
 
 def _group(catalog: Catalog) -> Schema:

@@ -33,7 +33,8 @@ from twin import codec
 from twin.builtin import CATALOG
 from twin.state import ShardState
 from twin.step import step, step_archive
-from twin.tables.enums import PendingUpload, SegmentState
+from twin.table import UNKNOWN
+from twin.tables.enums import GroupState, PendingUpload, SegmentState
 
 BROKERS = (1, 2, 3, 4, 5, 6)
 """In racks az-a, az-b and az-c in turn."""
@@ -52,6 +53,10 @@ HAPPENED: Final = (
 )
 
 ODD_NAME = "Every.Legal_Character-" + "0" * 40 + ".azAZ09._-"
+ODD_GROUP = "any/\u00e4\u2603 'group'? <b>&amp;</b> #1 %2F \\ \"q\""
+"""Kafka takes any text as the name of a group."""
+
+DAY_MS: Final = 86_400_000
 
 
 def now_ms() -> int:
@@ -96,6 +101,7 @@ def serving(shown: Shown) -> Iterator[str]:
 
 
 def _log(end: int, local_start: int, tiered: int, minutes: int, size_bytes: int) -> Log:
+    tiered = min(tiered, end)
     return Log(
         end=end, local_start=local_start, last_tiered=tiered - 1, pending_upload=tiered,
         reason=PendingUpload.KNOWN, size_bytes=size_bytes,
@@ -107,41 +113,28 @@ def small(
     *, leader_of_ledger: int = 2, judged: bool = True, fenced: tuple[int, ...] = ()
 ) -> ShardState:
     """Six brokers in three racks; the ledger's next leader is cold, scratch has one replica."""
-    warm, cold = _log(3_000, 864, 2_976, 240, 2 * GIB), _log(3_000, 2_960, 2_976, 3, GIB // 64)
-    older = _log(3_000, 700, 2_976, 300, 3 * GIB)
-    topics = [
-        *(_spread("orders", i, (1, 4, 2, 3, 6), warm) for i in range(6)),
-        *(_spread("payments", i, (3, 6, 1, 5, 2), warm) for i in range(4)),
-        *(_spread("clicks", i, (5, 2, 4, 6), warm) for i in range(8)),
-        *(_spread("audit", i, (3, 4, 6, 5), warm) for i in range(2)),
-        *(_spread("__consumer_offsets", i, BROKERS, warm) for i in range(50)),
-        Partition("ledger", 0, (2, 3, 1), leader=leader_of_ledger, epoch=7, log=warm,
-                  logs={3: cold, 1: older}),
-        Partition("returns", 0, (4, 5, 6), isr=(4, 5), log=warm),
-        Partition("moving", 0, (1, 5, 3), isr=(1, 5), adding=(3,), log=warm,
-                  logs={3: Log(end=0, size_bytes=0)}),
-        Partition("retired", 0, (3, 2, 4), isr=(3,), elr=(2,), log=warm),
-        Partition("scratch", 0, (2,), log=warm),
-        Partition(ODD_NAME, 0, (1, 2, 3), log=warm),
-    ]  # fmt: skip
+    configs = {
+        topic: {"remote_storage": int(topic == "ledger"), "retention_ms": 7 * DAY_MS,
+                "retention_bytes": UNKNOWN, "local_retention_ms": 5 * 3_600_000,
+                "local_retention_bytes": UNKNOWN}
+        for topic in ("orders", "payments", "ledger", "scratch", ODD_NAME)
+    }  # fmt: skip
     config = {"eligible_local_log_ms": 3_600_000} if judged else {}
-    tiered = {"ledger": {"remote_storage": 1}}
     state, at_ms = empty(), now_ms()
-    parts = [replace(p, offline=tuple(set(p.replicas) & set(fenced))) for p in topics]
-    for before_ms in (5_000, 0):
+    for before_ms, end in ((5_000, 2_980), (0, 3_000)):
+        parts = [
+            replace(part, offline=tuple(set(part.replicas) & set(fenced)))
+            for part in _parts(leader_of_ledger, end)
+        ]
         state = a_state(
             *parts, at_ms=at_ms - before_ms, brokers=BROKERS, fenced=fenced, since=state,
-            topics=tiered, min_insync_replicas=1, elr_enabled=1, **config,
+            topics=configs, min_insync_replicas=1, elr_enabled=1, **config,
         )  # fmt: skip
-    ledger, scratch = (next(p for p in parts if p.topic == t) for t in ("ledger", "scratch"))
-    groups = [
-        Group("billing-etl", [(ledger, 900)]),
-        Group("search-index", [(ledger, 2_600)]),
-        Group("live-dashboard", [(ledger, 2_995)]),
-        Group("audit-export", [(scratch, 2_900)]),
-    ]
-    read = [groups_frame(groups, at_ms), group_offsets_frame(groups, at_ms)]
-    state, _ = step(state, read, at_ms)
+        groups = _groups(parts, end)
+        read_ms = at_ms - before_ms
+        read = [groups_frame(groups, read_ms), group_offsets_frame(groups, read_ms)]
+        state, _ = step(state, read, read_ms)
+    ledger = next(part for part in parts if part.topic == "ledger")
     copied = [
         event
         for i, epochs in enumerate(
@@ -158,6 +151,45 @@ def small(
     return step_archive(state, {}, frames)[0]
 
 
+def _parts(leader_of_ledger: int, end: int) -> list[Partition]:
+    """All partitions, written up to that offset."""
+    warm, older = _log(end, 864, 2_976, 240, 2 * GIB), _log(end, 700, 2_976, 300, 3 * GIB)
+    cold = _log(end, 2_960, 2_976, 3, GIB // 64)
+    return [
+        *(_spread("orders", i, (1, 4, 2, 3, 6), warm) for i in range(6)),
+        *(_spread("payments", i, (3, 6, 1, 5, 2), warm) for i in range(4)),
+        *(_spread("clicks", i, (5, 2, 4, 6), warm) for i in range(8)),
+        *(_spread("audit", i, (3, 4, 6, 5), warm) for i in range(2)),
+        *(_spread("__consumer_offsets", i, BROKERS, warm) for i in range(50)),
+        Partition("ledger", 0, (2, 3, 1), leader=leader_of_ledger, epoch=7, log=warm,
+                  logs={3: cold, 1: older}),
+        Partition("returns", 0, (4, 5, 6), isr=(4, 5), log=warm),
+        Partition("moving", 0, (1, 5, 3), isr=(1, 5), adding=(3,), log=warm,
+                  logs={3: Log(end=0, size_bytes=0)}),
+        Partition("retired", 0, (3, 2, 4), isr=(3,), elr=(2,), log=warm),
+        Partition("scratch", 0, (2,), log=warm),
+        Partition(ODD_NAME, 0, (1, 2, 3), log=warm),
+    ]  # fmt: skip
+
+
+def _groups(parts: list[Partition], end: int) -> list[Group]:
+    """Groups that are near the log end, far behind it, on remote storage, and alone."""
+    [ledger], [scratch], [odd] = (
+        [part for part in parts if part.topic == topic] for topic in ("ledger", "scratch", ODD_NAME)
+    )
+    shop = [part for part in parts if part.topic in ("orders", "payments")]
+    read = end - 3_000
+    return [
+        Group("billing-etl", [(ledger, 900 + read)]),
+        Group("search-index", [(ledger, 2_600 + read)]),
+        Group("live-dashboard", [(ledger, 2_995 + read)]),
+        Group("replay", [(ledger, 300 + read)]),
+        Group("audit-export", [(scratch, 2_900)]),
+        Group("shop", [(part, end - 10 * i) for i, part in enumerate(shop)], members=3),
+        Group(ODD_GROUP, [(odd, 2_400)], members=0, state=GroupState.EMPTY),
+    ]
+
+
 def _spread(topic: str, number: int, brokers: tuple[int, ...], log: Log) -> Partition:
     """A partition on three of those brokers, beginning with another one each."""
     first = number % len(brokers)
@@ -165,9 +197,11 @@ def _spread(topic: str, number: int, brokers: tuple[int, ...], log: Log) -> Part
     return Partition(topic, number, turned[:3], log=log)
 
 
-def large() -> list[ShardState]:
-    """100 000 partitions of 2 000 topics on 30 brokers."""
-    shape = Shape(topics=LARGE_PARTITIONS // LARGE_SHARDS // 50, partitions=50, brokers=30)
+def large(groups: int = 0) -> list[ShardState]:
+    """100 000 partitions of 2 000 topics on 30 brokers, and so many groups that read all of it."""
+    shape = Shape(
+        topics=LARGE_PARTITIONS // LARGE_SHARDS // 50, partitions=50, brokers=30, groups=groups
+    )
     states, at_ms = [], now_ms()
     for number in range(LARGE_SHARDS):
         shard = SimulatedShard(shape, 1, CLUSTER, number, LARGE_SHARDS)

@@ -20,6 +20,8 @@ VIEWS: Final = {
     "loss": "#/?lose=2",
     "partitions": "#/partitions",
     "partition": "#/partitions/ledger/0",
+    "consumers": "#/consumers",
+    "group": "#/consumers/replay",
     "timeline": "#/timeline",
     "twin": "#/twin",
 }

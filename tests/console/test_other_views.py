@@ -40,7 +40,7 @@ def test_a_partitions_page_shows_its_log_its_next_leaders_and_why(open_view: Ope
     expect(page.locator("svg.log .log-both")).to_have_count(3)
     expect(page.locator("svg.log .log-local")).to_have_count(3)
     expect(page.locator("svg.log")).to_contain_text("high watermark 3,000")
-    expect(page.locator("svg.log .reader")).to_have_count(3)
+    expect(page.locator("svg.log .reader")).to_have_count(4)
     expect(page.locator("svg.log")).to_contain_text("billing-etl · 900")
     following = page.locator("dl.next")
     expect(following).to_contain_text("3, in sync, cold")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streaming.exporter.parameters import MAX_ROWS
@@ -104,6 +106,49 @@ def test_of_a_group_that_two_shards_know_the_newest_says_what_it_is():
     far = step(STATE, [groups_frame([Group("idle", members=7)], NOW_MS + 1)], NOW_MS + 1)[0]
     client = a_client(a_store(STATE, far))
     assert client.get("/api/v1/groups/idle").json()["members"] == 7
+
+
+def test_a_group_says_from_where_it_reads_how_many_partitions():
+    groups = a_client(a_store(STATE)).get("/api/v1/groups").json()["groups"]
+    reads = {each["group"]: {n: c for n, c in each["reads_from"].items() if c} for each in groups}
+    assert reads == {"a/b": {"remote": 1, "disk": 1}, "idle": {"disk": 1}, "none": {}}
+    assert [each["in_use"] for each in groups] == [True, True, False]
+
+
+def test_partitions_that_nobody_would_lead_are_counted():
+    alone = Partition("alone", replicas=(1,))
+    client = a_client(a_store(grouped(Group("g", [(alone, 5), (WARM, 5)]), parts=(alone, WARM))))
+    [one] = client.get("/api/v1/groups").json()["groups"]
+    assert (one["if_leader_lost_unread"], one["reads_from"]["disk"]) == (1, 2)
+
+
+def test_where_a_group_reads_is_counted_over_all_shards():
+    far = replace(STATE, shard=1, shards=2)
+    client = a_client(a_store(replace(STATE, shards=2), far))
+    reads = client.get("/api/v1/groups/a/b").json()["reads_from"]
+    assert (reads["remote"], reads["disk"], reads["unknown"]) == (2, 2, 0)
+
+
+def test_groups_are_found_by_a_part_of_their_name():
+    answer = a_client(a_store(STATE)).get("/api/v1/groups?search=A%2F").json()
+    assert [each["group"] for each in answer["groups"]] == ["a/b"]
+
+
+def test_the_worst_groups_come_first():
+    offline = Partition("offline", leader=-1, isr=())
+    state = grouped(
+        Group("behind", [(WARM, 60)]), Group("calm", [(WARM, 100)]), Group("lags", [(WARM, 90)]),
+        Group("remote", [(COLD, 30)]), Group("stands", [(offline, 10)]),
+        Group("then-remote", [(COLD, 60)]),
+        parts=(COLD, WARM, offline),
+    )  # fmt: skip
+    answer = a_client(a_store(state)).get("/api/v1/groups?sort=worst").json()
+    names = [each["group"] for each in answer["groups"]]
+    assert names[0] == "stands"
+    assert names.index("remote") < names.index("then-remote") < names.index("behind")
+    assert names.index("behind") < names.index("lags") < names.index("calm")
+    page = a_client(a_store(state)).get("/api/v1/groups?sort=worst&limit=2&offset=1").json()
+    assert [each["group"] for each in page["groups"]] == names[1:3]
 
 
 def test_what_is_left_out_is_counted():

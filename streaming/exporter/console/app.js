@@ -1,5 +1,7 @@
 /** The frame around the views: which one the URL names, and what all of them know. */
 import { ClusterView } from "./cluster/view.js";
+import { GroupList } from "./consumers/list.js";
+import { GroupPage } from "./consumers/page.js";
 import { ended } from "./format.js";
 import { KEYS, Keys } from "./parts/keys.js";
 import { TopBar } from "./parts/topbar.js";
@@ -55,6 +57,14 @@ const VIEWS = [
   {
     name: "partitions", component: PartitionList, title: () => "Partitions",
     at: path => path[0] === "partitions",
+  },
+  {
+    name: "consumers", component: GroupPage, title: ({ path }) => path[1],
+    at: path => path[0] === "consumers" && path.length === 2,
+  },
+  {
+    name: "consumers", component: GroupList, title: () => "Consumers",
+    at: path => path[0] === "consumers",
   },
   {
     name: "timeline", component: TimelineView, title: () => "Timeline",

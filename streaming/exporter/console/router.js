@@ -36,3 +36,5 @@ export function go(to, { replace = false } = {}) {
 }
 
 export const partitionHref = (topic, number) => href(["partitions", topic, String(number)]);
+
+export const groupHref = name => href(["consumers", name]);

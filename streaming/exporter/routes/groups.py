@@ -10,7 +10,7 @@ from streaming.exporter import groups_views
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
 from streaming.exporter.groups_views import GroupFilter
-from streaming.exporter.parameters import DEFAULT_ROWS, limit, offset, text
+from streaming.exporter.parameters import DEFAULT_ROWS, limit, offset, one_of, text
 from streaming.exporter.schemas import page_of, ref
 from streaming.exporter.source import Source
 
@@ -36,6 +36,8 @@ def endpoints(source: Source) -> list[Endpoint]:
             schema=page_of("groups", "Group"),
             parameters={
                 "topic": text("groups that have committed offsets of this topic"),
+                "search": text("groups whose names contain this, in upper or lower case"),
+                "sort": one_of("`worst`: the worst first, else by name", {"worst": "worst"}),
                 "limit": limit("groups", DEFAULT_ROWS),
                 "offset": offset("groups"),
             },

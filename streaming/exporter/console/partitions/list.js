@@ -1,7 +1,8 @@
 /** Partitions: searched, filtered, the worst first, a page at a time. */
 import { url } from "../api.js";
-import { counted, duration } from "../format.js";
+import { duration } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { Pager, pageOf } from "../parts/pager.js";
 import { Poll } from "../poll.js";
 import { href, partitionHref } from "../router.js";
 import { html } from "../ui.js";
@@ -13,9 +14,10 @@ const PAGE = 50;
 
 export function PartitionList({ route, pulse }) {
   const filters = filtersOf(route);
-  const page = Math.max(0, Number.parseInt(route.query.get("page") ?? "0", 10) || 0);
+  const page = pageOf(route);
   const asked = url("partitions", { ...filters, sort: "worst", limit: PAGE, offset: page * PAGE });
   const risks = pulse.summary?.risks ?? {};
+  const to = number => href(["partitions"], { ...filters, page: number || "" });
   return html`<section class="card" aria-labelledby="title">
     <h1 id="title">Partitions</h1>
     <${Filters} filters=${filters} risks=${risks} brokers=${pulse.brokers ?? []} />
@@ -23,7 +25,7 @@ export function PartitionList({ route, pulse }) {
       <${Failed} error=${error} />
       ${!answer ? !error && html`<${Waiting} what="Asking for partitions" />`
         : html`<${Table} answer=${answer} risks=${risks} />
-          <${Pager} total=${answer.total} page=${page} filters=${filters}
+          <${Pager} total=${answer.total} what="partition" page=${page} size=${PAGE} to=${to}
             isOld=${answered !== asked} />`}`}<//>
   </section>`;
 }
@@ -59,13 +61,4 @@ function Line({ partition, risks }) {
 export function Risk({ name, risks }) {
   const state = SEVERITIES[risks[name]?.severity] ?? "info";
   return html`<span class=${`pill ${state}`} title=${risks[name]?.meaning ?? ""}>${risk(name)}</span> `;
-}
-
-function Pager({ total, page, filters, isOld }) {
-  const last = Math.max(0, Math.ceil(total / PAGE) - 1);
-  const to = number => href(["partitions"], { ...filters, page: number || "" });
-  return html`<p class="pager" role="status">${counted(total, "partition")}${
-    last > 0 && `, page ${page + 1} of ${last + 1}`}${isOld ? " …" : ""}
-    ${page > 0 && html` <a href=${to(page - 1)} rel="prev">previous</a>`}
-    ${page < last && html` <a href=${to(page + 1)} rel="next">next</a>`}</p>`;
 }

@@ -6,7 +6,8 @@ import { Component, html } from "../ui.js";
 import { ThemeSwitch } from "./theme.js";
 
 const VIEWS = [["cluster", "Cluster", "#/"], ["partitions", "Partitions", "#/partitions"],
-  ["timeline", "Timeline", "#/timeline"], ["twin", "Twin", "#/twin"]];
+  ["consumers", "Consumers", "#/consumers"], ["timeline", "Timeline", "#/timeline"],
+  ["twin", "Twin", "#/twin"]];
 
 export function TopBar({ current, pulse, route }) {
   return html`<header class="top">
