@@ -46,6 +46,9 @@ def page() -> str:
         "predictions",
         "matrix",
         "brokers/{broker}/restart",
+        "plans/order",
+        "plans/demote",
+        "plans/roll",
         "events",
     ):
         parameters = declared[f"/api/v1/{path}"].parameters or {}

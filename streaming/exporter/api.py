@@ -17,7 +17,7 @@ from streaming.exporter.console_files import console_route
 from streaming.exporter.endpoint import Endpoint, routes
 from streaming.exporter.headers import SecurityHeaders
 from streaming.exporter.routes import cluster as cluster_routes
-from streaming.exporter.routes import description, events, matrix, questions, site
+from streaming.exporter.routes import description, events, matrix, plans, questions, site
 from streaming.exporter.routes import groups as group_routes
 from streaming.exporter.source import Source
 
@@ -33,7 +33,7 @@ def application(source: Source) -> ASGIApp:
 
 def endpoints(source: Source) -> list[Endpoint]:
     """Everything that is answered."""
-    groups = (site, cluster_routes, group_routes, matrix, questions, events)
+    groups = (site, cluster_routes, group_routes, matrix, questions, plans, events)
     declared = [endpoint for group in groups for endpoint in group.endpoints(source)]
     return [*declared, *description.endpoints(source, declared)]
 

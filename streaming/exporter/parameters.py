@@ -38,7 +38,7 @@ class Parameter:
     place: Literal["query", "header", "path"] = "query"
 
 
-def number(meaning: str, *, most: int = _MAX_NUMBER, **more: Any) -> Parameter:
+def number(meaning: str, *, least: int = 0, most: int = _MAX_NUMBER, **more: Any) -> Parameter:
     """A whole number of at most ten digits."""
 
     def read(text: str) -> int:
@@ -46,9 +46,11 @@ def number(meaning: str, *, most: int = _MAX_NUMBER, **more: Any) -> Parameter:
             raise ValueError(f"{text!r} is not a number")
         if int(text) > most:
             raise ValueError(f"at most {most}")
+        if int(text) < least:
+            raise ValueError(f"at least {least}")
         return int(text)
 
-    return Parameter(meaning, {"type": "integer", "minimum": 0, "maximum": most}, read, **more)
+    return Parameter(meaning, {"type": "integer", "minimum": least, "maximum": most}, read, **more)
 
 
 def limit(what: str, default: int) -> Parameter:

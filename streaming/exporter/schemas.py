@@ -13,7 +13,8 @@ import msgspec
 
 from streaming.exporter import api_views, groups_views, matrix_views, segment_views
 from streaming.exporter.parameters import Schema
-from streaming.questions import bootstrap, loss, restart, retention, threshold
+from streaming.plans import answer as plan_answer
+from streaming.questions import bootstrap, loss, restart, retention, roll, threshold
 from twin.catalog import Catalog
 from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
@@ -27,8 +28,10 @@ TYPED: Final = (
     bootstrap.Bootstrapped,
     loss.Lost,
     matrix_views.Matrix,
+    plan_answer.PlanData,
     restart.RestartVerdict,
     retention.Retained,
+    roll.RollPlan,
     segment_views.EpochList,
     segment_views.SegmentList,
     threshold.Thresholds,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TypedDict
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import listed
 from streaming.questions.restart import (
+    GivenReason,
     Verdict,
     check_brokers,
     cost_text,
@@ -17,10 +18,37 @@ from streaming.questions.restart import (
     verdict_of,
     why_stale,
 )
-from twin import gate
+from twin import gate, plain
 from twin.gate import Terms
 from twin.plans.roll import Roll, roll
 from twin.table import UNKNOWN
+
+
+class RollBatch(TypedDict):
+    """Brokers that may be restarted together, in one rack if that is known."""
+
+    brokers: list[int]
+    rack: str | None
+    allowed: list[GivenReason]
+    cost: dict[str, int]
+
+
+class RollLeftOut(TypedDict):
+    """A broker that may not be restarted as things are."""
+
+    broker: int
+    verdict: Verdict
+    reasons: list[GivenReason]
+
+
+class RollPlan(TypedDict):
+    """An order of restarts. ``stale`` says why there is none."""
+
+    verdict: Verdict
+    stale: str | None
+    batches: list[RollBatch]
+    left_out: list[RollLeftOut]
+    observed_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +69,7 @@ class RollAnswer:
             return "unsafe"
         return "unknown" if verdicts else "safe"
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> RollPlan:
         """As JSON has it."""
         return {
             "verdict": self.verdict,
@@ -63,7 +91,7 @@ class RollAnswer:
                 }
                 for each in self.roll.left_out
             ],
-            "observed_at_ms": self.observed_at_ms,
+            "observed_at_ms": plain.integer(self.observed_at_ms),
         }
 
     def lines(self) -> list[str]:

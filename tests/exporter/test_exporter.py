@@ -353,9 +353,9 @@ def test_an_older_snapshot_never_replaces_a_newer_one():
 # ---------------------------------------------------------------- over HTTP
 
 
-def a_client(store: SnapshotStore) -> TestClient:
+def a_client(store: SnapshotStore, now_ms: int = NOW_MS + 1_000) -> TestClient:
     rendered = Renderer(CATALOG, "c", Exporter()).render(store.view)
-    source = Source(CATALOG, "c", lambda: rendered, lambda: NOW_MS + 1_000)
+    source = Source(CATALOG, "c", lambda: rendered, lambda: now_ms)
     source.events.close()  # the test client waits for the end of an answer
     return TestClient(application(source))
 

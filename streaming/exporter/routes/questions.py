@@ -25,12 +25,13 @@ from streaming.exporter.parameters import (
     text,
     yes_or_no,
 )
+from streaming.exporter.routes.terms import SINCE, TERMS, since_ms, terms
 from streaming.exporter.schemas import ref
 from streaming.exporter.source import Source
 from streaming.questions.answer import Answer
 from streaming.questions.bootstrap import bootstrapped
 from streaming.questions.loss import lost
-from streaming.questions.restart import ALLOWABLE, judge
+from streaming.questions.restart import judge
 from streaming.questions.retention import retained
 from streaming.questions.threshold import GRID, thresholds
 from twin.gate import Terms
@@ -82,7 +83,7 @@ def _endpoint(source: Source, question: _Question) -> Endpoint:
 def _restart(source: Source) -> Endpoint:
     def answer(_: Request, asked: Values) -> Any:
         brokers = [asked["broker"], *asked.get("with", ())]
-        verdict = judge(source.view, brokers, _terms(asked), source.now_ms(), _since_ms(asked))
+        verdict = judge(source.view, brokers, terms(asked), source.now_ms(), since_ms(asked))
         return verdict.data()
 
     return Endpoint(
@@ -95,15 +96,7 @@ def _restart(source: Source) -> Endpoint:
             "with": number(
                 "another broker that is restarted together with it; may be repeated", repeated=True
             ),
-            "since": _SINCE,
-            "margin": number(
-                "replicas in sync above min.insync.replicas that must remain, where there are "
-                "enough"
-            ),
-            **{
-                f"allow_{name}": yes_or_no(f"`true`: allow that {reason.value}")
-                for name, reason in ALLOWABLE.items()
-            },
+            **TERMS,
         },
         refusals={404: "there is no such broker"},
         runs=Runs.IN_TURN,
@@ -112,28 +105,16 @@ def _restart(source: Source) -> Endpoint:
 
 def _in_sync(source: Source) -> Endpoint:
     def answer(_: Request, asked: Values) -> Any:
-        return judge(source.view, (), Terms(), source.now_ms(), _since_ms(asked)).data()
+        return judge(source.view, (), Terms(), source.now_ms(), since_ms(asked)).data()
 
     return Endpoint(
         path="/api/v1/brokers/in-sync",
         summary="whether every broker is back and in every ISR of its replicas",
         answer=answer,
         schema=ref("RestartVerdict"),
-        parameters={"since": _SINCE},
+        parameters={"since": SINCE},
         runs=Runs.IN_TURN,
     )
-
-
-_SINCE: Final = number("take no observation from before this time, in seconds since the epoch")
-
-
-def _since_ms(asked: Values) -> int:
-    return asked["since"] * 1_000 if "since" in asked else UNKNOWN
-
-
-def _terms(asked: Values) -> Terms:
-    allowed = {reason for name, reason in ALLOWABLE.items() if asked.get(f"allow_{name}")}
-    return Terms(asked.get("margin", 0), frozenset(allowed))
 
 
 # ---------------------------------------------------------------- what would happen

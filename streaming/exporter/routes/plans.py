@@ -1,0 +1,95 @@
+"""Plans, as ``kafka-twin plan`` makes them: to be looked at. Nothing here changes the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+
+from streaming.exporter.answers import RefusedError
+from streaming.exporter.endpoint import Endpoint, Runs, Values
+from streaming.exporter.parameters import DEFAULT_ROWS, limit, number, yes_or_no
+from streaming.exporter.routes.terms import TERMS, since_ms, terms
+from streaming.exporter.schemas import ref
+from streaming.exporter.source import Source
+from streaming.plans.answer import PlanData, plan_data
+from streaming.plans.demote import plan_demote
+from streaming.plans.order import plan_order
+from streaming.plans.plan import Plan, PlanError
+from streaming.questions.roll import plan_roll
+
+
+def endpoints(source: Source) -> list[Endpoint]:
+    """The endpoints of this file."""
+    return [_order(source), _demote(source), _roll(source)]
+
+
+def _order(source: Source) -> Endpoint:
+    def planned(asked: Values) -> Plan:
+        preferred = asked.get("preferred", False)
+        return plan_order(source.view, source.now_ms(), preferred=preferred)
+
+    return Endpoint(
+        path="/api/v1/plans/order",
+        summary="the plan that puts [warm replicas before cold ones](plans.md)",
+        answer=lambda _, asked: _data(planned, asked),
+        schema=ref("PlanData"),
+        parameters={
+            "preferred": yes_or_no("`true`: move slot 0, the preferred leader, as well"),
+            "limit": limit("changes", DEFAULT_ROWS),
+        },
+        refusals={503: "the state is incomplete or stale: nothing is planned"},
+        runs=Runs.IN_TURN,
+    )
+
+
+def _demote(source: Source) -> Endpoint:
+    def planned(asked: Values) -> Plan:
+        return plan_demote(source.view, source.now_ms(), asked["broker"])
+
+    return Endpoint(
+        path="/api/v1/plans/demote",
+        summary="the plan that gives [the leaderships of a broker](plans.md) to others",
+        answer=lambda _, asked: _data(planned, asked),
+        schema=ref("PlanData"),
+        parameters={
+            "broker": number("the broker that is to lead nothing", required=True),
+            "limit": limit("changes", DEFAULT_ROWS),
+        },
+        refusals={
+            404: "there is no such broker",
+            503: "the state is incomplete or stale: nothing is planned",
+        },
+        runs=Runs.IN_TURN,
+    )
+
+
+def _data(planned: Callable[[Values], Plan], asked: Values) -> PlanData:
+    try:
+        return plan_data(planned(asked), asked.get("limit", DEFAULT_ROWS))
+    except PlanError as error:
+        raise RefusedError(str(error), 503) from None
+
+
+def _roll(source: Source) -> Endpoint:
+    def answer(_: Request, asked: Values) -> Any:
+        return plan_roll(
+            source.view, asked.get("broker", ()), terms(asked), source.now_ms(),
+            since_ms=since_ms(asked), by_rack=asked.get("racks", False), most=asked.get("most"),
+        ).data()  # fmt: skip
+
+    return Endpoint(
+        path="/api/v1/plans/roll",
+        summary="in which order brokers [may be restarted](gate.md), and which may not",
+        answer=answer,
+        schema=ref("RollPlan"),
+        parameters={
+            "broker": number("a broker to restart; may be repeated, all by default", repeated=True),
+            "racks": yes_or_no("`true`: a batch may be several brokers of one rack"),
+            "most": number("brokers of a batch at most, with `racks`", least=1),
+            **TERMS,
+        },
+        refusals={404: "there is no such broker"},
+        runs=Runs.IN_TURN,
+    )

@@ -1,0 +1,36 @@
+"""Parameters that the gate and the order of restarts share: what is asked for, and allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streaming.exporter.endpoint import Values
+from streaming.exporter.parameters import Parameter, number, yes_or_no
+from streaming.questions.restart import ALLOWABLE
+from twin.gate import Terms
+from twin.table import UNKNOWN
+
+SINCE: Final = number("take no observation from before this time, in seconds since the epoch")
+
+TERMS: Final[Mapping[str, Parameter]] = {
+    "since": SINCE,
+    "margin": number(
+        "replicas in sync above min.insync.replicas that must remain, where there are enough"
+    ),
+    **{
+        f"allow_{name}": yes_or_no(f"`true`: allow that {reason.value}")
+        for name, reason in ALLOWABLE.items()
+    },
+}
+
+
+def since_ms(asked: Values) -> int:
+    """The time of ``since``."""
+    return asked["since"] * 1_000 if "since" in asked else UNKNOWN
+
+
+def terms(asked: Values) -> Terms:
+    """The terms of those parameters."""
+    allowed = {reason for name, reason in ALLOWABLE.items() if asked.get(f"allow_{name}")}
+    return Terms(asked.get("margin", 0), frozenset(allowed))
