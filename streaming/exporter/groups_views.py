@@ -10,15 +10,14 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.api_views import by_first_label, observed, partition_objects
-from streaming.exporter.parameters import DEFAULT_ROWS, MAX_ROWS
+from streaming.exporter.api_views import by_first_label, observed
+from streaming.exporter.parameters import DEFAULT_ROWS
 from twin import plain
 from twin.rules.group_forecasts import FALLS_OFF_SOON_S, LOSES_SOON_S
 from twin.rules.group_loss import GroupsIfLeaderLost
 from twin.rules.group_moves import GroupLags
 from twin.rules.group_reads import GroupReads, ReadsFrom
-from twin.state import ShardState
-from twin.table import UNKNOWN, Rows
+from twin.table import UNKNOWN
 from twin.tables.columns import GroupColumns
 from twin.tables.state import GroupOffsets, Groups
 
@@ -48,26 +47,12 @@ class GroupFilter:
 
 def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]:
     """The groups asked for, sorted by name or the worst first, and how many match in all."""
-    by_name = _known(view, now_ms)
+    by_name = known(view, now_ms)
     names = [name for name in sorted(by_name) if asked.matches(view, name)]
     if asked.sort:
         names.sort(key=lambda name: badness(by_name[name]))
     chosen = names[asked.offset : asked.offset + asked.limit]
     return {"total": len(names), "groups": [by_name[name] for name in chosen]}
-
-
-def group(view: ClusterView, name: str, now_ms: int) -> dict[str, Any] | None:
-    """One group and what it has committed, or None if nobody knows it."""
-    by_name = _known(view, now_ms)
-    if name not in by_name:
-        return None
-    states = [shard.state for shard in view.shards]
-    rows = [row for state in states for row in _partitions(state, name, now_ms)][:MAX_ROWS]
-    return {
-        **by_name[name],
-        "partitions": rows,
-        "partitions_left_out": sum(len(_rows_of(state, name)) for state in states) - len(rows),
-    }
 
 
 def badness(group: dict[str, Any]) -> tuple[float, ...]:
@@ -97,7 +82,7 @@ def _soon(group: dict[str, Any], name: str, within_s: float) -> float:
     return inf if seconds is None or seconds > within_s else float(seconds)
 
 
-def _known(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
+def known(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
     """Every group by its name. Of what several shards say the newest counts."""
     if view.newest is None:
         return {}
@@ -146,25 +131,3 @@ def _reading(view: ClusterView) -> tuple[Counter[tuple[str, str]], set[str]]:
         used = np.unique(offsets.group_index[state[GroupLags].in_use])
         in_use.update(names[group] for group in used.tolist())
     return places, in_use
-
-
-def _partitions(state: ShardState, name: str, now_ms: int) -> list[dict[str, Any]]:
-    """The offsets of the group in this shard, in the order of topics and numbers."""
-    rows = []
-    for partition in partition_objects(state, _rows_of(state, name)[:MAX_ROWS], now_ms):
-        for place, each in enumerate(partition["groups"]):
-            if each["group"] != name:
-                continue
-            if "groups_kip1303" in partition:
-                other = partition["groups_kip1303"][place]["if_leader_lost"]
-                each |= {"if_leader_lost_kip1303": other}
-            del each["group"]
-            about = {key: partition[key] for key in ("topic", "partition", "leader", "risks")}
-            rows.append(about | each)
-    return rows
-
-
-def _rows_of(state: ShardState, name: str) -> Rows:
-    """[N] the partitions of which the group has committed an offset."""
-    offsets, place = state[GroupOffsets], np.flatnonzero(state[Groups].group == name)
-    return offsets.row[np.isin(offsets.group_index, place)].astype(np.intp)

@@ -11,7 +11,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
-from streaming.exporter import api_views, groups_views, matrix_views, segment_views
+from streaming.exporter import api_views, group_page, groups_views, matrix_views, segment_views
 from streaming.exporter.parameters import Schema
 from streaming.plans import answer as plan_answer
 from streaming.questions import bootstrap, loss, restart, retention, roll, threshold
@@ -25,6 +25,7 @@ from twin.tables.state import BrokerMetrics
 
 TYPED: Final = (
     api_views.ClusterFacts,
+    group_page.GroupLeader,
     bootstrap.Bootstrapped,
     loss.Lost,
     matrix_views.Matrix,
@@ -230,9 +231,12 @@ def _group_in_full(catalog: Catalog) -> Schema:
         what="further fields as in `groups` of a partition",
     )
     rows = listed({**partition, "additionalProperties": True})
-    return obj(
-        {**fields, **sums, "partitions": rows, "partitions_left_out": INTEGER}, optional=sums
-    )
+    more = {
+        "partitions": rows,
+        "partitions_left_out": INTEGER,
+        "leaders": listed(ref("GroupLeader")),
+    }
+    return obj({**fields, **sums, **more}, optional=sums)
 
 
 def _loss(catalog: Catalog) -> Schema:

@@ -158,6 +158,30 @@ def test_what_is_left_out_is_counted():
     assert (len(answer["partitions"]), answer["partitions_left_out"]) == (MAX_ROWS, 5)
 
 
+def test_the_worst_partitions_of_a_group_are_listed_and_all_are_summed():
+    alone = Partition("alone", replicas=(1,))
+    state = grouped(Group("g", [(WARM, 10), (alone, 99), (COLD, 30)]), parts=(WARM, alone, COLD))
+    far = replace(
+        grouped(Group("g", [(COLD, 20)]), parts=(replace(COLD, replicas=(2, 1)),)),
+        shard=1, shards=2,
+    )  # fmt: skip
+    client = a_client(a_store(replace(state, shards=2), far))
+    answer = client.get("/api/v1/groups/g?limit=2").json()
+    assert [each["topic"] for each in answer["partitions"]] == ["cold", "cold"]
+    assert answer["partitions_left_out"] == 2
+    first, second = answer["leaders"]
+    assert (first["broker"], first["partitions"]) == (1, 3)
+    assert first["if_lost"]["kafka"]["unread"] == 1
+    assert (second["broker"], second["partitions"]) == (2, 1)
+    whole = client.get("/api/v1/groups/g").json()["partitions"]
+    for rule, name in (("kafka", "if_leader_lost"), ("kip1303", "if_leader_lost_kip1303")):
+        of_first = [each[name] for each in whole if each["leader"] == 1]
+        known = [then["remote_bytes"] for then in of_first if then["reads_from"] != "nobody"]
+        assert first["if_lost"][rule]["remote_bytes"] == pytest.approx(sum(known))
+        assert first["if_lost"][rule]["unknown"] == 0
+    assert first["if_lost"]["kafka"]["remote_bytes"] > 0
+
+
 def test_series_of_groups_are_of_the_granularity_and_at_risk_always():
     store = a_store(STATE)
     lags = {}

@@ -6,11 +6,11 @@ from typing import Any
 
 from starlette.requests import Request
 
-from streaming.exporter import groups_views
+from streaming.exporter import group_page, groups_views
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
 from streaming.exporter.groups_views import GroupFilter
-from streaming.exporter.parameters import DEFAULT_ROWS, limit, offset, one_of, text
+from streaming.exporter.parameters import DEFAULT_ROWS, MAX_ROWS, limit, offset, one_of, text
 from streaming.exporter.schemas import page_of, ref
 from streaming.exporter.source import Source
 
@@ -23,7 +23,8 @@ def endpoints(source: Source) -> list[Endpoint]:
 
     def group(_: Request, asked: Values) -> Any:
         name = asked["group"]
-        content = groups_views.group(source.view, name, source.now_ms())
+        most = asked.get("limit", MAX_ROWS)
+        content = group_page.group(source.view, name, source.now_ms(), most)
         if content is None:
             raise RefusedError(f"group {name} is not known", 404)
         return content
@@ -48,6 +49,7 @@ def endpoints(source: Source) -> list[Endpoint]:
             answer=group,
             schema=ref("GroupInFull"),
             path_parameters={"group": text("its name", place="path", required=True)},
+            parameters={"limit": limit("partitions", MAX_ROWS)},
             refusals={404: "the twin does not know the group"},
         ),
     ]

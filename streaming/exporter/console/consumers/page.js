@@ -13,7 +13,7 @@ const SHOWN = 200;
 
 export function GroupPage({ route }) {
   const name = route.path[1];
-  return html`<${Poll} key=${name} url=${url(`groups/${encodeURIComponent(name)}`)} every=${EVERY_MS}>
+  return html`<${Poll} key=${name} url=${url(`groups/${encodeURIComponent(name)}`, { limit: SHOWN })} every=${EVERY_MS}>
     ${({ answer, error }) => (answer ? html`<${Known} group=${answer} error=${error} />`
       : html`<section class="card"><h1>${name}</h1>
         ${error ? html`<${Failed} error=${error} />` : html`<${Waiting} what="Asking" />`}</section>`)}<//>`;
@@ -28,7 +28,7 @@ function Known({ group, error }) {
       <${Facts} group=${group} />
     </section>
     <section class="card" aria-labelledby="loss-title"><h2 id="loss-title">If a leader is lost</h2>
-      <${Losses} partitions=${group.partitions} /></section>
+      <${Losses} leaders=${group.leaders} /></section>
     <section class="card" aria-labelledby="reads-title"><h2 id="reads-title">Where it reads</h2>
       <${Partitions} group=${group} /></section>`;
 }
@@ -55,51 +55,33 @@ function Facts({ group }) {
 }
 
 /** By leader: how many of its partitions it leads, and what the group would read remotely then. */
-export function lossesOf(partitions) {
-  const byLeader = new Map();
-  for (const each of partitions) {
-    if (each.leader === null || each.leader < 0) continue;
-    const held = byLeader.get(each.leader) ?? { leads: 0, kafka: zero(), kip1303: zero() };
-    held.leads += 1;
-    add(held.kafka, each.if_leader_lost);
-    add(held.kip1303, each.if_leader_lost_kip1303);
-    byLeader.set(each.leader, held);
-  }
-  return [...byLeader].sort(([, a], [, b]) =>
-    b.kafka.nobody - a.kafka.nobody || b.kafka.bytes - a.kafka.bytes || b.leads - a.leads);
-}
-
-const zero = () => ({ bytes: 0, nobody: 0, unknown: 0, known: 0 });
-
-function add(sum, then) {
-  if (!then) return;
-  sum.known += 1;
-  if (then.reads_from === "nobody") sum.nobody += 1;
-  else if (then.remote_bytes === null) sum.unknown += 1;
-  else sum.bytes += then.remote_bytes;
-}
-
-function Losses({ partitions }) {
-  const losses = lossesOf(partitions);
-  if (!losses.length) return html`<p class="muted">No partition that it reads has a leader.</p>`;
+function Losses({ leaders }) {
+  if (!leaders.length) return html`<p class="muted">No partition that it reads has a leader.</p>`;
+  const worst = ({ if_lost: { kafka } }) => [kafka.unread, kafka.remote_bytes];
+  const rows = [...leaders].sort((a, b) => {
+    const [unread, size] = worst(a);
+    const [otherUnread, otherSize] = worst(b);
+    return otherUnread - unread || otherSize - size || b.partitions - a.partitions;
+  });
   return html`<p class="muted">Of the partitions that it reads: who leads them, and what it would read from
       remote storage once that leader is lost.</p>
     <div class="wide" tabindex="0" role="region" aria-labelledby="loss-title"><table class="numbers few">
     <thead><tr><th scope="col">leader</th><th scope="col">leads</th><th scope="col">by Kafka's rule</th>
       <th scope="col">by KIP-1303's</th></tr></thead>
-    <tbody>${losses.map(([broker, { leads, kafka, kip1303 }]) => html`<tr key=${broker}>
+    <tbody>${rows.map(({ broker, partitions, if_lost: then }) => html`<tr key=${broker}>
       <th scope="row"><a href=${href([], { lose: broker })}>broker ${broker}</a></th>
-      <td>${count(leads)}</td><${Sum} of=${kafka} /><${Sum} of=${kip1303} /></tr>`)}</tbody>
+      <td>${count(partitions)}</td><${Sum} of=${then.kafka} /><${Sum} of=${then.kip1303} /></tr>`)}</tbody>
     </table></div>`;
 }
 
-function Sum({ of: { bytes: size, nobody, unknown, known } }) {
-  if (!known) return html`<td class="muted">not asked</td>`;
+function Sum({ of: then }) {
+  if (!then) return html`<td class="muted">switched off</td>`;
+  const { remote_bytes: size, unread, unknown } = then;
   const parts = [];
-  if (nobody) parts.push(`${counted(nobody, "partition")} not read`);
+  if (unread) parts.push(`${counted(unread, "partition")} not read`);
   if (size > 0) parts.push(bytes(size));
   if (unknown) parts.push(`unknown for ${count(unknown)}`);
-  return html`<td class=${nobody ? "bad" : size > 0 ? "warn" : unknown ? "unknown" : "muted"}>${
+  return html`<td class=${unread ? "bad" : size > 0 ? "warn" : unknown ? "unknown" : "muted"}>${
     parts.join(", ") || "nothing"}</td>`;
 }
 
@@ -111,10 +93,9 @@ const worse = (a, b) => BADNESS.indexOf(a.reads_from) - BADNESS.indexOf(b.reads_
 
 function Partitions({ group: { partitions, partitions_left_out: leftOut } }) {
   if (!partitions.length) return html`<p class="muted">It has committed no offset.</p>`;
-  const shown = [...partitions].sort(worse).slice(0, SHOWN);
-  const total = partitions.length + leftOut;
-  return html`${total > shown.length && html`<p class="muted">The worst ${count(shown.length)} of ${
-      leftOut ? `the first ${count(partitions.length)} of ` : ""}${counted(total, "partition")}.</p>`}
+  const shown = [...partitions].sort(worse);
+  return html`${leftOut > 0 && html`<p class="muted">The worst ${count(shown.length)} of ${
+      counted(shown.length + leftOut, "partition")}.</p>`}
     <div class="wide" tabindex="0" role="region" aria-labelledby="reads-title"><table class="list">
     <thead><tr><th scope="col" rowspan="2">partition</th><th scope="col" rowspan="2">reads</th>
       <th scope="col" rowspan="2">lag</th><th scope="col" rowspan="2">reads a second</th>
