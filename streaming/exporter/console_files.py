@@ -19,7 +19,7 @@ from streaming.exporter.console_bundle import bundled
 
 FOLDER: Final = Path(__file__).parent / "console"
 FIRST_MODULE: Final = "main.js"
-STYLES: Final = ("theme", "layout", "matrix", "log")
+STYLES: Final = ("theme", "layout", "matrix", "log", "plans")
 """Files of ``style/``, in the order in which they hold."""
 
 

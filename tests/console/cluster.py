@@ -29,6 +29,7 @@ from tests.builders import (
 from tests.exporter.serving import served
 from tests.exporter.test_events import Bus
 from tests.simulator.shard import Shape, SimulatedShard
+from tests.twin.test_gate import quorum
 from twin import codec
 from twin.builtin import CATALOG
 from twin.state import ShardState
@@ -55,6 +56,9 @@ HAPPENED: Final = (
 ODD_NAME = "Every.Legal_Character-" + "0" * 40 + ".azAZ09._-"
 ODD_GROUP = "any/\u00e4\u2603 'group'? <b>&amp;</b> #1 %2F \\ \"q\""
 """Kafka takes any text as the name of a group."""
+
+OUT_OF_SYNC: Final = ("returns", "moving", "retired")
+"""Topics of which a replica is not in the ISR."""
 
 DAY_MS: Final = 86_400_000
 
@@ -110,9 +114,13 @@ def _log(end: int, local_start: int, tiered: int, minutes: int, size_bytes: int)
 
 
 def small(
-    *, leader_of_ledger: int = 2, judged: bool = True, fenced: tuple[int, ...] = ()
-) -> ShardState:
-    """Six brokers in three racks; the ledger's next leader is cold, scratch has one replica."""
+    *, leader_of_ledger: int = 2, judged: bool = True, fenced: tuple[int, ...] = (),
+    in_sync: bool = False,
+) -> ShardState:  # fmt: skip
+    """Six brokers in three racks; the ledger's next leader is cold, scratch has one replica.
+
+    In some partitions a replica is out of sync, unless ``in_sync`` leaves these out.
+    """
     configs = {
         topic: {"remote_storage": int(topic == "ledger"), "retention_ms": 7 * DAY_MS,
                 "retention_bytes": UNKNOWN, "local_retention_ms": 5 * 3_600_000,
@@ -125,6 +133,7 @@ def small(
         parts = [
             replace(part, offline=tuple(set(part.replicas) & set(fenced)))
             for part in _parts(leader_of_ledger, end)
+            if not (in_sync and part.topic in OUT_OF_SYNC)
         ]
         state = a_state(
             *parts, at_ms=at_ms - before_ms, brokers=BROKERS, fenced=fenced, since=state,
@@ -134,6 +143,7 @@ def small(
         read_ms = at_ms - before_ms
         read = [groups_frame(groups, read_ms), group_offsets_frame(groups, read_ms)]
         state, _ = step(state, read, read_ms)
+    state = state.with_tables(quorum(0, 0, 0))
     ledger = next(part for part in parts if part.topic == "ledger")
     copied = [
         event

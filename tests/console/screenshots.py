@@ -22,6 +22,7 @@ VIEWS: Final = {
     "partition": "#/partitions/ledger/0",
     "consumers": "#/consumers",
     "group": "#/consumers/replay",
+    "plans": "#/plans?demote=2",
     "timeline": "#/timeline",
     "twin": "#/twin",
 }
@@ -54,7 +55,8 @@ def main(folder: Path | None) -> None:
     with serving(shown) as url, browser() as running:
         for name, theme, size in EVERYTHING if folder else COMMITTED:
             with page(running, theme=theme, size=size) as tab:
-                shown.show(small())  # a picture of an old state would be red
+                # A picture of an old state would be red. No broker may be restarted out of sync.
+                shown.show(small(in_sync=name == "plans"))
                 go(tab, f"{url}/{VIEWS[name]}")
                 settled(tab)
                 path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"

@@ -7,6 +7,7 @@ import { KEYS, Keys } from "./parts/keys.js";
 import { TopBar } from "./parts/topbar.js";
 import { PartitionList } from "./partitions/list.js";
 import { PartitionPage } from "./partitions/page.js";
+import { PlansView } from "./plans/view.js";
 import { watch } from "./pulse.js";
 import { parse } from "./router.js";
 import { TimelineView } from "./timeline/view.js";
@@ -66,6 +67,7 @@ const VIEWS = [
     name: "consumers", component: GroupList, title: () => "Consumers",
     at: path => path[0] === "consumers",
   },
+  { name: "plans", component: PlansView, title: () => "Plans", at: path => path[0] === "plans" },
   {
     name: "timeline", component: TimelineView, title: () => "Timeline",
     at: path => path[0] === "timeline",

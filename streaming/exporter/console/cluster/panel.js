@@ -4,7 +4,7 @@ import { broker, count, counted, ended, listed } from "../format.js";
 import { Command, quoted } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Poll } from "../poll.js";
-import { partitionHref } from "../router.js";
+import { href, partitionHref } from "../router.js";
 import { html } from "../ui.js";
 import { COVERAGES, OUTCOMES, RULES } from "../words.js";
 import { choiceHref, lossOf } from "./choice.js";
@@ -77,9 +77,10 @@ function Help({ answer: { outcomes, brokers } }) {
   const leads = Object.keys(outcomes.kafka ?? {}).length > 0 && brokers.length === 1;
   if (!order && !leads) return null;
   return html`<h3>What would help</h3>
-    ${order && html`<p>Warm replicas before cold ones; no data moves:</p>
+    ${order && html`<p><a href="#/plans">Warm replicas before cold ones</a>; no data moves:</p>
       <${Command} text="kafka-twin plan order" />`}
-    ${leads && html`<p>Leaders elsewhere before the broker goes:</p>
+    ${leads && html`<p><a href=${href(["plans"], { demote: brokers[0] })}>Leaders elsewhere</a> before the
+      broker goes:</p>
       <${Command} text=${`kafka-twin plan demote --broker ${brokers[0]}`} />`}`;
 }
 

@@ -1,6 +1,7 @@
 /** The cluster at a glance: which broker can be lost, and what happens if it is. */
 import { Waiting } from "../parts/failed.js";
 import { Later } from "../parts/later.js";
+import { Switch } from "../parts/switch.js";
 import { html } from "../ui.js";
 import { RULES } from "../words.js";
 import { BrokerTable } from "./brokers.js";
@@ -38,11 +39,9 @@ export function ClusterView({ route, pulse }) {
 }
 
 function RuleSwitch({ choice }) {
-  return html`<span class="switch" role="group" aria-label="Rule of election">
-    <span class="muted">elects by</span>
-    ${Object.entries(RULES).map(([rule, name]) => html`
-      <a href=${choiceHref({ ...choice, rule })} role="button"
-        aria-pressed=${choice.rule === rule}>${name}</a>`)}</span>`;
+  return html`<span class="elects"><span class="muted">elects by</span>
+    <${Switch} label="Rule of election" options=${Object.entries(RULES).map(([rule, name]) =>
+      [choiceHref({ ...choice, rule }), name, choice.rule === rule])} /></span>`;
 }
 
 function Hint() {

@@ -1,0 +1,80 @@
+/** Each broker: may it be restarted, why not, what it costs, and in which order. */
+import { bytes, count, counted, ended, listed } from "../format.js";
+import { Command } from "../parts/copy.js";
+import { Failed, Waiting } from "../parts/failed.js";
+import { Switch } from "../parts/switch.js";
+import { Poll } from "../poll.js";
+import { href } from "../router.js";
+import { html } from "../ui.js";
+
+const EVERY_MS = 30_000; // the gate is asked about every broker
+const NAMED = 3;
+
+export function Roll({ asked, racks, to }) {
+  return html`<p class="controls"><${Switch} label="Brokers that go together" options=${[
+      [to(false), "one at a time", !racks], [to(true), "a rack at a time", racks]]} /></p>
+    <${Poll} url=${asked} every=${EVERY_MS}>${({ answer, error, url }) => html`
+      <${Failed} error=${error} />
+      ${answer ? html`<${Answer} answer=${answer} isOld=${url !== asked} />`
+        : !error && html`<${Waiting} what="Asking the gate about every broker" />`}`}<//>
+    <${Command} text=${`kafka-twin plan roll${racks ? " --racks" : ""}`} />
+    <p class="muted">The order holds as the cluster is now. After each restart wait until every broker is in
+      sync again, and ask anew: <code>kafka-twin gate in-sync</code>, then${" "}
+      <code>kafka-twin plan roll --next</code>.</p>`;
+}
+
+function Answer({ answer, isOld }) {
+  if (answer.stale) return html`<p class="bad">No plan: ${ended(answer.stale)}</p>`;
+  const { batches, left_out: leftOut } = answer;
+  return html`<p>${summaryOf(batches, leftOut)}${isOld ? " …" : ""}</p>
+    <div class="wide" tabindex="0" role="region" aria-label="Brokers and restarts"><table class="list roll">
+    <thead><tr><th scope="col">order</th><th scope="col">brokers</th><th scope="col">rack</th>
+      <th scope="col">verdict</th><th scope="col">why, or what it costs while it lasts</th></tr></thead>
+    <tbody>${batches.map((each, i) => html`<tr key=${each.brokers.join()}>
+        <td>${i + 1}.</td><th scope="row"><${Brokers} ids=${each.brokers} /></th>
+        <td>${each.rack ?? "unknown"}</td><td><span class="pill good">safe</span></td>
+        <td class="text">${costOf(each.cost)}</td></tr>`)}
+      ${leftOut.map(each => html`<tr key=${each.broker}><td class="muted">not now</td>
+        <th scope="row"><${Brokers} ids=${[each.broker]} /></th><td></td>
+        <td><span class=${`pill ${each.verdict === "unsafe" ? "bad" : "warn"}`}>${each.verdict}</span></td>
+        <td class="text"><${Reasons} reasons=${each.reasons} /></td></tr>`)}</tbody></table></div>`;
+}
+
+function summaryOf(batches, leftOut) {
+  const able = batches.reduce((sum, each) => sum + each.brokers.length, 0);
+  const total = able + leftOut.length;
+  if (!total) return "No broker is known yet.";
+  const unsure = leftOut.filter(each => each.verdict === "unknown").length;
+  const not = leftOut.length - unsure;
+  const parts = [`${able} of ${counted(total, "broker")} may be restarted now`];
+  if (not) parts.push(`${not} may not`);
+  if (unsure) parts.push(`of ${unsure} it is unknown`);
+  return `${listed(parts)}.`;
+}
+
+const Brokers = ({ ids }) => ids.map((id, i) => html`${i > 0 && ", "}<a
+  href=${href([], { lose: ids })}>${id}</a>`);
+
+/** The cost of a restart in words; what costs nothing is left out. */
+export function costOf(cost) {
+  const parts = [`${counted(cost.leaders_moved, "partition")} ${
+    cost.leaders_moved === 1 ? "gets" : "get"} another leader`];
+  if (cost.cold_leaders) {
+    parts.push(`${count(cost.cold_leaders)} of them a cold one (${bytes(cost.remote_bytes)}${
+      cost.remote_bytes_unknown ? " or more" : ""} are read remotely)`);
+  }
+  if (cost.at_min_isr) parts.push(`${count(cost.at_min_isr)} at min ISR`);
+  if (cost.under_min_isr) parts.push(`${count(cost.under_min_isr)} under min ISR`);
+  if (cost.offline) parts.push(`${count(cost.offline)} offline`);
+  return parts.join(", ");
+}
+
+/** Reasons of the gate, with the first of what each is about. */
+export function Reasons({ reasons, named = NAMED }) {
+  return html`<ul class="reasons">${reasons.map(each => {
+    const shown = each.names.slice(0, named);
+    return html`<li key=${each.reason}>${each.meaning}: <span class="muted">${
+      each.count > shown.length ? `${shown.join(", ")} and ${
+        counted(each.count - shown.length, "other")}` : listed(shown)}</span></li>`;
+  })}</ul>`;
+}
