@@ -28,6 +28,9 @@ VIEWS: Final = {
 }
 
 
+LONG: Final = ("partitions", "plans")
+"""Views that go on for pages: of these the documentation shows the beginning."""
+
 COMMITTED: Final = (
     *((name, "light", WIDE) for name in VIEWS),
     ("loss", "dark", WIDE),
@@ -60,7 +63,7 @@ def main(folder: Path | None) -> None:
                 go(tab, f"{url}/{VIEWS[name]}")
                 settled(tab)
                 path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"
-                tab.screenshot(path=path, full_page=name != "partitions")  # a long list
+                tab.screenshot(path=path, full_page=name not in LONG or folder is not None)
                 print(f"{path.stat().st_size:>8} {path}")
 
 

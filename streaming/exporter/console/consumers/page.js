@@ -44,7 +44,7 @@ function Facts({ group }) {
     ["reads", html`<${Places} group=${group} />`],
     ["leaves the disk", toRemote, remoteState],
     ["loses records", toLoss, lossState],
-    ["read", group.age_seconds === null ? "unknown" : `${duration(group.age_seconds)} ago`],
+    ["offsets read", group.age_seconds === null ? "unknown" : `${duration(group.age_seconds)} ago`],
   ];
   return html`<dl class="facts">${facts.map(([name, value, state]) => html`
       <div><dt>${name}</dt><dd class=${state ?? ""}>${value}</dd></div>`)}</dl>
