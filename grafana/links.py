@@ -35,15 +35,15 @@ def cells(keys: tuple[str, ...], rule: str = "kafka") -> Mapping[str, Links]:
 
     A topic leads to its partition where the row is one of a partition.
     """
-    found: dict[str, Links] = {}
+    links: dict[str, Links] = {}
     if "partition" in keys:
-        found["topic"] = _partition("${__data.fields.topic}", "${__data.fields.partition}")
+        links["topic"] = _partition("${__data.fields.topic}", "${__data.fields.partition}")
     if "broker" in keys:
-        found["broker"] = (lose_broker("${__data.fields.broker}", rule),)
+        links["broker"] = (lose_broker("${__data.fields.broker}", rule),)
     if "rack" in keys:
         view = f"?lose-rack=${{__data.fields.rack:percentencode}}&rule={rule}"
-        found["rack"] = (console_link("What if it were lost?", view),)
-    return found
+        links["rack"] = (console_link("What if it were lost?", view),)
+    return links
 
 
 def _partition(topic: str, number: str) -> Links:

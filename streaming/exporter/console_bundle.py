@@ -70,8 +70,8 @@ def _scoped(path: str, text: str, names: Mapping[str, str]) -> str:
     if _DEFAULT.search(text):
         exported["default"] = "defaultExport"
 
-    def imported(found: re.Match[str]) -> str:
-        what, held = found[1], names[_resolved(path, found[2])]
+    def imported(match: re.Match[str]) -> str:
+        what, held = match[1], names[_resolved(path, match[2])]
         wanted = what.replace(" as ", ": ") if what.startswith("{") else f"{{ default: {what} }}"
         return f"const {wanted} = {held};"
 

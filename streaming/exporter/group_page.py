@@ -9,7 +9,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.api_views import partition_objects
-from streaming.exporter.groups_views import known
+from streaming.exporter.groups_views import groups_by_name
 from twin.proposals.kip1303_groups import GroupsIfLeaderLostKip1303
 from twin.rules.group_loss import GroupsIfLeaderLost, ReadsThen
 from twin.rules.group_moves import GroupLags
@@ -46,7 +46,7 @@ def group(view: ClusterView, name: str, now_ms: int, most: int) -> dict[str, Any
     Of its partitions so many are listed: those that it cannot read before those that it reads
     remotely, then those in which it is furthest behind; by shard, topic and number.
     """
-    by_name = known(view, now_ms)
+    by_name = groups_by_name(view, now_ms)
     if name not in by_name:
         return None
     states = view.states

@@ -13,10 +13,10 @@ from streaming.bus.view import ClusterView
 from streaming.exporter.api_views import by_first_label, observed
 from streaming.exporter.parameters import DEFAULT_ROWS
 from twin import plain
-from twin.rules.group_forecasts import FALLS_OFF_SOON_S, LOSES_SOON_S
 from twin.rules.group_loss import GroupsIfLeaderLost
 from twin.rules.group_moves import GroupLags
 from twin.rules.group_reads import GroupReads, ReadsFrom
+from twin.rules.group_risks import FALLS_OFF_SOON_S, LOSES_SOON_S
 from twin.table import UNKNOWN
 from twin.tables.columns import GroupColumns
 from twin.tables.state import GroupOffsets, Groups
@@ -47,7 +47,7 @@ class GroupFilter:
 
 def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]:
     """The groups asked for, sorted by name or the worst first, and how many match in all."""
-    by_name = known(view, now_ms)
+    by_name = groups_by_name(view, now_ms)
     names = [name for name in sorted(by_name) if asked.matches(view, name)]
     if asked.sort:
         names.sort(key=lambda name: badness(by_name[name]))
@@ -82,7 +82,7 @@ def _soon(group: dict[str, Any], name: str, within_s: float) -> float:
     return inf if seconds is None or seconds > within_s else float(seconds)
 
 
-def known(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
+def groups_by_name(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
     """Every group by its name. Of what several shards say the newest counts."""
     if view.newest is None:
         return {}

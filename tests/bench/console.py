@@ -86,12 +86,12 @@ def _exporter() -> Iterator[str]:
         process.join()
 
 
-def _serve(told: Connection) -> None:
+def _serve(parent: Connection) -> None:
     shown = Shown()
     shown.show(*large())
     with serving(shown) as url:
-        told.send(url)
-        told.recv()
+        parent.send(url)
+        parent.recv()
 
 
 if __name__ == "__main__":

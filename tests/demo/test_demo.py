@@ -111,11 +111,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 def commands() -> list[str]:
     """Command lines of the processes of this machine, where it has /proc."""
-    found = []
+    commands = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended
-            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-    return found
+            commands.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return commands
 
 
 def watch(record: Played, process: subprocess.Popen[str]) -> None:

@@ -176,8 +176,8 @@ def test_the_worst_partitions_of_a_group_are_listed_and_all_are_summed():
     whole = client.get("/api/v1/groups/g").json()["partitions"]
     for rule, name in (("kafka", "if_leader_lost"), ("kip1303", "if_leader_lost_kip1303")):
         of_first = [each[name] for each in whole if each["leader"] == 1]
-        known = [then["remote_bytes"] for then in of_first if then["reads_from"] != "nobody"]
-        assert first["if_lost"][rule]["remote_bytes"] == pytest.approx(sum(known))
+        bytes_read = [then["remote_bytes"] for then in of_first if then["reads_from"] != "nobody"]
+        assert first["if_lost"][rule]["remote_bytes"] == pytest.approx(sum(bytes_read))
         assert first["if_lost"][rule]["unknown"] == 0
     assert first["if_lost"]["kafka"]["remote_bytes"] > 0
 

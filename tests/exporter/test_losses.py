@@ -49,8 +49,8 @@ def test_the_gate_judges_alike_with_a_loss_that_is_known_already():
     for together in ([], [1], [2], [1, 3], [9]):
         loss = whatif.lose(STATE, together)
         for terms in (Terms(), Terms(margin=2)):
-            known = gate.reasons([STATE], together, terms, [loss])
-            assert known == gate.reasons([STATE], together, terms)
+            with_loss = gate.reasons([STATE], together, terms, [loss])
+            assert with_loss == gate.reasons([STATE], together, terms)
         assert restart_cost(STATE, together, loss) == restart_cost(STATE, together)
 
 

@@ -88,13 +88,13 @@ def test_what_a_row_of_a_table_is_about_leads_to_it(dashboard):
 def test_a_partition_in_a_row_leads_to_its_dashboard_and_to_the_console():
     [cluster] = [d for d in DASHBOARDS if d.uid == "kafka-twin-cluster"]
     [table] = [p for p in panels(cluster) if p["title"] == "Partitions at risk"]
-    [found] = [
+    [links] = [
         each["value"]
         for override in table["fieldConfig"]["overrides"]
         for each in override["properties"]
         if each["id"] == "links"
     ]
-    dashboard, console = (link["url"] for link in found)
+    dashboard, console = (link["url"] for link in links)
     topic, partition = "${__data.fields.topic}", "${__data.fields.partition}"
     assert dashboard.startswith("/d/kafka-twin-partition?")
     assert f"var-topic={topic}&var-partition={partition}" in dashboard

@@ -74,9 +74,9 @@ class Hdfs:
 
 def _classpath(folder: Path) -> str:
     of_pyspark = Path(pyspark.__file__).parent / "jars"
-    found = [next(of_pyspark.glob(f"{name}-[0-9]*.jar")) for name in _OF_PYSPARK]
+    of_spark = [next(of_pyspark.glob(f"{name}-[0-9]*.jar")) for name in _OF_PYSPARK]
     servers = jars.ensure("hdfs", jars.default_cache(), declared=DECLARED)
-    return ":".join(map(str, [folder, *servers, *found]))
+    return ":".join(map(str, [folder, *servers, *of_spark]))
 
 
 def _write(file: Path, settings: Mapping[str, str]) -> None:

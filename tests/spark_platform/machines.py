@@ -104,15 +104,15 @@ class Machine:
 
 def executors(driver_port: int) -> dict[int, int]:
     """Process id by executor id of the driver that listens on the port."""
-    found = {}
+    pids = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_bytes().decode().split("\0")
         except OSError:  # it has ended
             continue
         if "--executor-id" in words and f"@127.0.0.1:{driver_port}" in " ".join(words):
-            found[int(words[words.index("--executor-id") + 1])] = int(entry.name)
-    return found
+            pids[int(words[words.index("--executor-id") + 1])] = int(entry.name)
+    return pids
 
 
 def has_python_workers(executor: int) -> bool:

@@ -156,10 +156,10 @@ def test_executors_and_the_driver_are_killed_and_nothing_is_lost(
         executors = twin.executors()
         assert len(executors) == MACHINES
         for pid in executors.values():
-            seen = Path(f"/proc/{pid}/root")
-            assert (seen / str(twin.machine.spark / "bin")[1:]).exists()
-            assert not (seen / str(machines.ROOT / "pyproject.toml")[1:]).exists()
-            assert not (seen / str(package / SCRIPT)[1:]).exists()
+            root = Path(f"/proc/{pid}/root")
+            assert (root / str(twin.machine.spark / "bin")[1:]).exists()
+            assert not (root / str(machines.ROOT / "pyproject.toml")[1:]).exists()
+            assert not (root / str(package / SCRIPT)[1:]).exists()
 
         story.batch_that_runs()
         lost = max(executors)

@@ -115,7 +115,7 @@ def test_tests_and_scripts_are_left_out() -> None:
         assert not any("tests" in name.parts or ".." in name.parts for name in files)
 
 
-def test_of_an_installation_without_a_list_of_files_the_remedy_is_told(tmp_path: Path) -> None:
+def test_of_an_installation_without_a_list_of_files_the_remedy_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "something-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Name: something\nVersion: 1.0\n")

@@ -78,8 +78,8 @@ def test_the_risks_are_those_of_all_groups(seed: int, cycles: int, groups: int) 
     state = simulated(seed, cycles, groups)
     near, partitions = state[GroupsNearRisk], state[Partitions]
     held = [risk(near, partitions) for risk in (reads_remote, falls_off_local_log, loses_records)]
-    for found, expected in zip(held, of_all(state), strict=True):
-        assert found.tolist() == expected.tolist()
+    for near, expected in zip(held, of_all(state), strict=True):
+        assert near.tolist() == expected.tolist()
 
 
 def test_groups_that_keep_up_are_not_looked_at() -> None:

@@ -88,8 +88,8 @@ def groups_near_risk(
         moves.row, *servers.read(moves, leaders.slot, selectors.replica_selector, rack)
     )
     until = group_forecasts(moves, lags, reads, leaders, replicas, configs, growth, sizes, now_ms)
-    found = GroupsNearRisk(moves.row, reads.reads_from, until.until_remote_s, until.until_loss_s)
-    return found.pick(lags.in_use)
+    risky = GroupsNearRisk(moves.row, reads.reads_from, until.until_remote_s, until.until_loss_s)
+    return risky.pick(lags.in_use)
 
 
 def _may_be_overtaken(moves: GroupMoves, retention: Retention, configs: TopicConfigs) -> Bool:
