@@ -25,6 +25,16 @@ def test_partitions_come_worst_first_and_are_found_from_the_keyboard(open_view: 
     expect(page).to_have_url(re.compile("search=CLICKS-3"))
 
 
+def test_a_search_from_anywhere_finds_groups_as_well(open_view: Open):
+    page = open_view("#/twin")
+    expect(page.locator("h1")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("Billing")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="1 group of consumers").click()
+    expect(page.locator("main tbody th")).to_have_text(["billing-etl"])
+
+
 def test_filters_are_in_the_url_and_add_up(open_view: Open):
     page = open_view("#/partitions?rack=az-b&at_risk=true")
     names = ["scratch-0", "retired-0", "ledger-0", "moving-0"]

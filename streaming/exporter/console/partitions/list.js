@@ -1,6 +1,6 @@
 /** Partitions: searched, filtered, the worst first, a page at a time. */
 import { url } from "../api.js";
-import { duration } from "../format.js";
+import { counted, duration } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Pager, pageOf } from "../parts/pager.js";
 import { Poll } from "../poll.js";
@@ -21,6 +21,7 @@ export function PartitionList({ route, pulse }) {
   return html`<section class="card" aria-labelledby="title">
     <h1 id="title">Partitions</h1>
     <${Filters} filters=${filters} risks=${risks} brokers=${pulse.brokers ?? []} />
+    ${filters.search && html`<${GroupsToo} search=${filters.search} />`}
     <${Poll} url=${asked}>${({ answer, error, url: answered }) => html`
       <${Failed} error=${error} />
       ${!answer ? !error && html`<${Waiting} what="Asking for partitions" />`
@@ -28,6 +29,14 @@ export function PartitionList({ route, pulse }) {
           <${Pager} total=${answer.total} what="partition" page=${page} size=${PAGE} to=${to}
             isOld=${answered !== asked} />`}`}<//>
   </section>`;
+}
+
+/** The search of the top bar leads here, and may have been for groups of consumers. */
+function GroupsToo({ search }) {
+  return html`<${Poll} url=${url("groups", { search, limit: 0 })} every=${0}>
+    ${({ answer }) => answer?.total > 0 && html`<p>Also
+      ${" "}<a href=${href(["consumers"], { search })}>${counted(answer.total, "group")} of consumers</a>
+      ${" "}${answer.total === 1 ? "has" : "have"} that in the name.</p>`}<//>`;
 }
 
 function Table({ answer, risks }) {

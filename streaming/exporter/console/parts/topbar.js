@@ -6,8 +6,8 @@ import { Component, html } from "../ui.js";
 import { ThemeSwitch } from "./theme.js";
 
 const VIEWS = [["cluster", "Cluster", "#/"], ["partitions", "Partitions", "#/partitions"],
-  ["consumers", "Consumers", "#/consumers"], ["plans", "Plans", "#/plans"], ["timeline", "Timeline", "#/timeline"],
-  ["twin", "Twin", "#/twin"]];
+  ["consumers", "Consumers", "#/consumers"], ["plans", "Plans", "#/plans"],
+  ["timeline", "Timeline", "#/timeline"], ["twin", "Twin", "#/twin"]];
 
 export function TopBar({ current, pulse, route }) {
   return html`<header class="top">
@@ -32,7 +32,7 @@ function Search({ text }) {
   };
   return html`<form role="search" class="search" onSubmit=${search}>
     <input id="search" name="search" type="search" value=${text} autocomplete="off"
-      aria-label="Search topics and partitions" placeholder="/ search topic or partition" />
+      aria-label="Search topics, partitions and groups" placeholder="/ search topic, partition, group" />
   </form>`;
 }
 
