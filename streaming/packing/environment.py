@@ -22,7 +22,7 @@ PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 LAUNCHER: Final = f"""\
 #!/bin/sh
 # The packages beside this file, in the {PYTHON} of this machine.
-packages=$(cd "$(dirname "$0")/../packages" && pwd) || exit 1
+packages=$(cd "${{0%/*}}/../packages" && pwd) || exit 1
 command -v {PYTHON} >/dev/null || {{
   echo "kafka-twin: $(uname -n) has no {PYTHON} on its PATH ($PATH)" >&2
   exit 127

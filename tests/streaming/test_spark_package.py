@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import shlex
+import shutil
+import subprocess
+import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -13,6 +17,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming.cli.main import main
 from streaming.packing.distributions import PackingError, files_of, needed
+from streaming.packing.environment import LAUNCHER, PYTHON
 from streaming.packing.lines import Package, kind, line
 from streaming.runtime import jars
 
@@ -122,6 +127,32 @@ def test_of_an_installation_without_a_list_of_files_the_remedy_is_named(tmp_path
     one = type(distribution("numpy")).at(folder)
     with pytest.raises(PackingError, match=r"^something: nothing lists its files; install"):
         files_of(one).__enter__()
+
+
+def launched(folder: Path, path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The launcher of a packed environment, on a machine with these programs."""
+    (folder / "packages").mkdir(parents=True)
+    (folder / "packages" / "packed.py").write_text("print(__file__)")
+    (folder / "bin").mkdir()
+    launcher = folder / "bin" / "python"
+    launcher.write_text(LAUNCHER)
+    launcher.chmod(0o755)
+    return subprocess.run(["bin/python", *arguments], cwd=folder, env={"PATH": str(path)},
+                          capture_output=True, text=True, timeout=30)  # fmt: skip
+
+
+def test_the_packed_python_finds_its_packages_wherever_it_is(tmp_path: Path) -> None:
+    python = Path(sys.executable).resolve().parent
+    done = launched(tmp_path / "a folder", python, "-m", "packed")
+    assert done.stdout == f"{tmp_path}/a folder/packages/packed.py\n", done.stderr
+
+
+def test_a_machine_without_that_python_is_named(tmp_path: Path) -> None:
+    (tmp_path / "uname").symlink_to(shutil.which("uname") or "")
+    done = launched(tmp_path / "environment", tmp_path, "-m", "packed")
+    assert done.returncode == 127
+    expected = f"kafka-twin: {platform.node()} has no {PYTHON} on its PATH ({tmp_path})\n"
+    assert done.stderr == expected
 
 
 def test_the_line_in_the_documentation_is_the_one_that_is_printed() -> None:
