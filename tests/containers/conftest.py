@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ from tests.containers.stack import ROOT, WATCHERS, compose_environment
 os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
 os.environ.setdefault("TESTCONTAINERS_CONNECTION_MODE", "docker_host")
 
-VERSION: Final = "0.1.0"
+VERSION: Final = version("kafka-twin")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -69,6 +70,15 @@ def test_its_version_is_that_of_the_project(wheel: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert metadata["Version"] == project["version"]
     assert set(metadata.get_all("Provides-Extra")) == set(project["optional-dependencies"])
+
+
+def test_images_are_named_after_the_version_of_the_project() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    files = [ROOT / ".env", *(f for f in (ROOT / "deploy").rglob("*") if f.is_file())]
+    pattern = r"(?:kafka-twin(?:-spark|-kafka)?:|_VERSION=|newTag: )(\d+\.\d+\.\d+)"
+    named = {f: set(re.findall(pattern, f.read_text())) for f in files}
+    assert sum(map(len, named.values())) > 5
+    assert {f: versions for f, versions in named.items() if versions - {version}} == {}
 
 
 def test_it_has_programs_and_what_they_read_and_no_tests(wheel: Path) -> None:
