@@ -43,7 +43,7 @@ with open({result!r}, "w") as file:
 NAMES = (
     "spark.sql.shuffle.partitions", "spark.task.maxFailures", "spark.ui.enabled",
     "spark.sql.streaming.stateStore.providerClass", "spark.sql.streaming.minBatchesToRetain",
-    "spark.driver.host", "spark.master", "spark.driver.memory",
+    "spark.driver.host", "spark.master", "spark.driver.memory", "spark.executor.extraJavaOptions",
 )  # fmt: skip
 
 
@@ -78,6 +78,7 @@ def test_what_spark_submit_is_given_wins_and_the_rest_is_ours(tmp_path: Path) ->
     assert settings["spark.master"] == "local[1]"
     assert settings["spark.sql.streaming.stateStore.providerClass"] == PROVIDER
     assert settings["spark.sql.streaming.minBatchesToRetain"] == "20"
+    assert "-XX:TieredStopAtLevel=1" in settings["spark.executor.extraJavaOptions"]
     assert result["python_untouched"]
     assert not (tmp_path / "spark.log").exists(), "spark-submit has a log of its own"
 
