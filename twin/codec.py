@@ -23,7 +23,7 @@ import pyarrow as pa
 from twin import frames
 from twin.catalog import Catalog
 from twin.frames import MAX_FRAME_BYTES, FrameHeader, InvalidFrame
-from twin.state import Listing, ShardState, Tables
+from twin.state import Listing, ShardState, Tables, concatenated
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -61,6 +61,14 @@ class ListingProgress(KeyedTable, kind="listing"):
     prev_observed_at_ms: Int64 = column("the cycle before the newest")
 
 
+_ENCODED_SHARE: Final = 0.2
+"""Bytes of a message for each byte in memory: a first guess at how many parts a state needs."""
+
+
+_Streams = dict[str, tuple[FrameHeader, dict[str, str], pa.Table]]
+"""Frames of a part, by kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedState:
     """A state, and a sentence for each table of the message that could not be taken over."""
@@ -77,24 +85,21 @@ def encode(state: ShardState, part: int = 0, parts: int = 1) -> bytes:
     return frames.join(_streams(state, part, parts))
 
 
-def encode_parts(
-    state: ShardState, limit_bytes: int = MAX_FRAME_BYTES, whole: bytes | None = None
-) -> list[bytes]:
+def encode_parts(state: ShardState, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:
     """The state in as many messages as keep each below the limit, each with its own rows.
 
-    A topic's rows may be in two parts; brokers, topics and configs are repeated in each.
-
-    Args:
-        state: what is encoded.
-        limit_bytes: the largest size of a message.
-        whole: the state as one message, if it was encoded before.
+    A topic's rows may be in two parts; brokers, topics and configs are repeated in each. The number
+    of parts depends on the state alone, so that a replay gives the same messages.
     """
-    parts, encoded = 1, [encode(state) if whole is None else whole]
-    while max(map(len, encoded)) > limit_bytes and parts < state.partitions:
-        parts = max(parts + 1, -(-parts * max(map(len, encoded)) // limit_bytes))
+    parts = 1 + int(state.nbytes() * _ENCODED_SHARE) // limit_bytes
+    while True:
+        parts = max(1, min(parts, state.partitions))
         cuts = np.array_split(np.arange(state.partitions), parts)
         encoded = [encode(state.take(rows), i, parts) for i, rows in enumerate(cuts)]
-    return encoded
+        largest = max(map(len, encoded))
+        if largest <= limit_bytes or parts >= state.partitions:
+            return encoded
+        parts = max(parts + 1, -(-parts * largest // limit_bytes))
 
 
 def _streams(state: ShardState, part: int, parts: int) -> Iterator[bytes]:
@@ -173,16 +178,32 @@ def _to_arrow(declared: Column, values: Array, names: tuple[str, ...]) -> pa.Arr
 
 
 def decode(message: bytes, catalog: Catalog) -> DecodedState:
-    """The state of a message.
+    """The state of a message: one part, or all parts of a state back to back.
 
     Raises:
         InvalidFrame: ``bytes`` or ``header``; ``version``, the spine has another one; ``kind``, a
-            frame that every state has is missing; ``rows``, the tables do not fit each other.
+            frame that every state has is missing; ``rows``, the tables do not fit each other;
+            ``parts``, some of them are missing.
     """
-    streams = {
-        (header := frames.header_of(metadata)).kind: (header, metadata, rows)
-        for metadata, rows in frames.streams(message)
-    }
+    by_part: dict[tuple[int, int], _Streams] = {}
+    for metadata, rows in frames.streams(message):
+        header = frames.header_of(metadata)
+        streams = by_part.setdefault((header.parts, header.part), {})
+        streams[header.kind] = header, metadata, rows
+    decoded = [_decode_part(by_part[part], catalog) for part in sorted(by_part)]
+    if len(decoded) == 1:
+        return decoded[0]
+    parts, _ = next(iter(by_part))
+    if sorted(by_part) != [(parts, part) for part in range(parts)]:
+        raise InvalidFrame("parts", f"of {parts} there are {sorted(by_part)}")
+    topics = {len(part.state[Topics].topic) for part in decoded}
+    if len(topics) > 1:
+        raise InvalidFrame("rows", f"the parts have {sorted(topics)} topics")
+    discarded = dict.fromkeys(each for part in decoded for each in part.discarded)
+    return DecodedState(concatenated([part.state for part in decoded]), tuple(discarded))
+
+
+def _decode_part(streams: _Streams, catalog: Catalog) -> DecodedState:
     for kind in (PER_PARTITION, PER_REPLICA, f"{PREFIX}{Topics.kind}", f"{PREFIX}listing"):
         if kind not in streams:
             raise InvalidFrame("kind", f"a state has a frame {kind}; got {sorted(streams)}")

@@ -82,10 +82,10 @@ class TwinProcessor(StatefulProcessor):
             state = count_skipped(state, batch.unknown_kinds)
         if state is None or state is before:
             return
-        encoded = codec.encode(state)
-        self._state.update((encoded,))
-        # State and snapshot are the same bytes, unless a message may not be that large.
-        for part, message in enumerate(codec.encode_parts(state, whole=encoded)):
+        # State and snapshot are the same bytes; a message of the bus may not be that large.
+        messages = codec.encode_parts(state)
+        self._state.update((frames.join(messages),))
+        for part, message in enumerate(messages):
             yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
 
     def close(self) -> None:

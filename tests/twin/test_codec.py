@@ -278,6 +278,27 @@ class TestParts:
         assert {header.parts for header in headers} == {len(messages)}
         assert {header.part for header in headers} == set(range(len(messages)))
 
+    @settings(max_examples=10)
+    @given(seed=st.integers(0, 3), share=st.floats(0.3, 0.9))
+    def test_parts_back_to_back_are_read_as_the_whole(self, seed, share):
+        state = simulated(CATALOG, seed)
+        messages = encode_parts(state, int(len(encode(state)) * share))
+        assert len(messages) > 1
+        decoded = decode(b"".join(messages), CATALOG)
+        assert decoded.discarded == ()
+        assert encode(decoded.state) == encode(state)
+
+    def test_a_part_that_is_missing_between_others_is_refused(self):
+        messages = encode_parts(simulated(), len(encode(simulated())) // 3)
+        with pytest.raises(InvalidFrame, match="parts: of"):
+            decode(messages[0] + messages[2], CATALOG)
+
+    def test_the_number_of_parts_depends_on_the_state_alone(self):
+        state = simulated()
+        limit = len(encode(state)) // 2
+        again = decode(b"".join(encode_parts(state, limit)), CATALOG).state
+        assert encode_parts(again, limit) == encode_parts(state, limit)
+
     def test_a_state_below_the_limit_is_one_message(self):
         assert encode_parts(simulated()) == [encode(simulated())]
 
