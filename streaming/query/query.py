@@ -38,6 +38,9 @@ from streaming.runtime.stop import on_stop_signal
 OUTPUT: Final = "topic string, key string, value binary"
 REPORT_EVERY_SECONDS: Final = 60
 AGAIN_AFTER_SECONDS: Final = 10
+LOOK_FOR_CYCLES_EVERY_MS: Final = 200
+"""How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
+
 LOOK_EVERY_SECONDS: Final = 15
 """How soon it is noticed that remote segments may be read, or may not any more."""
 
@@ -68,8 +71,9 @@ class QueryError(UserError, RuntimeError):
 def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
     """The running query; ``trigger`` defaults to the configured interval."""
     topics = bus.topics(config)
+    source = {} if trigger else whole_cycle_options(config)
     output = (
-        _observations(spark, config)
+        _observations(spark, config, source)
         .groupBy("key")
         .transformWithState(
             statefulProcessor=TwinProcessor(
@@ -86,17 +90,18 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
         .option("checkpointLocation", location(config.query.checkpoint))
         .queryName("kafka-twin")
         .outputMode("append")
-        .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
+        .trigger(**(trigger or {"processingTime": f"{_look_every_ms(config)} milliseconds"}))
         .start()
     )
 
 
-def _observations(spark: SparkSession, config: Config) -> DataFrame:
+def _observations(spark: SparkSession, config: Config, source: Mapping[str, str]) -> DataFrame:
     """The observations of collector and taps, as a stream."""
     client = config.bus_client
     return (
         spark.readStream.format("kafka")
         .options(**kafka_options(config.bus_bootstrap, client), **fail_fast_options(client))
+        .options(**source)
         .option("subscribe", bus.topics(config).observations)
         .option("startingOffsets", "earliest")  # a lost checkpoint is rebuilt from what is kept
         # Old observations are worth nothing once newer ones are there: losing some is no failure.
@@ -159,6 +164,23 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
         .trigger(**(trigger or {"processingTime": f"{config.query.trigger_ms} milliseconds"}))
         .start()
     )
+
+
+def whole_cycle_options(config: Config) -> dict[str, str]:
+    """Options of the source that let a batch begin when a cycle of the collector is complete.
+
+    The collector sends a message a shard, or more, within some tenths of a second. A batch that
+    began meanwhile would leave the rest to another one, with fixed costs of its own. What is less
+    than a cycle, as from a tap, waits ``query.trigger_ms`` at the most.
+    """
+    return {
+        "minOffsetsPerTrigger": str(config.bus.shards),
+        "maxTriggerDelay": f"{config.query.trigger_ms}ms",
+    }
+
+
+def _look_every_ms(config: Config) -> int:
+    return min(LOOK_FOR_CYCLES_EVERY_MS, config.query.trigger_ms)
 
 
 def fail_fast_options(client: Mapping[str, Any]) -> dict[str, str]:

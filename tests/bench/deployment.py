@@ -16,7 +16,7 @@ from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config, Query
 from tests.simulator.shard import Shape, SimulatedShard
-from twin.frames import encode_parts, headers
+from twin.frames import batch_messages, encode_parts, headers
 
 START_MS = 1_800_000_000_000
 REPLICATION = 3
@@ -50,7 +50,7 @@ def configured(bootstrap: str, checkpoint: Path, shards: int, **query: Any) -> C
         cluster=Cluster(name="sim", bootstrap=bootstrap),
         bus=Bus(prefix=f"bench-{time.time_ns()}", shards=shards, partitions=BUS_PARTITIONS,
                 replication_factor=1),
-        query=Query(checkpoint=str(checkpoint), trigger_ms=100, **query),
+        query=Query(checkpoint=str(checkpoint), **query),
     )  # fmt: skip
 
 
@@ -74,12 +74,12 @@ class Simulated:
             shard.restore(broker)
 
     def encoded(self, at_ms: int) -> list[tuple[int, bytes]]:
-        """Shard and message of all that one cycle observes."""
+        """Shard and message of all that one cycle observes, as the collector sends it."""
         messages = []
         for shard in self._shards:
             shard.traffic(5_000)
-            for frame in shard.observe(at_ms):
-                messages += [(shard.shard, part) for part in encode_parts(frame)]
+            frames = [part for frame in shard.observe(at_ms) for part in encode_parts(frame)]
+            messages += [(shard.shard, message) for message in batch_messages(frames)]
         return messages
 
 

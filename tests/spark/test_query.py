@@ -4,9 +4,15 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.query import _progress_fields, _sink, fail_fast_options
+from streaming.query.query import (
+    _look_every_ms,
+    _progress_fields,
+    _sink,
+    fail_fast_options,
+    whole_cycle_options,
+)
 from streaming.query.session import TASK_TRIES, _persistent
-from streaming.runtime.config import Cluster, Config
+from streaming.runtime.config import Bus, Cluster, Config, Query
 
 
 @pytest.mark.parametrize(
@@ -41,3 +47,13 @@ def test_the_memory_of_rocksdb_is_not_called_the_state():
     fields = _progress_fields({"batchId": 7, "stateOperators": [operator]})
     assert fields["rocksdb_memory_bytes"] == 3_500_000
     assert not any(name.startswith("state") for name in fields)
+
+
+def test_a_batch_begins_with_a_whole_cycle_and_events_alone_wait_no_longer_than_configured():
+    config = Config(bus=Bus(shards=25), query=Query(trigger_ms=700))
+    assert whole_cycle_options(config) == {
+        "minOffsetsPerTrigger": "25",
+        "maxTriggerDelay": "700ms",
+    }
+    assert _look_every_ms(config) <= 200
+    assert _look_every_ms(Config(query=Query(trigger_ms=100))) == 100
