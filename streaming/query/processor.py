@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import Row
@@ -49,7 +50,7 @@ class _Batch:
 
 
 class TwinProcessor(StatefulProcessor):
-    """One shard a key, ``cluster/shard``; it keeps the shard's state, and its remote segments."""
+    """One shard a key (``state_keys``); it keeps the shard's state, and its remote segments."""
 
     def __init__(
         self, shards: int, snapshots: str, events_topic: str, proposals: tuple[str, ...]
@@ -67,8 +68,9 @@ class TwinProcessor(StatefulProcessor):
         self, key: Any, rows: Iterator[Row], timerValues: Any  # noqa: ARG002, N803
     ) -> Iterator[Row]:  # fmt: skip
         """Rows of one shard: (key, value, topic, partition, offset, timestamp_ms) as in Kafka."""
-        shard_key = key[0]
-        batch = self._decoded(rows)
+        first = next(rows)
+        shard_key = first.key
+        batch = self._decoded(chain([first], rows))
         state = before = yield from self._held_state(shard_key)
         yield from self._reported(shard_key, [], batch.refused)
         for at_ms in sorted(batch.cycles):

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,6 +29,7 @@ from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
 from streaming.query.session import STOP_WITHIN_SECONDS, spark_session
 from streaming.query.stalled import Stall
+from streaming.query.state_keys import state_keys
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
@@ -74,7 +75,8 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
     source = {} if trigger else whole_cycle_options(config)
     output = (
         _observations(spark, config, source)
-        .groupBy("key")
+        .withColumn("state_key", _state_key(config))
+        .groupBy("state_key")
         .transformWithState(
             statefulProcessor=TwinProcessor(
                 config.bus.shards, topics.snapshots, topics.events, enabled_proposals(config)
@@ -117,6 +119,13 @@ def _observations(spark: SparkSession, config: Config, source: Mapping[str, str]
             F.unix_millis("timestamp").alias("timestamp_ms"),
         )
     )
+
+
+def _state_key(config: Config) -> Column:
+    """The key of the state for the key of an observation; the same if it is of no shard of ours."""
+    keys = state_keys(config.cluster.name, config.bus.shards)
+    pairs = F.create_map(*(F.lit(text) for pair in keys.items() for text in pair))
+    return F.coalesce(F.try_element_at(pairs, F.col("key")), F.col("key"))
 
 
 def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:

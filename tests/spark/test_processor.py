@@ -55,10 +55,10 @@ def a_tester(shards: int = 1) -> TwsTester:
     return TwsTester(TwinProcessor(shards, "snapshots", "events", tuple(PROPOSALS)))
 
 
-def rows(*messages: bytes, first_offset: int = 0) -> list[Row]:
+def rows(*messages: bytes, first_offset: int = 0, key: str = "c/0") -> list[Row]:
     return [
         Row(
-            key="c/0",
+            key=key,
             value=value,
             topic="o",
             partition=3,
@@ -72,7 +72,7 @@ def rows(*messages: bytes, first_offset: int = 0) -> list[Row]:
 def batch(tester: TwsTester, *messages: bytes, key: str = "c/0", first_offset: int = 0):
     """(snapshots, events) that a batch gives."""
     # The tester makes a tuple of the key, as Spark does.
-    out = tester.test(key, rows(*messages, first_offset=first_offset))
+    out = tester.test(key, rows(*messages, first_offset=first_offset, key=key))
     snapshots = [codec.decode(bytes(r.value), CATALOG).state for r in out if r.topic == "snapshots"]
     return snapshots, [msgspec.json.decode(bytes(r.value)) for r in out if r.topic == "events"]
 
