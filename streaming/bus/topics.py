@@ -125,7 +125,7 @@ def ensure_topics(config: Config) -> None:
     """
     wanted = {
         name: {
-            "num_partitions": config.bus.partitions,
+            "num_partitions": config.bus_partitions,
             "replication_factor": config.bus.replication_factor,
             "configs": configs,
         }

@@ -20,6 +20,8 @@ from streaming.runtime.errors import UserError
 
 STOP_WITHIN_SECONDS: Final = 60
 TASK_TRIES: Final = 12
+STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""Spark's name for the number of state partitions."""
 
 _JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 """The JVM mostly copies bytes: compiling with C2 took half of its CPU time, for minutes. Messages
@@ -49,11 +51,13 @@ def spark_session(config: Config) -> Iterator[SparkSession]:
     spark = SparkSession.getActiveSession()
     if spark is not None:
         _configure(spark, config)
+        _choose_state_partitions(spark, config)
         _require_shared(spark, config)
         yield spark
         return
     spark = _on_this_machine(config) if config.query.master else _on_platform(config)
     try:
+        _choose_state_partitions(spark, config)
         _require_shared(spark, config)
         yield spark
     finally:
@@ -67,8 +71,8 @@ def _require_shared(spark: SparkSession, config: Config) -> None:
 
 def _needed(config: Config) -> dict[str, str]:
     """Settings of a session, which can be changed while it runs."""
-    return {
-        "spark.sql.shuffle.partitions": str(config.query.state_partitions),
+    partitions = config.query.state_partitions
+    return ({STATE_PARTITIONS: str(partitions)} if partitions else {}) | {
         "spark.sql.streaming.stateStore.providerClass":
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -86,6 +90,23 @@ def _needed_at_start(config: Config) -> dict[str, str]:
         "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
         "spark.task.maxFailures": str(TASK_TRIES),
     }
+
+
+def _choose_state_partitions(spark: SparkSession, config: Config) -> None:
+    """One state partition for each core, unless the number is set: more would wait for others.
+
+    Executors of a standalone master may not have registered yet, so what was asked for counts too.
+    """
+    if STATE_PARTITIONS in spark.conf.getAll:
+        return
+    asked = spark.sparkContext.getConf()
+    executors = int(asked.get("spark.executor.instances", "0"))
+    cores = max(
+        spark.sparkContext.defaultParallelism,
+        executors * int(asked.get("spark.executor.cores", "1")),
+        int(asked.get("spark.cores.max", "0")),
+    )
+    spark.conf.set(STATE_PARTITIONS, str(min(cores, config.bus.shards)))
 
 
 def _configure(spark: SparkSession, config: Config) -> None:

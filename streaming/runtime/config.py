@@ -19,6 +19,9 @@ import msgspec
 
 from streaming.runtime.errors import UserError
 
+_BUS_PARTITIONS_AT_LEAST: Final = 4
+"""Topics keep their partitions when the query gets more cores later."""
+
 PREFIX: Final = "KAFKA_TWIN_"
 _SECRET = re.compile(r"password|secret|token|oauth", re.IGNORECASE)
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -47,7 +50,7 @@ class Bus(_Section, frozen=True):
     client: dict[str, str | int | bool | float] = msgspec.field(default_factory=dict)
     prefix: str = "kafka-twin"
     shards: int = 16
-    partitions: int = 4
+    partitions: int = 0
     replication_factor: int = -1
     observations_retention_ms: int = 3_600_000
 
@@ -102,7 +105,7 @@ class Query(_Section, frozen=True):
     checkpoint_shared: bool = False
     master: str = "local[2]"
     trigger_ms: int = 1_000
-    state_partitions: int = 2
+    state_partitions: int = 0
     driver_memory: str = "1g"
     max_offsets_per_trigger: int = 1_000
     remote_log_metadata: bool = True
@@ -153,6 +156,11 @@ class Config(_Section, frozen=True):
     def bus_bootstrap(self) -> str:
         """The bootstrap of the bus: its own, else the watched cluster's."""
         return self.bus.bootstrap or self.cluster.bootstrap
+
+    @property
+    def bus_partitions(self) -> int:
+        """Partitions that the bus topics are created with."""
+        return self.bus.partitions or max(_BUS_PARTITIONS_AT_LEAST, _cores(self.query.master))
 
     @property
     def bus_client(self) -> dict[str, Any]:
@@ -223,6 +231,14 @@ def _convert(data: dict[str, Any], origin: str) -> Config:
         raise ConfigError(f"{origin}: {key}: {reason}") from None
 
 
+def _cores(master: str) -> int:
+    """Cores of a local master of Spark; 0 if it is none."""
+    local = re.match(r"local\[(\d+|\*)", master)
+    if local is None:
+        return 1 if master == "local" else 0
+    return (os.cpu_count() or 1) if local[1] == "*" else int(local[1])
+
+
 def _environment_names() -> Iterator[tuple[str, str, str, Any]]:
     for section in msgspec.structs.fields(Config):
         for field in msgspec.structs.fields(section.type):
@@ -264,7 +280,8 @@ def _check(config: Config, origin: str) -> None:
     need(_TOPIC_NAME.fullmatch(c.bus.prefix) is not None and len(c.bus.prefix) < 230, "bus.prefix",
          "must be letters, digits, '.', '_' or '-'")  # fmt: skip
     need(1 <= c.bus.shards <= 4096, "bus.shards", "must be 1 to 4096")
-    need(1 <= c.bus.partitions <= 1024, "bus.partitions", "must be 1 to 1024")
+    need(0 <= c.bus.partitions <= 1024, "bus.partitions",
+         "must be 1 to 1024, or 0 for one for each core of query.master, at least 4")  # fmt: skip
     need(c.bus.replication_factor == -1 or c.bus.replication_factor >= 1, "bus.replication_factor",
          "must be at least 1, or -1 for the broker's default")  # fmt: skip
     need(c.bus.observations_retention_ms >= 60_000, "bus.observations_retention_ms",
@@ -311,7 +328,8 @@ def _check(config: Config, origin: str) -> None:
          f"{c.query.master!r} is not local; leave it empty, and start the query with spark-submit "
          f"--master {c.query.master} (docs/spark.md)")  # fmt: skip
     need(c.query.trigger_ms >= 100, "query.trigger_ms", "must be at least 100")
-    need(c.query.state_partitions >= 1, "query.state_partitions", "must be at least 1")
+    need(c.query.state_partitions >= 0, "query.state_partitions",
+         "must be at least 1, or 0 for one for each core")  # fmt: skip
     need(re.fullmatch(r"[1-9]\d*[mg]", c.query.driver_memory) is not None, "query.driver_memory",
          "must look like 512m or 2g")  # fmt: skip
     need(c.query.max_offsets_per_trigger >= c.bus.shards, "query.max_offsets_per_trigger",

@@ -81,7 +81,7 @@ def send_event(config: Config, **event: str) -> None:
 
 def first_event(config: Config) -> Any:
     """The first event of the bus, for a client that names the beginning of its topic."""
-    beginning = ",".join(f"{partition}:0" for partition in range(config.bus.partitions))
+    beginning = ",".join(f"{partition}:0" for partition in range(config.bus_partitions))
     url = f"http://127.0.0.1:{config.exporter.port}/api/v1/events"
     headers = {"Last-Event-ID": beginning}
     with httpx2.stream("GET", url, headers=headers, timeout=WITHIN_S) as response:

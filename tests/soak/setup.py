@@ -169,7 +169,7 @@ def _configure(home: Path, cluster: LocalCluster, minutes: float) -> Path:
 def _create_topics(cluster: LocalCluster, config: Config) -> None:
     """The soak's topics, and the bus on the voters, of which one at most is away at a time."""
     voters = list(cluster.layout.voters)
-    on_voters = {n: voters[n % 3 :] + voters[: n % 3] for n in range(config.bus.partitions)}
+    on_voters = {n: voters[n % 3 :] + voters[: n % 3] for n in range(config.bus_partitions)}
     wanted = TOPICS | {
         name: {"assignments": on_voters, "configs": configs}
         for name, configs in bus.topic_configs(config).items()

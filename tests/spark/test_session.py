@@ -95,7 +95,7 @@ def test_a_session_that_was_there_is_used_and_not_stopped(tmp_path: Path) -> Non
     settings = result["settings"]
     assert settings["spark.sql.streaming.minBatchesToRetain"] == "5", "its own setting stays"
     assert settings["spark.sql.streaming.stateStore.providerClass"] == PROVIDER
-    assert settings["spark.sql.shuffle.partitions"] == "2", "query.state_partitions"
+    assert settings["spark.sql.shuffle.partitions"] == "1", "a state partition for each core"
     assert not result["stopped"]
     assert result["python_untouched"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.runtime.config import Config, ConfigError, load
+from streaming.runtime.config import Bus, Config, ConfigError, Query, load
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "config.toml"
 
@@ -122,3 +122,19 @@ def test_the_documented_file_holds_every_key_at_its_default():
     for section in msgspec.structs.fields(Config):
         keys = {f.name for f in msgspec.structs.fields(section.type)} - {"client", "topics"}
         assert keys == set(documented[section.name]) - {"client", "topics"}, section.name
+
+
+@pytest.mark.parametrize(
+    ("master", "set_to", "made"),
+    [
+        ("local[2]", 0, 4),
+        ("local[8]", 0, 8),
+        ("local[6,3]", 0, 6),
+        ("local", 0, 4),
+        ("", 0, 4),
+        ("local[8]", 3, 3),
+    ],
+)
+def test_the_bus_has_a_partition_for_each_core_of_the_query_unless_it_is_set(master, set_to, made):
+    config = Config(bus=Bus(partitions=set_to), query=Query(master=master))
+    assert config.bus_partitions == made
