@@ -89,16 +89,31 @@ def collector(ctx: click.Context) -> None:
     run(_config(ctx), ctx.obj)
 
 
-@main.command()
+@main.group(invoke_without_command=True)
 @click.pass_context
 def query(ctx: click.Context) -> None:
     """Run the Spark query over the observations.
 
     It reads observations from the bus and writes snapshots and events to it.
     """
-    from streaming.query.query import run
+    if ctx.invoked_subcommand is None:
+        from streaming.query.query import run
 
-    run(_config(ctx))
+        run(_config(ctx))
+
+
+@query.command()
+@click.argument("partitions", type=click.IntRange(min=1))
+@click.pass_context
+def repartition(ctx: click.Context, partitions: int) -> None:
+    """Change the number of state partitions.
+
+    Each partition is a task of a batch, so more of them use more cores. The query must be stopped;
+    its state stays as it is.
+    """
+    from streaming.query.repartition import repartition as rewrite
+
+    rewrite(_config(ctx), partitions, click.echo)
 
 
 @main.command()

@@ -78,7 +78,8 @@ def replayed(config: Config, cycles: Sequence[Cycle]) -> Written:
     for cycle in cycles:
         for shard, tester in enumerate(testers):
             messages = [message for of_shard, message in cycle if of_shard == shard]
-            for row in tester.test(f"{config.cluster.name}/{shard}", _rows(messages)):
+            key = f"{config.cluster.name}/{shard}"
+            for row in tester.test(key, _rows(key, messages)):
                 if row.topic == SNAPSHOTS:
                     written.add_snapshot(bytes(row.value))
                 else:
@@ -86,8 +87,8 @@ def replayed(config: Config, cycles: Sequence[Cycle]) -> Written:
     return written
 
 
-def _rows(messages: Sequence[bytes]) -> list[Row]:
+def _rows(key: str, messages: Sequence[bytes]) -> list[Row]:
     return [
-        Row(key="", value=message, topic="", partition=0, offset=offset, timestamp_ms=0)
+        Row(key=key, value=message, topic="", partition=0, offset=offset, timestamp_ms=0)
         for offset, message in enumerate(messages)
     ]

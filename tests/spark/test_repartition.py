@@ -1,0 +1,238 @@
+"""A state is the same after it was repartitioned, and the query goes on with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming import TwsTester
+
+from streaming.query import repartition as module
+from streaming.query.processor import TwinProcessor
+from streaming.query.query import OUTPUT, _state_key
+from streaming.query.repartition import RepartitionError, repartition
+from streaming.query.session import _needed
+from streaming.runtime.config import Bus, Cluster, Collector, Config, Query
+from tests.simulator.shard import Shape, SimulatedShard
+from twin import frames
+
+pytestmark = pytest.mark.spark
+
+SHARDS = 9
+START_MS = 1_800_000_000_000
+INPUT = "key string, value binary, topic string, partition int, offset long, timestamp_ms long"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    for name, value in _needed(Config(query=Query(state_partitions=2))).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def observations_of(folder: Path) -> type[DataSource]:
+    """A source that reads the files of a folder by their numbers, and repeats a batch as asked.
+
+    Made here, so that workers get it by value. Spark's own source of files cannot be used: it does
+    not start at a batch that was begun and not committed before the checkpoint was repartitioned.
+    """
+
+    class Reader(DataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+            return {"files": 0}
+
+        def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+            return {"files": len(list(folder.glob("*.parquet")))}
+
+        def partitions(self, start, end):
+            return [InputPartition((start["files"], end["files"]))]
+
+        def read(self, partition):
+            for number in range(*partition.value):
+                yield from pyarrow.parquet.read_table(folder / f"{number}.parquet").to_batches()
+
+    class Observations(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "observations"
+
+        def schema(self) -> str:
+            return INPUT
+
+        def streamReader(self, schema) -> Reader:  # noqa: N802
+            return Reader()
+
+    return Observations
+
+
+class Deployment:
+    """A query over files of observations: a batch a cycle, and a replay of all of them."""
+
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self._spark, self._home = spark, home
+        self._shards = [
+            SimulatedShard(Shape(fetches=True), 1, "c", number, SHARDS) for number in range(SHARDS)
+        ]
+        self._observed = zip(*(shard.run(9, START_MS) for shard in self._shards), strict=True)
+        self.sent: list[Row] = []
+        (home / "observations").mkdir()
+        self.config = Config(
+            cluster=Cluster(name="c"),
+            bus=Bus(shards=SHARDS),
+            collector=Collector(interval_ms=200),
+            query=Query(checkpoint=str(home / "checkpoint"), trigger_ms=100),
+        )
+
+    def observe(self) -> None:
+        """One cycle of all shards."""
+        rows = [
+            Row(f"c/{number}", frames.join(map(frames.encode, observed)), "o", 0,
+                len(self.sent) + number, START_MS)
+            for number, observed in enumerate(next(self._observed))
+        ]  # fmt: skip
+        self.sent += rows
+        names = ("key", "value", "topic", "partition", "offset", "timestamp_ms")
+        types = (pa.string(), pa.binary(), pa.string(), pa.int32(), pa.int64(), pa.int64())
+        schema = pa.schema(list(zip(names, types, strict=True)))
+        table = pa.table([list(column) for column in zip(*rows, strict=True)], schema=schema)
+        number = len(list((self._home / "observations").iterdir()))
+        pyarrow.parquet.write_table(table, self._home / "observations" / f"{number}.parquet")
+
+    def run(self) -> None:
+        """Everything that was observed, until nothing is left."""
+        self._spark.dataSource.register(observations_of(self._home / "observations"))
+        output = (
+            self._spark.readStream.format("observations")
+            .load()
+            .withColumn("state_key", _state_key(self.config))
+            .groupBy("state_key")
+            .transformWithState(
+                TwinProcessor(SHARDS, "snapshots", "events", ()), OUTPUT, "Append", "None"
+            )
+        )
+        query = (
+            output.writeStream.format("noop")
+            .option("checkpointLocation", self.config.query.checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+
+    def stop_inside_the_last_batch(self) -> None:
+        """Leave the checkpoint as a driver that was killed before its commit leaves it."""
+        commits = self._home / "checkpoint" / "commits"
+        last = max(int(file.name) for file in commits.glob("[0-9]*"))
+        for file in (commits / str(last), commits / f".{last}.crc"):
+            file.unlink(missing_ok=True)
+
+    def states(self) -> dict[str, tuple[int, bytes]]:
+        """Partition and value of each key."""
+        rows = (
+            self._spark.read.format("statestore")
+            .option("stateVarName", "state")
+            .load(self.config.query.checkpoint)
+            .collect()
+        )
+        return {row.key.state_key: (row.partition_id, bytes(row.value.state)) for row in rows}
+
+    def replayed(self) -> dict[str, bytes]:
+        """The newest snapshot of each shard as one process makes it of all observations."""
+        tester = TwsTester(TwinProcessor(SHARDS, "snapshots", "events", ()))
+        newest = {}
+        names = [field.split()[0] for field in INPUT.split(", ")]
+        for row in self.sent:
+            for out in tester.test(row[0], [Row(*names)(*row)]):
+                if out.topic == "snapshots":
+                    newest[out.key] = bytes(out.value)
+        return newest
+
+
+@pytest.fixture
+def deployment(spark: SparkSession, tmp_path: Path) -> Deployment:
+    made = Deployment(spark, tmp_path)
+    for _ in range(2):
+        made.observe()
+        made.run()
+    return made
+
+
+def values(states: dict[str, tuple[int, bytes]]) -> dict[str, bytes]:
+    return {key: value for key, (_, value) in states.items()}
+
+
+def test_the_state_is_the_same_elsewhere_and_the_query_goes_on_as_a_replay_does(deployment):
+    before = deployment.states()
+    assert {partition for partition, _ in before.values()} == {0, 1}
+    said: list[str] = []
+    repartition(deployment.config, 4, said.append)
+    after = deployment.states()
+    assert values(after) == values(before)
+    assert {int(key[2]): partition for key, (partition, _) in after.items()} == {
+        shard: shard % 4 for shard in range(SHARDS)
+    }
+    assert "from 2 to 4 partitions" in said[-2]
+    deployment.observe()
+    deployment.run()
+    assert {key.partition("#")[0]: value for key, value in values(deployment.states()).items()} == (
+        deployment.replayed()
+    )
+
+
+def test_a_query_that_was_stopped_inside_a_batch_repeats_it_afterwards(deployment):
+    deployment.stop_inside_the_last_batch()
+    repartition(deployment.config, 3, lambda _: None)
+    deployment.observe()
+    deployment.run()
+    assert {key.partition("#")[0]: value for key, value in values(deployment.states()).items()} == (
+        deployment.replayed()
+    )
+
+
+def test_what_makes_no_sense_is_refused_in_one_line(deployment, tmp_path):
+    def refused(config: Config, partitions: int) -> str:
+        with pytest.raises(RepartitionError) as error:
+            repartition(config, partitions, lambda _: None)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    assert "has 2 state partitions already" in refused(deployment.config, 2)
+    assert f"there are {SHARDS} shards" in refused(deployment.config, SHARDS + 1)
+    elsewhere = Config(query=Query(checkpoint=str(tmp_path / "elsewhere")))
+    assert "there is no checkpoint of a query" in refused(elsewhere, 4)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_query_that_runs_is_not_touched(deployment, tmp_path, monkeypatch):
+    offsets = tmp_path / "checkpoint" / "offsets"
+
+    def begin_a_batch(seconds: float) -> None:
+        """As the query does while the command waits."""
+        last = max(int(file.name) for file in offsets.glob("[0-9]*"))
+        shutil.copy(offsets / str(last), offsets / str(last + 1))
+        sleep(seconds)
+
+    sleep = time.sleep
+    monkeypatch.setattr(module.time, "sleep", begin_a_batch)
+    (offsets / "1").touch()
+    before = deployment.states()
+    with pytest.raises(RepartitionError, match=r"^a query uses .* stop it first$"):
+        repartition(deployment.config, 4, lambda _: None)
+    monkeypatch.undo()
+    (offsets / "2").unlink()
+    assert deployment.states() == before
