@@ -8,11 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from streaming.exporter.own_metrics import OWN
+from streaming.collector.own_metrics import OWN as COLLECTOR
+from streaming.exporter.own_metrics import OWN as EXPORTER
+from streaming.query.own_metrics import OWN as QUERY
+from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
 
 LABELS: Final = {
-    metric.series_name: ("cluster", *metric.label_names) for metric in (*OWN, *CATALOG.metrics)
+    name: ("cluster", *metric.label_names, *(("le",) if name.endswith("_bucket") else ()))
+    for metric in (*EXPORTER, *COLLECTOR, *QUERY, *TAP, *CATALOG.metrics)
+    for name in metric.series_names
 }
 """The labels that every series of a metric carries."""
 

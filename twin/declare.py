@@ -116,7 +116,7 @@ class Metric:
     help: str
     level: Level = "cluster"
     labels: tuple[str, ...] = ()
-    type: Literal["gauge", "counter"] = "gauge"
+    type: Literal["gauge", "counter", "histogram"] = "gauge"
     combine: Literal["sum", "max", "min", "newest"] = "sum"
     scale: float = 1
     compute: Callable[..., Any] | None = None
@@ -127,6 +127,12 @@ class Metric:
         """As Prometheus sees it."""
         prefix = "kafka_twin_" if self.level == "cluster" else f"kafka_twin_{self.level}_"
         return f"{prefix}{self.name}" + ("_total" if self.type == "counter" else "")
+
+    @property
+    def series_names(self) -> tuple[str, ...]:
+        """The names of its series: Prometheus keeps a histogram as three."""
+        name, is_histogram = self.series_name, self.type == "histogram"
+        return (f"{name}_sum", f"{name}_count", f"{name}_bucket") if is_histogram else (name,)
 
     @property
     def label_names(self) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from docs.pages.markdown import names, rows
+from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.own_metrics import OWN
+from streaming.query.own_metrics import OWN as QUERY
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
 from twin.changes import BUILT_IN_KINDS
@@ -57,10 +59,14 @@ def page() -> str:
         "Every series has the label `cluster`. An unknown value has no series; the one negative",
         "value is a leader of -1, which means that the partition has no leader. The series of a",
         "partition end with it.",
+        "",
+        "The exporter serves all of them, except those that collector, query and tap serve about",
+        "themselves: they have a section each.",
     ]
     for level, title in _TITLES.items():
         lines += _section(title, level, [m for m in metrics if m.level == level])
-    lines += _section("`kafka-twin tap --metrics-port`", "cluster", TAP)
+    for title, declared in (("collector", COLLECTOR), ("query", QUERY), ("tap", TAP)):
+        lines += _section(f"The {title} itself (`metrics.{title}_port`)", "cluster", declared)
     return "\n".join([*lines, *_label_values(), *_risks()]) + "\n"
 
 

@@ -28,6 +28,7 @@ class Background(Generic[Round]):
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._bug: Exception | None = None
+        self.rounds = 0  # that are over, with or without a result
 
     def start(self) -> None:
         """Start the thread, unless it runs."""
@@ -38,6 +39,7 @@ class Background(Generic[Round]):
     def read(self) -> None:
         """Read one round now, in the thread of the caller."""
         result = self._read()
+        self.rounds += 1
         if result is not None:
             self._fresh.append(result)
 

@@ -34,6 +34,7 @@ from streaming.collector.brokers import (
 from streaming.collector.configs import ConfigSource
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
+from streaming.collector.cycle_metrics import CycleMetrics
 from streaming.collector.denied import RETRY_DENIED_MS
 from streaming.collector.eligibility_file import EligibilityFile
 from streaming.collector.epochs import EpochSource
@@ -52,6 +53,7 @@ from streaming.collector.timestamps import ReadLimits, TimestampSource
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_hangup_signal, on_stop_signal
 from twin.table import NO_BROKER, UNKNOWN
 
@@ -141,6 +143,12 @@ class Collector:
             *(r.problem for r in self._responses.values() if r.problem is not None),
             *(p for source in sources if source is not None for p in source.problems),
         )
+
+    @property
+    def rounds(self) -> dict[str, int]:
+        """Rounds since the start of each source that is read beside the cycles."""
+        beside = {"groups": self._groups, "metrics": self._metrics}
+        return {name: source.rounds for name, source in beside.items() if source is not None}
 
     def observe(self) -> Observation | None:
         """Ask for everything once.
@@ -299,15 +307,17 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
     Thresholds are read again from the file at ``path`` when it has changed, and on SIGHUP.
 
     Raises:
-        CollectorError, BusError, ConfigError: it cannot start; one line each.
+        CollectorError, BusError, ConfigError, MetricsPortError: it cannot start; one line each.
     """
     use_little_memory()
     stop = threading.Event()
-    section = config.collector
+    section, at = config.collector, config.metrics
+    measured = CycleMetrics(config.cluster.name)
     eligibility = EligibilityFile(path, config.eligibility)
     with (
         on_stop_signal(stop),
         on_hangup_signal(eligibility.request),
+        served(measured.registry, at.host, at.collector_port, "metrics.collector_port"),
         BrokerConnections(
             config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as brokers,
@@ -320,7 +330,9 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
             log.info("running", cluster=config.cluster.name, interval_ms=section.interval_ms)
             encoder = ObservationEncoder()
             collector = Collector(config, brokers, metrics, groups=groups, eligibility=eligibility)
-            collect(config, collector, partial(send, config, sender, encoder), stop, cycles)
+            collect(
+                config, collector, partial(send, config, sender, encoder), stop, cycles, measured
+            )
     log.info("stopped")
 
 
@@ -330,8 +342,10 @@ def collect(
     send: Callable[[Observation], None],
     stop: threading.Event,
     cycles: int | None = None,
+    metrics: CycleMetrics | None = None,
 ) -> None:
     """Observe and send at a fixed rate until ``stop`` is set, or for so many cycles."""
+    metrics = metrics or CycleMetrics(config.cluster.name)
     cycle_log = CycleLog()
     schedule = FixedRateSchedule(config.collector.interval_ms / 1_000, time.monotonic())
     while not stop.wait(max(0.0, schedule.due_s - time.monotonic())):
@@ -341,15 +355,22 @@ def collect(
         if observation is not None:
             try:
                 send(observation)
+                metrics.sent()
             except BusError as error:
                 cycle_log.unsent += 1
+                metrics.unsent()
                 collector.on_send_failed(observation)
                 problems.append(Problem("bus", NO_BROKER, "SendFailed", str(error)))
-        cycle_log.cycle(problems, (time.monotonic() - began_s) * 1_000, observation)
+        took_s = time.monotonic() - began_s
+        cycle_log.cycle(problems, took_s * 1_000, observation)
+        metrics.cycle_ended(problems, took_s)
+        metrics.rounds(collector.rounds)
         touch_liveness_file(config.health.folder, "collector")
         if cycles is not None and cycle_log.cycles >= cycles:
             break
-        cycle_log.overruns += schedule.cycle_ended(time.monotonic())
+        left_out = schedule.cycle_ended(time.monotonic())
+        cycle_log.overruns += left_out
+        metrics.left_out(left_out)
     cycle_log.sum_up()
 
 

@@ -80,6 +80,11 @@ class GroupSource:
         if self._is_on:
             self._rounds.read()
 
+    @property
+    def rounds(self) -> int:
+        """Rounds that are over."""
+        return self._rounds.rounds
+
     def take(self) -> GroupRound | None:
         """The last round since this was called last, None if there was none."""
         return self._rounds.take()

@@ -44,6 +44,11 @@ class MetricsSource:
         if self._background and urls(self._section, self._brokers):
             self._rounds.start()
 
+    @property
+    def rounds(self) -> int:
+        """Rounds that are over."""
+        return self._rounds.rounds
+
     def take(self) -> pa.Table | None:
         """The rows of the last round since this was called last, None if there was no round."""
         return self._rounds.take()

@@ -24,9 +24,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
 from streaming.query import remote_metadata, remote_rights
+from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.checkpoint import location
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
+from streaming.query.progress import log_fields, progress_data
 from streaming.query.session import STOP_WITHIN_SECONDS, spark_session
 from streaming.query.stalled import Stall
 from streaming.query.state_keys import state_keys
@@ -34,6 +36,7 @@ from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
 from streaming.runtime.plugins import catalog_of, enabled_proposals
+from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_stop_signal
 
 OUTPUT: Final = "topic string, key string, value binary"
@@ -225,24 +228,29 @@ def run(config: Config) -> None:
     Raises:
         QueryError: the query ended by itself.
         BusError, CheckpointError, JarError, SessionError: it could not start.
+        MetricsPortError: the port for metrics cannot be used.
         PluginError: an installed package has rules that cannot be used.
     """
     catalog_of(config)  # the tasks make their own; there an error would be one of Spark's
-    stop = threading.Event()
-    with on_stop_signal(stop):
+    stop, at = threading.Event(), config.metrics
+    metrics = BatchMetrics(config.cluster.name)
+    with (
+        on_stop_signal(stop),
+        served(metrics.registry, at.host, at.query_port, "metrics.query_port"),
+    ):
         bus.ensure_topics(config)
         bus.check_shards(config)
-        _run(config, stop)
+        _run(config, stop, metrics)
 
 
-def _run(config: Config, stop: threading.Event) -> None:
+def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
     with spark_session(config) as spark:
         query = start(spark, config)
         beside = _RemoteSegmentsQuery(spark, config) if config.query.remote_log_metadata else None
         log.info("running", checkpoint=location(config.query.checkpoint))
         longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
         stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
-        _watch(query, beside, stop, stall, config.health.folder)
+        _watch(query, beside, stop, stall, metrics, config.health.folder)
         if beside is not None:
             beside.stop()
         _stop(query)
@@ -261,6 +269,11 @@ class _RemoteSegmentsQuery:
         self._again_at = self._look_at = 0.0
         self._forbidden = ""
         self.check()
+
+    @property
+    def is_running(self) -> bool:
+        """It has been started, and has not ended as far as that was noticed."""
+        return self._query is not None
 
     def check(self) -> None:
         """Start it again if it ended a while ago, and while it is allowed."""
@@ -295,6 +308,7 @@ def _watch(
     beside: _RemoteSegmentsQuery | None,
     stop: threading.Event,
     stall: Stall,
+    metrics: BatchMetrics,
     health_folder: str,
 ) -> None:
     """Wait for the end; say once a minute how it goes, and touch a file while it gets on."""
@@ -309,11 +323,15 @@ def _watch(
             stall.end()
         else:
             stall.check()
+        metrics.update(query)
+        metrics.stalled(stall.reason)
         if beside is not None:
             beside.check()
+            metrics.remote_segments(running=beside.is_running)
         waited += 0.5
-        if waited % REPORT_EVERY_SECONDS == 0 and (progress := query.lastProgress):
-            log.info("progress", **_progress_fields(progress))
+        progress = progress_data(query.lastProgress) if waited % REPORT_EVERY_SECONDS == 0 else None
+        if progress is not None:
+            log.info("progress", **log_fields(progress))
 
 
 def _stop(query: StreamingQuery) -> None:
@@ -333,8 +351,8 @@ def _stop(query: StreamingQuery) -> None:
 
 def _batch(query: StreamingQuery) -> Any:
     """The number of the batch that ended last."""
-    progress = query.lastProgress
-    return _data(progress).get("batchId") if progress else None
+    progress = progress_data(query.lastProgress)
+    return progress.get("batchId") if progress else None
 
 
 def _until(condition: Callable[[], bool], seconds: float) -> None:
@@ -343,25 +361,6 @@ def _until(condition: Callable[[], bool], seconds: float) -> None:
         if condition():
             return
         tick.wait(0.01)
-
-
-def _progress_fields(progress: Any) -> dict[str, Any]:
-    data = _data(progress)
-    state = (data.get("stateOperators") or [{}])[0]
-    return {
-        "batch": data.get("batchId"),
-        "observations": data.get("numInputRows"),
-        "batch_ms": data.get("durationMs", {}).get("triggerExecution"),
-        "shards": state.get("numRowsTotal"),
-        # Its cache keeps blocks of files that are long deleted, until it is full: it grows while
-        # the state does not.
-        "rocksdb_memory_bytes": state.get("memoryUsedBytes"),
-    }
-
-
-def _data(progress: Any) -> dict[str, Any]:
-    data: dict[str, Any] = progress if isinstance(progress, dict) else progress.jsonValue()
-    return data
 
 
 def _cause(query: StreamingQuery) -> str:

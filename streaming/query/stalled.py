@@ -91,7 +91,10 @@ def observed_cause(context: SparkContext) -> Cause:
 
 
 class Stall:
-    """Logs why no batch ends, once it takes as long as three cycles of the collector."""
+    """Logs why no batch ends, once it takes as long as three cycles of the collector.
+
+    ``reason`` is why; None while batches end.
+    """
 
     def __init__(self, context: SparkContext, patience_s: float) -> None:
         self._context, self._patience_s = context, patience_s
@@ -100,14 +103,14 @@ class Stall:
     def end(self) -> None:
         """A batch has ended, or none runs."""
         self._due = Deadline.after_s(self._patience_s)
-        self._said: Kind | None = None
+        self.reason: Kind | None = None
 
     def check(self) -> None:
         """A batch runs: log why it takes so long, and again once that has another cause."""
         if not self._due.is_over:
             return
         why = observed_cause(self._context)
-        if why.kind is not self._said:
-            self._said = why.kind
+        if why.kind is not self.reason:
+            self.reason = why.kind
             say = log.warning if why.is_problem else log.info
             say("no batch has ended", for_s=round(self._patience_s), why=why.text)

@@ -139,6 +139,15 @@ class Health(_Section, frozen=True):
     folder: str = ""
 
 
+class Metrics(_Section, frozen=True):
+    """Ports at which collector, query and tap serve metrics about themselves; 0: at none."""
+
+    host: str = "127.0.0.1"
+    collector_port: int = 0
+    query_port: int = 0
+    tap_port: int = 0
+
+
 class Config(_Section, frozen=True):
     """The whole configuration."""
 
@@ -149,6 +158,7 @@ class Config(_Section, frozen=True):
     proposals: Proposals = Proposals()
     query: Query = Query()
     exporter: Exporter = Exporter()
+    metrics: Metrics = Metrics()
     grafana: Grafana = Grafana()
     health: Health = Health()
 
@@ -335,6 +345,8 @@ def _check(config: Config, origin: str) -> None:
     need(c.query.max_offsets_per_trigger >= c.bus.shards, "query.max_offsets_per_trigger",
          "must be at least bus.shards")  # fmt: skip
     need(0 <= c.exporter.port < 65536, "exporter.port", "must be 0 to 65535")
+    for key in ("collector_port", "query_port", "tap_port"):
+        need(0 <= getattr(c.metrics, key) < 65536, f"metrics.{key}", "must be 0 (off) to 65535")
     need(not c.grafana.url or re.fullmatch(r"https?://[^/\s]+(/\S*)?", c.grafana.url) is not None,
          "grafana.url", "must be like https://grafana.example.org")  # fmt: skip
     need(bool(c.grafana.folder), "grafana.folder", "must not be empty")

@@ -31,6 +31,7 @@ class BrokerTap:
     Attributes:
         parser: makes rows of the lines.
         rows: how many rows were encoded, by table.
+        sent: how many messages were given to the bus.
         dropped: what was not sent, by ``rows``, ``unknown_topic`` and ``messages``.
     """
 
@@ -38,6 +39,7 @@ class BrokerTap:
         self.parser = parser
         self.sources = tuple(sources)
         self.rows: Counter[str] = Counter()
+        self.sent = 0
         self.dropped: Counter[str] = Counter()
         self._problems = [""] * len(self.sources)
         self._last_line_s = time.monotonic()
@@ -53,6 +55,11 @@ class BrokerTap:
     def skipped_bytes(self) -> int:
         """Bytes of the logs that were written faster than they could be read."""
         return sum(source.skipped_bytes for source in self.sources)
+
+    @property
+    def behind_bytes(self) -> int:
+        """Bytes of the logs that are written and have not been read."""
+        return sum(source.behind_bytes for source in self.sources)
 
     def read(self) -> bool:
         """Parse the lines that there are now; false if there are none."""

@@ -81,7 +81,7 @@ def tap() -> None:
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65_535),
-    help="Serve the tap's counters on this port of 127.0.0.1.",
+    help="Serve the tap's counters on this port; wins over metrics.tap_port.",
 )
 @click.pass_context
 def follow(

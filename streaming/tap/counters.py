@@ -1,21 +1,21 @@
-"""Serves the counters of a tap as Prometheus metrics."""
+"""The counters of a tap as Prometheus metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from streaming.runtime.errors import UserError
+from streaming.tap import own_metrics as own
 from streaming.tap.broker_tap import BrokerTap
-from streaming.tap.own_metrics import OWN
+from twin.declare import Metric
 
+Family = CounterMetricFamily | GaugeMetricFamily
 
-class MetricsPortError(UserError):
-    """The port for the counters cannot be used."""
+_MAY_BE_DROPPED = ("rows", "unknown_topic", "messages")
+"""What may be dropped; each has a series from the start, so that its first increase is seen."""
 
 
 class _Counters(Collector):
@@ -24,46 +24,42 @@ class _Counters(Collector):
     def __init__(self, taps: Mapping[int, BrokerTap], cluster: str) -> None:
         self._taps, self._cluster = taps, cluster
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """All counters of all brokers."""
-        families = {
-            metric.series_name: CounterMetricFamily(
-                metric.series_name.removesuffix("_total"),
-                metric.help,
-                labels=("cluster", *metric.label_names),
-            )
-            for metric in OWN
-        }
+    def collect(self) -> Iterator[Family]:
+        """All metrics of all brokers."""
+        families = {metric: _family(metric) for metric in own.OWN}
         for broker, tap in self._taps.items():
-            labels = [self._cluster, str(broker)]
-            families["kafka_twin_tap_lines_total"].add_metric(labels, tap.parser.lines)
-            families["kafka_twin_tap_skipped_bytes_total"].add_metric(labels, tap.skipped_bytes)
-            for family, counts in (
-                ("kafka_twin_tap_rows_total", tap.rows),
-                ("kafka_twin_tap_refused_total", tap.parser.invalid_lines),
-                ("kafka_twin_tap_dropped_total", tap.dropped),
-            ):
-                for value, count in sorted(counts.items()):
-                    families[family].add_metric([*labels, value], count)
+            for metric, labels, value in _samples(tap):
+                families[metric].add_metric([self._cluster, str(broker), *labels], value)
         yield from families.values()
 
 
-@contextmanager
-def served(taps: Mapping[int, BrokerTap], cluster: str, port: int) -> Iterator[None]:
-    """Serve the counters on this port of 127.0.0.1.
-
-    Raises:
-        MetricsPortError: the port cannot be used.
-    """
+def registry_of(taps: Mapping[int, BrokerTap], cluster: str) -> CollectorRegistry:
+    """A registry with the metrics of these taps, by the broker of each."""
     registry = CollectorRegistry()
     registry.register(_Counters(taps, cluster))
-    try:
-        server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
-    except OSError as error:
-        raise MetricsPortError(f"port {port} cannot be used: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return registry
+
+
+def _family(metric: Metric) -> Family:
+    labels = ("cluster", *metric.label_names)
+    if metric.type == "counter":
+        name = metric.series_name.removesuffix("_total")
+        return CounterMetricFamily(name, metric.help, labels=labels)
+    return GaugeMetricFamily(metric.series_name, metric.help, labels=labels)
+
+
+def _samples(tap: BrokerTap) -> Iterator[tuple[Metric, tuple[str, ...], float]]:
+    """Metric, values of its own labels behind ``broker``, and value."""
+    yield own.LINES, (), tap.parser.lines
+    yield own.ROWS_WAITING, (), tap.parser.row_count
+    yield own.MESSAGES, (), tap.sent
+    yield own.SKIPPED_BYTES, (), tap.skipped_bytes
+    yield own.BEHIND_BYTES, (), tap.behind_bytes
+    unreadable = sum(bool(source.problem) for source in tap.sources)
+    yield own.LOGS, ("readable",), len(tap.sources) - unreadable
+    yield own.LOGS, ("unreadable",), unreadable
+    for metric, counts in ((own.ROWS, tap.rows), (own.REFUSED, tap.parser.invalid_lines)):
+        for value, count in sorted(counts.items()):
+            yield metric, (value,), count
+    for what in _MAY_BE_DROPPED:
+        yield own.DROPPED, (what,), tap.dropped[what]

@@ -39,6 +39,9 @@ class Source(Protocol):
     gap: bool
     """Something was skipped since the caller last set this to False."""
 
+    behind_bytes: int
+    """Bytes that are written and were not read by the last call of ``lines``."""
+
     problem: str
     """The reason why there are no lines, in one line; empty if nothing is wrong."""
 
@@ -116,6 +119,7 @@ class FileSource:
         max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
         self.skipped_bytes = 0
+        self.behind_bytes = 0
         self.gap = False
         self.problem = ""
         self.ended = False
@@ -138,6 +142,7 @@ class FileSource:
         chunk = file.read(self._chunk_bytes)
         if not chunk and self._rotated(file):
             return self.lines()
+        self.behind_bytes = max(os.fstat(file.fileno()).st_size - file.tell(), 0)
         return self._split(chunk)
 
     def close(self) -> None:
@@ -223,6 +228,7 @@ class PipeSource:
         max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
         self.skipped_bytes = 0
+        self.behind_bytes = 0  # what is in the pipe is read by a thread
         self.gap = False
         self.problem = ""
         self.ended = False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -23,9 +23,10 @@ from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.program_metrics import served
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.broker_tap import BrokerTap, log_problem
-from streaming.tap.counters import served
+from streaming.tap.counters import registry_of
 from streaming.tap.encode import Deployment
 from streaming.tap.sources import FileSource, PipeSource, Source
 from streaming.tap.topic_ids import TopicIds
@@ -61,7 +62,7 @@ def run(
         stop: ends the tap in good order.
         zone: time zone of the logs; None for that of this machine.
         from_beginning: start with what the files contain already.
-        metrics_port: serve the counters on this port of 127.0.0.1.
+        metrics_port: serve the counters on this port; None for ``metrics.tap_port``.
 
     Raises:
         BusError, ConfigError, MetricsPortError, TapError: the tap cannot start.
@@ -72,10 +73,9 @@ def run(
         for tap in taps.values():
             for source in tap.sources:
                 stack.callback(source.close)
+        stack.enter_context(_metrics_served(config, taps, metrics_port))
         bus.ensure_topics(config)
         bus.check_shards(config)
-        if metrics_port is not None:
-            stack.enter_context(served(taps, config.cluster.name, metrics_port))
         topic_ids = TopicIds(config)
         stack.callback(topic_ids.close)
         sender = stack.enter_context(
@@ -88,6 +88,15 @@ def run(
     for tap in taps.values():
         tap.log_summary()
     log.info("stopped")
+
+
+def _metrics_served(
+    config: Config, taps: Mapping[int, BrokerTap], option: int | None
+) -> AbstractContextManager[None]:
+    registry, at = registry_of(taps, config.cluster.name), config.metrics
+    if option is not None:
+        return served(registry, at.host, option, "--metrics-port")
+    return served(registry, at.host, at.tap_port, "metrics.tap_port")
 
 
 def _open(
@@ -149,4 +158,5 @@ def _send(
         # Reading goes on while the bus is away: these rows would be outdated once it is back.
         with suppress(BusError):
             sender.send(topic, bus.key(deployment.cluster, shard), message)
+            tap.sent += 1
     tap.dropped["messages"] += sender.failures - failures_before

@@ -4,13 +4,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.query import (
-    _look_every_ms,
-    _progress_fields,
-    _sink,
-    fail_fast_options,
-    whole_cycle_options,
-)
+from streaming.query.progress import log_fields
+from streaming.query.query import _look_every_ms, _sink, fail_fast_options, whole_cycle_options
 from streaming.query.session import TASK_TRIES, _persistent
 from streaming.runtime.config import Bus, Cluster, Config, Query
 
@@ -44,7 +39,7 @@ def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_configur
 
 def test_the_memory_of_rocksdb_is_not_called_the_state():
     operator = {"numRowsTotal": 4, "memoryUsedBytes": 3_500_000}
-    fields = _progress_fields({"batchId": 7, "stateOperators": [operator]})
+    fields = log_fields({"batchId": 7, "stateOperators": [operator]})
     assert fields["rocksdb_memory_bytes"] == 3_500_000
     assert not any(name.startswith("state") for name in fields)
 

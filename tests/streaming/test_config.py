@@ -46,6 +46,8 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
         ("[collector.metrics_urls]\n1 = ''", "collector.metrics_urls.1: '' is not like http://"),
         ("[[eligibility.topics]]\nlocal_log_ms = 1", "eligibility.topics[0]: needs either name or"),
         ("[query]\ndriver_memory = 'lots'", "query.driver_memory: must look like 512m or 2g"),
+        ("[metrics]\ntap_port = 65536", "metrics.tap_port: must be 0 (off) to 65535"),
+        ("[metrics]\nquery_port = -1", "metrics.query_port: must be 0 (off) to 65535"),
         ("x = = 1", "is not valid TOML"),
     ],
 )

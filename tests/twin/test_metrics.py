@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.exporter.own_metrics import OWN
 from streaming.exporter.series import SERIES_LEVELS
+from streaming.query.own_metrics import OWN as QUERY
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
 from twin.declare import LEVEL_LABELS
 
-METRICS = (*CATALOG.metrics, *OWN, *TAP)
+METRICS = (*CATALOG.metrics, *OWN, *COLLECTOR, *QUERY, *TAP)
 BY_NAME = {metric.series_name: metric for metric in METRICS}
 
 REFERS_ELSEWHERE = re.compile(

@@ -1,0 +1,46 @@
+"""Counts cycles for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from streaming.collector import own_metrics as own
+from streaming.collector.problem import SOURCES, Problem
+from streaming.runtime.program_metrics import ProgramMetrics
+
+
+class CycleMetrics:
+    """Fills in the metrics of the collector (``own_metrics``)."""
+
+    def __init__(self, cluster: str) -> None:
+        self._metrics = ProgramMetrics(cluster, own.OWN)
+        self.registry = self._metrics.registry
+        self._rounds: Counter[str] = Counter()  # as of the last cycle
+
+    def cycle_ended(self, problems: Sequence[Problem], took_s: float) -> None:
+        """A cycle is over; ``problems`` are all that it ended with."""
+        self._metrics.add(own.CYCLES)
+        self._metrics.observe(own.CYCLE_SECONDS, took_s)
+        by_source = Counter(problem.source for problem in problems)
+        for source in SOURCES:
+            self._metrics.set(own.PROBLEMS, by_source[source], source)
+
+    def sent(self) -> None:
+        """An observation is on the bus."""
+        self._metrics.set(own.SENT_AT, time.time())
+
+    def unsent(self) -> None:
+        """An observation is not, or not all of it."""
+        self._metrics.add(own.UNSENT)
+
+    def left_out(self, cycles: int) -> None:
+        """So many cycles did not begin in time."""
+        self._metrics.add(own.OVERRUNS, cycles)
+
+    def rounds(self, since_start: Mapping[str, int]) -> None:
+        """How many rounds each source has read that is read beside the cycles."""
+        for source, count in since_start.items():
+            self._metrics.add(own.ROUNDS, count - self._rounds[source], source)
+            self._rounds[source] = count

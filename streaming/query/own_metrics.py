@@ -1,0 +1,52 @@
+"""Metrics that the query serves about itself (``metrics.query_port``).
+
+What it finds in the observations, refused ones and skipped frames among it, goes through the state
+and the events to the exporter: it is counted where tasks run, which need not be this machine.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twin.declare import Metric
+
+BATCHES: Final = Metric("query_batches", "Batches that the query completed.", type="counter")
+BATCH_SECONDS: Final = Metric(
+    "query_batch_duration_seconds",
+    "Time of a batch of the query, from its trigger until its snapshots are on the bus.",
+    type="histogram",
+)
+ROWS: Final = Metric(
+    "query_observations_read",
+    "Messages of the observations topic that the query read.",
+    type="counter",
+)
+BATCH_AT: Final = Metric(
+    "query_last_batch_timestamp_seconds", "Time at which the newest batch of the query began."
+)
+SHARDS: Final = Metric("query_shards", "Shards that the query keeps a state of.")
+ROCKSDB_BYTES: Final = Metric(
+    "query_rocksdb_memory_bytes",
+    "Memory of RocksDB, with blocks of deleted files in its cache: it grows up to its limit, and "
+    "not with the state.",
+)
+STALLED: Final = Metric(
+    "query_stalled",
+    "1 for the reason why no batch of the query has ended for three cycles, else 0.",
+    labels=("reason",),
+)
+REMOTE_SEGMENTS: Final = Metric(
+    "query_remote_segments_running",
+    "1 while the query of remote segments runs, 0 while it failed or may not read their topic.",
+)
+
+OWN: Final = (
+    BATCHES,
+    BATCH_SECONDS,
+    ROWS,
+    BATCH_AT,
+    SHARDS,
+    ROCKSDB_BYTES,
+    STALLED,
+    REMOTE_SEGMENTS,
+)

@@ -1,0 +1,147 @@
+"""What the collector serves about itself while it polls brokers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kafka.protocol.admin import DescribeLogDirsRequest
+
+from streaming.bus import BusError
+from streaming.collector.brokers import BrokerConnections
+from streaming.collector.cycle import Collector, collect
+from streaming.collector.cycle_metrics import CycleMetrics
+from streaming.collector.groups import GroupSource
+from streaming.collector.observation import Observation
+from streaming.collector.own_metrics import OWN
+from streaming.collector.problem import SOURCES
+from streaming.lab.cluster import free_base_port
+from streaming.runtime.config import Cluster, Config
+from streaming.runtime.config import Collector as Section
+from streaming.runtime.program_metrics import served
+from tests.collector.fake_broker import (
+    FakeCluster,
+    Log,
+    Partition,
+    Topic,
+    World,
+    fake_cluster,
+)
+from tests.collector.fake_groups import Group
+from tests.scraping import Scraped, assert_declared, judged, needs_promtool, scrape
+from tests.waiting import until
+
+INTERVAL_MS, DEADLINE_MS = 200, 500
+
+
+class Bus:
+    """Takes observations, unless it is full."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.taken = 0
+
+    def send(self, _: Observation) -> None:
+        if self.is_full:
+            raise BusError("bus topic x: it is full")
+        self.taken += 1
+
+
+class Running:
+    """A collector that runs, what it asks and sends to, and what it serves."""
+
+    def __init__(self, cluster: FakeCluster, bus: Bus, port: int) -> None:
+        self.cluster, self.bus, self._port = cluster, bus, port
+
+    def scrape(self) -> Scraped:
+        return scrape(self._port)
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.scrape().value(f"collector_{name}", **labels)
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    world = World(
+        topics={"orders": Topic({0: Partition([1, 2], logs={1: Log(), 2: Log()})})},
+        racks={1: "az-a", 2: "az-b"},
+        groups={"readers": Group(1, {("orders", 0): 5})},
+    )
+    with fake_cluster(world, (1, 2)) as cluster, _collecting(cluster) as made:
+        until(lambda: made.value("rounds_total", source="groups") >= 1)
+        until(lambda: all(v == 0 for _, v in made.scrape().series("collector_problems")))
+        yield made
+
+
+@contextmanager
+def _collecting(cluster: FakeCluster) -> Iterator[Running]:
+    section = Section(interval_ms=INTERVAL_MS, deadline_ms=DEADLINE_MS, groups_interval_ms=200)
+    config = Config(cluster=Cluster(name="c", bootstrap=cluster.bootstrap), collector=section)
+    bus, port, stop, metrics = Bus(), free_base_port(span=1), threading.Event(), CycleMetrics("c")
+    with (
+        BrokerConnections(cluster.bootstrap, {}, DEADLINE_MS) as brokers,
+        GroupSource(config, brokers.client_id) as groups,
+        served(metrics.registry, "127.0.0.1", port, "x"),
+    ):
+        collector = Collector(config, brokers, groups=groups)
+        thread = threading.Thread(
+            target=collect, args=(config, collector, bus.send, stop, None, metrics)
+        )
+        thread.start()
+        try:
+            made = Running(cluster, bus, port)
+            until(lambda: made.scrape().series("collector_last_sent_timestamp_seconds"))
+            yield made
+        finally:
+            stop.set()
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_it_serves_what_is_declared_and_cycles_are_counted(running: Running) -> None:
+    assert_declared(running.scrape(), OWN)
+    before = running.bus.taken
+    until(lambda: running.bus.taken >= before + 3)
+    scraped = running.scrape()
+    assert scraped.value("collector_cycles_total") >= before + 2
+    assert running.bus.taken >= scraped.value("collector_cycle_duration_seconds_count")
+    assert scraped.value("collector_cycle_duration_seconds_sum") > 0
+    sent_at_s = scraped.value("collector_last_sent_timestamp_seconds")
+    assert 0 <= time.time() - sent_at_s < 10
+    assert scraped.value("collector_observations_unsent_total") == 0
+    assert {labels["source"] for labels, _ in scraped.series("collector_problems")} == set(SOURCES)
+
+
+@needs_promtool
+def test_promtool_finds_nothing_to_say(running: Running) -> None:
+    assert judged(running.scrape()) == ""
+
+
+def test_problems_are_counted_by_source_until_they_are_over(running: Running) -> None:
+    running.cluster.world.denied = {DescribeLogDirsRequest.API_KEY}
+    until(lambda: running.value("problems", source="log dirs") == 2)
+    running.cluster.world.denied = set()
+    until(lambda: running.value("problems", source="log dirs") == 0)
+
+
+def test_cycles_that_a_silent_broker_leaves_no_time_for_are_counted(running: Running) -> None:
+    before = running.value("overruns_total")
+    running.cluster[2].silent = True
+    until(lambda: running.value("overruns_total") >= before + 2)
+    assert running.value("problems", source="broker") == 1
+    slow = running.scrape()
+    within = slow.value("collector_cycle_duration_seconds_bucket", le="0.25")
+    assert within < slow.value("collector_cycle_duration_seconds_count")
+
+
+def test_observations_that_the_bus_does_not_take_are_counted(running: Running) -> None:
+    running.bus.is_full = True
+    until(lambda: running.value("observations_unsent_total") >= 2)
+    assert running.value("problems", source="bus") == 1
+    sent_at_s = running.value("last_sent_timestamp_seconds")
+    running.bus.is_full = False
+    until(lambda: running.value("last_sent_timestamp_seconds") > sent_at_s)
+    until(lambda: running.value("problems", source="bus") == 0)

@@ -1,0 +1,117 @@
+"""What the query serves about itself: batches of a real query, and why none ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from prometheus_client import generate_latest
+
+from streaming.query.batch_metrics import BatchMetrics
+from streaming.query.own_metrics import OWN
+from streaming.query.stalled import Kind
+from tests.scraping import Scraped, assert_declared, judged, needs_promtool
+
+IDLE = {"batchId": 3, "timestamp": "2026-11-22T11:30:10.000Z", "numInputRows": 0,
+        "durationMs": {"latestOffset": 2, "triggerExecution": 2}, "stateOperators": []}  # fmt: skip
+
+
+def a_batch(number: int, rows: int = 16, took_ms: int = 400, shards: int = 4) -> dict[str, object]:
+    """The progress of a batch, as Spark reports it."""
+    return {
+        "batchId": number,
+        "timestamp": "2026-11-22T11:30:00.250Z",
+        "numInputRows": rows,
+        "durationMs": {"addBatch": took_ms - 10, "triggerExecution": took_ms},
+        "stateOperators": [{"numRowsTotal": shards, "memoryUsedBytes": 3_500_000}],
+    }
+
+
+def of(metrics: BatchMetrics) -> Scraped:
+    return Scraped(generate_latest(metrics.registry).decode())
+
+
+def test_each_batch_is_counted_once_however_often_it_is_reported():
+    metrics = BatchMetrics("c")
+    metrics.add([a_batch(1), a_batch(2, rows=4, took_ms=1_600), IDLE])
+    metrics.add([a_batch(2), IDLE, a_batch(3, rows=1)])
+    found = of(metrics)
+    assert found.value("query_batches_total") == 3
+    assert found.value("query_observations_read_total") == 21
+    assert found.value("query_batch_duration_seconds_sum") == pytest.approx(2.4)
+    assert found.value("query_batch_duration_seconds_bucket", le="0.5") == 2
+    assert found.value("query_last_batch_timestamp_seconds") == 1_795_347_000.25
+    assert found.value("query_shards") == 4
+    assert found.value("query_rocksdb_memory_bytes") == 3_500_000
+
+
+def test_what_is_not_known_yet_has_no_series():
+    found = of(BatchMetrics("c"))
+    for name in ("last_batch_timestamp_seconds", "shards", "remote_segments_running"):
+        assert found.series(f"query_{name}") == []
+    assert found.value("query_batches_total") == 0
+
+
+def test_the_reason_of_a_stall_is_one_of_all():
+    metrics = BatchMetrics("c")
+    assert {v for _, v in of(metrics).series("query_stalled")} == {0}
+    metrics.stalled(Kind.NO_EXECUTOR)
+    values = {labels["reason"]: v for labels, v in of(metrics).series("query_stalled")}
+    assert values == {kind.name.lower(): float(kind is Kind.NO_EXECUTOR) for kind in Kind}
+    metrics.stalled(None)
+    assert {v for _, v in of(metrics).series("query_stalled")} == {0}
+
+
+PROGRAM = """
+import sys, time
+from prometheus_client import generate_latest
+from pyspark.sql import SparkSession
+from streaming.query.batch_metrics import BatchMetrics
+spark = (
+    SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "1")
+    .config("spark.sql.streaming.noDataProgressEventInterval", "100").getOrCreate()
+)
+rows = spark.readStream.format("rate").option("rowsPerSecond", "5").load()
+query = (
+    rows.groupBy((rows.value % 3).alias("key")).count()
+    .writeStream.format("noop").outputMode("update").trigger(processingTime="0 seconds").start()
+)
+metrics = BatchMetrics("c")
+metrics.remote_segments(running=False)
+until = time.monotonic() + 60
+while not (p := query.lastProgress) or p["batchId"] < 4:
+    metrics.update(query)
+    assert time.monotonic() < until
+    time.sleep(0.2)
+query.stop()
+metrics.update(query)
+done = [p for p in query.recentProgress if "addBatch" in p["durationMs"]]
+print(len(done), sum(p["numInputRows"] for p in done), len(query.recentProgress), file=sys.stderr)
+print(generate_latest(metrics.registry).decode(), end="")
+"""
+
+
+@pytest.mark.spark
+@needs_promtool
+def test_the_batches_of_a_real_query_are_all_counted_and_reports_without_one_are_not():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2_000:]
+    batches, rows, reports = map(int, done.stderr.splitlines()[-1].split())
+    assert reports > batches >= 4
+    found = Scraped(done.stdout)
+    assert_declared(found, OWN)
+    assert found.value("query_batches_total") == batches
+    assert found.value("query_batch_duration_seconds_count") == batches
+    assert found.value("query_observations_read_total") == rows > 0
+    assert found.value("query_shards") == 3  # keys, of this query
+    assert found.value("query_remote_segments_running") == 0
+    assert judged(found) == ""
