@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from grafana import programs
 from grafana.layout import Dashboard, band, bands, row
 from grafana.panels import (
     NONE_OR_ORANGE,
@@ -273,8 +274,10 @@ DASHBOARD: Final = Dashboard(
         row("Now", *bands(3, _now(), across=4)),
         row("Observations", band(7, *_observations()), band(7, _collected(), _unknown())),
         row("Predictions", band(6, *_predictions(), widths=(4, 4, 4, 4, 8))),
-        row("Query", band(7, *_query())),
+        row("Collector", band(7, *programs.collector())),
+        row("Query", band(7, *_query()), band(7, *programs.query())),
         row("Flow", band(8, *_flow())),
         row("Exporter", band(8, *_exporter())),
+        row("Taps", band(7, *programs.tap())),
     ),
 )

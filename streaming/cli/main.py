@@ -229,10 +229,10 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
 )
 @click.option(
     "--metrics-port",
-    type=click.IntRange(1024, 65_535),
+    type=click.IntRange(1024, 65_532),
     default=9_410,
     show_default=True,
-    help="Port of the exporter.",
+    help="Port of the exporter; the three after it serve metrics of the other programs.",
 )
 @click.option(
     "--prometheus-port",

@@ -74,7 +74,12 @@ checkpoint = "{checkpoint}"
 trigger_ms = 500
 
 [exporter]
-port = {port}
+port = {ports.metrics}
+
+[metrics]
+tap_port = {ports.tap}
+collector_port = {ports.collector}
+query_port = {ports.query}
 """
 
 
@@ -87,9 +92,24 @@ class Ports:
     """The ports of the demo."""
 
     brokers: int  # and the thirty after it
-    metrics: int
+    metrics: int  # of the exporter, and the three after it of the other programs
     prometheus: int
     alertmanager: int
+
+    @property
+    def tap(self) -> int:
+        """Where the tap serves metrics about itself."""
+        return self.metrics + 1
+
+    @property
+    def collector(self) -> int:
+        """Where the collector does."""
+        return self.metrics + 2
+
+    @property
+    def query(self) -> int:
+        """Where the query does."""
+        return self.metrics + 3
 
 
 def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[str] = ()) -> None:
@@ -120,7 +140,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         cluster.start()
         traffic = Traffic(cluster.bootstrap)
         stack.callback(traffic.stop)
-        config = _write_config(home, cluster.layout, ports.metrics)
+        config = _write_config(home, cluster.layout, ports)
         say("starting collector, tap of the brokers' logs, Spark query and exporter")
         logs = home / "twin" / "logs"
         programs = children(["--config", str(config)], logs)
@@ -169,7 +189,8 @@ def _alerting(home: Path, ports: Ports, say: Callable[[str], None]) -> list[Chil
         return []
     say(f"alerts wait {prometheus.WAITS_CUT_TO_S} s at the most here, not minutes")
     folder = home / "twin" / "prometheus"
-    return prometheus.programs(folder, ports.metrics, ports.prometheus, ports.alertmanager)
+    scraped = (ports.metrics, ports.tap, ports.collector, ports.query)
+    return prometheus.programs(folder, scraped, ports.prometheus, ports.alertmanager)
 
 
 def _play(scripts: Sequence[str], stage: Stage) -> None:
@@ -196,14 +217,14 @@ class _Progress:
         print(f"[{time.monotonic() - self._began:5.1f} s] {stage}", flush=True)
 
 
-def _write_config(home: Path, cluster: Layout, port: int) -> Path:
+def _write_config(home: Path, cluster: Layout, ports: Ports) -> Path:
     path = home / "twin" / "kafka-twin.toml"
     (home / "twin" / "logs").mkdir(parents=True, exist_ok=True)
     path.write_text(
         _CONFIG.format(
             bootstrap=cluster.bootstrap,
             metrics_urls="\n".join(f'{b} = "{url}"' for b, url in cluster.metrics_urls.items()),
-            port=port,
+            ports=ports,
             checkpoint=home / "twin" / "checkpoint",
             enough_bytes=ENOUGH_BYTES,
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +34,13 @@ def available() -> bool:
     return shutil.which("prometheus") is not None
 
 
-def programs(folder: Path, exporter_port: int, port: int, alertmanager_port: int) -> list[Child]:
-    """Write the configuration of Prometheus and, if installed, Alertmanager; return both."""
+def programs(
+    folder: Path, scraped: Sequence[int], port: int, alertmanager_port: int
+) -> list[Child]:
+    """Write the configuration of Prometheus and, if installed, Alertmanager; return both.
+
+    ``scraped`` are the ports of the twin's programs.
+    """
     deploy = jars.declared_in()
     rules = folder / "rules"
     rules.mkdir(parents=True, exist_ok=True)
@@ -44,9 +50,7 @@ def programs(folder: Path, exporter_port: int, port: int, alertmanager_port: int
     config = folder / "prometheus.yml"
     # YAML is a superset of JSON.
     config.write_bytes(
-        msgspec.json.encode(
-            _config(rules, exporter_port, alertmanager_port if alertmanager else None)
-        )
+        msgspec.json.encode(_config(rules, scraped, alertmanager_port if alertmanager else None))
     )
     children = [
         Child(
@@ -79,14 +83,14 @@ def with_short_waits(rules: str) -> str:
     return _WAIT.sub(cut, rules)
 
 
-def _config(rules: Path, exporter_port: int, alertmanager_port: int | None) -> dict[str, Any]:
-    def at(port: int) -> list[dict[str, Any]]:
-        return [{"targets": [f"{HOST}:{port}"]}]
+def _config(rules: Path, scraped: Sequence[int], alertmanager_port: int | None) -> dict[str, Any]:
+    def at(*ports: int) -> list[dict[str, Any]]:
+        return [{"targets": [f"{HOST}:{port}" for port in ports]}]
 
     config: dict[str, Any] = {
         "global": {"scrape_interval": "2s", "evaluation_interval": "2s"},
         "rule_files": [f"{rules}/*.rules.yml"],
-        "scrape_configs": [{"job_name": "kafka-twin", "static_configs": at(exporter_port)}],
+        "scrape_configs": [{"job_name": "kafka-twin", "static_configs": at(*scraped)}],
     }
     if alertmanager_port is not None:
         config["alerting"] = {"alertmanagers": [{"static_configs": at(alertmanager_port)}]}

@@ -43,7 +43,7 @@ class Pipeline:
     def __init__(self, cluster: LocalCluster, folder: Path) -> None:
         self.cluster = cluster
         self.folder = folder
-        self.port = free_base_port(span=1)
+        self.port = free_base_port(span=4)  # of the exporter; the others have the next three
         urls = cluster.layout.metrics_urls.items()
         metrics_urls = "\n".join(f'{broker} = "{url}"' for broker, url in urls)
         path = folder / "twin.toml"
@@ -67,6 +67,10 @@ class Pipeline:
             trigger_ms = 300
             [exporter]
             port = {self.port}
+            [metrics]
+            tap_port = {self.port + 1}
+            collector_port = {self.port + 2}
+            query_port = {self.port + 3}
             """
         )
         self.config: Config = load(path, {})

@@ -12,10 +12,13 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from streaming import bus
+from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.processes import Processes
+from streaming.query.own_metrics import OWN as QUERY
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
-from tests.cluster.pipeline import LIVE_S, STARTS_WITHIN_S, Pipeline
+from tests.cluster.pipeline import DEADLINE_MS, LIVE_S, STARTS_WITHIN_S, Pipeline
+from tests.scraping import assert_declared, scrape
 from tests.waiting import until
 from twin import frames
 
@@ -110,6 +113,25 @@ def test_every_partition_appears_with_its_leader(pipeline: Pipeline) -> None:
     assert metrics.value("partitions") == len(metrics.by_partition("leader"))
     assert metrics.value("partitions_offline") == 0
     assert pipeline.get("/healthz")[0] == 200
+
+
+def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) -> None:
+    ports = pipeline.config.metrics
+    collector, query = scrape(ports.collector_port), scrape(ports.query_port)
+    assert_declared(collector, COLLECTOR)
+    assert_declared(query, QUERY)
+    took_s = collector.value("collector_cycle_duration_seconds_sum")
+    assert took_s / collector.value("collector_cycles_total") < DEADLINE_MS / 1_000
+    assert collector.value("collector_rounds_total", source="groups") >= 1
+    assert collector.value("collector_rounds_total", source="metrics") >= 1
+    assert all(count == 0 for _, count in collector.series("collector_problems"))
+    assert time.time() - collector.value("collector_last_sent_timestamp_seconds") < LIVE_S
+    assert query.value("query_shards") == pipeline.config.bus.shards
+    messages = query.value("query_observations_read_total") / query.value("query_batches_total")
+    assert messages >= pipeline.config.bus.shards / 2, "a cycle has a message for each shard"
+    assert time.time() - query.value("query_last_batch_timestamp_seconds") < LIVE_S
+    assert query.value("query_remote_segments_running") == 1
+    assert all(value == 0 for _, value in query.series("query_stalled"))
 
 
 def test_a_paused_broker_did_not_answer_its_rows_age_and_the_others_stay_new(

@@ -80,7 +80,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Played:
     """The record of a demo that has played all scripts on one cluster and has ended by itself."""
     home = tmp_path_factory.mktemp("demo")
     base = free_base_port(60)
-    record = Played({"--port": base, "--metrics-port": base + 50, "--prometheus-port": base + 51})
+    record = Played({"--port": base, "--metrics-port": base + 50, "--prometheus-port": base + 54})
     command = [sys.executable, "-m", "streaming", "demo", "--home", str(home)]
     for name, port in record.ports.items():
         command += [name, str(port)]
@@ -234,7 +234,7 @@ def test_every_panel_has_an_answer_in_the_demos_prometheus(demo: Played):
 
 def test_nothing_is_left(demo: Played):
     ports = [*range(demo.ports["--port"] + 1, demo.ports["--port"] + 4),
-             demo.ports["--metrics-port"], demo.ports["--prometheus-port"],
-             demo.ports["--prometheus-port"] + 3]  # fmt: skip
+             *range(demo.ports["--metrics-port"], demo.ports["--metrics-port"] + 4),
+             demo.ports["--prometheus-port"], demo.ports["--prometheus-port"] + 3]  # fmt: skip
     assert [port for port in ports if processes.is_listening(port)] == []
     assert demo.left == []

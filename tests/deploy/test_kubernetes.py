@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -224,6 +225,43 @@ def test_the_exporters_port_is_one_number():
     assert policy["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": "http"}]
     wanted = monitor["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]
     assert service["metadata"]["labels"]["app.kubernetes.io/component"] == wanted
+
+
+def test_prometheus_reaches_the_ports_at_which_the_images_serve_metrics():
+    images = (ROOT / "deploy/docker/Dockerfile").read_text()
+    served = {
+        program: int(port)
+        for program, port in re.findall(r"KAFKA_TWIN_METRICS_([A-Z]+)_PORT=(\d+)", images)
+    }
+    named = {"kafka-twin-collector": "COLLECTOR", "kafka-twin-query": "QUERY", "driver": "QUERY"}
+    for pod, program in named.items():
+        [container] = PODS[pod]["containers"]
+        assert container["ports"] == [{"name": "metrics", "containerPort": served[program]}]
+    [executor] = PODS["executor"]["containers"]
+    assert "ports" not in executor
+    [monitor] = of_kind("PodMonitor")
+    assert [end["port"] for end in monitor["spec"]["podMetricsEndpoints"]] == ["metrics"]
+    [policy] = [d for d in of_kind("NetworkPolicy") if d["metadata"]["name"].endswith("metrics")]
+    [ingress] = policy["spec"]["ingress"]
+    assert ingress["ports"] == [{"protocol": "TCP", "port": "metrics"}]
+    chosen = policy["spec"]["podSelector"]["matchExpressions"]
+    assert chosen == monitor["spec"]["selector"]["matchExpressions"]
+    assert chosen[0]["values"] == ["collector", "query"]
+
+
+def test_prometheus_of_compose_scrapes_the_ports_of_the_images():
+    images = (ROOT / "deploy/docker/Dockerfile").read_text()
+    ports = dict(re.findall(r"KAFKA_TWIN_METRICS_([A-Z]+)_PORT=(\d+)", images))
+    config = yaml.safe_load((ROOT / "deploy/docker/prometheus.yml").read_text())
+    [job] = config["scrape_configs"]
+    [static] = job["static_configs"]
+    for target in static["targets"]:
+        service, _, port = target.partition(":")
+        program = service.partition("-")[0].upper()
+        assert port == ports.get(program, str(load(None, {}).exporter.port)), target
+    assert {target.partition(":")[0] for target in static["targets"]} >= {
+        "exporter", "collector", "query"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("path", generate.files(), ids=lambda path: path.name)

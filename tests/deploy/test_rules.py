@@ -117,4 +117,10 @@ def test_no_alert_is_about_a_risk_that_is_not_there():
 def test_it_is_one_of_a_cause_and_not_one_of_a_partition(alert):
     grouped = re.match(r"(count|max|min|sum) by \(([\w, ]+)\)", alert["expr"])
     assert grouped
-    assert grouped[2] in ("cluster", "cluster, broker, rack", "cluster, reason")
+    assert grouped[2] in (
+        "cluster",
+        "cluster, broker",
+        "cluster, broker, rack",
+        "cluster, reason",
+        "cluster, source",
+    )

@@ -1,0 +1,128 @@
+"""Panels on collector, query and taps: what these programs serve about themselves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana.panels import Look, Query, lines
+from grafana.queries import Scope, per_second
+from grafana.variables import Json
+
+_HERE: Final = Scope()
+_SECONDS: Final = Look("s", lowest=0)
+_PER_SECOND: Final = Look("ops", lowest=0)
+_WHOLE: Final = Look("locale", lowest=0, decimals=0)
+_UNSERVED: Final = "No {0} is scraped; metrics.{0}_port is where one serves this"
+
+
+def collector() -> tuple[Json, ...]:
+    """Cycles, what is lost of them, and what they could not observe."""
+    unserved = _UNSERVED.format("collector")
+    problems = _HERE.latest("collector_problems", "source")
+    return (
+        _durations("Time of a cycle", "collector_cycle_duration_seconds", unserved),
+        lines(
+            "Cycles lost",
+            "Cycles that were left out because the one before took too long, and cycles that the "
+            "bus did not take.",
+            [
+                Query(_increase("collector_overruns_total"), "left out"),
+                Query(_increase("collector_observations_unsent_total"), "not sent"),
+            ],
+            _WHOLE,
+            stacked=True,
+            empty=unserved,
+        ),
+        lines(
+            "Problems by source",
+            "What the collector could not find out in its newest cycle; its log has brokers and "
+            "reasons.",
+            [Query(f"{problems} > 0", "{{source}}")],
+            _WHOLE,
+            stacked=True,
+            empty="No problem",
+        ),
+    )
+
+
+def query() -> tuple[Json, ...]:
+    """Batches, and why none ends."""
+    unserved = _UNSERVED.format("query")
+    return (
+        _durations("Time of a batch", "query_batch_duration_seconds", unserved),
+        lines(
+            "Messages of a batch",
+            "Messages of the observations topic in a batch; a cycle has some for each shard.",
+            [
+                Query(
+                    f"{per_second(_HERE, 'query_observations_read_total')} / "
+                    f"{per_second(_HERE, 'query_batches_total')}",
+                    "messages",
+                )
+            ],
+            _WHOLE,
+            empty=unserved,
+        ),
+        lines(
+            "No batch ends",
+            "1 while no batch has ended for three cycles, by the reason.",
+            [Query(f"{_HERE.latest('query_stalled', 'reason')} > 0", "{{reason}}")],
+            _WHOLE,
+            stacked=True,
+            empty="Batches end",
+        ),
+    )
+
+
+def tap() -> tuple[Json, ...]:
+    """What taps read, what waits, and what is lost."""
+    unserved = _UNSERVED.format("tap")
+    return (
+        lines(
+            "Lines read by taps",
+            "Lines a second of each broker's logs.",
+            [Query(per_second(_HERE, "tap_lines_total", "broker"), "broker {{broker}}")],
+            _PER_SECOND,
+            stacked=True,
+            empty=unserved,
+        ),
+        lines(
+            "Not yet read by taps",
+            "Bytes of each broker's log files that no tap has read; beyond 256 MiB lines are "
+            "skipped.",
+            [Query(_HERE.latest("tap_behind_bytes", "broker"), "broker {{broker}}")],
+            Look("bytes", lowest=0),
+            empty=unserved,
+        ),
+        lines(
+            "Lost by taps",
+            "Bytes that were skipped, lines that could not be parsed, and what was not sent, a "
+            "second.",
+            [
+                Query(per_second(_HERE, "tap_skipped_bytes_total"), "skipped bytes"),
+                Query(per_second(_HERE, "tap_refused_total", "reason"), "refused: {{reason}}"),
+                Query(per_second(_HERE, "tap_dropped_total", "what"), "dropped: {{what}}"),
+            ],
+            _PER_SECOND,
+            empty=unserved,
+        ),
+    )
+
+
+def _durations(title: str, name: str, empty: str) -> Json:
+    total, count = (per_second(_HERE, f"{name}_{part}") for part in ("sum", "count"))
+    buckets = per_second(_HERE, f"{name}_bucket", "le")
+    return lines(
+        title,
+        "On average, and what 99 of 100 stay below.",
+        [
+            Query(f"{total} / {count}", "average"),
+            Query(f"histogram_quantile(0.99, {buckets})", "99 of 100"),
+        ],
+        _SECONDS,
+        empty=empty,
+    )
+
+
+def _increase(name: str) -> str:
+    return f"sum(increase({_HERE.series(name)}[$__rate_interval]))"
