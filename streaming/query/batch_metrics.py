@@ -55,7 +55,7 @@ class BatchMetrics:
         began_at = datetime.fromisoformat(progress["timestamp"])
         self._metrics.set(own.BATCH_AT, began_at.timestamp())
         for operator in progress.get("stateOperators", ()):
-            self._metrics.set(own.SHARDS, operator["numRowsTotal"])
+            self._metrics.set(own.STATE_ROWS, operator["numRowsTotal"])
             self._metrics.set(own.ROCKSDB_BYTES, operator["memoryUsedBytes"])
 
     def stalled(self, reason: Kind | None) -> None:

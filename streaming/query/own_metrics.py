@@ -24,7 +24,11 @@ ROWS: Final = Metric(
 BATCH_AT: Final = Metric(
     "query_last_batch_timestamp_seconds", "Time at which the newest batch of the query began."
 )
-SHARDS: Final = Metric("query_shards", "Shards that the query keeps a state of.")
+STATE_ROWS: Final = Metric(
+    "query_state_rows",
+    "Rows of the query's state: one for each shard, and one more for each that has remote "
+    "segments.",
+)
 ROCKSDB_BYTES: Final = Metric(
     "query_rocksdb_memory_bytes",
     "Memory of RocksDB, with blocks of deleted files in its cache: it grows up to its limit, and "
@@ -45,7 +49,7 @@ OWN: Final = (
     BATCH_SECONDS,
     ROWS,
     BATCH_AT,
-    SHARDS,
+    STATE_ROWS,
     ROCKSDB_BYTES,
     STALLED,
     REMOTE_SEGMENTS,

@@ -29,7 +29,7 @@ def log_fields(progress: Mapping[str, Any]) -> dict[str, Any]:
         "batch": progress.get("batchId"),
         "observations": progress.get("numInputRows"),
         "batch_ms": progress.get("durationMs", {}).get("triggerExecution"),
-        "shards": state.get("numRowsTotal"),
+        "state_rows": state.get("numRowsTotal"),
         # Its cache keeps blocks of files that are long deleted, until it is full: it grows while
         # the state does not.
         "rocksdb_memory_bytes": state.get("memoryUsedBytes"),

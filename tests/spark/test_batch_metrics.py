@@ -21,14 +21,16 @@ IDLE = {"batchId": 3, "timestamp": "2026-11-22T11:30:10.000Z", "numInputRows": 0
         "durationMs": {"latestOffset": 2, "triggerExecution": 2}, "stateOperators": []}  # fmt: skip
 
 
-def a_batch(number: int, rows: int = 16, took_ms: int = 400, shards: int = 4) -> dict[str, object]:
+def a_batch(
+    number: int, rows: int = 16, took_ms: int = 400, state_rows: int = 4
+) -> dict[str, object]:
     """The progress of a batch, as Spark reports it."""
     return {
         "batchId": number,
         "timestamp": "2026-11-22T11:30:00.250Z",
         "numInputRows": rows,
         "durationMs": {"addBatch": took_ms - 10, "triggerExecution": took_ms},
-        "stateOperators": [{"numRowsTotal": shards, "memoryUsedBytes": 3_500_000}],
+        "stateOperators": [{"numRowsTotal": state_rows, "memoryUsedBytes": 3_500_000}],
     }
 
 
@@ -46,13 +48,13 @@ def test_each_batch_is_counted_once_however_often_it_is_reported():
     assert found.value("query_batch_duration_seconds_sum") == pytest.approx(2.4)
     assert found.value("query_batch_duration_seconds_bucket", le="0.5") == 2
     assert found.value("query_last_batch_timestamp_seconds") == 1_795_347_000.25
-    assert found.value("query_shards") == 4
+    assert found.value("query_state_rows") == 4
     assert found.value("query_rocksdb_memory_bytes") == 3_500_000
 
 
 def test_what_is_not_known_yet_has_no_series():
     found = of(BatchMetrics("c"))
-    for name in ("last_batch_timestamp_seconds", "shards", "remote_segments_running"):
+    for name in ("last_batch_timestamp_seconds", "state_rows", "remote_segments_running"):
         assert found.series(f"query_{name}") == []
     assert found.value("query_batches_total") == 0
 
@@ -112,6 +114,6 @@ def test_the_batches_of_a_real_query_are_all_counted_and_reports_without_one_are
     assert found.value("query_batches_total") == batches
     assert found.value("query_batch_duration_seconds_count") == batches
     assert found.value("query_observations_read_total") == rows > 0
-    assert found.value("query_shards") == 3  # keys, of this query
+    assert found.value("query_state_rows") == 3  # keys, of this query
     assert found.value("query_remote_segments_running") == 0
     assert judged(found) == ""
