@@ -35,6 +35,7 @@ from twin.tables.observations import (
     IsrChangesFrame,
     PartitionsFrame,
     PendingUploadLookupsFrame,
+    ProblemsFrame,
     ReplicasFrame,
     SegmentsFrame,
 )
@@ -382,6 +383,17 @@ def a_state(
 def empty(cluster: str = "c", shard: int = 0, shards: int = 1) -> ShardState:
     """A shard before anything was observed, with all built-in rules."""
     return ShardState.empty(CATALOG, cluster, shard, shards)
+
+
+def problems_frame(
+    problems: Sequence[tuple[str, int, str, str]], at_ms: int = NOW_MS, **stamp: Any
+) -> Frame:
+    """Problems as source, broker, error and text."""
+    source, broker, error, text = zip(*problems, strict=True) if problems else ((), (), (), ())
+    return _frame(
+        ProblemsFrame, at_ms, stamp,
+        source=list(source), broker=_ints(broker), error=list(error), text=list(text),
+    )  # fmt: skip
 
 
 def _frame(table: type[Table], at_ms: int, stamp: Mapping[str, Any], /, **columns: Any) -> Frame:

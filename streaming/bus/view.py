@@ -20,6 +20,7 @@ from twin.catalog import Catalog
 from twin.frames import InvalidFrame
 from twin.state import ShardState
 from twin.table import UNKNOWN
+from twin.tables.state import ProblemListing
 from twin.totals import Totals, cluster_totals, shard_totals
 from twin.whatif import Loss, lose
 
@@ -134,6 +135,12 @@ class ClusterView:
         """The shard that was observed last; its brokers are the most recent."""
         states = [shard.state for shard in self.shards]
         return max(states, key=lambda state: state.observed_at_ms, default=None)
+
+    @property
+    def with_problems(self) -> ShardState | None:
+        """The shard with the newest list of problems; None if no collector has sent one."""
+        states = [shard.state for shard in self.shards if len(shard.state[ProblemListing].at_ms)]
+        return max(states, key=lambda state: int(state[ProblemListing].at_ms[0]), default=None)
 
     def why_not_up(self, now_ms: int) -> str:
         """One sentence, empty while the view is complete and fresh."""

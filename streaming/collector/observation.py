@@ -28,13 +28,28 @@ from twin import frames
 from twin.frames import Frame, FrameHeader
 from twin.table import UNKNOWN
 from twin.tables.columns import BROKER_CONFIGS
-from twin.tables.observations import BrokersFrame, EpochsFrame, PartitionsFrame, ReplicasFrame
+from twin.tables.observations import (
+    BrokersFrame,
+    EpochsFrame,
+    PartitionsFrame,
+    ProblemsFrame,
+    ReplicasFrame,
+)
 
 _MOST_EPOCHS: Final = 20_000
 """Rows of a frame of histories: half of what a message may hold."""
 
 QUORUM_SHARD: Final = 0
 """The shard that holds the controller quorum: no rule of the others reads it."""
+
+PROBLEM_SHARD: Final = 0
+"""The shard that holds the problems: each is about the cluster, or about a broker."""
+
+MOST_PROBLEMS: Final = 1_000
+"""More are left out; they are few, unless each of a hundred brokers refuses all that is asked."""
+
+MOST_TEXT: Final = 300
+"""Characters of a problem's text: 1 000 such texts fit into a frame."""
 
 _SCHEMA = PartitionsFrame.schema()
 _REPLICAS_SCHEMA = ReplicasFrame.schema()
@@ -86,6 +101,8 @@ class ObservationEncoder:
             tables = {"brokers": observation.brokers}
             if shard == QUORUM_SHARD and observation.quorum is not None:
                 tables["controller_quorum"] = observation.quorum
+            if shard == PROBLEM_SHARD:
+                tables["problems"] = problems_table(observation.problems)
             if shard in observation.configs:
                 tables["configs"] = observation.configs[shard]
             if observation.metrics is not None:
@@ -118,6 +135,7 @@ def _header(observation: Observation, shard: int, kind: str) -> FrameHeader:
             "brokers": observation.brokers_complete,
             "partitions": observation.listing.complete,
             "groups": observation.groups is not None and observation.groups.complete,
+            "problems": len(observation.problems) <= MOST_PROBLEMS,
         }.get(kind, True),
     )
 
@@ -221,6 +239,24 @@ def _replicas(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=_REPLICAS_SCHEMA)
 
 
+def problems_table(problems: Sequence[Problem]) -> pa.Table:
+    """One row for each problem, up to a limit."""
+    sent = problems[:MOST_PROBLEMS]
+    columns = [
+        _named([problem.source for problem in sent]),
+        numbers([problem.broker for problem in sent], pa.int32()),
+        _named([problem.error for problem in sent]),
+        _named([problem.text[:MOST_TEXT] for problem in sent]),
+    ]
+    return pa.Table.from_arrays(columns, schema=ProblemsFrame.schema())
+
+
+def _named(values: Sequence[str]) -> pa.Array:
+    """A column of strings of which many are the same."""
+    entries = sorted(set(values))
+    return dictionary([entries.index(value) for value in values], texts(entries))
+
+
 def brokers_table(
     registered: Sequence[RegisteredBroker],
     responses: Mapping[int, BrokerResponse],
@@ -249,8 +285,7 @@ def brokers_table(
     for column in BrokersFrame.columns:
         values = columns[column.name]
         if pa.types.is_dictionary(column.arrow):
-            entries = sorted(set(values))
-            arrays.append(dictionary([entries.index(v) for v in values], texts(entries)))
+            arrays.append(_named(values))
         else:
             arrays.append(numbers(values, column.arrow))
     return pa.Table.from_arrays(arrays, schema=BrokersFrame.schema())

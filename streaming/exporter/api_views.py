@@ -30,6 +30,7 @@ from twin.tables.state import (
     Configs,
     PartitionIndex,
     Partitions,
+    Problems,
     Replicas,
     Topics,
 )
@@ -58,6 +59,7 @@ class ClusterFacts(TypedDict):
     up: bool
     why_not_up: str | None
     observations_refused: int
+    problems: int | None
     at_risk: int | None
     cold_replicas: float | None
     thresholds: LeastLocalLog | None
@@ -233,11 +235,13 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
         }
         for risk in catalog.risks
     }
+    listed = view.with_problems
     facts: ClusterFacts = {
         "cluster": cluster,
         "up": not view.why_not_up(now_ms),
         "why_not_up": view.why_not_up(now_ms) or None,
         "observations_refused": sum(view.refused.values()),
+        "problems": None if listed is None else len(listed[Problems].broker),
         "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),
         "cold_replicas": if_known(cold),
         "thresholds": _cluster_thresholds(view.newest),

@@ -21,7 +21,7 @@ from twin.rules.election import Outcome
 from twin.rules.predictions import Predictions
 from twin.table import Column, PartitionTable, ReplicaTable, Table
 from twin.tables.columns import GroupColumns
-from twin.tables.state import BrokerMetrics
+from twin.tables.state import BrokerMetrics, Problems
 
 TYPED: Final = (
     api_views.ClusterFacts,
@@ -91,6 +91,15 @@ AGE: Final[Mapping[str, Schema]] = {
 }
 
 
+PROBLEM_LIST: Final[Schema] = obj(
+    {
+        "problems": nullable(listed(ref("Problem"))),
+        "whole": {**nullable({"type": "boolean"}), "description": "no problem is left out"},
+        **AGE,
+    },
+    what="null where no collector has sent a list",
+)
+
 _ABOUT_ANSWER: Final[Mapping[str, Schema]] = {
     "observed_at_ms": INTEGER,
     "stale": {**nullable(TEXT), "description": "why the twin is not up"},
@@ -111,6 +120,7 @@ def components(catalog: Catalog) -> dict[str, Any]:
         "Partition": _partition(catalog),
         "Replica": _replica(catalog),
         "Prediction": _prediction(),
+        "Problem": obj(fields_of(Problems), what=about(Problems)),
         "Broker": _broker(catalog),
         "Cluster": _cluster(catalog, facts),
         "Loss": _loss(catalog),

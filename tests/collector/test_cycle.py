@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import random
+import string
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
@@ -18,7 +20,14 @@ from streaming.collector.cycle import Collector, collect
 from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
 from streaming.collector.groups import GroupSource
 from streaming.collector.jmx import MetricsSource
-from streaming.collector.observation import Observation, ObservationEncoder
+from streaming.collector.observation import (
+    MOST_PROBLEMS,
+    MOST_TEXT,
+    PROBLEM_SHARD,
+    Observation,
+    ObservationEncoder,
+    problems_table,
+)
 from streaming.collector.problem import Problem, timeout
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as CollectorSection
@@ -32,9 +41,10 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.fake_groups import Group
+from tests.waiting import until
 from twin import frames
 from twin.builtin import CATALOG
-from twin.frames import Frame
+from twin.frames import Frame, FrameHeader
 from twin.merge import merge
 from twin.rules.leaders import Roles
 from twin.state import ShardState
@@ -226,6 +236,52 @@ def test_missing_rights_are_said_and_their_values_unknown(cluster: FakeCluster, 
     assert set(brokers.column("log_dir_total_bytes").to_pylist()) == {-1}
 
 
+def test_problems_are_in_one_shard_of_each_cycle_also_when_there_are_none(
+    cluster: FakeCluster, ask: Asker
+) -> None:
+    def listed() -> tuple[list[dict[str, Any]], bool]:
+        [(shard, frame)] = [(s, f) for (s, kind), f in ask().items() if kind == "problems"]
+        assert shard == PROBLEM_SHARD
+        return frame.rows.to_pylist(), frame.header.complete
+
+    assert listed() == ([], True)
+    cluster.world.unreadable = {"orders"}
+    cluster.world.denied = {DescribeLogDirsRequest.API_KEY}
+    rows, complete = listed()
+    assert complete
+    assert rows == [asdict(problem) for problem in ask.collector.problems]
+    assert {(r["source"], r["broker"]) for r in rows} >= {("log dirs", b) for b in (1, 2, 3)}
+    cluster.world.unreadable, cluster.world.denied = set(), set()
+    until(lambda: listed() == ([], True))
+
+
+def test_more_problems_than_a_frame_holds_are_cut_off(ask: Asker) -> None:
+    ask()
+    assert ask.observation is not None
+    many = [
+        Problem("log dirs", broker, "Timeout", "x" * 2 * MOST_TEXT)
+        for broker in range(MOST_PROBLEMS + 1)
+    ]
+    for problems, complete in ((many, False), (many[:-1], True)):
+        observation = replace(ask.observation, problems=problems)
+        [frame] = [
+            frame
+            for _, message in ObservationEncoder().encode(observation)
+            for frame in frames.decode(message).frames
+            if frame.header.kind == "problems"
+        ]
+        assert (frame.rows.num_rows, frame.header.complete) == (MOST_PROBLEMS, complete)
+        assert {len(text) for text in frame.rows.column("text").to_pylist()} == {MOST_TEXT}
+
+
+def test_a_full_list_of_problems_fits_into_a_frame() -> None:
+    words = random.Random(1)
+    texts = ["".join(words.choices(string.printable, k=MOST_TEXT)) for _ in range(MOST_PROBLEMS)]
+    rows = problems_table([Problem("groups", i, "Timeout", text) for i, text in enumerate(texts)])
+    header = FrameHeader("problems", "c", 0, 1, 1, 1)
+    assert len(frames.encode_parts(Frame(header, rows))) == 1
+
+
 def test_a_replica_that_answers_with_an_error_is_a_row_with_its_code(
     cluster: FakeCluster, ask: Asker
 ) -> None:
@@ -282,7 +338,7 @@ def test_a_cluster_without_topics_is_a_complete_observation(
 ) -> None:
     cluster.world.topics = {}
     observation = ask()
-    kinds = {"brokers", "controller_quorum", "partitions", "configs"}
+    kinds = {"brokers", "controller_quorum", "problems", "partitions", "configs"}
     assert {kind for _, kind in observation} == kinds
     assert all(f.rows.num_rows == 0 for (_, kind), f in observation.items() if kind == "partitions")
     assert all(f.header.complete for f in observation.values())

@@ -7,9 +7,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.builders import Partition, a_state
+from tests.builders import Partition, a_state, problems_frame
 from tests.console.cluster import BROKERS, ODD_NAME, Shown, now_ms, small
 from tests.console.conftest import Open
+from twin.state import ShardState
+from twin.step import step
 
 pytestmark = pytest.mark.browser
 
@@ -93,3 +95,26 @@ def test_the_twin_says_what_it_does_not_know_and_how_it_has_predicted(
     expect(page.locator(".facts")).to_contain_text("60 min")
     shown.show(small(judged=False))
     expect(page.locator(".gaps")).to_contain_text("neither warm nor cold")
+
+
+def with_problems(problems: list[tuple[str, int, str, str]]) -> ShardState:
+    state = small()
+    return step(state, [problems_frame(problems, state.observed_at_ms)], state.observed_at_ms)[0]
+
+
+def test_problems_of_the_collector_are_listed_with_their_reasons(open_view: Open, shown: Shown):
+    page = open_view("#/twin")
+    expect(page.locator("main")).to_contain_text("sends no list of them")
+    bad = "<img src=x onerror=alert(1)>"
+    problems = [("log dirs", 2, "Timeout", bad), ("topics", -1, "TopicAuthorizationFailed", "no")]
+    shown.show(with_problems(problems))
+    rows = page.locator("table.problems tbody tr")
+    expect(rows).to_have_count(2)
+    for row, words in ((0, ("log dirs", "2", "Timeout", bad)), (1, ("topics", "—", "no"))):
+        for word in words:
+            expect(rows.nth(row)).to_contain_text(word)
+    expect(page.locator("img")).to_have_count(0)
+    expect(page.locator(".gaps")).to_contain_text("2 problems")
+    shown.show(with_problems([]))
+    expect(page.locator("main")).to_contain_text("found out all that it asks for")
+    expect(page.locator(".gaps")).not_to_contain_text("problem")

@@ -39,6 +39,7 @@ from tests.builders import (
     groups_frame,
     isr_changes_frame,
     partitions_frame,
+    problems_frame,
     segments_frame,
 )
 from tests.reading import is_of_few
@@ -137,7 +138,9 @@ def a_full_store() -> SnapshotStore:
         catching_up("moves", Log(end=60)), stuck, replace(late, isr=(1, 2)),
         Partition("moved", leader=2, isr=(2, 3), epoch=2), since=first, **config,
     )  # fmt: skip
-    state, _ = step(state, in_groups(readers, NOW_MS), NOW_MS)
+    denied = ("log dirs", 2, "ClusterAuthorizationFailed", "DESCRIBE on the cluster is missing")
+    cycle = [*in_groups(readers, NOW_MS), problems_frame([denied])]
+    state, _ = step(state, cycle, NOW_MS)
     copied = [SegmentEvent(SegmentState.COPY_STARTED, "s", 0, 20, ((0, 0),)),
               SegmentEvent(SegmentState.COPY_FINISHED, "s")]  # fmt: skip
     tier = [epochs_frame(late, [(0, 0)]), segments_frame(late, copied)]

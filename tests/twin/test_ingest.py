@@ -22,6 +22,7 @@ from tests.builders import (
     group_offsets_frame,
     groups_frame,
     partitions_frame,
+    problems_frame,
     replicas_frame,
 )
 from tests.simulator.shard import Shape, SimulatedShard
@@ -254,7 +255,15 @@ def a_cycle(rng: random.Random, at_ms: int, epochs: dict[tuple[str, int], int]) 
     for i in range(split):
         frames.append(partitions_frame(parts[i::split], at_ms, part=i, parts=split))
         frames.append(replicas_frame(parts[i::split], at_ms))
-    return frames + frames_of_groups(rng, parts, at_ms)
+    return [*frames, problems_of(rng, at_ms), *frames_of_groups(rng, parts, at_ms)]
+
+
+def problems_of(rng: random.Random, at_ms: int) -> Frame:
+    """Problems come and go."""
+    possible = [("log dirs", 2, "Timeout", "late"), ("log dirs", 2, "Denied", "no"),
+                ("topics", NO_BROKER, "Denied", "no")]  # fmt: skip
+    listed = rng.sample(possible, rng.randint(0, 3))
+    return problems_frame(listed, at_ms, complete=rng.random() < 0.7)
 
 
 def frames_of_groups(rng: random.Random, parts: list[Partition], at_ms: int) -> list[Frame]:

@@ -24,6 +24,7 @@ from twin.ingest import (
     isr_changes,
     partitions,
     pending_upload_lookups,
+    problems,
     quorum,
     replicas,
 )
@@ -31,6 +32,7 @@ from twin.ingest import (
 MODULES = (
     brokers,
     quorum,
+    problems,
     configs,
     partitions,
     replicas,

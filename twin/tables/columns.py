@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from twin.table import Bool, Float64, Int8, Int16, Int32, Int64, Table, Text, Uuid, column
+from twin.table import (
+    NO_BROKER,
+    Bool,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Table,
+    Text,
+    Uuid,
+    column,
+)
 from twin.tables.enums import NOT_SET, GroupState, GroupType, PendingUpload, ReplicaSelector
 
 ABSENT = float("nan")
@@ -300,6 +312,17 @@ class GroupColumns(Table):
     offsets_left_out: Int32 = column(
         "its offsets that the collector did not send: there were more than it may", fill=0
     )
+
+
+class ProblemColumns(Table):
+    """Something that an observation lacks, and why."""
+
+    source: Text = column("what could not be observed, e.g. log dirs", fill="")
+    broker: Int32 = column(
+        "broker id, -1 if it concerns no single broker", fill=NO_BROKER, minus_one_is_a_value=True
+    )
+    error: Text = column("Kafka's name of the error, or a short one", fill="")
+    text: Text = column("the reason, in one line", fill="")
 
 
 BROKER_METRICS = tuple(

@@ -29,6 +29,7 @@ from twin.tables.columns import (
     GroupColumns,
     LogSample,
     PartitionKey,
+    ProblemColumns,
     ReplicaKey,
     VoterColumns,
 )
@@ -151,6 +152,13 @@ class QuorumFrame(Observation, VoterColumns, kind="controller_quorum"):
     """One row a voter of the controller quorum."""
 
 
+class ProblemsFrame(Observation, ProblemColumns, kind="problems"):
+    """One row a problem of a cycle: what the collector could not find out; in one shard alone.
+
+    The frame comes in one part, also without rows. It is complete if no problem is left out.
+    """
+
+
 class BrokerMetricsFrame(Observation, BrokerMetricColumns, kind="broker_metrics", event=True):
     """One row a broker whose JMX exporter answered."""
 
@@ -192,6 +200,7 @@ OBSERVATIONS: Final[dict[str, type[Observation]]] = {
     for table in (
         BrokersFrame,
         QuorumFrame,
+        ProblemsFrame,
         PartitionsFrame,
         ReplicasFrame,
         ConfigsFrame,

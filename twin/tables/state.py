@@ -35,6 +35,7 @@ from twin.tables.columns import (
     ConfigColumns,
     GroupColumns,
     LogSample,
+    ProblemColumns,
     VoterColumns,
 )
 from twin.tables.enums import CLUSTER_WIDE, ReplicaFlags
@@ -129,6 +130,19 @@ class ControllerQuorum(KeyedTable, VoterColumns, kind="controller_quorum"):
     """[K] one row a voter of the controller quorum, sorted by node."""
 
     observed_at_ms: Int64 = column("when that was observed")
+
+
+class Problems(KeyedTable, ProblemColumns, kind="problems"):
+    """[K] one row a problem of the newest cycle: what the collector could not find out."""
+
+    since_ms: Int64 = column("first of the cycles since which it has lasted")
+
+
+class ProblemListing(KeyedTable, kind="problem_listing"):
+    """[1] which cycle the problems are of; no row before a collector sent any list of them."""
+
+    at_ms: Int64 = column("when the cycle was observed")
+    is_whole: Bool = column("no problem is left out", fill=False)
 
 
 class SkippedFrames(KeyedTable, kind="skipped_frames"):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from streaming.bus.view import ClusterView
-from streaming.exporter import api_views, prediction_views, segment_views
+from streaming.exporter import api_views, prediction_views, problem_views, segment_views
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.api_views import ALL_RISKS, PartitionFilter
 from streaming.exporter.endpoint import Endpoint, Values
@@ -23,7 +23,7 @@ from streaming.exporter.parameters import (
     yes_or_no,
 )
 from streaming.exporter.prediction_views import PredictionFilter
-from streaming.exporter.schemas import listed, obj, page_of, ref
+from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
 from streaming.exporter.source import Source
 from twin.catalog import Catalog
 from twin.rules.predictions import Cause, Result
@@ -45,6 +45,9 @@ def endpoints(source: Source) -> list[Endpoint]:
     def brokers(_: Request, __: Values) -> Any:
         return api_views.brokers(source.view, source.now_ms())
 
+    def problems(_: Request, __: Values) -> Any:
+        return problem_views.problems(source.view, source.now_ms())
+
     def predictions(_: Request, asked: Values) -> Any:
         return prediction_views.predictions(source.view, PredictionFilter(**asked))
 
@@ -60,6 +63,12 @@ def endpoints(source: Source) -> list[Endpoint]:
             summary="every broker, and what its loss would do",
             answer=brokers,
             schema=obj({"brokers": listed(ref("Broker"))}),
+        ),
+        Endpoint(
+            path="/api/v1/problems",
+            summary="what the collector could not find out, and why",
+            answer=problems,
+            schema=PROBLEM_LIST,
         ),
         Endpoint(
             path="/api/v1/predictions",

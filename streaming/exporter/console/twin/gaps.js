@@ -23,6 +23,12 @@ export function gapsOf(summary, brokers) {
   for (const [name, one, why] of COUNTED) {
     if (summary[name]) gaps.push({ what: counted(summary[name], one), why });
   }
+  if (summary.problems) {
+    gaps.push({ what: counted(summary.problems, "problem"), why: "of the collector, listed below" });
+  } else if (summary.problems === null) {
+    gaps.push({ what: "problems of the collector",
+      why: "it sends no list of them: it is of an earlier version" });
+  }
   if (summary.observations_refused) {
     gaps.push({ what: counted(summary.observations_refused, "observation"),
       why: "could not be used; the log of the query says why" });

@@ -8,6 +8,7 @@ import { ageSeconds } from "../pulse.js";
 import { partitionHref } from "../router.js";
 import { html } from "../ui.js";
 import { gapsOf } from "./gaps.js";
+import { Problems } from "./problems.js";
 
 export function TwinView({ pulse }) {
   const { summary, brokers } = pulse;
@@ -22,12 +23,15 @@ export function TwinView({ pulse }) {
       <section class="card grow" aria-labelledby="limits-title"><h2 id="limits-title">Thresholds</h2>
         <${Thresholds} summary=${summary} /></section>
     </div>
+    <section class="card" aria-labelledby="problems-title"><h2 id="problems-title">Problems of the collector</h2>
+      <${Problems} /></section>
     <section class="card" aria-labelledby="record-title"><h2 id="record-title">Track record</h2>
       <${Record} summary=${summary} /><${Newest} /></section>
     <section class="card" aria-labelledby="more-title"><h2 id="more-title">The same for programs</h2>
       <p><a href="metrics">metrics</a> · <a href="api/v1/summary">summary</a> ·${" "}
         <a href="api/v1/brokers">brokers</a> · <a href="api/v1/partitions?at_risk=true">partitions
         at risk</a> · <a href="api/v1/predictions">leader changes</a> ·${" "}
+        <a href="api/v1/problems">problems</a> ·${" "}
         <a href="api/v1/openapi.json">OpenAPI description</a></p></section>`;
 }
 

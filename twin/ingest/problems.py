@@ -1,0 +1,43 @@
+"""Problems of the collector: the newest list replaces the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from twin.declare import ingest
+from twin.frames import Frame, InvalidFrame
+from twin.state import ShardState
+from twin.table import UNKNOWN, Array, to_numpy
+from twin.tables.observations import ProblemsFrame
+from twin.tables.state import ProblemListing, Problems
+
+Cause = tuple[str, int, str]
+
+
+@ingest(ProblemsFrame)
+def take_problems(state: ShardState, frame: Frame) -> ShardState:
+    """A list that is not newer changes nothing.
+
+    A problem lasts while its source, broker and error are listed; its text may change meanwhile.
+    """
+    at_ms = frame.header.observed_at_ms
+    if frame.header.parts != 1:
+        raise InvalidFrame("rows", f"problems in {frame.header.parts} parts")
+    if state[ProblemListing].at_ms.max(initial=UNKNOWN) >= at_ms:
+        return state
+    columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
+    held = state[Problems]
+    began = dict(zip(_causes(vars(held)), held.since_ms.tolist(), strict=True))
+    since_ms = [began.get(cause, at_ms) for cause in _causes(columns)]
+    return state.with_tables(
+        Problems(**columns, since_ms=np.array(since_ms, np.int64)),
+        ProblemListing(np.array([at_ms]), np.array([frame.header.complete])),
+    )
+
+
+def _causes(columns: Mapping[str, Array]) -> Iterable[Cause]:
+    """The identity of each problem."""
+    names = ("source", "broker", "error")
+    return zip(*(columns[name].tolist() for name in names), strict=True)
