@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,10 +17,13 @@ from streaming.collector.own_metrics import OWN as COLLECTOR
 from streaming.lab.cluster import LocalCluster
 from streaming.lab.processes import Processes
 from streaming.query.own_metrics import OWN as QUERY
+from streaming.runtime.supervise import Child
+from streaming.tap.own_metrics import OWN as TAP
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
 from tests.cluster.pipeline import DEADLINE_MS, LIVE_S, STARTS_WITHIN_S, Pipeline
 from tests.scraping import assert_declared, scrape
 from tests.waiting import until
+from tests.web import get
 from twin import frames
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -129,9 +133,35 @@ def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) 
     assert query.value("query_state_rows") >= pipeline.config.bus.shards
     messages = query.value("query_observations_read_total") / query.value("query_batches_total")
     assert messages >= pipeline.config.bus.shards / 2, "a cycle has a message for each shard"
-    assert time.time() - query.value("query_last_batch_timestamp_seconds") < LIVE_S
     assert query.value("query_remote_segments_running") == 1
     assert all(value == 0 for _, value in query.series("query_stalled"))
+    now_s = time.time()
+    until(
+        lambda: scrape(ports.query_port).value("query_last_batch_timestamp_seconds") > now_s,
+        LIVE_S,
+        "no batch begins",
+    )
+
+
+def test_taps_serve_metrics_about_themselves(pipeline: Pipeline) -> None:
+    missing, log = pipeline.folder / "missing.log", pipeline.folder / "tap.log"
+    server_log = pipeline.cluster.layout.folder(1) / "server.log"
+    command = [sys.executable, "-m", "streaming", "--config", str(pipeline.folder / "twin.toml"),
+               "tap", "follow", "--from-beginning", f"1={server_log}", f"2={missing}"]  # fmt: skip
+    port = pipeline.config.metrics.tap_port
+    pipeline.programs["tap"] = Child("tap", command, log_file=log)
+    try:
+        pipeline.start("tap")
+        until(lambda: get(f"http://127.0.0.1:{port}/metrics")[0] == 200, STARTS_WITHIN_S)
+        until(lambda: scrape(port).value("tap_lines_total", broker="1") > 100)
+        until(lambda: scrape(port).value("tap_behind_bytes", broker="1") == 0)
+        found = scrape(port)
+        assert_declared(found, TAP)
+        assert found.value("tap_logs", broker="1", state="readable") == 1
+        assert found.value("tap_logs", broker="2", state="unreadable") == 1
+    finally:
+        assert pipeline.term("tap") == 0
+        del pipeline.programs["tap"]
 
 
 def test_a_paused_broker_did_not_answer_its_rows_age_and_the_others_stay_new(

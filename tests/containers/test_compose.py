@@ -224,12 +224,14 @@ def test_every_metric_is_served(stack: Stack):
 
 
 def test_prometheus_scrapes_it_and_its_rules_are_in_order(stack: Stack):
-    def scraped() -> bool:
-        answer = stack.get(f"{stack.prometheus}/api/v1/query?query=kafka_twin_up")
+    def scraped(name: str) -> list[float]:
+        answer = stack.get(f"{stack.prometheus}/api/v1/query?query={name}")
         result = json.loads(answer)["data"]["result"] if answer else []
-        return [series["value"][1] for series in result] == ["1"]
+        return [float(series["value"][1]) for series in result]
 
-    until(scraped, SOON_S, "nothing is scraped")
+    until(lambda: scraped("kafka_twin_up") == [1], SOON_S, "nothing is scraped")
+    for name in ("kafka_twin_collector_cycles_total", "kafka_twin_query_batches_total"):
+        until(lambda name=name: any(scraped(name)), SOON_S, f"{name} is not scraped")
     groups = json.loads(stack.get(f"{stack.prometheus}/api/v1/rules"))["data"]["groups"]
     health = {rule["health"] for group in groups for rule in group["rules"]}
     assert len(groups) >= 3
