@@ -155,10 +155,10 @@ def test_taps_serve_metrics_about_themselves(pipeline: Pipeline) -> None:
         until(lambda: get(f"http://127.0.0.1:{port}/metrics")[0] == 200, STARTS_WITHIN_S)
         until(lambda: scrape(port).value("tap_lines_total", broker="1") > 100)
         until(lambda: scrape(port).value("tap_behind_bytes", broker="1") == 0)
-        found = scrape(port)
-        assert_declared(found, TAP)
-        assert found.value("tap_logs", broker="1", state="readable") == 1
-        assert found.value("tap_logs", broker="2", state="unreadable") == 1
+        scraped = scrape(port)
+        assert_declared(scraped, TAP)
+        assert scraped.value("tap_logs", broker="1", state="readable") == 1
+        assert scraped.value("tap_logs", broker="2", state="unreadable") == 1
     finally:
         assert pipeline.term("tap") == 0
         del pipeline.programs["tap"]

@@ -34,7 +34,7 @@ def a_batch(
     }
 
 
-def of(metrics: BatchMetrics) -> Scraped:
+def scraped_from(metrics: BatchMetrics) -> Scraped:
     return Scraped(generate_latest(metrics.registry).decode())
 
 
@@ -42,31 +42,31 @@ def test_each_batch_is_counted_once_however_often_it_is_reported():
     metrics = BatchMetrics("c")
     metrics.add([a_batch(1), a_batch(2, rows=4, took_ms=1_600), IDLE])
     metrics.add([a_batch(2), IDLE, a_batch(3, rows=1)])
-    found = of(metrics)
-    assert found.value("query_batches_total") == 3
-    assert found.value("query_observations_read_total") == 21
-    assert found.value("query_batch_duration_seconds_sum") == pytest.approx(2.4)
-    assert found.value("query_batch_duration_seconds_bucket", le="0.5") == 2
-    assert found.value("query_last_batch_timestamp_seconds") == 1_795_347_000.25
-    assert found.value("query_state_rows") == 4
-    assert found.value("query_rocksdb_memory_bytes") == 3_500_000
+    scraped = scraped_from(metrics)
+    assert scraped.value("query_batches_total") == 3
+    assert scraped.value("query_observations_read_total") == 21
+    assert scraped.value("query_batch_duration_seconds_sum") == pytest.approx(2.4)
+    assert scraped.value("query_batch_duration_seconds_bucket", le="0.5") == 2
+    assert scraped.value("query_last_batch_timestamp_seconds") == 1_795_347_000.25
+    assert scraped.value("query_state_rows") == 4
+    assert scraped.value("query_rocksdb_memory_bytes") == 3_500_000
 
 
 def test_what_is_not_known_yet_has_no_series():
-    found = of(BatchMetrics("c"))
+    scraped = scraped_from(BatchMetrics("c"))
     for name in ("last_batch_timestamp_seconds", "state_rows", "remote_segments_running"):
-        assert found.series(f"query_{name}") == []
-    assert found.value("query_batches_total") == 0
+        assert scraped.series(f"query_{name}") == []
+    assert scraped.value("query_batches_total") == 0
 
 
 def test_the_reason_of_a_stall_is_one_of_all():
     metrics = BatchMetrics("c")
-    assert {v for _, v in of(metrics).series("query_stalled")} == {0}
+    assert {v for _, v in scraped_from(metrics).series("query_stalled")} == {0}
     metrics.stalled(Kind.NO_EXECUTOR)
-    values = {labels["reason"]: v for labels, v in of(metrics).series("query_stalled")}
+    values = {labels["reason"]: v for labels, v in scraped_from(metrics).series("query_stalled")}
     assert values == {kind.name.lower(): float(kind is Kind.NO_EXECUTOR) for kind in Kind}
     metrics.stalled(None)
-    assert {v for _, v in of(metrics).series("query_stalled")} == {0}
+    assert {v for _, v in scraped_from(metrics).series("query_stalled")} == {0}
 
 
 PROGRAM = """
@@ -109,11 +109,11 @@ def test_the_batches_of_a_real_query_are_all_counted_and_reports_without_one_are
     assert done.returncode == 0, done.stderr[-2_000:]
     batches, rows, reports = map(int, done.stderr.splitlines()[-1].split())
     assert reports > batches >= 4
-    found = Scraped(done.stdout)
-    assert_declared(found, OWN)
-    assert found.value("query_batches_total") == batches
-    assert found.value("query_batch_duration_seconds_count") == batches
-    assert found.value("query_observations_read_total") == rows > 0
-    assert found.value("query_state_rows") == 3  # keys, of this query
-    assert found.value("query_remote_segments_running") == 0
-    assert judged(found) == ""
+    scraped = Scraped(done.stdout)
+    assert_declared(scraped, OWN)
+    assert scraped.value("query_batches_total") == batches
+    assert scraped.value("query_batch_duration_seconds_count") == batches
+    assert scraped.value("query_observations_read_total") == rows > 0
+    assert scraped.value("query_state_rows") == 3  # keys, of this query
+    assert scraped.value("query_remote_segments_running") == 0
+    assert judged(scraped) == ""

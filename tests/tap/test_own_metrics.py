@@ -26,7 +26,7 @@ def a_tap(*sources: FileSource) -> BrokerTap:
     return BrokerTap(BrokerLogParser(1, UTC_ZONE), sources)
 
 
-def scraped(tap: BrokerTap) -> Scraped:
+def scraped_from(tap: BrokerTap) -> Scraped:
     port = free_base_port(span=1)
     with served(registry_of({1: tap}, "c"), "127.0.0.1", port, "x"):
         return scrape(port)
@@ -41,22 +41,22 @@ def test_it_serves_what_is_declared_of_each_broker(tmp_path: Path):
     log.write_bytes(SAMPLE.read_bytes() + b"[x] DEBUG Completed request:{\n")
     tap = a_tap(FileSource(log, from_beginning=True), FileSource(tmp_path / "server.log"))
     tap.read()
-    found = scraped(tap)
-    assert_declared(found, OWN)
+    scraped = scraped_from(tap)
+    assert_declared(scraped, OWN)
     lines = SAMPLE.read_bytes().count(b"\n")
-    assert found.series("tap_lines_total") == [({"cluster": "c", "broker": "1"}, lines + 1)]
-    assert found.value("tap_logs", state="readable") == 1
-    assert found.value("tap_logs", state="unreadable") == 1
-    assert found.value("tap_behind_bytes") == 0
-    assert found.value("tap_messages_total") == 0
-    assert {labels["what"] for labels, _ in found.series("tap_dropped_total")} == {
+    assert scraped.series("tap_lines_total") == [({"cluster": "c", "broker": "1"}, lines + 1)]
+    assert scraped.value("tap_logs", state="readable") == 1
+    assert scraped.value("tap_logs", state="unreadable") == 1
+    assert scraped.value("tap_behind_bytes") == 0
+    assert scraped.value("tap_messages_total") == 0
+    assert {labels["what"] for labels, _ in scraped.series("tap_dropped_total")} == {
         "rows", "unknown_topic", "messages"
     }  # fmt: skip
 
 
 @needs_promtool
 def test_promtool_finds_nothing_to_say():
-    assert judged(scraped(a_tap())) == ""
+    assert judged(scraped_from(a_tap())) == ""
 
 
 def test_rows_wait_until_their_topic_is_known_and_then_are_encoded(tmp_path: Path):
@@ -65,13 +65,13 @@ def test_rows_wait_until_their_topic_is_known_and_then_are_encoded(tmp_path: Pat
     tap = a_tap(FileSource(log, from_beginning=True))
     tap.read()
     assert list(tap.messages(DEPLOYMENT, lambda _: LATER, flush=True)) == []
-    found = scraped(tap)
-    assert found.value("tap_rows_waiting") == 2
-    assert found.series("tap_rows_total") == []
+    scraped = scraped_from(tap)
+    assert scraped.value("tap_rows_waiting") == 2
+    assert scraped.series("tap_rows_total") == []
     assert len(list(tap.messages(DEPLOYMENT, resolve, flush=True))) == 1
-    found = scraped(tap)
-    assert found.value("tap_rows_waiting") == 0
-    assert found.value("tap_rows_total", table="fetches") == 2
+    scraped = scraped_from(tap)
+    assert scraped.value("tap_rows_waiting") == 0
+    assert scraped.value("tap_rows_total", table="fetches") == 2
 
 
 def test_what_is_dropped_is_counted_by_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -81,10 +81,10 @@ def test_what_is_dropped_is_counted_by_what_it_is(tmp_path: Path, monkeypatch: p
     tap = a_tap(FileSource(log, from_beginning=True))
     tap.read()
     assert list(tap.messages(DEPLOYMENT, lambda _: None, flush=True)) == []
-    found = scraped(tap)
-    assert found.value("tap_dropped_total", what="rows") == 2
-    assert found.value("tap_dropped_total", what="unknown_topic") == 1
-    assert found.value("tap_dropped_total", what="messages") == 0
+    scraped = scraped_from(tap)
+    assert scraped.value("tap_dropped_total", what="rows") == 2
+    assert scraped.value("tap_dropped_total", what="unknown_topic") == 1
+    assert scraped.value("tap_dropped_total", what="messages") == 0
 
 
 def test_a_file_that_grows_faster_than_it_is_read_is_behind_and_then_skipped(tmp_path: Path):
@@ -92,10 +92,10 @@ def test_a_file_that_grows_faster_than_it_is_read_is_behind_and_then_skipped(tmp
     log.write_bytes(b"a line\n" * 100)
     tap = a_tap(FileSource(log, from_beginning=True, chunk_bytes=70, max_behind_bytes=700))
     tap.read()
-    assert scraped(tap).value("tap_behind_bytes") == 630
+    assert scraped_from(tap).value("tap_behind_bytes") == 630
     with log.open("ab") as file:
         file.write(b"a line\n" * 100)
     tap.read()
-    found = scraped(tap)
-    assert found.value("tap_behind_bytes") == 0
-    assert found.value("tap_skipped_bytes_total") == 1_330 - 70
+    scraped = scraped_from(tap)
+    assert scraped.value("tap_behind_bytes") == 0
+    assert scraped.value("tap_skipped_bytes_total") == 1_330 - 70

@@ -34,9 +34,9 @@ def lasting(state: ShardState) -> list[tuple[str, int, int]]:
 
 def test_before_any_list_it_is_not_known_whether_there_are_problems():
     assert len(a_state()[ProblemListing].at_ms) == 0
-    known = after(a_state(), at_ms=NOW_MS)
-    assert known[ProblemListing].at_ms.tolist() == [NOW_MS]
-    assert lasting(known) == []
+    state = after(a_state(), at_ms=NOW_MS)
+    assert state[ProblemListing].at_ms.tolist() == [NOW_MS]
+    assert lasting(state) == []
 
 
 def test_the_newest_list_replaces_the_one_before_and_what_stays_keeps_its_beginning():
