@@ -41,7 +41,8 @@ def test_the_memory_of_rocksdb_is_not_called_the_state():
     operator = {"numRowsTotal": 4, "memoryUsedBytes": 3_500_000}
     fields = log_fields({"batchId": 7, "stateOperators": [operator]})
     assert fields["rocksdb_memory_bytes"] == 3_500_000
-    assert not any(name.startswith("state") for name in fields)
+    assert fields["state_rows"] == 4
+    assert [name for name in fields if name.endswith("_bytes")] == ["rocksdb_memory_bytes"]
 
 
 def test_a_batch_begins_with_a_whole_cycle_and_events_alone_wait_no_longer_than_configured():
