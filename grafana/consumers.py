@@ -193,6 +193,7 @@ DASHBOARD: Final = Dashboard(
     title="Kafka twin / Consumers",
     text="Groups of consumers: who is behind, who reads remote storage, and whom the loss of a "
     "broker would hurt. The variables do not narrow numbers of the whole cluster.",
+    console_view="consumers",
     variables=(datasource(), cluster(), groups(), rack(), broker(), topics(), console()),
     rows=(
         row("Now", band(4, *_now()), band(10, _groups())),

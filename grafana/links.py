@@ -38,6 +38,9 @@ def cells(keys: tuple[str, ...], rule: str = "kafka") -> Mapping[str, Links]:
     links: dict[str, Links] = {}
     if "partition" in keys:
         links["topic"] = _partition("${__data.fields.topic}", "${__data.fields.partition}")
+    if "group" in keys:
+        view = "consumers/${__data.fields.group:percentencode}"
+        links["group"] = (console_link("Show the group in the console", view),)
     if "broker" in keys:
         links["broker"] = (lose_broker("${__data.fields.broker}", rule),)
     if "rack" in keys:

@@ -68,7 +68,7 @@ def test_every_link_into_the_console_names_a_view_and_parameters_that_it_reads(d
 
 @each_dashboard
 def test_what_a_row_of_a_table_is_about_leads_to_it(dashboard):
-    """A partition to its pages, a broker and a rack to what their loss would do."""
+    """A partition to its pages, a group to its own, a broker and a rack to what their loss does."""
     for panel in panels(dashboard):
         if panel["type"] == "table":
             [organize] = [t for t in panel["transformations"] if t["id"] == "organize"]
@@ -79,7 +79,7 @@ def test_what_a_row_of_a_table_is_about_leads_to_it(dashboard):
                 for each in override["properties"]
                 if each["id"] == "links"
             }
-            expected = {"broker", "rack"} | ({"topic"} if "partition" in keys else set())
+            expected = {"broker", "group", "rack"} | ({"topic"} if "partition" in keys else set())
             assert linked.keys() == keys & expected, panel["title"]
             for key, urls in linked.items():
                 assert all(f"${{__data.fields.{key}" in url for url in urls), panel["title"]
