@@ -49,18 +49,26 @@ def rows_of(state: ShardState, rows: pa.Table, create: bool = True) -> tuple[Sha
     if (partition < 0).any():
         raise InvalidFrame("rows", "a partition number is negative")
 
-    if create:
-        state = _with_topics(state, names, ids)
     topics = state[Topics]
-    place = {key: i for i, key in enumerate(zip(topics.topic, topics.topic_id, strict=True))}
-    index = np.array([place.get(key, -1) for key in zip(names, ids, strict=True)] + [0], np.int64)
-    wanted = keys.pack(index[number], partition)
+    if np.array_equal(names, topics.topic) and np.array_equal(ids, topics.topic_id):
+        wanted = keys.pack(number, partition)  # as in most frames
+    else:
+        if create:
+            state = _with_topics(state, names, ids)
+        wanted = keys.pack(_index_of(state[Topics], names, ids)[number], partition)
     present = _keys(state)
     row = keys.find_sorted(present, wanted)
     if create and (row == UNKNOWN).any():
         state = _with_rows(state, present, np.unique(wanted[row == UNKNOWN]))
         row = keys.find_sorted(_keys(state), wanted)
     return state, row
+
+
+def _index_of(topics: Topics, names: Array, ids: Array) -> Array:
+    """The place of each of those topics, UNKNOWN where it is not there; and one for none."""
+    place = {key: i for i, key in enumerate(zip(topics.topic, topics.topic_id, strict=True))}
+    places = [place.get(key, UNKNOWN) for key in zip(names, ids, strict=True)]
+    return np.array([*places, 0], np.int64)
 
 
 def rows_at(state: ShardState, partitions: Sequence[tuple[bytes, int]]) -> Rows:

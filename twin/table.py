@@ -322,7 +322,11 @@ def object_array(values: Iterable[Any]) -> Array:
 
 def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
     """An Arrow column as numpy; text and ids become Python objects, one a distinct value."""
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    array = values
+    if isinstance(values, pa.ChunkedArray):
+        array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    if pa.types.is_primitive(array.type):
+        return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
     if pa.types.is_dictionary(array.type):
         entries = object_array(array.dictionary.to_pylist())
         chosen: Array = entries[array.indices.to_numpy(zero_copy_only=False)]

@@ -68,7 +68,7 @@ def group_moves(
     old = _aligned(offsets, groups, old_groups, before)
     committed, read_at_ms = offsets.committed_offset, offsets.read_at_ms
     is_new = read_at_ms > old["read_at_ms"]
-    end = watermarks.high_watermark_estimate[offsets.row]
+    end = watermarks.high_watermark_estimate[offsets.row.astype(np.intp)]
     both = is_new & (old["committed_offset"] != UNKNOWN) & (committed != UNKNOWN)
     records = np.where(both, committed - old["committed_offset"], 0)
     elapsed_s = np.where(both, read_at_ms - old["read_at_ms"], 1000) / 1000
@@ -94,14 +94,20 @@ def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs)
     rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
     with np.errstate(divide="ignore", invalid="ignore"):
         lag_s = np.where((lag > 0) & (rate > IDLE_RECORDS_PER_S), lag / rate, np.nan)
-    has_members = (groups.members > 0) & (groups.group_state != GroupState.DEAD)
-    moved = (moves.moved_at_ms != UNKNOWN) & (now_ms - moves.moved_at_ms <= IN_USE_MS)
     return GroupLags(
         row=moves.row,
         lag_records=lag,
         lag_s=np.where(lag == 0, 0.0, lag_s),
-        in_use=has_members[moves.group_index] | moved,
+        in_use=is_in_use(moves, groups, now_ms),
     )
+
+
+def is_in_use(moves: GroupMoves, groups: Groups, now_ms: int) -> Bool:
+    """[N] the group has members, or moved within a day."""
+    has_members = (groups.members > 0) & (groups.group_state != GroupState.DEAD)
+    moved = (moves.moved_at_ms != UNKNOWN) & (now_ms - moves.moved_at_ms <= IN_USE_MS)
+    in_use: Bool = has_members[moves.group_index] | moved
+    return in_use
 
 
 def _is_read(before: GroupMoves, offsets: GroupOffsets) -> bool:

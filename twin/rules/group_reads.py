@@ -24,9 +24,9 @@ from twin.rules.racks import rack_names
 from twin.rules.selection import (
     LeaderSelectors,
     SelectorViews,
-    candidates_at,
     replica_views,
     select,
+    with_offset,
 )
 from twin.rules.topic_configs import TopicConfigs
 from twin.signature import Lazy
@@ -150,14 +150,15 @@ class Servers:
             rack: [N] place of the consumer's rack in ``rack_names``.
         """
         row = moves.row.astype(np.intp)  # numpy looks up by another type more slowly
-        reads, records = _on_disk(leading[row], selector[row])
+        offset, slot, kind = moves.committed_offset, leading[row], selector[row]
+        reads, records = _on_disk(slot, kind)
         # Most groups are near the log end: whichever replica serves them has that on its disk.
-        is_near_end = moves.committed_offset >= self.on_every_disk[row]
-        others = np.flatnonzero(~is_near_end | (moves.committed_offset == UNKNOWN))
-        if len(others):
-            reads[others], records[others] = self._read_each(
-                moves.pick(others), leading, selector, rack[others]
-            )
+        open_to_doubt = (offset < self.on_every_disk[row]) | (offset == UNKNOWN)
+        some = np.flatnonzero(open_to_doubt & (records == 0))
+        if len(some):
+            row, offset = row[some], offset[some]
+            serving = self._slots(row, offset, slot[some], kind[some], rack[some])
+            reads[some], records[some] = self._by_offsets(row, offset, serving)
         return reads, records
 
     @cached_property
@@ -170,50 +171,33 @@ class Servers:
         highest: Int64 = np.minimum(over_slots(np.maximum, first), _NEVER).astype(np.int64)
         return highest
 
-    def _read_each(
-        self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64
-    ) -> tuple[Int8, Int64]:
-        row = moves.row.astype(np.intp)
-        kind = selector[row]
-        slot = self._slots(moves, leading[row], kind, rack)
-        reads, records = _on_disk(slot, kind)
-        is_served = np.flatnonzero(records == 0)
-        reads[is_served], records[is_served] = self._by_offsets(
-            moves.pick(is_served), slot[is_served]
-        )
-        return reads, records
-
     def brokers(self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64) -> Int32:
         """[N] the broker that serves each group, NO_BROKER where that is not known."""
-        row = moves.row
+        row = moves.row.astype(np.intp)
         kind = selector[row]
-        slot = self._slots(moves, leading[row], kind, rack)
+        slot = self._slots(row, moves.committed_offset, leading[row], kind, rack)
         is_known = (kind == ReplicaSelector.LEADER) | (kind == ReplicaSelector.RACK_AWARE)
         served = self.assignment.broker[row, np.maximum(slot, 0)]
         broker: Int32 = np.where(is_known & (slot != UNKNOWN), served, np.int32(NO_BROKER))
         return broker
 
-    def _slots(self, moves: GroupMoves, slot: Rows, kind: Int8, rack: Int64) -> Rows:
+    def _slots(self, row: Rows, offset: Int64, slot: Rows, kind: Int8, rack: Int64) -> Rows:
         """[N] the slot of the replica that serves each group, given that of the leader."""
         near = (kind == ReplicaSelector.RACK_AWARE) & (rack != UNKNOWN) & (slot != UNKNOWN)
         if not near.any():
             return slot
-        row = moves.row[near].astype(np.intp)
-        candidates = candidates_at(
-            moves.committed_offset[near], self.replicas.take(row), self.roles.take(row)
-        )
-        near_views = replica_views(self.assignment, self.replicas, self.roles, self.views()).rows(
-            row
-        )
-        chosen = select(near_views, candidates, rack[near])
+        row = row[near]
+        views = replica_views(self.assignment, self.replicas, self.roles, self.views()).rows(row)
+        start = self.replicas.log_start_offset.take(row, axis=0)
+        candidates = with_offset(offset[near], start, views.log_end_offset, self.roles.take(row))
+        chosen = select(views, candidates, rack[near])
         slot = slot.copy()
-        slot[near] = (near_views.broker == chosen[:, None]).argmax(axis=1)
+        slot[near] = (views.broker == chosen[:, None]).argmax(axis=1)
         return slot
 
-    def _by_offsets(self, moves: GroupMoves, slot: Rows) -> tuple[Array, Array]:
+    def _by_offsets(self, row: Rows, offset: Int64, slot: Rows) -> tuple[Array, Array]:
         """[N], [N] ReadsFrom and remote records, if the replicas in those slots serve."""
-        row, offset = moves.row, moves.committed_offset
-        place = row.astype(np.intp) * self.assignment.broker.shape[1] + np.maximum(slot, 0)
+        place = row * self.assignment.broker.shape[1] + np.maximum(slot, 0)
         start, local, end = (
             getattr(self.replicas, f"{name}_offset").ravel()[place]
             for name in ("log_start", "local_log_start", "log_end")

@@ -15,7 +15,7 @@ import numpy as np
 
 from twin.declare import Alert, risk, rule
 from twin.rules.group_forecasts import group_forecasts
-from twin.rules.group_moves import IDLE_RECORDS_PER_S, GroupMoves, group_lags
+from twin.rules.group_moves import IDLE_RECORDS_PER_S, GroupMoves, group_lags, is_in_use
 from twin.rules.group_reads import (
     GroupReads,
     ReadsFrom,
@@ -50,7 +50,9 @@ class GroupsNearRisk(
 
     reads_from: Int8 = column("where its next records come from", enum=ReadsFrom)
     until_remote_s: Float64 = column("seconds until these are no longer on disk", fill=float("nan"))
-    until_loss_s: Float64 = column("seconds until these are deleted", fill=float("nan"))
+    until_loss_s: Float64 = column(
+        "seconds until these are deleted; NaN also if that is later than soon", fill=float("nan")
+    )
 
 
 @rule
@@ -71,25 +73,33 @@ def groups_near_risk(
     views: Lazy[SelectorViews],
     now_ms: NowMs,
 ) -> GroupsNearRisk:
-    """As ``group_reads``, ``group_lags`` and ``group_forecasts`` have them."""
+    """As ``group_reads`` and ``group_forecasts`` have them."""
     if not len(moves):
         return GroupsNearRisk.empty()
     servers = Servers(assignment, replicas, roles, configs, views)
-    near = np.flatnonzero(
-        (moves.committed_offset < servers.on_every_disk[moves.row.astype(np.intp)])
-        | _may_be_overtaken(moves, Retention(leaders, replicas, growth, sizes, now_ms), configs)
-    )
+    retention = Retention(leaders, replicas, growth, sizes, now_ms)
+    overtaken = _may_be_overtaken(moves, retention, configs)
+    off_disk = moves.committed_offset < servers.on_every_disk[moves.row.astype(np.intp)]
+    near = np.flatnonzero(overtaken | off_disk)
+    near = near[is_in_use(moves.pick(near), groups, now_ms)]
     if not len(near):
         return GroupsNearRisk.empty()
-    moves, offsets = moves.pick(near), offsets.pick(near)
-    lags = group_lags(moves, groups, growth, now_ms)
-    rack = racks_of_readers(offsets, reader_racks, brokers)
+    moves, overtaken = moves.pick(near), overtaken[near]
+    rack = racks_of_readers(offsets.pick(near), reader_racks, brokers)
     reads = GroupReads(
         moves.row, *servers.read(moves, leaders.slot, selectors.replica_selector, rack)
     )
-    until = group_forecasts(moves, lags, reads, leaders, replicas, configs, growth, sizes, now_ms)
-    risky = GroupsNearRisk(moves.row, reads.reads_from, until.until_remote_s, until.until_loss_s)
-    return risky.pick(lags.in_use)
+    until_remote_s = np.full(len(near), np.nan)
+    until_loss_s = np.where(reads.reads_from == ReadsFrom.NOWHERE, 0.0, np.nan)
+    if overtaken.any():
+        moves, reads_then = moves.pick(overtaken), reads.pick(overtaken)
+        lags = group_lags(moves, groups, growth, now_ms)
+        until = group_forecasts(
+            moves, lags, reads_then, leaders, replicas, configs, growth, sizes, now_ms
+        )
+        until_remote_s[overtaken] = until.until_remote_s
+        until_loss_s[overtaken] = until.until_loss_s
+    return GroupsNearRisk(reads.row, reads.reads_from, until_remote_s, until_loss_s)
 
 
 def _may_be_overtaken(moves: GroupMoves, retention: Retention, configs: TopicConfigs) -> Bool:
@@ -122,20 +132,37 @@ class Retention:
 
         Negative limits delete nothing.
         """
-        end, appended = self.leaders.log_end_offset, self.growth.appended_records_per_s
-        early = end + 1.0  # forecasts are rounded in another way
+        spare_ms = after_s * 1_000 - kept_ms
         with np.errstate(invalid="ignore"):
-            by_age = early + (after_s - kept_ms / 1_000) * self.records_per_s
-        # All records of an idle log may be as old as the first.
-        if_idle = np.where(kept_ms - self.oldest_ms <= after_s * 1_000, np.inf, -np.inf)
-        is_idle = (appended >= 0) & (appended < IDLE_RECORDS_PER_S)
-        reach = np.where(kept_ms < 0, -np.inf, np.where(is_idle, if_idle, by_age))
+            reach = self.end + spare_ms * self.records_per_ms
+        if self.is_idle.any():
+            # All records of an idle log may be as old as the first.
+            if_idle = np.where(spare_ms + self.oldest_ms >= 0, np.inf, -np.inf)
+            reach = np.where(self.is_idle, if_idle, reach)
+        reach[kept_ms < 0] = -np.inf
         if (kept_bytes >= 0).any():  # few topics have such a limit
             with np.errstate(divide="ignore", invalid="ignore"):
                 kept = kept_bytes / self.sizes.bytes_per_record
-            by_size = early + np.maximum(appended, 0) * after_s - kept
+            by_size = self.end + np.maximum(self.appended, 0) * after_s - kept
             reach = np.fmax(reach, np.where(kept_bytes < 0, -np.inf, by_size))
         return reach
+
+    @cached_property
+    def end(self) -> Float64:
+        """[P] the log end, and one record more: forecasts are rounded in another way."""
+        end: Float64 = self.leaders.log_end_offset + np.float64(1)
+        return end
+
+    @cached_property
+    def appended(self) -> Float64:
+        """[P] records appended a second."""
+        return self.growth.appended_records_per_s
+
+    @cached_property
+    def is_idle(self) -> Bool:
+        """[P] next to nothing is written."""
+        idle: Bool = (self.appended >= 0) & (self.appended < IDLE_RECORDS_PER_S)
+        return idle
 
     @cached_property
     def oldest_ms(self) -> Float64:
@@ -144,10 +171,10 @@ class Retention:
         return np.where(started_ms == UNKNOWN, np.nan, np.maximum(self.now_ms - started_ms, 1))
 
     @cached_property
-    def records_per_s(self) -> Float64:
-        """[P] records of a second on the leader's disk."""
+    def records_per_ms(self) -> Float64:
+        """[P] records of a millisecond on the leader's disk."""
         held = self.leaders.log_end_offset - self.leaders.local_log_start_offset
-        return held / self.oldest_ms * 1_000
+        return held / self.oldest_ms
 
 
 # ---------------------------------------------------------------- risks

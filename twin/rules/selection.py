@@ -57,7 +57,8 @@ class ReplicaViews:
 
     def rows(self, row: Array) -> ReplicaViews:
         """Those of some partitions."""
-        return ReplicaViews(*(getattr(self, field.name)[row] for field in fields(ReplicaViews)))
+        names = (field.name for field in fields(ReplicaViews))
+        return ReplicaViews(*(getattr(self, name).take(row, axis=0) for name in names))
 
 
 class LeaderSelectors(
@@ -152,7 +153,11 @@ def select_warm(views: ReplicaViews, candidates: Bool, is_warm: Bool, rack: Arra
 
 def candidates_at(offset: Int64, replicas: Replicas, roles: Roles) -> Bool:
     """[P, R] the leader, and in-sync followers that have the offset."""
-    end, start = replicas.log_end_offset, replicas.log_start_offset
+    return with_offset(offset, replicas.log_start_offset, replicas.log_end_offset, roles)
+
+
+def with_offset(offset: Int64, start: Int64, end: Int64, roles: Roles) -> Bool:
+    """``candidates_at`` with the first and the next offset [P, R] of each replica."""
     has = (end >= offset[:, None]) & (start <= offset[:, None])
     follows = roles.in_isr & has & (end != UNKNOWN) & (start != UNKNOWN)
     candidates: Bool = roles.is_assigned & (roles.is_leader | follows)
