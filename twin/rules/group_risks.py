@@ -49,7 +49,10 @@ class GroupsNearRisk(
     """[N] groups in use that may be at risk; the others are not."""
 
     reads_from: Int8 = column("where its next records come from", enum=ReadsFrom)
-    until_remote_s: Float64 = column("seconds until these are no longer on disk", fill=float("nan"))
+    until_remote_s: Float64 = column(
+        "seconds until these are no longer on disk; NaN also if that is later than soon",
+        fill=float("nan"),
+    )
     until_loss_s: Float64 = column(
         "seconds until these are deleted; NaN also if that is later than soon", fill=float("nan")
     )
