@@ -19,9 +19,11 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.lab.cluster import LocalCluster
+from streaming.query.remote_records import SegmentEvent
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import EARLIEST_LOCAL, BrokerClient, await_in_sync
 from tests.cluster.groups import commit, watching_groups
+from tests.cluster.remote_log import remote_segments, size_of
 from tests.cluster.topics import TIERED, make_cold_successor, produce
 from tests.cluster.watching import Watch, keys
 from tests.waiting import until
@@ -37,7 +39,12 @@ pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
 COLD, WARM, SLOW = "forecast-cold", "forecast-warm", "forecast-slow"
 SEGMENT_BYTES: Final = 51_200
+RECORD_BYTES: Final = 1_000
 LEADER: Final = 4
+UPLOADED: Final = 200
+"""Records in remote storage that a group has not read."""
+
+BEYOND: Final = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,9 @@ class Replay:
     records: int  # that it would read remotely, as predicted
     bytes: float
     fetched_bytes: float  # from remote storage, as the new leader counted
+    missing_records: int  # on the new leader's disk, that remote segments have
+    missing_bytes: float
+    uploaded_records: int  # in remote segments, of all that it had not read
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +73,7 @@ def replays(five_brokers: LocalCluster) -> Mapping[str, Replay]:
     }
     for topic, offset in middle.items():
         commit(five_brokers.bootstrap, f"{topic}-group", {(topic, 0): offset})
+    segments = {topic: uploaded(five_brokers, topic, middle[topic]) for topic in (COLD, WARM)}
     with watching_groups(five_brokers.bootstrap) as watch:
         state = watch.look_at_groups()
     five_brokers.kill(LEADER)
@@ -76,6 +87,12 @@ def replays(five_brokers: LocalCluster) -> Mapping[str, Replay]:
                 int(state[GroupsIfLeaderLost].remote_records[row]),
                 float(state[GroupsIfLeaderLost].remote_bytes[row]),
                 replayed_bytes(five_brokers, broker, topic, middle[topic]),
+                *size_of(
+                    segments[topic],
+                    middle[topic],
+                    client.offset(broker, topic, 0, EARLIEST_LOCAL),
+                ),
+                size_of(segments[topic], middle[topic], BEYOND)[0],
             )
             for topic, broker in successors.items()
             for row in [row_of(state, topic)]
@@ -83,6 +100,16 @@ def replays(five_brokers: LocalCluster) -> Mapping[str, Replay]:
     finally:
         five_brokers.start()
         await_in_sync(five_brokers)
+
+
+def uploaded(cluster: LocalCluster, topic: str, offset: int) -> list[SegmentEvent]:
+    """The remote segments, once they have enough records from that offset on."""
+
+    def segments() -> list[SegmentEvent] | None:
+        found = remote_segments(cluster.bootstrap, topic)
+        return found if found and found[-1].end_offset >= offset + UPLOADED else None
+
+    return until(segments, 30, f"{topic} is not in remote storage", pause_s=0.5)
 
 
 def row_of(state: ShardState, topic: str) -> int:
@@ -124,6 +151,15 @@ def test_a_group_reads_remotely_what_a_cold_successor_lacks(replays: Mapping[str
     assert replay.reads_from == ReadsFrom.DISK
     assert replay.records > 300
     assert abs(replay.fetched_bytes - replay.bytes) <= SEGMENT_BYTES
+
+
+def test_the_remote_segments_have_what_the_twin_foretells(replays: Mapping[str, Replay]) -> None:
+    """Those that the brokers noted before the loss, up to the new leader's local log."""
+    cold, warm = replays[COLD], replays[WARM]
+    assert abs(cold.missing_bytes - cold.bytes) <= SEGMENT_BYTES
+    assert abs(cold.missing_records - cold.records) <= SEGMENT_BYTES / RECORD_BYTES
+    assert (warm.missing_records, warm.missing_bytes) == (0, 0.0)
+    assert warm.uploaded_records >= UPLOADED  # it could have read them remotely
 
 
 def test_a_group_of_a_warm_successor_reads_nothing_remotely(replays: Mapping[str, Replay]) -> None:
