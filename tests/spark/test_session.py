@@ -15,6 +15,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import pyspark
 
+from streaming.runtime.jars import QUICK_SPARK
+
 pytestmark = pytest.mark.spark
 
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -98,6 +100,12 @@ def test_a_session_that_was_there_is_used_and_not_stopped(tmp_path: Path) -> Non
     assert settings["spark.sql.shuffle.partitions"] == "1", "a state partition for each core"
     assert not result["stopped"]
     assert result["python_untouched"]
+
+
+def test_a_session_of_this_machine_starts_with_the_options_of_the_demo(tmp_path: Path) -> None:
+    """Java refuses to start if two garbage collectors are chosen."""
+    result = probed(tmp_path, sys.executable, master="local[1]", **QUICK_SPARK)
+    assert result["settings"]["spark.master"].startswith("local[1")
 
 
 def test_without_a_master_spark_submit_is_asked_for(tmp_path: Path) -> None:
