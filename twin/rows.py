@@ -7,6 +7,7 @@ tables, in whatever order they became known.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,9 @@ from twin.frames import InvalidFrame
 from twin.state import ShardState
 from twin.table import UNKNOWN, Array, Bool, Rows, object_array, to_numpy
 from twin.tables.state import PartitionIndex, Topics
+
+_REPLICAS_COMPARED: Final = 8
+"""Rows of a partition that are compared one by one; sorting costs more where there are fewer."""
 
 
 def without(state: ShardState, gone: Bool) -> ShardState:
@@ -105,15 +109,24 @@ def refuse_duplicate_rows(rows: pa.Table, broker: Array | None = None) -> None:
         rows.column("topic").combine_chunks().indices.to_numpy(),
         to_numpy(rows.column("partition")),
     )
-    columns = (key,) if broker is None else (broker, key)
-    if broker is None and (len(key) < 2 or (np.diff(key) > 0).all()):
-        return
-    order = np.lexsort(columns)
-    same = np.ones(max(len(key) - 1, 0), bool)
-    for column in columns:
-        same &= np.diff(column[order]) == 0
-    if same.any():
+    other = np.zeros(len(key), np.int8) if broker is None else broker
+    if (np.diff(key) < 0).any():
+        order = np.argsort(key, kind="stable")
+        key, other = key[order], other[order]
+    if _is_any_listed_twice(key, other):
         raise InvalidFrame("rows", "a row is listed twice")
+
+
+def _is_any_listed_twice(key: Array, broker: Array) -> bool:
+    """A pair occurs twice. Keys ascend, and few rows share one: neighbours are compared."""
+    for apart in range(1, _REPLICAS_COMPARED):
+        same = key[apart:] == key[:-apart]
+        if not same.any():
+            return False
+        if (same & (broker[apart:] == broker[:-apart])).any():
+            return True
+    order = np.lexsort((broker, key))
+    return bool(((np.diff(key[order]) == 0) & (np.diff(broker[order]) == 0)).any())
 
 
 def _with_topics(state: ShardState, names: Array, ids: Array) -> ShardState:

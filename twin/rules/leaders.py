@@ -91,11 +91,12 @@ def isr_members(replicas: Replicas) -> IsrMembers:
 @rule
 def leaders(roles: Roles, replicas: Replicas) -> Leaders:
     """The sample of the slot that leads."""
-    row, slot = np.nonzero(roles.is_leader)
+    place = np.flatnonzero(roles.is_leader)
+    row, slot = np.divmod(place, roles.is_leader.shape[1])
 
     def of_leader(values: Array) -> Array:
         chosen = np.full(len(values), UNKNOWN, values.dtype)
-        chosen[row] = values[row, slot]
+        chosen[row] = values.ravel().take(place)
         return chosen
 
     leading = np.full(len(roles.is_leader), UNKNOWN, np.int64)
