@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -23,9 +23,15 @@ TASK_TRIES: Final = 12
 STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """Spark's name for the number of state partitions."""
 
-_JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
-"""The JVM mostly copies bytes: compiling with C2 took half of its CPU time, for minutes. Messages
-of 900 kB are humongous objects to G1 in a heap of this size, and its threads compete with tasks."""
+_JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1"
+"""The JVM mostly copies bytes: compiling with C2 took half of its CPU time, for minutes."""
+
+_COLLECTOR: Final = "-XX:+UseParallelGC"
+"""Messages of 900 kB are humongous objects to G1 in a heap of this size, and its threads compete
+with tasks."""
+
+_OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+"""Environment variables from which the driver's JVM takes options."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -166,8 +172,14 @@ def _of_this_machine(config: Config) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} "
-        f"{_JAVA_OPTIONS}",
+        f"{_JAVA_OPTIONS} {_collector(os.environ)}",
     }
+
+
+def _collector(environment: Mapping[str, str]) -> str:
+    """Our choice of a garbage collector, unless there is one: Java does not start with two."""
+    given = " ".join(environment.get(name, "") for name in _OPTION_VARIABLES)
+    return "" if re.search(r"-XX:\+Use\w+GC\b", given) else _COLLECTOR
 
 
 def _persistent(master: str) -> str:

@@ -35,10 +35,7 @@ QUICK_START: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """JVM options for a fast start on few processors, at the cost of peak throughput."""
 
 QUICK_SPARK: Final = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
-"""Environment variables for a Spark driver that starts fast.
-
-No garbage collector: the query's session chooses one, and Java does not start with two.
-"""
+"""Environment variables for a Spark driver that starts fast; its session chooses a collector."""
 
 JAVA_MINIMUM: Final = 17  # class files of Spark 4 and Kafka 4 brokers
 

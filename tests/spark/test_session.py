@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,7 @@ NAMES = (
     "spark.sql.shuffle.partitions", "spark.task.maxFailures", "spark.ui.enabled",
     "spark.sql.streaming.stateStore.providerClass", "spark.sql.streaming.minBatchesToRetain",
     "spark.driver.host", "spark.master", "spark.driver.memory", "spark.executor.extraJavaOptions",
+    "spark.driver.extraJavaOptions",
 )  # fmt: skip
 
 
@@ -102,10 +104,22 @@ def test_a_session_that_was_there_is_used_and_not_stopped(tmp_path: Path) -> Non
     assert result["python_untouched"]
 
 
-def test_a_session_of_this_machine_starts_with_the_options_of_the_demo(tmp_path: Path) -> None:
-    """Java refuses to start if two garbage collectors are chosen."""
-    result = probed(tmp_path, sys.executable, master="local[1]", **QUICK_SPARK)
+@pytest.mark.parametrize(
+    ("environment", "collector"),
+    [
+        (QUICK_SPARK, "-XX:+UseParallelGC"),
+        ({"JAVA_TOOL_OPTIONS": "-Xss2m -XX:+UseG1GC"}, ""),
+        ({"SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}, ""),
+    ],
+)
+def test_a_session_of_this_machine_starts_with_one_garbage_collector(
+    tmp_path: Path, environment: dict[str, str], collector: str
+) -> None:
+    """Java refuses to start if two are chosen."""
+    result = probed(tmp_path, sys.executable, master="local[1]", **environment)
     assert result["settings"]["spark.master"].startswith("local[1")
+    options = result["settings"]["spark.driver.extraJavaOptions"]
+    assert re.findall(r"-XX:\+Use\w+GC", options) == [collector] * bool(collector)
 
 
 def test_without_a_master_spark_submit_is_asked_for(tmp_path: Path) -> None:
