@@ -282,7 +282,7 @@ def test_no_topics_are_a_complete_listing(cluster: LocalCluster) -> None:
     asker = Asker(configured(cluster, only="nothing-is-called-so"))
     observation = asker.frames()
     asker.brokers.close()
-    kinds = {"brokers", "controller_quorum", "partitions", "configs"}
+    kinds = {"brokers", "controller_quorum", "partitions", "configs", "problems"}
     assert {kind for _, kind in observation} == kinds
     assert all(f.header.complete for f in observation.values())
     assert not any(f.rows.num_rows for (_, kind), f in observation.items() if kind == "partitions")

@@ -15,7 +15,7 @@ from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.group_listing import GroupListing
 from streaming.collector.groups import GroupSource
-from streaming.exporter import groups_views
+from streaming.exporter import group_page
 from streaming.exporter.exposition import Renderer
 from streaming.exporter.kafka_exporter import HELP
 from streaming.lab.cluster import LocalCluster
@@ -200,7 +200,7 @@ def places_of(state: ShardState, group: str) -> set[str]:
     is_there = {
         "snapshot": group in states_of(state),
         "metrics": f'group="{group}"' in text,
-        "API": groups_views.group(view, group, state.observed_at_ms) is not None,
+        "API": group_page.group(view, group, state.observed_at_ms, 1) is not None,
     }
     return {place for place, there in is_there.items() if there}
 
