@@ -37,13 +37,15 @@ PROGRAM = """
 import threading, time
 from pyspark.sql import SparkSession
 from streaming.query.stalled import Stall, observed_cause
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-context = spark.sparkContext
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+# A task that starts within 0.1 s after its stage is in Spark's status with the next heartbeat only.
+context = builder.config("spark.executor.heartbeatInterval", "1s").getOrCreate().sparkContext
 def job(): context.parallelize([0], 1).map(lambda _: time.sleep(8)).count()
 print(observed_cause(context).text)
 first = threading.Thread(target=job); first.start()
 stall, seen = Stall(context, 0.0), ""
 while "tasks run" not in seen:
+    assert first.is_alive(), seen
     seen = observed_cause(context).text
 print(seen)
 stall.check()

@@ -87,7 +87,7 @@ def test_the_exporter_serves_the_console(installed: Installed) -> None:
     try:
         url = f"http://127.0.0.1:{port}/console"
         until(lambda: get(f"{url}/index.html")[0] == 200, 60, "no console")
-        assert "import" in get(f"{url}/main.js")[1]
+        assert "// vendor/preact.mjs" in get(f"{url}/console.js")[1]
     finally:
         process.kill()
         process.wait(30)
