@@ -35,7 +35,7 @@ from twin.rules.leaders import Leaders
 from twin.state import ShardState
 from twin.tables.state import GroupOffsets
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.long]
 
 COLD, WARM, SLOW = "forecast-cold", "forecast-warm", "forecast-slow"
 SEGMENT_BYTES: Final = 51_200
@@ -176,7 +176,6 @@ SLOW_PER_S: Final = 5
 LOCAL_S, KEPT_S = 20, 45
 
 
-@pytest.mark.long
 def test_a_slow_group_falls_off_the_local_log_and_loses_records_when_the_twin_says(
     five_brokers: LocalCluster,
 ) -> None:

@@ -38,7 +38,7 @@ from tests.cluster.pipeline import STARTS_WITHIN_S, Pipeline
 from tests.cluster.topics import TIERED, produce
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.alone, pytest.mark.long]
 
 LAG_S = 3
 FETCH_S = 0.6
@@ -248,7 +248,6 @@ def tiered_log(programs: Pipeline) -> dict[Key, int]:
         return programs.metrics().by_partition("remote_log_bytes")
 
 
-@pytest.mark.long
 def test_an_unclean_leader_leaves_an_orphan(orphan: Orphan) -> None:
     assert orphan.remote_segments["orphan_segments"] > 0
     assert orphan.orphan_bytes == orphan.remote_segments["orphan_bytes"] > 0
@@ -386,7 +385,6 @@ def test_a_consumer_of_old_records_is_seen_at_the_broker_that_reads_them(
     )  # fmt: skip
 
 
-@pytest.mark.long
 def test_the_risk_of_an_orphan_is_opened_once_it_has_lasted(orphan_risk: dict[str, Any]) -> None:
     assert (orphan_risk["topic"], orphan_risk["partition"]) == (LOST, 0)
 
@@ -407,7 +405,6 @@ def test_a_topic_that_is_deleted_takes_its_remote_segments_along(
     assert twin.metrics().total("observations_refused_total") == 0
 
 
-@pytest.mark.long
 def test_the_tap_leaves_the_request_logs_as_they_were(twin: Pipeline, orphan: Orphan) -> None:
     """The tap is ended as by Ctrl-C. Broker 5 was restarted for the orphan."""
     tap = twin.process("tap")
