@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -24,6 +24,7 @@ from tests.builders import (
     epochs_frame,
     group_offsets_frame,
     groups_frame,
+    problems_frame,
     segments_frame,
 )
 from tests.exporter.serving import served
@@ -218,3 +219,9 @@ def large(groups: int = 0) -> list[ShardState]:
         began = ShardState.empty(CATALOG, CLUSTER, number, LARGE_SHARDS)
         states.append(step(began, shard.observe(at_ms), at_ms)[0])
     return states
+
+
+def with_problems(problems: Sequence[tuple[str, int, str, str]]) -> ShardState:
+    """The same, and what the collector could not find out: source, broker, error, text."""
+    state = small()
+    return step(state, [problems_frame(problems, state.observed_at_ms)], state.observed_at_ms)[0]

@@ -9,7 +9,7 @@ from typing import Final
 from playwright.sync_api import Page
 
 from tests.console.browser import NARROW, WIDE, browser, go, page
-from tests.console.cluster import Shown, serving, small
+from tests.console.cluster import Shown, serving, small, with_problems
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "console"
 
@@ -27,6 +27,12 @@ VIEWS: Final = {
     "twin": "#/twin",
 }
 
+
+PROBLEMS: Final = (
+    ("groups", 3, "GroupAuthorizationFailed", "DESCRIBE is not granted; offsets of 2 groups"),
+    ("log dirs", 2, "", "did not answer within the deadline"),
+)
+"""Of the collector, on the picture of the twin."""
 
 LONG: Final = ("partitions", "plans")
 """Views that go on for pages: of these the documentation shows the beginning."""
@@ -60,6 +66,8 @@ def main(folder: Path | None) -> None:
             with page(running, theme=theme, size=size) as tab:
                 # A picture of an old state would be red. No broker may be restarted out of sync.
                 shown.show(small(in_sync=name == "plans"))
+                if name == "twin":
+                    shown.show(with_problems(PROBLEMS))
                 go(tab, f"{url}/{VIEWS[name]}")
                 settled(tab)
                 path = to / f"{name}-{theme}{'-phone' if size is NARROW else ''}.png"

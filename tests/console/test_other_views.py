@@ -7,11 +7,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.builders import Partition, a_state, problems_frame
-from tests.console.cluster import BROKERS, ODD_NAME, Shown, now_ms, small
+from tests.builders import Partition, a_state
+from tests.console.cluster import BROKERS, ODD_NAME, Shown, now_ms, small, with_problems
 from tests.console.conftest import Open
-from twin.state import ShardState
-from twin.step import step
 
 pytestmark = pytest.mark.browser
 
@@ -95,11 +93,6 @@ def test_the_twin_says_what_it_does_not_know_and_how_it_has_predicted(
     expect(page.locator(".facts")).to_contain_text("60 min")
     shown.show(small(judged=False))
     expect(page.locator(".gaps")).to_contain_text("neither warm nor cold")
-
-
-def with_problems(problems: list[tuple[str, int, str, str]]) -> ShardState:
-    state = small()
-    return step(state, [problems_frame(problems, state.observed_at_ms)], state.observed_at_ms)[0]
 
 
 def test_problems_of_the_collector_are_listed_with_their_reasons(open_view: Open, shown: Shown):
