@@ -298,7 +298,7 @@ def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> 
     urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
     config = msgspec.structs.replace(
         config,
-        collector=Collector(metrics_urls=urls),
+        collector=Collector(metrics_urls=urls, interval_ms=30_000, deadline_ms=25_000),
         eligibility=Eligibility(local_log_ms=600_000),
     )
     assert check(config, out)
