@@ -12,7 +12,7 @@ Links = tuple[Json, ...]
 _SAME: Final = (
     "${datasource:queryparam}&${cluster:queryparam}&${console:queryparam}&${__url_time_range}"
 )
-"""What one dashboard hands on to another."""
+"""Variables of a dashboard that its links pass to another."""
 
 
 def dashboard_link(uid: str, title: str, chosen: str = "") -> Json:

@@ -75,7 +75,7 @@ def query() -> tuple[Json, ...]:
 
 
 def tap() -> tuple[Json, ...]:
-    """What taps read, what waits, and what is lost."""
+    """Panels of taps: lines read, rows that wait, and rows that are lost."""
     unserved = _UNSERVED.format("tap")
     return (
         lines(

@@ -1,4 +1,4 @@
-"""What a program serves at /metrics, as Prometheus reads it."""
+"""The samples that a program serves at /metrics, parsed with Prometheus' own parser."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def assert_declared(scraped: Scraped, declared: Iterable[Metric]) -> None:
 
 
 def judged(scraped: Scraped) -> str:
-    """What promtool finds wrong."""
+    """The complaints of promtool."""
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=scraped.text, capture_output=True, text=True,
         timeout=30, check=False,

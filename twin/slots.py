@@ -1,6 +1,6 @@
-"""What the replica slots of each partition come to.
+"""Reductions over the replica slots of each partition.
 
-numpy reduces many short rows slowly. Slot after slot the same takes a tenth of the time.
+numpy reduces many short rows slowly. A reduction slot by slot takes a tenth of the time.
 """
 
 from __future__ import annotations

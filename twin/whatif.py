@@ -24,6 +24,7 @@ from twin.rules.racks import rack_names, racks_of
 from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
 from twin.signature import reading
+from twin.slots import over_slots
 from twin.state import ShardState
 from twin.table import (
     NO_BROKER,
@@ -90,7 +91,7 @@ def on_brokers(held_by: Array, brokers: Collection[int]) -> Bool:
 
 def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
     """[N] rows of the described partitions that have a replica on one of the brokers."""
-    is_held = np.logical_or.reduce(on_brokers(state[Assignment].broker, brokers).T)
+    is_held = over_slots(np.logical_or, on_brokers(state[Assignment].broker, brokers))
     return np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
 
 

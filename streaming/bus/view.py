@@ -78,7 +78,7 @@ class LossCache:
 
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """A shard, its totals, and what was asked of it."""
+    """A shard, its totals, and the losses that were computed for it."""
 
     state: ShardState
     totals: Totals

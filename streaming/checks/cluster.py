@@ -149,7 +149,7 @@ def _grouped(groups: GroupRound) -> Finding:
     unknown = int((groups.error != 0).sum())
     what = counted(len(groups.group), "consumer group")
     what += f" with {counted(len(groups.offsets), 'offset')}"
-    unread = f"; unknown are those of {counted(unknown, 'group')}" if unknown else ""
+    unread = f"; offsets of {counted(unknown, 'group')} are unknown" if unknown else ""
     return Finding(what + unread)
 
 

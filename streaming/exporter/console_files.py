@@ -25,23 +25,23 @@ STYLES: Final = ("theme", "layout", "matrix", "log", "plans")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as it is sent, and zipped."""
+    """A file, and the same compressed with gzip."""
 
     content: bytes
     media_type: str
-    zipped: bytes
+    gzipped: bytes
     tag: str  # changes when the content does
 
     def answer(self, request: Request) -> Response:
         """The file, or 304 if the browser has it: after an upgrade nobody has an old one."""
-        zips = accepts_gzip(request)
-        tag = f'"{self.tag}-gzip"' if zips else f'"{self.tag}"'
+        is_compressed = accepts_gzip(request)
+        tag = f'"{self.tag}-gzip"' if is_compressed else f'"{self.tag}"'
         headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        if zips:
+        if is_compressed:
             headers["Content-Encoding"] = "gzip"
-        body = self.zipped if zips else self.content
+        body = self.gzipped if is_compressed else self.content
         return Response(body, media_type=self.media_type, headers=headers)
 
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streaming.exporter.answers import RefusedError, error_answer, json_answer, zipped
+from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
 from streaming.exporter.parameters import Parameter, Schema, read_all
 from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
 
@@ -93,7 +93,7 @@ def _responder(
             answer = endpoint.answer(request, values)
         except (WhatIfError, RefusedError) as error:
             return error_answer(str(error), _status(error))
-        return answer if isinstance(answer, Response) else zipped(json_answer(answer), request)
+        return answer if isinstance(answer, Response) else compressed(json_answer(answer), request)
 
     async def respond(request: Request) -> Response:
         if endpoint.runs is Runs.IN_LOOP:

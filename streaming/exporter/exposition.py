@@ -7,11 +7,9 @@ written at the scrape. Blocks of shards that did not change are kept.
 from __future__ import annotations
 
 import time
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 
@@ -270,16 +268,6 @@ def header(metric: Metric) -> bytes:
     return f"# HELP {name} {text}\n# TYPE {name} {metric.type}\n".encode()
 
 
-def gzipped(parts: Iterable[bytes]) -> bytes:
-    """For scrapers that ask: most of it is repetition, so the fastest level does."""
-    packer = zlib.compressobj(1, wbits=zlib.MAX_WBITS | _GZIP)
-    return b"".join([*map(packer.compress, parts), packer.flush()])
-
-
 def _lines(metric: Metric, samples: Iterable[tuple[str, float]]) -> bytes:
     name = metric.series_name
     return "".join(f"{name}{{{labels}}} {value}\n" for labels, value in samples).encode()
-
-
-_GZIP: Final = 16
-"""Added to zlib's window bits it means gzip."""

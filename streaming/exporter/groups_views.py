@@ -56,7 +56,7 @@ def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]
 
 
 def badness(group: dict[str, Any]) -> tuple[float, ...]:
-    """The order of those that somebody must look at: lowest first.
+    """A sort key: the group with the lowest one needs attention first.
 
     Groups in use come before abandoned ones: first what cannot be read, then what retention is
     about to delete, what is read from remote storage or soon will be, what a loss would do, then

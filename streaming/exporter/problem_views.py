@@ -12,7 +12,7 @@ from twin.tables.state import ProblemListing, Problems
 
 
 def problems(view: ClusterView, now_ms: int) -> dict[str, Any]:
-    """What the newest cycle could not find out; unknown if no collector has sent a list."""
+    """The problems of the newest cycle; null, for unknown, if no collector has sent a list."""
     state = view.with_problems
     if state is None:
         return {"problems": None, "whole": None, **observed(UNKNOWN, now_ms)}

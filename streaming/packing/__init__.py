@@ -1,1 +1,1 @@
-"""What the machines of a Spark platform need of the twin, as a folder of files."""
+"""A folder with the files that the machines of a Spark platform need to run the query."""

@@ -31,7 +31,7 @@ _MASTERS: Final = re.compile(r"(spark)://[^/\s,:]+:\d+(?:,[^/\s,:]+:\d+)*|(yarn)
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What a line refers to."""
+    """The files that a spark-submit line names."""
 
     folder: Path
     jars: Sequence[str]  # names of files

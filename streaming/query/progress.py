@@ -1,4 +1,4 @@
-"""What Spark reports of a streaming query's progress."""
+"""Spark's progress reports of a streaming query, as plain data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_batch(progress: Mapping[str, Any]) -> bool:
 
 
 def log_fields(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """What is logged of a report once a minute."""
+    """The fields of a report that are logged once a minute."""
     state = (progress.get("stateOperators") or [{}])[0]
     return {
         "batch": progress.get("batchId"),

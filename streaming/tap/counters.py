@@ -15,7 +15,8 @@ from twin.declare import Metric
 Family = CounterMetricFamily | GaugeMetricFamily
 
 _MAY_BE_DROPPED = ("rows", "unknown_topic", "messages")
-"""What may be dropped; each has a series from the start, so that its first increase is seen."""
+"""Values of the label `what` of rows that are dropped. Each has a series from the start, so that
+its first increase is visible to rate()."""
 
 
 class _Counters(Collector):

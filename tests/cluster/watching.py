@@ -41,7 +41,7 @@ class Watch:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What the collector could not find out."""
+        """The problems of the collector."""
         return self._collector.problems
 
     def look_at_groups(self) -> ShardState:

@@ -107,7 +107,7 @@ def test_groups_are_counted(cluster: FakeCluster) -> None:
     }  # fmt: skip
     assert about_groups(cluster) == [
         "ok: DESCRIBE on groups: groups",
-        "ok: 3 consumer groups with 1 offset; unknown are those of 1 group",
+        "ok: 3 consumer groups with 1 offset; offsets of 1 group are unknown",
     ]
 
 
@@ -118,7 +118,7 @@ def test_groups_that_may_not_be_described_are_one_line(cluster: FakeCluster) -> 
         "missing: DESCRIBE on groups -> offsets and members of consumer groups"
     )
     assert about_groups(cluster)[1:] == [
-        "ok: 6 consumer groups with 0 offsets; unknown are those of 6 groups"
+        "ok: 6 consumer groups with 0 offsets; offsets of 6 groups are unknown"
     ]
 
 

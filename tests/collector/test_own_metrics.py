@@ -1,4 +1,4 @@
-"""What the collector serves about itself while it polls brokers."""
+"""The metrics that the collector serves about itself while it polls brokers."""
 
 from __future__ import annotations
 

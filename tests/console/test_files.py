@@ -66,13 +66,13 @@ def test_every_file_is_served_with_its_type_and_only_once(client: TestClient):
         assert client.get(f"/console/{path}").status_code == 404
 
 
-def test_files_are_zipped_for_whoever_takes_them_so(client: TestClient):
+def test_files_are_compressed_for_clients_that_accept_it(client: TestClient):
     for name, file in FILES.items():
         small = client.get(f"/console/{name}", headers={"Accept-Encoding": "gzip"})
         plain = client.get(f"/console/{name}", headers={"Accept-Encoding": "identity"})
         assert small.headers["content-encoding"] == "gzip"
         assert "content-encoding" not in plain.headers
-        assert int(small.headers["content-length"]) == len(file.zipped)
+        assert int(small.headers["content-length"]) == len(file.gzipped)
         assert small.content == plain.content == file.content
         assert small.headers["etag"] != plain.headers["etag"]
         assert small.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"

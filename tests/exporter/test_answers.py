@@ -1,4 +1,4 @@
-"""How answers are sent: zipped if they are large and the client takes them so."""
+"""Answers are compressed if they are large and the client accepts it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from streaming.exporter.answers import ZIPPED_FROM_BYTES
+from streaming.exporter.answers import GZIP_FROM_BYTES
 from tests.builders import Partition, a_state
 from tests.exporter.test_exporter import a_client, a_store
 
@@ -29,5 +29,5 @@ def test_a_large_answer_is_zipped_for_whoever_takes_it_so():
 @pytest.mark.parametrize("path", ["/api/v1/groups", "/api/v1/partitions/none/0", "/healthz"])
 def test_a_small_answer_and_one_that_is_no_json_are_sent_as_they_are(path: str):
     answer = CLIENT.get(path, headers={"Accept-Encoding": "gzip"})
-    assert len(answer.content) < ZIPPED_FROM_BYTES
+    assert len(answer.content) < GZIP_FROM_BYTES
     assert "content-encoding" not in answer.headers

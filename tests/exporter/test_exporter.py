@@ -15,8 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from streaming.bus.view import STALE_AFTER_MS, SnapshotStore
+from streaming.exporter.answers import gzipped
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Renderer, at_scrape, gzipped
+from streaming.exporter.exposition import Renderer, at_scrape
 from streaming.exporter.own_metrics import OWN
 from streaming.exporter.source import Source
 from streaming.lab.screen import draw

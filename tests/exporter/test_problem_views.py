@@ -1,4 +1,4 @@
-"""What the API says of problems of the collector."""
+"""Problems of the collector in the API."""
 
 from __future__ import annotations
 

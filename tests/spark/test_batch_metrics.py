@@ -1,4 +1,4 @@
-"""What the query serves about itself: batches of a real query, and why none ends."""
+"""The metrics that the query serves about itself: batches, and the reason why none ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the query has written to the bus, and what one process makes of the same observations."""
+"""Snapshots and events that the query wrote, and those of one process for the same observations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _parts(parts: Snapshot) -> int:
 
 
 class Following(Written):
-    """What a query writes to the bus while it runs."""
+    """Snapshots and events that a query writes while it runs."""
 
     def __init__(self, config: Config, reader: bus.Reader) -> None:
         super().__init__()

@@ -63,7 +63,7 @@ def group_moves(
     behind the one before: somebody has reset it."""
     if not len(offsets):
         return GroupMoves.empty()
-    if _is_read(before, offsets) and np.array_equal(groups.group, old_groups.group):
+    if _is_unchanged(before, offsets) and np.array_equal(groups.group, old_groups.group):
         return before
     old = _aligned(offsets, groups, old_groups, before)
     committed, read_at_ms = offsets.committed_offset, offsets.read_at_ms
@@ -110,8 +110,8 @@ def is_in_use(moves: GroupMoves, groups: Groups, now_ms: int) -> Bool:
     return in_use
 
 
-def _is_read(before: GroupMoves, offsets: GroupOffsets) -> bool:
-    """Nothing was read since: most cycles bring no round of groups."""
+def _is_unchanged(before: GroupMoves, offsets: GroupOffsets) -> bool:
+    """No offset was read since: most cycles bring no round of groups."""
     names = ("read_at_ms", "row", "group_index")
     return all(np.array_equal(getattr(before, name), getattr(offsets, name)) for name in names)
 

@@ -76,7 +76,7 @@ def groups_near_risk(
     views: Lazy[SelectorViews],
     now_ms: NowMs,
 ) -> GroupsNearRisk:
-    """As ``group_reads`` and ``group_forecasts`` have them."""
+    """The values of ``group_reads`` and ``group_forecasts``, for these groups alone."""
     if not len(moves):
         return GroupsNearRisk.empty()
     servers = Servers(assignment, replicas, roles, configs, views)
@@ -122,7 +122,7 @@ def _may_be_overtaken(moves: GroupMoves, retention: Retention, configs: TopicCon
 
 @dataclass(frozen=True)
 class Retention:
-    """What deletes records of each partition, by the estimates of ``group_forecasts``."""
+    """How far retention gets in each partition, by the estimates of ``group_forecasts``."""
 
     leaders: Leaders
     replicas: Replicas
@@ -202,7 +202,7 @@ class Retention:
     ),
 )
 def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
-    """A group that is in use does."""
+    """A group in use has lost records or is about to."""
     return near.pick(near.until_loss_s <= LOSES_SOON_S).row_mask(len(partitions.leader))
 
 
@@ -225,7 +225,7 @@ def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
     ),
 )
 def falls_off_local_log(near: GroupsNearRisk, partitions: Partitions) -> Bool:
-    """A group that is in use, and still reads from a disk, will."""
+    """A group in use still reads from a disk, and soon no longer."""
     soon = (near.until_remote_s <= FALLS_OFF_SOON_S) & (near.reads_from == ReadsFrom.DISK)
     return near.pick(soon).row_mask(len(partitions.leader))
 
@@ -248,5 +248,5 @@ def falls_off_local_log(near: GroupsNearRisk, partitions: Partitions) -> Bool:
     ),
 )
 def reads_remote(near: GroupsNearRisk, partitions: Partitions) -> Bool:
-    """A group that is in use does."""
+    """A group in use reads from remote storage."""
     return near.pick(near.reads_from == ReadsFrom.REMOTE).row_mask(len(partitions.leader))
