@@ -126,17 +126,28 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_base_port(span: int = 40) -> int:
-    """A port between 20000 and 32000 that is free, and the ``span - 1`` after it, at this moment.
+SMALL_SPAN = 16
+"""Fewer ports than this are those of a server; a cluster takes more."""
 
-    Runs at the same time look in different places, in whole steps of ``span``.
+SERVER_PORTS = range(20_000, 24_000)
+CLUSTER_PORTS = range(24_000, 32_000)
+
+
+def free_base_port(span: int = 40) -> int:
+    """A port that is free, and the ``span - 1`` after it, at this moment.
+
+    Runs at the same time look in different places, in whole steps of ``span``. Servers and clusters
+    have ranges of their own, so no server takes the port of a broker that is down and comes back.
 
     Raises:
         ClusterError: there is none.
     """
-    bases = list(range(20_000, 32_001 - span, span))
+    ports = SERVER_PORTS if span < SMALL_SPAN else CLUSTER_PORTS
+    bases = list(range(ports.start, ports.stop - span + 1, span))
     random.Random(f"{os.getpid()} {time.monotonic_ns()}").shuffle(bases)
     for base in bases:
         if all(is_free(port) for port in range(base, base + span)):
             return base
-    raise ClusterError(f"no {span} neighbouring ports are free between 20000 and 32000")
+    raise ClusterError(
+        f"no {span} neighbouring ports are free between {ports.start} and {ports.stop}"
+    )

@@ -136,9 +136,14 @@ def test_each_disk_has_an_id_of_its_own_in_the_same_cluster() -> None:
     assert settings["directory.id"] not in ("", "first")
 
 
-def test_free_ports_are_below_those_lent_to_outgoing_connections() -> None:
-    base = free_base_port()
-    assert 20_000 <= base <= 32_000 - 40
+@pytest.mark.parametrize("span", [1, 8, 40, 60])
+def test_free_ports_are_below_those_lent_to_outgoing_connections(span: int) -> None:
+    base = free_base_port(span)
+    assert 20_000 <= base <= 32_000 - span
+
+
+def test_a_server_does_not_take_the_port_of_a_broker_that_is_down() -> None:
+    assert free_base_port(span=8) + 8 <= 24_000 <= free_base_port(span=40)
 
 
 @pytest.mark.parametrize(
