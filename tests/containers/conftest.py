@@ -32,7 +32,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.docker)
-            item.add_marker(pytest.mark.alone)
 
 
 def _why_not() -> str:
