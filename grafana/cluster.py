@@ -23,7 +23,8 @@ from grafana.panels import (
     stat,
     table,
 )
-from grafana.queries import ELECTION_POLICIES, Scope, share_predicted_right
+from grafana.predictions import predicted_right
+from grafana.queries import ELECTION_POLICIES, Scope
 from grafana.variables import Json, broker, cluster, console, datasource, rack, severity
 
 _HERE: Final = Scope(many=("rack", "broker", "severity"))
@@ -91,15 +92,7 @@ def _health() -> tuple[Json, ...]:
             _AGE,
             links=(itself,),
         ),
-        stat(
-            "Predicted right",
-            "Share of all leader changes in which Kafka elected the leader that the twin had "
-            "predicted.",
-            share_predicted_right(_HERE),
-            Look("percentunit", decimals=1),
-            links=(itself,),
-            empty="none yet",
-        ),
+        predicted_right(_HERE, links=(itself,)),
     )
 
 

@@ -76,12 +76,6 @@ def per_second(scope: Scope, name: str, *by: str) -> str:
     return f"sum{_by(by)} (rate({scope.series(name)}[$__rate_interval]))"
 
 
-def share_predicted_right(scope: Scope) -> str:
-    """Leader changes that came as predicted, of all; no value before the first one."""
-    right = scope.total("predictions_total", result="right")
-    return f"{right} / ({scope.total('predictions_total')} > 0)"
-
-
 def _by(labels: tuple[str, ...]) -> str:
     return f" by ({', '.join(labels)})" if labels else ""
 

@@ -17,7 +17,8 @@ from grafana.panels import (
     states,
     table,
 )
-from grafana.queries import Scope, or_zero, per_second, share_predicted_right
+from grafana.predictions import predicted_right
+from grafana.queries import Scope, or_zero, per_second
 from grafana.variables import Json, cluster, console, datasource
 
 _HERE: Final = Scope()
@@ -85,14 +86,7 @@ def _predictions() -> tuple[Json, ...]:
             _grown("predictions_total"),
             whole,
         ),
-        stat(
-            "Predicted right",
-            "Share of all leader changes in which Kafka elected the leader that the twin had "
-            "predicted.",
-            share_predicted_right(_HERE),
-            Look("percentunit", decimals=1),
-            empty="none yet",
-        ),
+        predicted_right(_HERE),
         stat(
             "Predicted wrong",
             "Leader changes for which the twin predicted another leader, and nothing that it "
