@@ -252,9 +252,10 @@ def problems_table(problems: Sequence[Problem]) -> pa.Table:
 
 
 def _named(values: Sequence[str]) -> pa.Array:
-    """A column of strings of which many are the same."""
+    """A column of strings, many of them the same."""
     entries = sorted(set(values))
-    return dictionary([entries.index(value) for value in values], texts(entries))
+    place = {value: number for number, value in enumerate(entries)}
+    return dictionary([place[value] for value in values], texts(entries))
 
 
 def brokers_table(
