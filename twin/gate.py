@@ -97,9 +97,9 @@ def reasons(
 
     Args:
         states: all shards of the cluster; brokers and controllers are as the newest lists them.
-        together: the brokers. Without any it is asked whether all of them are whole.
-        terms: what is asked for and allowed.
-        losses: of those brokers in each of the states, where they are known already.
+        together: the brokers; none to ask whether every broker is in sync.
+        terms: the margin asked for, and the reasons that are allowed.
+        losses: of those brokers in each of the states; computed if none are given.
     """
     brokers = newest_brokers(states)
     if losses is None:
@@ -130,16 +130,13 @@ def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
     )
 
 
-def restart(
-    state: ShardState, together: Collection[int], terms: Terms, loss: Loss | None = None
-) -> Names:
-    """The reasons of one shard against restarting those brokers, allowed ones included.
+def restart(state: ShardState, together: Collection[int], terms: Terms, loss: Loss) -> Names:
+    """The reasons of one shard against restarting those brokers, whose ``loss`` it would be.
 
-    ``loss`` is that of the brokers, where it is known already.
+    Allowed ones are included.
     """
     row = whatif.described_on(state, together)  # nothing changes for the others
     held = state.with_only(_READS).take(row)
-    loss = whatif.lose(state, together) if loss is None else loss
     rows = _harmed(held, together, terms, loss, np.searchsorted(row, loss.row))
     named = {reason: _partition_names(held, mask) for reason, mask in rows.items()}
     is_unknown = state[Partitions].described_at_ms == UNKNOWN

@@ -10,7 +10,6 @@ from tests.builders import Partition, a_state
 from twin import codec, gate, whatif
 from twin.builtin import CATALOG
 from twin.gate import Terms
-from twin.plans.restart_cost import restart_cost
 from twin.state import ShardState
 
 STATE = a_state(
@@ -51,7 +50,6 @@ def test_the_gate_judges_alike_with_a_loss_that_is_known_already():
         for terms in (Terms(), Terms(margin=2)):
             with_loss = gate.reasons([STATE], together, terms, [loss])
             assert with_loss == gate.reasons([STATE], together, terms)
-        assert restart_cost(STATE, together, loss) == restart_cost(STATE, together)
 
 
 def _of_two(shard: int, *parts: Partition) -> ShardState:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import gate, whatif
-from twin.gate import Reason, Terms
+from twin.gate import Names, Reason, Terms
 from twin.rules.leaders import Roles
 from twin.rules.topic_configs import MinIsr
 from twin.state import ShardState
@@ -26,7 +26,12 @@ def reasons(
     part: Partition, broker: int = 1, margin: int = 0, **configs: int
 ) -> dict[Reason, list[str]]:
     state = a_state(part, **configs)
-    return dict(gate.restart(state, [broker], Terms(margin)))
+    return dict(against(state, [broker], Terms(margin)))
+
+
+def against(state: ShardState, brokers: Collection[int], terms: Terms | None = None) -> Names:
+    """The reasons of one shard against restarting those brokers."""
+    return gate.restart(state, brokers, terms or Terms(), whatif.lose(state, brokers))
 
 
 def test_a_partition_in_order_has_no_reason():
@@ -56,9 +61,9 @@ def test_a_replica_that_is_out_of_sync_already_costs_nothing():
 
 def test_a_leader_from_outside_the_isr_is_unsafe():
     part = Partition(isr=(1,), elr=(2,))
-    against = reasons(part, elr_enabled=1, min_insync_replicas=2)
-    assert Reason.OUTSIDE_ISR in against
-    assert Reason.OFFLINE not in against
+    named = reasons(part, elr_enabled=1, min_insync_replicas=2)
+    assert Reason.OUTSIDE_ISR in named
+    assert Reason.OFFLINE not in named
 
 
 def test_a_cold_successor_is_unsafe():
@@ -85,7 +90,7 @@ def test_too_little_margin_is_unsafe():
 
 
 def together(part: Partition, *brokers: int, margin: int = 0, **configs: int) -> set[Reason]:
-    return set(gate.restart(a_state(part, **configs), brokers, Terms(margin)))
+    return set(against(a_state(part, **configs), brokers, Terms(margin)))
 
 
 def test_brokers_that_are_fine_alone_may_not_be_together():
@@ -135,7 +140,7 @@ def test_a_broker_that_is_out_is_restarted_though_it_is_the_last_in_the_isr(
     replicas: tuple[int, ...],
 ):
     state = a_state(Partition(replicas=replicas, isr=(1,), leader=-1), fenced=(1,), **MIN_2)
-    assert gate.restart(state, [1], Terms()) == {}
+    assert against(state, [1]) == {}
 
 
 def test_brokers_that_are_out_do_not_wait_for_each_other():
@@ -151,7 +156,7 @@ def test_brokers_that_are_out_do_not_wait_for_each_other():
 
 def test_a_replica_of_a_broker_that_is_out_is_not_counted_though_the_listing_has_it_in_sync():
     state = a_state(Partition(), fenced=(3,), **MIN_2)
-    assert gate.restart(state, [1], Terms()) == {Reason.UNDER_MIN_ISR: ["t-0"]}
+    assert against(state, [1]) == {Reason.UNDER_MIN_ISR: ["t-0"]}
 
 
 def test_another_broker_that_is_not_in_all_its_isrs_is_named_with_how_many():
@@ -219,7 +224,7 @@ def test_a_restart_without_a_reason_harms_no_partition_and_each_reason_names_one
 ):
     state = simulated(seed, lost)
     for broker in range(1, 7):
-        named = gate.restart(state, [broker], Terms())
+        named = against(state, [broker])
         harmed = harmed_by(state, broker)
         avoidable = {*named.get(Reason.OFFLINE, ()), *named.get(Reason.UNDER_MIN_ISR, ())}
         never = {*named.get(Reason.ONE_REPLICA, ()), *named.get(Reason.NO_SPARE_REPLICA, ())}

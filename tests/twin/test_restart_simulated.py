@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, empty
 from tests.simulator.shard import Shape, SimulatedShard
-from tests.twin.test_gate import names, quorum
+from tests.twin.test_gate import against, names, quorum
 from twin import gate
 from twin.gate import Reason, Terms
 from twin.plans.roll import roll
@@ -77,11 +77,11 @@ def test_a_restart_harms_those_partitions_that_the_gate_names_and_no_other(
     shard: SimulatedShard, together: set[int]
 ):
     state = observed(shard)
-    against = gate.restart(state, together, Terms())
+    reasons_against = against(state, together)
     offline, short = restarted(shard, state, together)
 
     def named(*reasons: Reason) -> set[str]:
-        return {name for reason in reasons for name in against.get(reason, ())}
+        return {name for reason in reasons for name in reasons_against.get(reason, ())}
 
     assert named(Reason.OFFLINE) <= offline <= named(Reason.OFFLINE, Reason.ONE_REPLICA)
     assert named(Reason.UNDER_MIN_ISR) <= short

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.builders import Log, Partition, a_state
 from tests.simulator.shard import Shape
-from tests.twin.test_gate import quorum, simulated
-from twin import gate
+from tests.twin.test_gate import against, quorum, simulated
+from twin import gate, whatif
 from twin.gate import Reason, Terms
 from twin.plans.restart_cost import RestartCost, restart_cost
 from twin.plans.roll import Roll, roll
@@ -103,6 +103,10 @@ def test_a_quorum_that_is_not_known_leaves_everybody_out():
 # ---------------------------------------------------------------- cost
 
 
+def cost_of(state: ShardState, brokers: Collection[int]) -> RestartCost:
+    return restart_cost(state, brokers, whatif.lose(state, brokers))
+
+
 def test_the_cost_counts_leaders_and_isrs():
     state = a_state(
         Partition("a", replicas=(1, 2, 3)),
@@ -112,9 +116,9 @@ def test_the_cost_counts_leaders_and_isrs():
         Partition("e", replicas=(1, 2, 3), isr=(2, 3), leader=2),
         **MIN_2,
     )
-    assert restart_cost(state, [1]) == RestartCost(leaders_moved=1, offline=1, at_min_isr=2,
+    assert cost_of(state, [1]) == RestartCost(leaders_moved=1, offline=1, at_min_isr=2,
                                                    under_min_isr=1)  # fmt: skip
-    both = restart_cost(state, [1, 2])
+    both = cost_of(state, [1, 2])
     assert (both.leaders_moved, both.offline, both.under_min_isr) == (4, 1, 4)
     assert both.at_min_isr == 1
 
@@ -131,19 +135,19 @@ def test_a_cold_leader_costs_the_bytes_that_it_does_not_hold(
 ):
     part = Partition("t", logs=logs)
     tiered = {"t": {"remote_storage": 1}}
-    cost = restart_cost(a_state(part, topics=tiered, eligible_local_log_bytes=100), [1])
+    cost = cost_of(a_state(part, topics=tiered, eligible_local_log_bytes=100), [1])
     assert (cost.cold_leaders, cost.remote_bytes) == (1, expected)
     assert cost.remote_bytes_unknown == unknown
-    untiered = restart_cost(a_state(part, eligible_local_log_bytes=100), [1])
+    untiered = cost_of(a_state(part, eligible_local_log_bytes=100), [1])
     assert (untiered.cold_leaders, untiered.remote_bytes_unknown) == (1, 0)
-    assert restart_cost(a_state(part, topics=tiered, eligible_local_log_bytes=100), [3]) == (
+    assert cost_of(a_state(part, topics=tiered, eligible_local_log_bytes=100), [3]) == (
         RestartCost()
     )
 
 
 def test_costs_of_shards_add_up():
-    first = restart_cost(a_state(Partition("a")), [1])
-    second = restart_cost(a_state(Partition("b"), Partition("c")), [1])
+    first = cost_of(a_state(Partition("a")), [1])
+    second = cost_of(a_state(Partition("b"), Partition("c")), [1])
     assert (first + second).leaders_moved == 3
 
 
@@ -189,10 +193,10 @@ def test_brokers_that_share_no_partition_cost_what_they_cost_alone(
     seed: int, together: Collection[int]
 ):
     state = simulated(seed, (), SPREAD)
-    alone = sum((restart_cost(state, [b]) for b in together), RestartCost())
-    both = restart_cost(state, together)
+    alone = sum((cost_of(state, [b]) for b in together), RestartCost())
+    both = cost_of(state, together)
     assert both.leaders_moved + both.offline == alone.leaders_moved + alone.offline
-    if not gate.restart(state, together, Terms(allowed=ALLOWED)).keys() - ALLOWED:
+    if not against(state, together, Terms(allowed=ALLOWED)).keys() - ALLOWED:
         assert both.under_min_isr == 0
 
 

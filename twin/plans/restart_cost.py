@@ -42,15 +42,9 @@ class RestartCost:
         )
 
 
-def restart_cost(
-    state: ShardState, together: Collection[int], loss: Loss | None = None
-) -> RestartCost:
-    """The cost in one shard, if those brokers are out at once.
-
-    ``loss`` is that of the brokers, where it is known already.
-    """
+def restart_cost(state: ShardState, together: Collection[int], loss: Loss) -> RestartCost:
+    """The cost in one shard, if those brokers are out at once; ``loss`` is theirs."""
     held = whatif.described_on(state, together)  # the others cost nothing
-    loss = whatif.lose(state, together) if loss is None else loss
     state, lost = state.with_only(_READS).take(held), np.searchsorted(held, loss.row)
     partitions = state[Partitions]
     serves = state[Roles].in_isr & state[Candidates].is_acceptable
