@@ -24,9 +24,12 @@ def finite(value: Any) -> float | None:
     return float(value) if math.isfinite(value) and value != UNKNOWN else None
 
 
-def counted(number: int, noun: str) -> str:
-    """The number and the noun, e.g. ``1 group`` and ``2 groups``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, one: str, several: str = "") -> str:
+    """The number and the words behind it, e.g. ``1 group`` and ``2 groups``.
+
+    ``several`` is their plural, where an s does not make it: ``"group is"``, ``"groups are"``.
+    """
+    return f"{number} {one}" if number == 1 else f"{number} {several or one + 's'}"
 
 
 def yes_or_no(value: Any) -> bool | None:

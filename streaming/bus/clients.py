@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
+from twin.plain import counted
 
 BOOTSTRAP_MS: Final = 10_000
 """How long the first connection may take before it fails with an error."""
@@ -161,7 +162,7 @@ class Sender:
             (count, reason), self._failed = self._failed, (0, "")
             pending = self._pending_bytes
         if count:
-            raise BusError(f"{count} messages were not sent: {reason}")
+            raise BusError(f"{counted(count, 'message was', 'messages were')} not sent: {reason}")
         if late:
             raise BusError(
                 f"bus {self._config.bus_bootstrap}: {pending} bytes wait after {deadline_ms} ms"

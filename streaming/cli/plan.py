@@ -27,6 +27,7 @@ from streaming.questions.answer import Answer, some
 from streaming.runtime.config import Config, load
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
+from twin.plain import counted
 
 FOLDER: Final = Path(".kafka-twin/plans")
 _WELL: Final = {Outcome.DONE, Outcome.NOT_NEEDED}
@@ -182,7 +183,8 @@ def _report(results: Sequence[Result], path: Path, *, to_err: bool = False) -> N
         them = [result for result in results if result.outcome is outcome]
         if them:
             names = [result.detail or str(result.change) for result in them]
-            click.echo(f"{len(them)} {outcome.value}: {some(names)}", err=to_err)
+            number = counted(len(them), "partition")
+            click.echo(f"{number} {outcome.value}: {some(names)}", err=to_err)
     if any(result.outcome is Outcome.DONE for result in results):
         click.echo(f"what was done is in {path}", err=to_err)
     if any(result.outcome not in _WELL for result in results):

@@ -14,6 +14,7 @@ from streaming.bus import Reader, Record
 from streaming.runtime.config import Config
 from twin import frames
 from twin.frames import InvalidFrame
+from twin.plain import counted
 
 _WAIT_MS = 500
 
@@ -69,7 +70,7 @@ def _frames(record: Record, place: str, now_ms: float) -> Iterator[str]:
             place,
             f"{header.cluster}/{header.shard}",
             f"{header.kind:<16}",
-            f"{rows} rows",
+            counted(rows, "row"),
             f"cycle {header.cycle}",
             f"{(now_ms - header.observed_at_ms) / 1_000:.1f} s old",
             # The size is the message's: its frames have no size of their own here.

@@ -176,8 +176,8 @@ class LocalCluster:
         mine = self.layout
         if saved is not None and (mine.nodes != saved.nodes or mine.brokers < saved.brokers):
             raise ClusterError(
-                f"{self.home} holds a cluster of {saved.nodes} nodes and {saved.brokers} brokers, "
-                f"which cannot become {mine.nodes} and {mine.brokers}; remove it "
+                f"{self.home} holds a cluster of --nodes {saved.nodes} --brokers {saved.brokers}, "
+                f"which cannot become --nodes {mine.nodes} --brokers {mine.brokers}; remove it "
                 "(kafka-twin cluster stop --wipe) or choose another home"
             )
         if saved is not None and saved.base_port != mine.base_port:

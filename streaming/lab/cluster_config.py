@@ -49,7 +49,7 @@ class Layout:
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
             raise ClusterError(
-                f"{self.nodes} nodes and {self.brokers} brokers: a local cluster has at least one "
+                f"--nodes {self.nodes} --brokers {self.brokers}: a local cluster has at least one "
                 f"node and at most {MAX_NODES} of both"
             )
         highest = HIGHEST_PORT - 3 * MAX_NODES

@@ -14,6 +14,7 @@ from kafka.admin import KafkaAdminClient, OffsetSpec
 
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
+from twin.plain import counted
 
 _WITHIN_S: Final = 60.0
 _COUNTER: Final = "kafka_topic_remote_fetch_requests_total"
@@ -65,6 +66,7 @@ def read_from(bootstrap: str | Collection[str], topic: str, offset: int) -> int:
         end = consumer.end_offsets([place])[place]
         while consumer.position(place) < end:
             if deadline.is_over:
-                raise NotRead(f"{topic}-0: {end - consumer.position(place)} records were not read")
+                left = counted(end - consumer.position(place), "record was", "records were")
+                raise NotRead(f"{topic}-0: {left} not read")
             read += sum(len(records) for records in consumer.poll(1_000).values())
     return read

@@ -86,7 +86,7 @@ def _planned(stage: Stage, *arguments: str) -> str:
     if done.returncode:
         raise ScriptFailed(f"{name}: {(done.stderr or done.stdout).strip()}")
     lines = done.stdout.splitlines()
-    [changed] = [line for line in lines if " were changed: " in line]
+    [changed] = [line for line in lines if " changed: " in line]
     stage.say(f"action     {name}: {changed}")
     [file] = [line.partition(_DONE_IN)[2] for line in lines if _DONE_IN in line]
     return file

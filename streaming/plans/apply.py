@@ -30,16 +30,16 @@ ANEW_EVERY_S: Final = 2.0
 
 
 class Outcome(Enum):
-    """The result of a change; the value is the sentence for users."""
+    """The result of a change; the value follows the number of partitions in a sentence."""
 
-    DONE = "were changed"
-    NOT_NEEDED = "were as planned already"
-    CHANGED_MEANWHILE = "have another order or leader epoch than the twin has observed: left alone"
-    OTHER_REPLICAS = "have other replicas than were planned for: left alone"
-    REASSIGNING = "are being reassigned: left alone"
-    GONE = "do not exist any more, or were created anew"
-    REFUSED = "were refused by Kafka"
-    INTERRUPTED = "were not reached before the end"
+    DONE = "changed"
+    NOT_NEEDED = "as planned already"
+    CHANGED_MEANWHILE = "left alone (another order or leader epoch than the twin has observed)"
+    OTHER_REPLICAS = "left alone (other replicas than planned for)"
+    REASSIGNING = "left alone (being reassigned)"
+    GONE = "deleted, or created anew"
+    REFUSED = "refused by Kafka"
+    INTERRUPTED = "not reached before the end"
 
 
 @dataclass(frozen=True, slots=True)

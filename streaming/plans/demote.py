@@ -16,6 +16,7 @@ from streaming.plans.plan import (
     undone_names,
 )
 from streaming.questions.answer import broker_or_nobody, brokers_of, check_broker, listed
+from twin.plain import counted
 from twin.plans.demote import Demotion, demote, leaders_of
 from twin.table import Int32, Int64
 from twin.tables.state import Brokers
@@ -63,18 +64,21 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
 
 def _lines(broker: int, changes: Sequence[Change]) -> list[str]:
     moved = sum(change.leader == broker for change in changes)
-    lines = [
-        f"{moved} partitions that broker {broker} leads get another leader by a preferred "
-        "election; no data moves."
-    ]
+    moving = counted(
+        moved,
+        f"partition that broker {broker} leads gets",
+        f"partitions that broker {broker} leads get",
+    )
+    lines = [f"{moving} another leader by a preferred election; no data moves."]
     if kept := len(changes) - moved:
+        keeping = counted(kept, "partition keeps its leader", "partitions keep their leader")
         lines.append(
-            f"{kept} partitions keep their leader and get it as the preferred replica, since "
-            f"leader balancing would give them to broker {broker}."
+            f"{keeping}, who becomes the preferred replica: leader balancing would elect broker "
+            f"{broker}."
         )
     if changes:
         lines.append(
-            f"Broker {broker} becomes the last replica of them until `kafka-twin plan restore`."
+            f"Until `kafka-twin plan restore` broker {broker} is the last replica of all of them."
         )
     return lines
 

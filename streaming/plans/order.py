@@ -86,9 +86,10 @@ def _lines(
     still = sum(int((each.then.coverage == Coverage.COLD).sum()) for each in orders)
     moved = sum(int((each.then.balanced != each.now.balanced).sum()) for each in orders)
     total = sum(state.partitions for state in states)
+    of_all = f"of {plain.counted(total, 'partition')}"
     lines = [
-        f"{len(changes)} of {total} partitions get another order of the same replicas; no data "
-        "moves.",
+        f"{plain.counted(len(changes), f'{of_all} gets', f'{of_all} get')} another order of the "
+        "same replicas; no data moves.",
     ]
     if changes:
         lines.append(
@@ -108,7 +109,7 @@ def _lines(
         )
     if not_judged := sum(each.not_judged for each in orders):
         lines.append(
-            f"{not_judged} partitions have no threshold of KIP-1303 ([eligibility]): none of "
-            "their replicas is called warm or cold."
+            f"{plain.counted(not_judged, 'partition has', 'partitions have')} no threshold of "
+            "KIP-1303 ([eligibility]), so replicas are called neither warm nor cold."
         )
     return lines

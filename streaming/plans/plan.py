@@ -11,6 +11,7 @@ from uuid import UUID
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import some
 from streaming.runtime.errors import UserError
+from twin.plain import counted
 from twin.plans.reordering import Reordering, Undone
 from twin.state import ShardState
 from twin.table import NO_BROKER, Rows
@@ -107,7 +108,7 @@ def undone_names(
 def undone_lines(undone: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """A sentence a reason."""
     for why, names in undone.items():
-        yield f"Unchanged: {len(names)} {why}: {some(names)}."
+        yield f"Unchanged: {counted(len(names), 'partition')} {why}: {some(names)}."
 
 
 def partition_keys(state: ShardState, row: Rows) -> list[Key]:

@@ -24,6 +24,7 @@ from streaming.plans.lock import Taken, WatchLock
 from streaming.plans.order import plan_order
 from streaming.plans.plan import Change, Key, NotAllowed, Plan, PlanError, partition_keys
 from streaming.runtime.config import Config
+from twin.plain import counted
 from twin.plans.restore import is_all_warm
 from twin.tables.state import Partitions
 
@@ -130,6 +131,6 @@ def _restorable(view: ClusterView, changed: Mapping[Key, Change]) -> Iterator[Ch
 def _summary(plan: Plan, changed: Mapping[Key, Change]) -> str:
     unhelped = sum(len(names) for names in plan.undone.values())
     return (
-        f"{len(changed)} partitions have an order of this watch; {len(plan.changes)} are to be "
-        f"changed; {unhelped} cannot be helped"
+        f"{counted(len(changed), 'partition has', 'partitions have')} an order of this watch; "
+        f"{counted(len(plan.changes), 'is', 'are')} to be changed; {unhelped} cannot be helped"
     )

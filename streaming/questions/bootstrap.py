@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypedDict
 from streaming.questions.answer import Answer, ConflictError, brokers_of, check_broker
 from streaming.questions.quantities import size_text, span_text
 from twin import whatif as questions
+from twin.plain import counted
 from twin.state import ShardState
 from twin.whatif import BootstrapCost
 
@@ -89,8 +90,9 @@ def bootstrapped_text(data: Mapping[str, Any]) -> Answer:
     """Those data for a person."""
     lines = [
         f"Broker {data['broker']}, empty, copies {_COPIES[data['copies']]}: "
-        f"{data['partitions']} partitions. {data['without_source']} have no replica to copy from; "
-        f"the cost of {data['unknown']} is unknown.",
+        f"{counted(data['partitions'], 'partition')}. "
+        f"{counted(data['without_source'], 'has', 'have')} no replica to copy from; the cost of "
+        f"{data['unknown']} is unknown.",
         f"With KIP-1023, {data['cannot_start']} could not start now. Paths: "
         + ", ".join(f"{count} {path}" for path, count in data["paths"].items())
         + ". Bytes are estimated by the leaders' local records.",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NotRequired, TypedDict
 
 from streaming.questions.quantities import size_text
+from twin.plain import counted
 from twin.whatif_groups import GroupHarm
 
 _MOST_LINES: Final = 5
@@ -52,13 +53,15 @@ def harm_lines(
     count = len(hurt) if count is None else count
     if remote_bytes is None:
         remote_bytes = sum(each["remote_bytes"] for each in hurt)
-    lines = [f"{count} groups of consumers are hurt; they read {size_text(remote_bytes)} more from "
-             "remote storage."]  # fmt: skip
+    who = counted(
+        count, "group of consumers is hurt; it reads", "groups of consumers are hurt; they read"
+    )
+    lines = [f"{who} {size_text(remote_bytes)} more from remote storage."]
     for each in hurt[:_MOST_LINES]:
-        offline = f"{each['offline']} partitions offline, " if each["offline"] else ""
+        offline = f"{counted(each['offline'], 'partition')} offline, " if each["offline"] else ""
         lines.append(
-            f"  {each['group']}: {offline}{each['remote_records']} records "
-            f"({size_text(each['remote_bytes'])}) of {each['remote']} partitions"
+            f"  {each['group']}: {offline}{counted(each['remote_records'], 'record')} "
+            f"({size_text(each['remote_bytes'])}) of {counted(each['remote'], 'partition')}"
         )
     if count > _MOST_LINES:
         lines.append(f"  and {count - _MOST_LINES} more")

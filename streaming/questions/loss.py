@@ -98,9 +98,11 @@ def brokers_lost(
 def lost_text(data: Mapping[str, Any], fields: Sequence[LossField]) -> Answer:
     """Those data for a person, with the headings of those fields."""
     columns = _loss_columns(data["partitions"], fields)
+    hit = plain.counted(data["total"], "partition loses its leader", "partitions lose their leader")
     line = (
-        f"Losing {listed(data['brokers'])}: {data['total']} partitions lose their leader or too "
-        f"many replicas; {data['offline']} go offline, {data['under_min_isr']} end under min ISR."
+        f"Losing {listed(data['brokers'])}: {hit} or too many replicas; "
+        f"{plain.counted(data['offline'], 'goes', 'go')} offline, "
+        f"{plain.counted(data['under_min_isr'], 'ends', 'end')} under min ISR."
     )
     rows = [tuple(cell(row) for cell in columns.values()) for row in data["partitions"]]
     lines = [line, *harm_lines(data["groups"])]

@@ -148,7 +148,7 @@ def _headline(brokers: Sequence[int], verdict: Verdict) -> str:
             "unsafe": "not every broker is in sync",
             "unknown": "unknown whether every broker is in sync",
         }[verdict]
-    who = f"broker{'s' * (len(brokers) > 1)} {listed(brokers)}"
+    who = f"{'broker' if len(brokers) == 1 else 'brokers'} {listed(brokers)}"
     if verdict == "unknown":
         return f"{who}: unknown whether it is safe to restart"
     return f"{who}: {verdict} to restart"
@@ -190,14 +190,15 @@ def verdict_of(reasons: Names) -> Verdict:
 
 def cost_text(cost: RestartCost) -> str:
     """The cost of a restart while it lasts, as a sentence."""
-    parts = [f"{cost.leaders_moved} partitions get another leader"]
+    moved = plain.counted(cost.leaders_moved, "partition gets", "partitions get")
+    parts = [f"{moved} another leader"]
     if cost.cold_leaders:
         unknown = f", and more in {cost.remote_bytes_unknown}" if cost.remote_bytes_unknown else ""
         parts.append(
             f"{cost.cold_leaders} of them a cold one (consumers of old records read "
             f"{size_text(cost.remote_bytes)}{unknown} from remote storage)"
         )
-    parts.append(f"{cost.at_min_isr} are at min ISR")
+    parts.append(f"{plain.counted(cost.at_min_isr, 'is', 'are')} at min ISR")
     if cost.under_min_isr:
         parts.append(f"{cost.under_min_isr} under min ISR")
     if cost.offline:
@@ -207,10 +208,7 @@ def cost_text(cost: RestartCost) -> str:
 
 def reason_lines(reasons: Sequence[GivenReason]) -> list[str]:
     """A line for each reason."""
-    return [
-        f"  {each['count']} {each['meaning']}: {some(each['names'], each['count'])}"
-        for each in reasons
-    ]
+    return [f"  {each['meaning']}: {some(each['names'], each['count'])}" for each in reasons]
 
 
 def reasons_data(reasons: Names) -> list[GivenReason]:

@@ -12,6 +12,7 @@ from streaming.questions.answer import Answer
 from streaming.questions.groups import HurtGroup, changed_data, harm_lines
 from streaming.questions.quantities import size_text, span_text
 from twin import whatif as questions
+from twin.plain import counted
 from twin.state import ShardState
 from twin.whatif import LocalFootprint
 from twin.whatif_groups import hurt_by_change, together
@@ -55,7 +56,8 @@ def retained_text(data: Mapping[str, Any]) -> Answer:
     return Answer(
         data,
         [
-            f"{now['replicas']} replicas of tiered topics; sizes as if each log were evenly dense.",
+            f"{counted(now['replicas'], 'replica')} of tiered topics; sizes as if each log were "
+            "evenly dense.",
             *harm_lines(data["groups"]),
         ],
         ("", "now", "then"),

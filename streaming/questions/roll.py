@@ -101,7 +101,8 @@ class RollAnswer:
         lines = []
         for number, batch in enumerate(self.roll.batches, 1):
             rack = f" in rack {batch.rack}" if batch.rack else ""
-            lines.append(f"{number}. broker {listed(batch.brokers)}{rack}: {cost_text(batch.cost)}")
+            who = f"{'broker' if len(batch.brokers) == 1 else 'brokers'} {listed(batch.brokers)}"
+            lines.append(f"{number}. {who}{rack}: {cost_text(batch.cost)}")
             lines += [f"  allowed:{line[1:]}" for line in reason_lines(reasons_data(batch.allowed))]
         for each in self.roll.left_out:
             lines.append(f"not now: broker {each.broker}, {_WHY[verdict_of(each.reasons)]}")

@@ -10,6 +10,7 @@ from typing import Any, Final, TypedDict
 from streaming.questions.answer import Answer, ConflictError, NotThereError
 from streaming.questions.quantities import size_text, span_text
 from twin import whatif as questions
+from twin.plain import counted
 from twin.proposals.kip1303_balance import BalancedLeadersKip1303
 from twin.state import ShardState
 from twin.table import UNKNOWN
@@ -80,7 +81,8 @@ def thresholds(
 def thresholds_text(data: Mapping[str, Any]) -> Answer:
     """Those data for a person."""
     own, topic = data["topics_with_own_thresholds"], data["topic"]
-    whose = "cluster-wide" + (f" ({own} topics keep thresholds of their own)" if own else "")
+    keep = counted(own, "topic keeps thresholds of its own", "topics keep thresholds of their own")
+    whose = "cluster-wide" + (f" ({keep})" if own else "")
     return Answer(
         data,
         [

@@ -268,7 +268,7 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
             return sender.failures == 1
 
         until(given_up)
-        assert said[-1].startswith("1 messages were not sent: bus topic")
+        assert said[-1].startswith("1 message was not sent: bus topic")
         for node in (1, 2, 3):
             whole.resume(node)
         sender.send(topic, b"k", b"after")

@@ -151,7 +151,7 @@ def test_both_broker_only_nodes_can_be_lost_at_once(five_brokers: LocalCluster) 
 
 
 def test_a_cluster_cannot_change_what_its_disks_say(whole: LocalCluster) -> None:
-    with pytest.raises(ClusterError, match="cannot become 5 and 0"):
+    with pytest.raises(ClusterError, match="cannot become --nodes 5 --brokers 0"):
         LocalCluster(whole.home, nodes=5, base_port=whole.layout.base_port).start()
     with pytest.raises(ClusterError, match="nodes 1, 2, 3 run on base port"):
         LocalCluster(whole.home, base_port=whole.layout.base_port + 100).start()

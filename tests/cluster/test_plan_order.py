@@ -160,7 +160,7 @@ def test_the_planned_order_makes_kafka_elect_the_warm_replica_and_saves_every_re
     assert ordered(client, AS_IT_IS)
     done = run(config, "order", "--apply", "--out", str(tmp_path / "plan"))
     assert done.exit_code == 0, done.output
-    assert "1 were changed: plan-order-0" in done.output
+    assert "1 partition changed: plan-order-0" in done.output
     # It asked one broker whether it was done; the others learn it a moment later.
     until(lambda: ordered(client, PLANNED), 10, "the order is not as planned")
     planned = client.partition(2, TOPIC)

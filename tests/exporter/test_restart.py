@@ -127,6 +127,6 @@ def test_what_a_restart_costs_consumers_is_said_and_is_no_reason_against_it():
     assert Reason.COLD not in answer.reasons
     (group,) = answer.data()["groups"]
     assert (group["group"], group["remote_records"], group["remote_bytes"]) == ("g", 40, 400)
-    assert "  1 groups of consumers are hurt; they read 400 B more from remote storage." in (
+    assert "  1 group of consumers is hurt; it reads 400 B more from remote storage." in (
         answer.lines()
     )

@@ -40,10 +40,11 @@ def test_a_plan_says_what_it_changes_and_what_it_cannot():
     assert [str(change) for change in plan.changes] == ["t-0"]
     assert plan.rows == (("t-0", "1", "1, 2, 3", "1, 3, 2", "2, cold", "3, warm", "-"),)
     assert list(plan.lines) == [
-        "1 of 3 partitions get another order of the same replicas; no data moves.",
+        "1 of 3 partitions gets another order of the same replicas; no data moves.",
         "If their leaders were lost, 1 of them would be led by a cold replica now, and 0 with "
         "this plan.",
-        "Unchanged: 1 have a cold preferred replica: only --preferred changes that: t-2.",
+        "Unchanged: 1 partition with a cold preferred replica (only --preferred changes that): "
+        "t-2.",
         "With --preferred, a warm replica becomes their slot 0, and leader balancing then gives 1 "
         "of them to another leader.",
     ]
@@ -59,7 +60,7 @@ def test_with_slot_0_it_says_what_leader_balancing_does_then():
 def test_without_a_threshold_that_is_said():
     plan = plan_order(view(Partition(logs=COLD)), NOW_MS)
     assert plan.changes == ()
-    assert plan.lines[-1].startswith("1 partitions have no threshold of KIP-1303")
+    assert plan.lines[-1].startswith("1 partition has no threshold of KIP-1303")
 
 
 @pytest.mark.parametrize("preferred", [True, False])

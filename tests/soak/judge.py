@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from tests.soak.controller_log import Change, Key
 from tests.soak.record import Prediction
+from twin.plain import counted
 
 RESULTS: Final = ("right", "wrong", "overtaken", "unforeseen")
 MOST_PERCENT: Final = 5
@@ -276,7 +277,9 @@ class Comparison:
         kinds = Counter(d.kind for d in self.disagreements)
         lines = [f"{n} leader changes are {kind}" for kind, n in sorted(kinds.items())]
         if self.unlogged:
-            lines.append(f"{len(self.unlogged)} partitions of the record are in no log")
+            number = counted(len(self.unlogged), "partition of the record is",
+                             "partitions of the record are")  # fmt: skip
+            lines.append(f"{number} in no log")
         if not self.kafka:
             lines.append("Kafka's log has no leader change")
         if self.paired != self.twin:

@@ -149,7 +149,7 @@ def test_what_is_outside_the_span_is_not_judged() -> None:
 
 def test_partitions_that_no_log_names_are_an_objection() -> None:
     comparison = compare_all({}, {}, [record(6_000, 1, 2)], {}, SPAN)
-    assert "1 partitions of the record are in no log" in comparison.objections
+    assert "1 partition of the record is in no log" in comparison.objections
     assert "Kafka's log has no leader change" in comparison.objections
 
 

@@ -35,7 +35,7 @@ def printed(answer: Answer, *, as_json: bool = False) -> str:
 def test_a_loss_shows_the_worst_first():
     text = printed(lost([STATE], [1], []))
     assert text.startswith("Losing 1: 2 partitions lose their leader")
-    assert "1 go offline" in text
+    assert "1 goes offline, 1 ends under min ISR" in text
     assert text.index("audit-0") < text.index("orders-0")
     assert "nobody" in text
 
@@ -137,7 +137,7 @@ def test_how_long_leaders_stay_out_of_balance_is_shown_with_what_is_unknown():
 
 def test_topics_that_keep_their_own_thresholds_are_counted():
     state = a_state(topics={"t": {"eligible_local_log_ms": 1}})
-    assert "1 topics keep thresholds of their own" in thresholds([state], 60_000, 0, [1.0]).lines[0]
+    assert "1 topic keeps thresholds of its own" in thresholds([state], 60_000, 0, [1.0]).lines[0]
 
 
 def test_racks_are_lost_with_their_brokers_and_shards_are_joined():
@@ -156,7 +156,7 @@ def test_a_broker_that_has_nothing_and_a_new_one_take_over_a_fair_share():
 
 def test_a_broker_copies_the_replicas_it_has_unless_nobody_else_has_them():
     answer = bootstrapped([STATE], 1, 100)
-    assert "Broker 1, empty, copies the replicas it has: 2 partitions. 1 have" in answer.lines[0]
+    assert "Broker 1, empty, copies the replicas it has: 2 partitions. 1 has" in answer.lines[0]
     assert answer.data["without_source"] == 1
 
 
@@ -171,6 +171,6 @@ def test_groups_that_are_hurt_are_named_the_worst_first():
     hurt = [GroupHarm("far", 1, 2, 30, 4_096, 0), *(GroupHarm(f"g{i}", 0, 1, 1) for i in range(6))]
     lines = harm_lines([harm_data(each) for each in hurt])
     assert lines[0] == "7 groups of consumers are hurt; they read 4 KiB more from remote storage."
-    assert lines[1] == "  far: 1 partitions offline, 30 records (4 KiB) of 2 partitions"
+    assert lines[1] == "  far: 1 partition offline, 30 records (4 KiB) of 2 partitions"
     assert lines[-1] == "  and 2 more"
     assert harm_lines([]) == []

@@ -22,14 +22,14 @@ from twin.tables.state import Assignment, Brokers, Partitions, Replicas
 
 
 class Undone(Enum):
-    """Why a plan leaves a partition as it is; the value is the sentence for users."""
+    """Why a plan leaves partitions as they are; the value follows their number in a sentence."""
 
-    NOT_DESCRIBED = "have not been described by the controller yet"
-    REASSIGNING = "are being reassigned: they are left alone"
-    PREFERRED_COLD = "have a cold preferred replica: only --preferred changes that"
-    LED_COLD = "are led by a cold replica: leader balancing gives them to their preferred one"
-    SILENT = "have a replica on a broker that does not answer: what is known of it may be old"
-    NO_WARM = "have no other replica that is in sync and warm"
+    NOT_DESCRIBED = "not described by the controller yet"
+    REASSIGNING = "being reassigned"
+    PREFERRED_COLD = "with a cold preferred replica (only --preferred changes that)"
+    LED_COLD = "led by a cold replica (leader balancing elects the preferred one)"
+    SILENT = "with a replica on a broker that does not answer (its offsets may be old)"
+    NO_WARM = "without another replica that is in sync and warm"
 
 
 @dataclass(frozen=True, slots=True)
