@@ -28,7 +28,7 @@ from twin.declare import (
     declarations,
 )
 from twin.risks import MAX_RISKS, OpenRisks, RiskConditions, RiskStates, risk_metrics, risk_rules
-from twin.signature import DeclarationError, Parameter, Reads
+from twin.signature import DeclarationError, Parameter, Reads, without_groups
 from twin.table import Observation, Table
 from twin.tables import observations, state
 
@@ -185,7 +185,7 @@ class Catalog:
         needs = {
             table: {
                 p.table
-                for p in rule.reads
+                for p in _reads(rule)
                 if p.reads in (Reads.TABLE, Reads.LAZY) and p.table in self.rules
             }
             for table, rule in self.rules.items()
@@ -244,8 +244,7 @@ def _remembered(specs: Iterable[Spec]) -> list[type[Table]]:
 
 
 def _reads(spec: Spec) -> tuple[Parameter, ...]:
-    reads: tuple[Parameter, ...] = getattr(spec, "reads", ())
-    return reads
+    return without_groups(getattr(spec, "reads", ()))
 
 
 def _name(spec: Spec) -> str:

@@ -11,6 +11,7 @@ the previous cycle left them and from the conditions that hold now.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -65,15 +66,12 @@ class OpenRisks(
 
 def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
     """The rules that evaluate those risks."""
-    reads: dict[tuple[Reads, Any], Parameter] = {}
+    reads: dict[Parameter, Parameter] = {}  # by itself without its name
     for risk in risks:
         for each in risk.reads:
-            key = each.reads, each.table
-            reads.setdefault(key, Parameter(f"input_{len(reads)}", each.reads, each.table))
+            reads.setdefault(_unnamed(each), replace(each, name=f"input_{len(reads)}"))
     described = Parameter("described", Reads.TABLE, Partitions)
-    named = [
-        {each.name: reads[each.reads, each.table].name for each in risk.reads} for risk in risks
-    ]
+    named = [{each.name: reads[_unnamed(each)].name for each in risk.reads} for risk in risks]
 
     def conditions(described: Partitions, **inputs: Any) -> RiskConditions:
         bits = np.zeros(len(described.leader), np.int64)
@@ -95,6 +93,10 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
         Rule(states, RiskStates, parameters(states)),
         Rule(opened, OpenRisks, parameters(opened)),
     )
+
+
+def _unnamed(parameter: Parameter) -> Parameter:
+    return replace(parameter, name="")
 
 
 def risk_metrics(risks: Sequence[Risk]) -> tuple[Metric, ...]:

@@ -9,6 +9,7 @@ A parameter is one of
                  what is only ever added to within a cycle
     Lazy[T]      a function that returns the table: for what is needed in few cycles only
     Earlier[T]   for events: the table before this step, with its rows where they are now
+    G            a group of tables that several rules read together (``TableGroup``)
     NowMs        the time against which ages are judged
     Cycle        which cycle this is, and when the one before it was observed
 """
@@ -16,7 +17,7 @@ A parameter is one of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import (
@@ -44,6 +45,7 @@ class Reads(Enum):
     EARLIER = "earlier"
     TIME = "time"
     CYCLE = "cycle"
+    GROUP = "group"
 
 
 _T = TypeVar("_T")
@@ -77,13 +79,34 @@ class DeclarationError(TypeError):
     """A declaration cannot be served: raised when the catalog is made, never during a cycle."""
 
 
+class TableGroup:
+    """Base class of tables that several rules read together: a frozen dataclass.
+
+    Its fields are declared like parameters. A rule with a parameter of the class reads what they
+    name.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter; ``table`` is None for time and cycle."""
+    """One parameter; ``table`` is None for time, cycle and groups. A group has ``parts``."""
 
     name: str
     reads: Reads
     table: type[Table] | None = None
+    group: type[TableGroup] | None = None
+    parts: tuple[Parameter, ...] = ()
+
+
+def without_groups(reads: Iterable[Parameter]) -> tuple[Parameter, ...]:
+    """These parameters, with those of its fields in the place of each group."""
+    return tuple(
+        part
+        for each in reads
+        for part in (without_groups(each.parts) if each.reads is Reads.GROUP else (each,))
+    )
 
 
 def reading(*tables: type[Table]) -> tuple[Parameter, ...]:
@@ -97,7 +120,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters of a function, with the tables that they name.
+    """The parameters of a function, or the fields of a group, with the tables that they name.
 
     Raises:
         DeclarationError: a parameter is none of the kinds above.
@@ -126,6 +149,8 @@ def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
         return Parameter(name, Reads.TIME)
     if hint is Cycle:
         return Parameter(name, Reads.CYCLE)
+    if isinstance(hint, type) and issubclass(hint, TableGroup):
+        return Parameter(name, Reads.GROUP, group=hint, parts=parameters(hint))
     reads: Any = Reads.TABLE
     if get_origin(hint) is Annotated:
         hint, *how = get_args(hint)
@@ -135,7 +160,7 @@ def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
     if not (_is_table(hint) and isinstance(reads, Reads)):
         raise DeclarationError(
             f"{name_of(function)}: parameter {name} is no table with a kind, nor Before, Latest, "
-            "Lazy or Earlier of one"
+            "Lazy or Earlier of one, nor a group of tables"
         )
     return Parameter(name, reads, hint)
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from twin.catalog import Catalog
-from twin.signature import Cycle, Lazy, Parameter, Reads
+from twin.signature import Cycle, Lazy, Parameter, Reads, without_groups
 from twin.table import (
     UNKNOWN,
     Array,
@@ -144,7 +144,7 @@ class ShardState:
             table: self[table] for table in (Topics, PartitionIndex, Assignment)
         }
         before: dict[type[Table], Table] = {}
-        for parameter in reads:
+        for parameter in without_groups(reads):
             if parameter.table is not None and parameter.reads is Reads.BEFORE:
                 before[parameter.table] = self.of_before(parameter.table)
             elif parameter.table is not None:
@@ -233,8 +233,11 @@ class ShardState:
                 return Cycle(
                     self.observed_at_ms, self.prev_observed_at_ms, self.listing.whole_at_ms
                 )
+            case Reads.GROUP:
+                assert parameter.group is not None
+                return parameter.group(**self.arguments(parameter.parts, earlier))
         table = parameter.table
-        assert table is not None  # only time and cycle have none
+        assert table is not None  # all others have one
         match parameter.reads:
             case Reads.LAZY:
                 return Lazy(lambda: self[table])

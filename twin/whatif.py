@@ -19,11 +19,11 @@ from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, canno
 from twin.rules.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
 from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Roles
-from twin.rules.next_leader import Candidates, Electorate, NextLeaders, elected_without
+from twin.rules.next_leader import Electorate, NextLeaders, elected_without
 from twin.rules.racks import rack_names, racks_of
-from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.rules.topic_configs import TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
-from twin.signature import reading
+from twin.signature import parameters
 from twin.slots import over_slots
 from twin.state import ShardState
 from twin.table import (
@@ -125,24 +125,12 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     return Loss(held[row], following.take(row), kip1303, isr[row], least[row], costs)
 
 
-_ELECTION: Final = reading(
-    Partitions, Assignment, Roles, Candidates, MinIsr, ReplicaCoverage, TopicConfigs, Configs
-)
-"""The tables that ``electorate_of`` reads."""
+_ELECTION: Final = parameters(Electorate)
 
 
 def electorate_of(state: ShardState) -> Electorate:
     """The tables of a state that an election reads."""
-    return Electorate(
-        partitions=state[Partitions],
-        assignment=state[Assignment],
-        roles=state[Roles],
-        candidates=state[Candidates],
-        least=state[MinIsr],
-        coverage=state[ReplicaCoverage],
-        topic_configs=state[TopicConfigs],
-        elr_enabled=state[Configs].cluster_wide("elr_enabled") == 1,
-    )
+    return Electorate(**state.arguments(_ELECTION))
 
 
 @dataclass(frozen=True, slots=True)

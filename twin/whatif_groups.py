@@ -10,22 +10,15 @@ import numpy as np
 
 from twin.rules.group_loss import ReadsThen, led_by, reads_then
 from twin.rules.group_moves import GroupMoves
-from twin.rules.group_reads import GroupReads, ReadsFrom, Servers, racks_of_readers
+from twin.rules.group_reads import GroupReads, ReadsFrom, Servers
 from twin.rules.growth import RecordSizes
-from twin.rules.leaders import Roles
-from twin.rules.selection import SelectorViews
-from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Lazy
+from twin.signature import parameters
 from twin.state import ShardState
 from twin.table import UNKNOWN, Array, Int32
 from twin.tables.state import (
-    Assignment,
-    Brokers,
     GroupOffsets,
     Groups,
     Partitions,
-    ReaderRacks,
-    Replicas,
 )
 from twin.whatif import Loss
 
@@ -110,17 +103,15 @@ class _Reads:
     more_bytes: Array
 
 
+_SERVERS: Final = parameters(Servers)
+
+
 def _led_by(state: ShardState, leader: Int32, brokers: Collection[int]) -> _Reads:
-    assignment, moves = state[Assignment], state[GroupMoves]
-    servers = Servers(
-        assignment, state[Replicas], state[Roles], state[TopicConfigs],
-        Lazy(lambda: state[SelectorViews]),
-    )  # fmt: skip
-    gone = np.isin(assignment.broker, list(brokers))
-    led = led_by(leader, gone, servers, state[Partitions], state[Brokers])
-    rack = racks_of_readers(state[GroupOffsets], state[ReaderRacks], state[Brokers])
-    now = state[GroupReads]
-    then = ReadsThen(*reads_then(led, moves, now, rack, state[RecordSizes])[1:])
+    servers, now = Servers(**state.arguments(_SERVERS)), state[GroupReads]
+    gone = np.isin(servers.assignment.broker, list(brokers))
+    led = led_by(leader, gone, servers, state[Partitions])
+    rack = servers.reader_racks(state[GroupOffsets])
+    then = ReadsThen(*reads_then(led, state[GroupMoves], now, rack, state[RecordSizes])[1:])
     records = then.remote_records
     more = np.maximum(records - np.maximum(now.remote_records, 0), 0)
     return _Reads(

@@ -1,6 +1,6 @@
 """What a catalog makes of modules: the order of rules, what is remembered, what is refused."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -32,7 +32,15 @@ from twin.proposals import PROPOSALS
 from twin.risks import MAX_RISKS, OpenRisks, RiskConditions
 from twin.rules import growth
 from twin.rules.leaders import LeaderEnds, Leaders
-from twin.signature import Before, DeclarationError, Earlier, Latest, Lazy, parameters
+from twin.signature import (
+    Before,
+    DeclarationError,
+    Earlier,
+    Latest,
+    Lazy,
+    TableGroup,
+    parameters,
+)
 from twin.state import ShardState
 from twin.step import step
 from twin.table import Bool, Int64, KeyedTable, Observation, PartitionTable, column
@@ -125,6 +133,18 @@ class TestRefusals:
         message = refused(Ends, Doubled, Cheap, ends, doubled, cheap)
         assert message.startswith("rules need each other in a circle: ")
         assert {"ends", "doubled", "cheap"} == set(message.partition(": ")[2].split(" → "))
+
+    def test_rules_that_need_each_other_through_a_group_of_tables(self):
+        @dataclass(frozen=True)
+        class Numbers(TableGroup):
+            doubled: Doubled
+
+        @rule
+        def ends(numbers: Numbers) -> Ends:
+            return Ends(numbers.doubled.number)
+
+        message = refused(Ends, Doubled, Cheap, ends, doubled, cheap)
+        assert message.startswith("rules need each other in a circle: ")
 
     def test_a_rule_that_needs_its_own_table(self):
         @rule
@@ -347,6 +367,17 @@ class TestWhatIsKept:
         assert more.remembered.count(Cheap) == 1
         assert Cheap not in CATALOG.remembered
 
+    def test_a_table_that_a_group_wants_as_it_was_before_is_remembered(self):
+        @dataclass(frozen=True)
+        class Remembered(TableGroup):
+            before: Before[Cheap]
+
+        @rule
+        def read(remembered: Remembered) -> Doubled:
+            return Doubled(remembered.before.number)
+
+        assert Cheap in with_module(Ends, Cheap, Doubled, ends, cheap, read).remembered
+
     def test_metrics_that_a_module_lists_are_read_like_decorated_ones(self):
         def behind(before: Before[Cheap]) -> int:
             return int(before.number.sum())
@@ -366,6 +397,31 @@ class TestWhatIsKept:
         assert CATALOG.metric("kafka_twin_partitions_leader_cold").level == "cluster"
         with pytest.raises(KeyError, match="kafka_twin_of_nobody"):
             CATALOG.metric("kafka_twin_of_nobody")
+
+    def test_each_risk_gets_the_group_of_tables_that_it_names(self):
+        @dataclass(frozen=True)
+        class Led(TableGroup):
+            partitions: Partitions
+
+        @dataclass(frozen=True)
+        class Long(TableGroup):
+            leaders: Leaders
+
+        @a_risk("is_led", rank=1_000)
+        def is_led(group: Led) -> Bool:
+            return group.partitions.leader > 0
+
+        @a_risk("is_long", rank=1_001)
+        def is_long(group: Long) -> Bool:
+            return group.leaders.log_end_offset > 10
+
+        more = with_module(is_led, is_long)
+        parts = [Partition(log=Log(end=10))]
+        frames = [partitions_frame(parts), replicas_frame(parts)]
+        state, _ = step(ShardState.empty(more, "c", 0, 1), frames, NOW_MS)
+        [bits] = state[RiskConditions].bits.tolist()
+        holds = {name: bool(bits >> number & 1) for number, name in enumerate(more.risk_names)}
+        assert (holds["is_led"], holds["is_long"]) == (True, False)
 
     def test_a_keyed_table_can_be_a_finding(self):
         class Totals(KeyedTable, kind="totals"):

@@ -1,5 +1,6 @@
 """A function's parameters say what it reads: what each of them gets, and what is refused."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -20,8 +21,10 @@ from twin.signature import (
     NowMs,
     Parameter,
     Reads,
+    TableGroup,
     makes,
     parameters,
+    without_groups,
 )
 from twin.state import ShardState
 from twin.step import step
@@ -35,6 +38,14 @@ class Ends(PartitionTable, kind="ends"):
     """[P] numbers made of log ends."""
 
     number: Int64 = column("a number")
+
+
+@dataclass(frozen=True)
+class EndsAndTime(TableGroup):
+    """What two rules read."""
+
+    before: Before[LeaderEnds]
+    now_ms: NowMs
 
 
 def the_parameter(function):
@@ -76,6 +87,14 @@ class TestKindsOfParameters:
             Parameter("cycle", Reads.CYCLE),
         )
 
+    def test_a_group_of_tables_has_a_parameter_for_each_field(self):
+        def read(both: EndsAndTime) -> Ends: ...
+
+        fields = Parameter("before", Reads.BEFORE, LeaderEnds), Parameter("now_ms", Reads.TIME)
+        group = the_parameter(read)
+        assert group == Parameter("both", Reads.GROUP, group=EndsAndTime, parts=fields)
+        assert without_groups([group]) == fields
+
     def test_annotations_may_be_text(self):
         def read(ends: "Before[LeaderEnds]") -> "Ends": ...
 
@@ -100,6 +119,16 @@ class TestRefusals:
 
         read.__annotations__["ends"] = hint
         with pytest.raises(DeclarationError, match=r"test_signature\.read: parameter ends is no"):
+            parameters(read)
+
+    def test_a_field_of_a_group_that_is_no_table(self):
+        @dataclass(frozen=True)
+        class Numbers(TableGroup):
+            number: int
+
+        def read(numbers: Numbers) -> Ends: ...
+
+        with pytest.raises(DeclarationError, match=r"Numbers: parameter number is no table"):
             parameters(read)
 
     def test_a_parameter_without_an_annotation(self):
@@ -209,6 +238,14 @@ class TestWhatTheyGet:
         assert (state[Ends].number.tolist(), made) == ([100], [])
         state = cycle(state, 101, LATER_MS)
         assert (state[Ends].number.tolist(), made) == ([202], [1])
+
+    def test_a_group_is_made_of_what_its_fields_name(self):
+        @rule
+        def changed(ends: LeaderEnds, both: EndsAndTime) -> Ends:
+            return Ends(ends.offset - both.before.offset + both.now_ms)
+
+        state = cycle(with_rule(Ends, changed), 100, NOW_MS)
+        assert cycle(state, 140, LATER_MS)[Ends].number.tolist() == [40 + LATER_MS]
 
     def test_the_time_is_that_of_the_judgement(self):
         @rule

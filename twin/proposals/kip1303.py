@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.declare import ByBroker, KnownValues, adds_to, gauge, rule
-from twin.rules.coverage import Coverage, ReplicaCoverage, is_cold
+from twin.rules.coverage import Coverage, is_cold
 from twin.rules.election import Kind, Outcome, Slots, elect
-from twin.rules.leaders import Roles
 from twin.rules.next_leader import (
-    Candidates,
     Electorate,
     NextLeaders,
     by_outcome,
@@ -22,7 +20,7 @@ from twin.rules.next_leader import (
     state_as_it_is,
     state_without,
 )
-from twin.rules.topic_configs import MinIsr, TopicConfigs, holds_unclean_elections
+from twin.rules.topic_configs import holds_unclean_elections
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -32,7 +30,7 @@ from twin.table import (
     UInt8,
     column,
 )
-from twin.tables.state import Assignment, Configs, Partitions
+from twin.tables.state import Partitions
 
 
 class LeadershipFlags(IntFlag):
@@ -68,42 +66,19 @@ class Kip1303Leadership(PartitionTable, kind="kip1303_leadership", api="kip1303"
 
 
 @rule
-def next_leaders_kip1303(
-    partitions: Partitions,
-    assignment: Assignment,
-    roles: Roles,
-    candidates: Candidates,
-    least: MinIsr,
-    coverage: ReplicaCoverage,
-    topic_configs: TopicConfigs,
-    configs: Configs,
-    stock: NextLeaders,
-) -> NextLeadersKip1303:
+def next_leaders_kip1303(electorate: Electorate, stock: NextLeaders) -> NextLeadersKip1303:
     """As Kafka's rule, with warm replicas before cold ones."""
-    electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
-                            topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
-    return elected_without_kip1303(electorate, roles.is_leader, stock)
+    return elected_without_kip1303(electorate, electorate.roles.is_leader, stock)
 
 
 @rule
-def kip1303_leadership(
-    partitions: Partitions,
-    assignment: Assignment,
-    roles: Roles,
-    candidates: Candidates,
-    least: MinIsr,
-    coverage: ReplicaCoverage,
-    topic_configs: TopicConfigs,
-    configs: Configs,
-) -> Kip1303Leadership:
+def kip1303_leadership(electorate: Electorate) -> Kip1303Leadership:
     """None for partitions without cold replicas, or without a leader."""
-    cold = is_cold(coverage, roles)
+    cold = is_cold(electorate.coverage, electorate.roles)
     flags = np.zeros(len(cold), np.uint8)
-    row = np.flatnonzero(cold.any(axis=1) & (partitions.leader != NO_BROKER))
+    row = np.flatnonzero(cold.any(axis=1) & (electorate.partitions.leader != NO_BROKER))
     if not len(row):
         return Kip1303Leadership(flags)
-    electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
-                            topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
     state, cold = state_as_it_is(electorate).rows(row), cold[row]
     order = warm_first(~cold)
     stock, _ = elect(state, Kind.PREFERRED)

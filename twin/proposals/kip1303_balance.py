@@ -18,12 +18,11 @@ from twin.rules.balance import BalancedLeaders
 from twin.rules.coverage import ReplicaCoverage, is_cold
 from twin.rules.election import Kind, elect
 from twin.rules.leaders import Roles
-from twin.rules.next_leader import Candidates, Electorate, state_as_it_is
+from twin.rules.next_leader import Electorate, state_as_it_is
 from twin.rules.racks import racks_of
-from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp
 from twin.table import NO_BROKER, Int32, PartitionTable, column
-from twin.tables.state import Assignment, Brokers, Configs, Partitions
+from twin.tables.state import Assignment, Brokers
 
 
 class BalancedLeadersKip1303(
@@ -36,23 +35,13 @@ class BalancedLeadersKip1303(
 
 @rule
 def balanced_leaders_kip1303(
-    partitions: Partitions,
-    assignment: Assignment,
-    roles: Roles,
-    candidates: Candidates,
-    least: MinIsr,
-    coverage: ReplicaCoverage,
-    topic_configs: TopicConfigs,
-    configs: Configs,
-    stock: BalancedLeaders,
+    electorate: Electorate, stock: BalancedLeaders
 ) -> BalancedLeadersKip1303:
     """After a PREFERRED election of every partition, warm replicas before cold ones."""
-    leader, cold = stock.leader.copy(), is_cold(coverage, roles)
+    leader = stock.leader.copy()
+    cold = is_cold(electorate.coverage, electorate.roles)
     row = np.flatnonzero(cold.any(axis=1))
     if len(row):
-        elr_enabled = configs.cluster_wide("elr_enabled") == 1
-        electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
-                                topic_configs, elr_enabled)  # fmt: skip
         state = state_as_it_is(electorate).rows(row)
         leader[row], _ = elect(state, Kind.PREFERRED, warm_first(~cold[row]))
     return BalancedLeadersKip1303(leader)

@@ -19,21 +19,14 @@ from twin.rules.group_loss import (
     remote_seconds_by_broker,
 )
 from twin.rules.group_moves import GroupMoves
-from twin.rules.group_reads import GroupReads, Servers, racks_of_readers
+from twin.rules.group_reads import GroupReads, Servers
 from twin.rules.growth import RecordSizes
-from twin.rules.leaders import Roles
-from twin.rules.selection import SelectorViews
-from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Lazy, NowMs
+from twin.signature import NowMs
 from twin.table import Array, SparseTable
 from twin.tables.state import (
-    Assignment,
     BrokerMetrics,
-    Brokers,
     GroupOffsets,
     Partitions,
-    ReaderRacks,
-    Replicas,
 )
 
 
@@ -50,20 +43,13 @@ def groups_if_leader_lost_kip1303(
     moves: GroupMoves,
     reads: GroupReads,
     offsets: GroupOffsets,
-    reader_racks: ReaderRacks,
-    assignment: Assignment,
+    servers: Servers,
     partitions: Partitions,
-    replicas: Replicas,
-    roles: Roles,
-    brokers: Brokers,
-    configs: TopicConfigs,
     sizes: RecordSizes,
-    views: Lazy[SelectorViews],
 ) -> GroupsIfLeaderLostKip1303:
     """As ``groups_if_leader_lost``, in the order of ``group_offsets``."""
-    rack = racks_of_readers(offsets, reader_racks, brokers)
-    servers = Servers(assignment, replicas, roles, configs, views)
-    led = led_by(following.leader, roles.is_leader, servers, partitions, brokers)
+    rack = servers.reader_racks(offsets)
+    led = led_by(following.leader, servers.roles.is_leader, servers, partitions)
     return GroupsIfLeaderLostKip1303(*reads_then(led, moves, reads, rack, sizes))
 
 

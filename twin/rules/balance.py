@@ -8,14 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from twin.declare import ByRack, gauge, ratio, rule
-from twin.rules.coverage import ReplicaCoverage
 from twin.rules.election import Kind, elect
-from twin.rules.leaders import Roles
-from twin.rules.next_leader import Candidates, Electorate, state_as_it_is
+from twin.rules.next_leader import Electorate, state_as_it_is
 from twin.rules.racks import racks_of
-from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.table import NO_BROKER, Int32, PartitionTable, column
-from twin.tables.state import Assignment, Brokers, Configs, Partitions
+from twin.tables.state import Brokers, Partitions
 
 
 class BalancedLeaders(
@@ -27,25 +24,15 @@ class BalancedLeaders(
 
 
 @rule
-def balanced_leaders(
-    partitions: Partitions,
-    assignment: Assignment,
-    roles: Roles,
-    candidates: Candidates,
-    least: MinIsr,
-    coverage: ReplicaCoverage,
-    topic_configs: TopicConfigs,
-    configs: Configs,
-) -> BalancedLeaders:
+def balanced_leaders(electorate: Electorate) -> BalancedLeaders:
     """After a PREFERRED election of every partition, as the balancer holds it.
 
     Source: ReplicationControlManager.maybeBalancePartitionLeaders, Kafka 4.3.
     """
-    electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
-                            topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
-    is_settled = (roles.is_leader & roles.in_isr & candidates.is_acceptable)[:, 0]
+    roles, is_acceptable = electorate.roles, electorate.candidates.is_acceptable
+    is_settled = (roles.is_leader & roles.in_isr & is_acceptable)[:, 0]
     row = np.flatnonzero(~is_settled)  # the others are led by their preferred replica and stay
-    leader = partitions.leader.copy()
+    leader = electorate.partitions.leader.copy()
     leader[row], _ = elect(state_as_it_is(electorate).rows(row), Kind.PREFERRED)
     return BalancedLeaders(leader)
 

@@ -18,13 +18,11 @@ import numpy as np
 from twin import keys
 from twin.declare import ByBroker, gauge, group_gauge, rule
 from twin.rules.group_moves import GroupMoves
-from twin.rules.group_reads import GroupReads, ReadsFrom, Servers, racks_of_readers
+from twin.rules.group_reads import GroupReads, ReadsFrom, Servers
 from twin.rules.growth import RecordSizes
-from twin.rules.leaders import Roles
 from twin.rules.next_leader import NextLeaders
-from twin.rules.selection import SelectorViews, leader_selectors
-from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Lazy, NowMs
+from twin.rules.selection import leader_selectors
+from twin.signature import NowMs
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -39,13 +37,9 @@ from twin.table import (
     column,
 )
 from twin.tables.state import (
-    Assignment,
     BrokerMetrics,
-    Brokers,
     GroupOffsets,
     Partitions,
-    ReaderRacks,
-    Replicas,
 )
 
 READER_THREADS: Final = 10
@@ -83,20 +77,13 @@ def groups_if_leader_lost(
     moves: GroupMoves,
     reads: GroupReads,
     offsets: GroupOffsets,
-    reader_racks: ReaderRacks,
-    assignment: Assignment,
+    servers: Servers,
     partitions: Partitions,
-    replicas: Replicas,
-    roles: Roles,
-    brokers: Brokers,
-    configs: TopicConfigs,
     sizes: RecordSizes,
-    views: Lazy[SelectorViews],
 ) -> GroupsIfLeaderLost:
     """By the present offsets of the replicas that are left."""
-    rack = racks_of_readers(offsets, reader_racks, brokers)
-    servers = Servers(assignment, replicas, roles, configs, views)
-    led = led_by(following.leader, roles.is_leader, servers, partitions, brokers)
+    rack = servers.reader_racks(offsets)
+    led = led_by(following.leader, servers.roles.is_leader, servers, partitions)
     return GroupsIfLeaderLost(*reads_then(led, moves, reads, rack, sizes))
 
 
@@ -109,17 +96,15 @@ class Led:
     selector: Int8
 
 
-def led_by(
-    leader: Int32, gone: Bool, servers: Servers, partitions: Partitions, brokers: Brokers
-) -> Led:
+def led_by(leader: Int32, gone: Bool, servers: Servers, partitions: Partitions) -> Led:
     """The servers with these leaders [P], and without the replicas that are gone [P, R]."""
     roles = servers.roles
     leads = (servers.assignment.broker == leader[:, None]) & (leader != NO_BROKER)[:, None]
     stays = roles.is_assigned & (~gone | leads)
     left = replace(roles, is_leader=leads, is_assigned=stays)
     slot = np.where(leads.any(axis=1), leads.argmax(axis=1), UNKNOWN)
-    kind = leader_selectors(replace(partitions, leader=leader), brokers).replica_selector
-    return Led(replace(servers, roles=left), slot, kind)
+    selectors = leader_selectors(replace(partitions, leader=leader), servers.brokers)
+    return Led(replace(servers, roles=left), slot, selectors.replica_selector)
 
 
 def reads_then(
@@ -127,7 +112,7 @@ def reads_then(
 ) -> tuple[Array, ...]:
     """The columns of ``ReadsThen``, and that of the rows before them."""
     reads_from, records = led.servers.read(moves, led.slot, led.selector, rack)
-    broker = led.servers.brokers(moves, led.slot, led.selector, rack)
+    broker = led.servers.serving(moves, led.slot, led.selector, rack)
     known_now = np.maximum(reads.remote_records, 0)
     more = np.where(records == UNKNOWN, UNKNOWN, np.maximum(records - known_now, 0))
     size = sizes.bytes_per_record[moves.row]

@@ -29,7 +29,7 @@ from twin.rules.selection import (
     with_offset,
 )
 from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Lazy
+from twin.signature import Lazy, TableGroup
 from twin.slots import over_slots
 from twin.table import (
     NO_BROKER,
@@ -83,59 +83,19 @@ class GroupServers(
     )
 
 
-@rule
-def group_reads(
-    moves: GroupMoves,
-    offsets: GroupOffsets,
-    reader_racks: ReaderRacks,
-    assignment: Assignment,
-    replicas: Replicas,
-    roles: Roles,
-    leaders: Leaders,
-    brokers: Brokers,
-    configs: TopicConfigs,
-    selectors: LeaderSelectors,
-    views: Lazy[SelectorViews],
-) -> GroupReads:
-    """By the offsets of the replica that serves the group."""
-    rack = racks_of_readers(offsets, reader_racks, brokers)
-    servers = Servers(assignment, replicas, roles, configs, views)
-    kind = selectors.replica_selector
-    return GroupReads(moves.row, *servers.read(moves, leaders.slot, kind, rack))
-
-
-@rule
-def group_servers(
-    moves: GroupMoves,
-    offsets: GroupOffsets,
-    reader_racks: ReaderRacks,
-    assignment: Assignment,
-    replicas: Replicas,
-    roles: Roles,
-    leaders: Leaders,
-    brokers: Brokers,
-    configs: TopicConfigs,
-    selectors: LeaderSelectors,
-    views: Lazy[SelectorViews],
-) -> GroupServers:
-    """The leader, or the replica that it sends consumers of that rack to."""
-    rack = racks_of_readers(offsets, reader_racks, brokers)
-    servers = Servers(assignment, replicas, roles, configs, views)
-    kind = selectors.replica_selector
-    return GroupServers(moves.row, servers.brokers(moves, leaders.slot, kind, rack))
-
-
-# ---------------------------------------------------------------- of any replica
-
-
 @dataclass(frozen=True)
-class Servers:
-    """Replicas that may serve consumers. ``roles`` says who leads, also if another led."""
+class Servers(TableGroup):
+    """Replicas that may serve consumers, and racks that these may be in.
+
+    With other ``roles``: where consumers would read if another replica led.
+    """
 
     assignment: Assignment
     replicas: Replicas
     roles: Roles
+    brokers: Brokers
     configs: TopicConfigs
+    racks: ReaderRacks
     views: Lazy[SelectorViews]
 
     def read(
@@ -171,7 +131,13 @@ class Servers:
         highest: Int64 = np.minimum(over_slots(np.maximum, first), _NEVER).astype(np.int64)
         return highest
 
-    def brokers(self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64) -> Int32:
+    def reader_racks(self, offsets: GroupOffsets) -> Int64:
+        """[N] the place in ``rack_names`` of the member that reads each row; UNKNOWN for none."""
+        place = {name: i for i, name in enumerate(rack_names(self.brokers))}
+        places = [place.get(str(name), UNKNOWN) for name in self.racks.rack]
+        return np.array([*places, UNKNOWN], np.int64)[offsets.rack_index]
+
+    def serving(self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64) -> Int32:
         """[N] the broker that serves each group, NO_BROKER where that is not known."""
         row = moves.row.astype(np.intp)
         kind = selector[row]
@@ -216,6 +182,32 @@ class Servers:
         )
 
 
+@rule
+def group_reads(
+    moves: GroupMoves,
+    offsets: GroupOffsets,
+    servers: Servers,
+    leaders: Leaders,
+    selectors: LeaderSelectors,
+) -> GroupReads:
+    """By the offsets of the replica that serves the group."""
+    rack, kind = servers.reader_racks(offsets), selectors.replica_selector
+    return GroupReads(moves.row, *servers.read(moves, leaders.slot, kind, rack))
+
+
+@rule
+def group_servers(
+    moves: GroupMoves,
+    offsets: GroupOffsets,
+    servers: Servers,
+    leaders: Leaders,
+    selectors: LeaderSelectors,
+) -> GroupServers:
+    """The leader, or the replica that it sends consumers of that rack to."""
+    rack, kind = servers.reader_racks(offsets), selectors.replica_selector
+    return GroupServers(moves.row, servers.serving(moves, leaders.slot, kind, rack))
+
+
 def _on_disk(slot: Rows, kind: Int8) -> tuple[Int8, Int64]:
     """[N], [N] ReadsFrom and remote records of groups whose replicas have all on their disks.
 
@@ -228,13 +220,6 @@ def _on_disk(slot: Rows, kind: Int8) -> tuple[Int8, Int64]:
         np.where(is_led, reads, np.int8(ReadsFrom.NOBODY)),
         np.where(is_known & is_led, np.int64(0), np.int64(UNKNOWN)),
     )
-
-
-def racks_of_readers(offsets: GroupOffsets, reader_racks: ReaderRacks, brokers: Brokers) -> Int64:
-    """[N] the place in ``rack_names`` of the member that reads each row; UNKNOWN for none."""
-    place = {name: i for i, name in enumerate(rack_names(brokers))}
-    places = [place.get(str(name), UNKNOWN) for name in reader_racks.rack]
-    return np.array([*places, UNKNOWN], np.int64)[offsets.rack_index]
 
 
 # ---------------------------------------------------------------- exported

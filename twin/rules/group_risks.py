@@ -20,21 +20,17 @@ from twin.rules.group_reads import (
     GroupReads,
     ReadsFrom,
     Servers,
-    racks_of_readers,
 )
 from twin.rules.growth import Growth, RecordSizes
-from twin.rules.leaders import Leaders, Roles
-from twin.rules.selection import LeaderSelectors, SelectorViews
+from twin.rules.leaders import Leaders
+from twin.rules.selection import LeaderSelectors
 from twin.rules.topic_configs import TopicConfigs
-from twin.signature import Lazy, NowMs
+from twin.signature import NowMs
 from twin.table import UNKNOWN, Bool, Float64, Int8, Int64, SparseTable, column
 from twin.tables.state import (
-    Assignment,
-    Brokers,
     GroupOffsets,
     Groups,
     Partitions,
-    ReaderRacks,
     Replicas,
 )
 
@@ -63,23 +59,17 @@ def groups_near_risk(
     moves: GroupMoves,
     offsets: GroupOffsets,
     groups: Groups,
-    reader_racks: ReaderRacks,
-    assignment: Assignment,
-    replicas: Replicas,
-    roles: Roles,
+    servers: Servers,
     leaders: Leaders,
-    brokers: Brokers,
-    configs: TopicConfigs,
     growth: Growth,
     sizes: RecordSizes,
     selectors: LeaderSelectors,
-    views: Lazy[SelectorViews],
     now_ms: NowMs,
 ) -> GroupsNearRisk:
     """The values of ``group_reads`` and ``group_forecasts``, for these groups alone."""
     if not len(moves):
         return GroupsNearRisk.empty()
-    servers = Servers(assignment, replicas, roles, configs, views)
+    replicas, configs = servers.replicas, servers.configs
     retention = Retention(leaders, replicas, growth, sizes, now_ms)
     overtaken = _may_be_overtaken(moves, retention, configs)
     off_disk = moves.committed_offset < servers.on_every_disk[moves.row.astype(np.intp)]
@@ -88,7 +78,7 @@ def groups_near_risk(
     if not len(near):
         return GroupsNearRisk.empty()
     moves, overtaken = moves.pick(near), overtaken[near]
-    rack = racks_of_readers(offsets.pick(near), reader_racks, brokers)
+    rack = servers.reader_racks(offsets.pick(near))
     reads = GroupReads(
         moves.row, *servers.read(moves, leaders.slot, selectors.replica_selector, rack)
     )

@@ -14,6 +14,7 @@ from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.topic_configs import MinIsr, TopicConfigs, holds_unclean_elections
+from twin.signature import TableGroup
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -51,7 +52,7 @@ class Candidates(
 
 
 @dataclass(frozen=True, slots=True)
-class Electorate:
+class Electorate(TableGroup):
     """The tables that an election reads."""
 
     partitions: Partitions
@@ -61,7 +62,12 @@ class Electorate:
     least: MinIsr
     coverage: ReplicaCoverage
     topic_configs: TopicConfigs
-    elr_enabled: bool
+    configs: Configs
+
+    @property
+    def elr_enabled(self) -> bool:
+        """KIP-966 is on: replicas that leave an ISR below its minimum stay eligible."""
+        return self.configs.cluster_wide("elr_enabled") == 1
 
 
 @rule
@@ -79,24 +85,13 @@ def candidates(
 
 
 @rule
-def next_leaders(
-    partitions: Partitions,
-    assignment: Assignment,
-    roles: Roles,
-    candidates: Candidates,
-    least: MinIsr,
-    coverage: ReplicaCoverage,
-    topic_configs: TopicConfigs,
-    configs: Configs,
-) -> NextLeaders:
+def next_leaders(electorate: Electorate) -> NextLeaders:
     """The election that the controller holds if each partition's leader is fenced now.
 
     A partition without a leader is judged as it is. Source: ReplicationControlManager
     .generateLeaderAndIsrUpdates and PartitionChangeBuilder.build, Kafka 4.3.
     """
-    electorate = Electorate(partitions, assignment, roles, candidates, least, coverage,
-                            topic_configs, configs.cluster_wide("elr_enabled") == 1)  # fmt: skip
-    return elected_without(electorate, roles.is_leader)
+    return elected_without(electorate, electorate.roles.is_leader)
 
 
 def elected_without(electorate: Electorate, lost: Slots) -> NextLeaders:
