@@ -1,7 +1,7 @@
 """The alert rules of the risks, and their unit tests, made from the catalog.
 
-One alert a risk and cluster, never one a partition: somebody is woken once for a broker that takes
-a thousand partitions with it. What an alert waits for and why is said where its risk is declared.
+There is one alert for a risk and cluster, never one for a partition: a broker that takes a thousand
+partitions with it wakes somebody once. A risk's declaration says how long its alert waits, and why.
 """
 
 from __future__ import annotations

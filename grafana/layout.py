@@ -77,7 +77,7 @@ def band(height: int, *panels: Json, widths: Sequence[int] = ()) -> Band:
 
 
 def bands(height: int, panels: Sequence[Json], *, across: int) -> tuple[Band, ...]:
-    """The panels in bands of equal height, at most so many side by side."""
+    """The panels in bands of equal height, at most ``across`` side by side."""
     return tuple(
         band(height, *panels[first : first + across]) for first in range(0, len(panels), across)
     )

@@ -376,7 +376,7 @@ def _override(title: str, properties: Json) -> Json:
 def _cell_properties(look: Look) -> Json:
     """A table's column: its cells are coloured where the look has colours.
 
-    What a cell without a value says is not what the table says when it has no rows.
+    A cell without a value shows a dash; the text for a table without rows is another one.
     """
     if not look.coloured:
         return _field(look, empty="-")

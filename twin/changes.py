@@ -1,8 +1,8 @@
 """Changes between two states of a shard, as sentences for operators.
 
 The rules declare which tables they compare (``@event``); created and deleted partitions and risks
-that open and close are compared here. What is seen for the first time is not a change: a twin that
-starts reports nothing. A change has an id made of its content, so a repeat can be recognised.
+that open and close are compared here. A first observation is not a change: a twin that starts
+reports nothing. A change has an id made of its content, so a repeat can be recognised.
 """
 
 from __future__ import annotations

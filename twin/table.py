@@ -352,7 +352,7 @@ _OBJECTS: Final = (pa.binary(16), pa.binary())
 def _taken(table: Table, rows: Rows) -> list[Array]:
     """The rows of each column: a view of rows in a row, else ``take``, which is faster than [].
 
-    Nobody changes the arrays of a table, so that two of them may share memory.
+    The arrays of a table never change, so two tables may share memory.
     """
     is_new = rows < 0
     if not is_new.any():

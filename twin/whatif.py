@@ -149,9 +149,9 @@ class Eligibility:
     moved_leaders: int  # others lead than by Kafka's rule
     unreachable_partitions: int
     preferred_cold: int  # partitions that are out of balance until replica 0 is warm
-    preferred_eta_unknown: int  # of those, nobody knows when that is
-    preferred_never_warm: int  # of those, it cannot be as things are
-    balanced_in_s: float  # when the last of the others is; 0 without any
+    preferred_eta_unknown: int  # those for which the time is unknown
+    preferred_never_warm: int  # those whose threshold is out of reach
+    balanced_in_s: float  # until the last of the others is in balance; 0 without any
     leaders_by_rack: tuple[tuple[str, int], ...]
 
     @property
@@ -273,7 +273,7 @@ def replicas_on(state: ShardState, broker: int) -> Rows:
 
 
 def fair_share(state: ShardState, brokers: int) -> Rows:
-    """[N] rows of which one more broker beside so many would take over a replica.
+    """[N] the rows of which one more broker would take over a replica.
 
     Every (brokers + 1)th replica, so the load of all topics is met evenly. There are no more
     replicas of a partition than brokers, so no partition is met twice.
@@ -316,7 +316,7 @@ class LocalFootprint:
     cold: int
     cold_for_good: int  # retention deletes before a threshold is reached
     bytes: int
-    # What a local log can come to span: that of the busiest partition, and of the calmest.
+    # The spans that local logs reach: the busiest partition, and the calmest.
     shortest_span_ms: float
     longest_span_ms: float
 

@@ -33,7 +33,7 @@ class GroupHarm:
     remote_records: int = 0  # that it reads from there, and does not now
     remote_bytes: int = 0  # of these, where the size of a record is known
     remote_bytes_kip1303: int = 0  # if KIP-1303 chose the leaders
-    unknown: int = 0  # partitions of which nobody knows where it would read
+    unknown: int = 0  # partitions for which that is unknown
 
     def __add__(self, other: GroupHarm) -> GroupHarm:
         sums = {name: getattr(self, name) + getattr(other, name) for name in _ADDED_UP}
@@ -66,8 +66,8 @@ def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> lis
 
     Args:
         state: the shard as it is.
-        brokers: that are lost.
-        loss: of them.
+        brokers: the lost ones.
+        loss: their loss.
     """
     if not len(state[GroupOffsets]):
         return []

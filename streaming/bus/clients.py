@@ -267,7 +267,7 @@ class Reader:
         """
         try:
             batches = self._consumer.poll(timeout_ms=timeout_ms)
-            # Of a topic that has vanished the client fetches nothing, and says nothing.
+            # The client reports no error for a topic that has vanished: it fetches nothing.
             if not batches and time.monotonic() >= self._look_at_s:
                 self._look_at_s = time.monotonic() + _LOOK_EVERY_S
                 self._partitions()

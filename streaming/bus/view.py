@@ -1,7 +1,7 @@
 """The newest snapshot of every shard, in memory.
 
-Written by one thread that reads the bus, read by the web server's. What readers get is replaced as
-a whole, never changed, so nobody waits for anybody.
+One thread reads the bus and writes the snapshots; the threads of the web server read them. A view
+is replaced as a whole and never changed, so no thread waits for another.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WITHOUT_SNAPSHOTS: Final = {
 """The program that the twin waits for, by whether observations arrive."""
 
 _IDS_KEPT: Final = 100_000
-"""Events are delivered at least once; so many ids are remembered to count each event once."""
+"""Ids of events that are remembered: events are delivered at least once, and each counts once."""
 
 
 QUERY_KINDS: Final = ("observation_refused", "state_discarded", "state_table_discarded")
@@ -55,9 +55,9 @@ LOSSES_KEPT: Final = 8
 
 
 class LossCache:
-    """The losses of one state that were asked for last. Several questions are about each of them.
+    """The losses of one state that were asked for last, since several questions are about each.
 
-    Whoever asks for one that is being computed waits for it: to compute it twice takes longer.
+    A thread that asks for a loss that another one computes waits for it: that takes less time.
     """
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class SnapshotStore:
         self._snapshots_read = 0
         self._snapshots_refused: Counter[str] = Counter()
         self._ids: OrderedDict[str, None] = OrderedDict()
-        # Of each message of a shard: size, when it was written, and what it observed.
+        # By shard and part: size of the message, when it was written, and the time it observed.
         self._messages: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.annotations: Counter[str] = Counter()
         self.view = ClusterView(shards_expected=shards, stale_after_ms=self._stale_after_ms)

@@ -54,10 +54,10 @@ _LIST_OFFSETS, _SINCE_3_9 = 2, 9
 metadata.version does not, since it stays where it is when brokers are upgraded."""
 
 _SAME_AS_RETENTION: Final = -2
-"""Of local.retention.ms and local.retention.bytes: retention.ms and retention.bytes apply."""
+"""Value of local.retention.ms (or .bytes) with which retention.ms (or .bytes) applies."""
 
 _UNLIMITED: Final = -1
-"""Of retention.ms and retention.bytes."""
+"""Value of retention.ms and retention.bytes without a limit."""
 
 
 def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -> dict[str, int]:

@@ -132,7 +132,7 @@ class ConfigSource:
             return every_shard
         self._min_isr = self._tiered = None
         deadline = context.deadline()
-        # What is not read now is due again in the next cycle.
+        # Topics that are not read now are due again in the next cycle.
         overdue_s = now_s - self._interval_s
         if cluster_due:
             is_read = self._read_cluster(context, deadline)

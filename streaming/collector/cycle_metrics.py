@@ -36,7 +36,7 @@ class CycleMetrics:
         self._metrics.add(own.UNSENT)
 
     def left_out(self, cycles: int) -> None:
-        """So many cycles did not begin in time."""
+        """Count cycles that did not begin in time."""
         self._metrics.add(own.OVERRUNS, cycles)
 
     def rounds(self, since_start: Mapping[str, int]) -> None:

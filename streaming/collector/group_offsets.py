@@ -1,9 +1,9 @@
 """Reads OffsetFetch responses: the committed offsets of many groups, gathered with numpy.
 
 From round to round a response has the same groups, topics and partitions at the same positions, so
-a layout made from one response reads the next (``wire``). What varies are the numbers, and the
-metadata that consumers commit with an offset, as long as its length stays: Kafka Streams writes a
-timestamp there.
+a layout made from one response reads the next (``wire``). The numbers may vary, and so may the
+metadata that consumers commit with an offset (Kafka Streams writes a timestamp there), as long as
+its length stays.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ class GroupSource:
 def _problems_of(round_: GroupRound, answers: Answers) -> Iterator[Problem]:
     """One problem for each error, however many groups have it.
 
-    That a group is gone is none, and a broker that did not answer has a problem of its own.
+    A group that is gone is no problem; a broker that did not answer has one of its own.
     """
     errors = dict(zip(round_.group, round_.error.tolist(), strict=True))
     silent = {problem.broker for problem in answers.problems}

@@ -21,7 +21,7 @@ OVERRUNS: Final = Metric(
 )
 UNSENT: Final = Metric(
     "collector_observations_unsent",
-    "Observations of which the bus did not take all messages within collector.deadline_ms.",
+    "Observations whose messages the bus did not all accept within collector.deadline_ms.",
     type="counter",
 )
 PROBLEMS: Final = Metric(

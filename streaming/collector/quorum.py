@@ -23,7 +23,8 @@ _WITH_TIMES: Final = 1
 """First version that has times (KIP-836, Kafka 3.4)."""
 
 _SHARE: Final = 0.2
-"""Of the deadline: a controller that is away must not delay the observation by all of it."""
+"""Share of the deadline that the request may take: a controller that is away must not delay the
+observation by all of it."""
 
 
 class QuorumSource:

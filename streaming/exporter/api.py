@@ -1,7 +1,7 @@
 """The web application: /metrics, /healthz, /api/v1, and the console.
 
-Every answer is made from the newest view; nothing here asks Kafka. What is answered on which path
-is declared in ``routes``.
+Every answer is made from the newest view; nothing here asks Kafka. ``routes`` declares the paths
+and their answers.
 """
 
 from __future__ import annotations

@@ -101,13 +101,13 @@ class PartitionFilter:
 
 
 def _named_like(state: ShardState, text: str) -> Bool:
-    """[P] its topic's name contains the text, or its own name as Kafka writes it does."""
+    """[P] the name of its topic, or its own name (``orders-1``), contains the text."""
     text, index = text.lower(), state[PartitionIndex]
     topics = [name.lower() for name in state[Topics].topic.tolist()]
     wanted = np.array([text in name for name in topics], bool)[index.topic_index]
     topic, dash, number = text.rpartition("-")
     if dash and number.isascii() and number.isdecimal():
-        # Of orders-1 the name begins: orders-1, orders-10, orders-11 and so on.
+        # "orders-1" is the beginning of orders-1, orders-10, orders-11 and so on.
         ends = np.array([name.endswith(topic) for name in topics], bool)[index.topic_index]
         numbered = [str(each).startswith(number) for each in index.partition[ends].tolist()]
         wanted[np.flatnonzero(ends)[numbered]] = True
@@ -153,7 +153,7 @@ def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[s
 
 
 def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:
-    """Those rows of a shard. What is computed on demand is computed for these rows alone."""
+    """Those rows of a shard. Tables on demand are computed for these rows alone."""
     if not len(rows):
         return []
     page = state.take(rows)

@@ -1,8 +1,8 @@
 """The modules of the console as one: a browser asks for one file instead of fifty.
 
-What is installed are plain ES modules. They are put together when the exporter starts, each in a
-function of its own, after those that it imports; nothing else is changed. The few forms of import
-and export that the console uses are known, and any other is refused.
+The package contains plain ES modules. The exporter puts them together when it starts, each in a
+function of its own, after those that it imports, and changes nothing else. It accepts the few forms
+of import and export that the console uses, and refuses any other.
 """
 
 from __future__ import annotations

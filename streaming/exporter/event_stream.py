@@ -80,7 +80,7 @@ class EventStream(StreamingResponse):
                 woken.clear()
 
     def _chunk(self, pulled: Pulled) -> bytes:
-        """The entries as events. What is not wanted moves the id alone."""
+        """The entries as events. Entries that the client did not ask for move the id alone."""
         blocks = []
         if pulled.missed:
             self._counts.gaps += 1

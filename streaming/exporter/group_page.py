@@ -22,9 +22,9 @@ _WORST_FIRST: Final = (ReadsFrom.NOBODY, ReadsFrom.NOWHERE, UNKNOWN, ReadsFrom.R
 
 
 class GroupThen(TypedDict):
-    """Of a leader's partitions: what the group would read remotely; of so many that is unknown.
+    """The bytes that the group would read remotely if a leader were lost.
 
-    ``unread`` are those that nobody would lead.
+    ``unknown`` counts partitions of unknown size, ``unread`` those that nobody would lead.
     """
 
     remote_bytes: float
@@ -33,7 +33,7 @@ class GroupThen(TypedDict):
 
 
 class GroupLeader(TypedDict):
-    """A broker, how many of the group's partitions it leads, and by rule what its loss would do."""
+    """A broker, the number of partitions that it leads, and the harm of its loss by rule."""
 
     broker: int
     partitions: int
@@ -43,8 +43,8 @@ class GroupLeader(TypedDict):
 def group(view: ClusterView, name: str, now_ms: int, most: int) -> dict[str, Any] | None:
     """One group and what it has committed, or None if nobody knows it.
 
-    Of its partitions so many are listed: those that it cannot read before those that it reads
-    remotely, then those in which it is furthest behind; by shard, topic and number.
+    At most ``most`` of its partitions are listed: first those that it cannot read, then those that
+    it reads remotely, then those with the largest lag; by shard, topic and number.
     """
     by_name = groups_by_name(view, now_ms)
     if name not in by_name:
@@ -66,13 +66,13 @@ def group(view: ClusterView, name: str, now_ms: int, most: int) -> dict[str, Any
 
 
 def _places(state: ShardState, name: str) -> Rows:
-    """[N] the rows of ``group_offsets`` that are of the group."""
+    """[N] the group's rows of ``group_offsets``."""
     number = np.flatnonzero(state[Groups].group == name)
     return np.flatnonzero(np.isin(state[GroupOffsets].group_index, number))
 
 
 def _worst(states: Sequence[ShardState], places: Sequence[Rows], most: int) -> list[Rows]:
-    """Of those places the worst, in each shard in their order."""
+    """The worst of those places by shard, in their order."""
     rank, lag = [], []
     for state, here in zip(states, places, strict=True):
         reads = state[GroupReads].reads_from[here]

@@ -58,9 +58,9 @@ def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]
 def badness(group: dict[str, Any]) -> tuple[float, ...]:
     """A sort key: the group with the lowest one needs attention first.
 
-    Groups in use come before abandoned ones: first what cannot be read, then what retention is
-    about to delete, what is read from remote storage or soon will be, what a loss would do, then
-    the lag. What is not known is last within each.
+    Groups in use come before abandoned ones. Then the order is by partitions that cannot be read,
+    by the time until retention deletes unread records, by reads from remote storage now and soon,
+    by the harm of a lost leader, and by lag; unknown values are last within each.
     """
     reads = group["reads_from"]
     then = group.get("if_leader_lost_remote_bytes", {}).get("kafka") or 0.0
@@ -83,7 +83,7 @@ def _soon(group: dict[str, Any], name: str, within_s: float) -> float:
 
 
 def groups_by_name(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
-    """Every group by its name. Of what several shards say the newest counts."""
+    """Every group by its name; of several shards the one that listed it last counts."""
     if view.newest is None:
         return {}
     sums = by_first_label(view.newest.catalog, view.totals, "group")

@@ -2,9 +2,8 @@
 
 As there, they have no label ``cluster``. Values follow its conventions where those differ: if a
 group has committed offsets of some partitions of a topic, the others have offset and lag -1, and
-the sum of offsets counts that -1. What the twin does not know has no series. Neither
-``granularity`` nor ``max_series`` concerns them: whoever wants these names has dashboards that need
-each of their series.
+the sum of offsets counts that -1. Unknown values have no series. ``granularity`` and ``max_series``
+do not apply: dashboards made for kafka_exporter need all of its series.
 
 Source: danielqsj/kafka_exporter, version 1.9: README.md and ``collect`` in kafka_exporter.go.
 """

@@ -1,7 +1,7 @@
-"""Parameters of a URL: how the text of each is read, and what it means.
+"""Parameters of a URL: how their text is read, and their meaning.
 
 A parameter is declared once. Requests are read with the declaration, and the description of the API
-and its page in ``docs/`` are made of it. What is wrong with a request is said in one line.
+and its page in ``docs/`` are made of it. A request that is wrong gets one line with the reason.
 """
 
 from __future__ import annotations

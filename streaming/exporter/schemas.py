@@ -60,7 +60,7 @@ def listed(items: Schema) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """That, or null for unknown."""
+    """The schema of those values, and of null for unknown."""
     if "type" not in schema:
         return {"anyOf": [schema, {"type": "null"}]}
     kind = schema["type"]

@@ -177,9 +177,9 @@ class Server(uvicorn.Server):  # type: ignore[misc]
         self._events = events
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let answers be sent to their ends for a while, and cut off clients that do not take them.
+        """Go on sending answers for a while, then cut off clients that do not take them.
 
-        What uvicorn cancels itself after ``timeout_graceful_shutdown``, it logs as a failure.
+        Uvicorn would cancel them itself after ``timeout_graceful_shutdown``, and log a failure.
         """
         asyncio.get_running_loop().call_later(SEND_ON_FOR_S, self._cut_off)
         await super().shutdown(sockets)
@@ -246,9 +246,9 @@ def _annotator(config: Config) -> Annotator | None:
 
 
 def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> socket.socket:
-    """A listening socket, so that a taken port is said before anything else is started.
+    """A listening socket, opened first: a port that is taken is reported before anything starts.
 
-    A client that takes nothing of what is sent to it for so long is cut off.
+    A client that takes nothing that is sent to it for ``stalled_after_ms`` is cut off.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

@@ -1,6 +1,6 @@
 """The demo's consumers: one group at the log end, and one that replays old records.
 
-What the second one reads is in remote storage for the most part.
+Most of the records that the second one reads are in remote storage.
 """
 
 from __future__ import annotations

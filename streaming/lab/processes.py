@@ -32,7 +32,7 @@ class Processes:
     def spawn(self, command: Sequence[str], folder: Path, log: Path) -> int:
         """Start a process in a session of its own, so that Ctrl-C here does not reach it.
 
-        What it prints is appended to ``log``. Returns its id.
+        Its output is appended to ``log``. Returns its id.
         """
         with log.open("ab") as output:
             child = subprocess.Popen(

@@ -53,7 +53,7 @@ class PlanData(TypedDict):
 
 
 def plan_data(plan: Plan, most: int) -> PlanData:
-    """The plan with so many of its changes at most."""
+    """The plan with at most ``most`` of its changes."""
     changes: list[Any] = [files.as_json(change) for change in plan.changes[:most]]
     return {
         "plan": plan.name,

@@ -45,7 +45,7 @@ class Journal:
             raise PlanError(f"{self.path} is of cluster {owner}, not of {cluster}")
 
     def _lock(self) -> None:
-        """Of one process; the system unlocks the file when that ends."""
+        """Lock the file for this process; the system unlocks it when the process ends."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -79,9 +79,9 @@ def _cut_torn_line(path: Path) -> None:
 
 
 def read(path: Path) -> tuple[str, dict[Key, Change]]:
-    """The cluster, and what can be restored, by partition: from a journal or a restore file.
+    """The cluster, and the changes to restore by partition, from a journal or a restore file.
 
-    Of several changes of a partition: from the first order to the last planned one.
+    Several changes of a partition become one, from its first order to the last planned one.
 
     Raises:
         PlanError: the file cannot be read, or is neither.

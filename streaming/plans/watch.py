@@ -1,7 +1,7 @@
-"""``plan order --watch``: keeps warm replicas first, and gives orders back that are needed no more.
+"""``plan order --watch``: keeps warm replicas first, and restores orders that have served.
 
-Each round reads the newest snapshots, plans, and applies what is allowed in this minute. What it
-changed is in its journal, so another start goes on where this one ended.
+Each round reads the newest snapshots, makes a plan, and applies as many changes as the rate allows.
+The journal has every change, so the next start goes on where this one ended.
 """
 
 from __future__ import annotations

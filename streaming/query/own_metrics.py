@@ -1,7 +1,7 @@
 """Metrics that the query serves about itself (``metrics.query_port``).
 
-What it finds in the observations, refused ones and skipped frames among it, goes through the state
-and the events to the exporter: it is counted where tasks run, which need not be this machine.
+Refused observations and skipped frames are counted where tasks run, which need not be this machine:
+these counts go through the state and the events to the exporter.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from twin.tables.state import Brokers, PartitionIndex, Partitions
 from twin.whatif_groups import hurt_by_loss, together
 
 RULES: Final = ("kafka", "kip1303")
-"""Rules of election; of a proposal that is switched off an answer has no fields."""
+"""Rules of election; an answer has no fields for a proposal that is switched off."""
 
 Losing = Callable[[Collection[int]], Sequence[questions.Loss]]
 
@@ -52,9 +52,9 @@ def lost(
     states: Sequence[ShardState], brokers: Collection[int], racks: Collection[str],
     most: int | None = None, lose: Losing | None = None,
 ) -> Answer:  # fmt: skip
-    """The answer to ``lose``: the worst partitions first, at most so many.
+    """The answer to ``lose``: the worst partitions first, at most ``most`` of them.
 
-    ``lose`` gives the loss of brokers in each of the states, for whoever keeps what it computed.
+    ``lose`` returns the loss of brokers in each of the states, where the caller keeps losses.
 
     Raises:
         NotThereError: a broker or rack that does not exist.
@@ -191,7 +191,7 @@ def _loss_rows(
 def _loss_columns(
     rows: Sequence[dict[str, Any]], fields: Sequence[LossField]
 ) -> dict[str, Callable[[dict[str, Any]], Any]]:
-    """Headings and cells. What rules add is shown where it is known of some partition."""
+    """Headings and cells. A column of a rule is shown if some partition has a value for it."""
     columns: dict[str, Callable[[dict[str, Any]], Any]] = {
         "partition": lambda r: f"{r['topic']}-{r['partition']}",
         "led by": lambda r: broker_or_nobody(r["leader"]),

@@ -120,7 +120,7 @@ def _threshold_row(one: questions.Eligibility) -> Threshold:
 
 
 def _balanced_in(row: Mapping[str, Any]) -> str:
-    """How long leaders stay out of balance: of those that are known, and what is not."""
+    """How long leaders stay out of balance, as far as that is known, and how many are unknown."""
     never, unknown = row["preferred_never_warm"], row["preferred_eta_unknown"]
     parts = [f"{never} never"] if never else []
     parts += [f"{unknown} unknown"] if unknown else []

@@ -9,7 +9,7 @@ from typing import Final
 from streaming.runtime import clients
 
 _MOST_CHARACTERS: Final = 120
-"""Of a foreign error in one line: it may repeat what was received."""
+"""Length of a foreign error in one line: it may repeat what was received."""
 
 
 def system_error(error: BaseException | None) -> OSError | None:

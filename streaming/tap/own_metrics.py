@@ -35,7 +35,7 @@ REFUSED: Final = _of_a_broker(
 )
 DROPPED: Final = _of_a_broker(
     "dropped",
-    "What the tap did not send, by what it is: rows, rows of an unknown_topic, messages.",
+    "Rows and messages that the tap did not send: rows, rows of an unknown_topic, messages.",
     "what",
 )
 SKIPPED_BYTES: Final = _of_a_broker(

@@ -1,6 +1,7 @@
 """Sources of log lines: a file that is rotated, and a pipe.
 
-A source never blocks its writer. What is written faster than it is read is skipped, and counted.
+A source never blocks its writer. Lines that are written faster than they are read are skipped and
+counted.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from twin.tables.observations import FetchesFrame
 from twin.tables.state import Assignment, FollowerStates, IsrRemovals
 
 _TIME_BITS: Final = 42
-"""Of a time in ms, until the year 2109; two million followers of a shard fit above them."""
+"""Bits of a time in ms until the year 2109; two million followers of a shard fit above them."""
 
 _STATE: Final = tuple(field.name for field in fields(ReplicaState))
 
@@ -138,7 +138,7 @@ def _after_fetch(
     """
     before = {c.name: getattr(table, c.name)[at] for c in table.columns}
     new_leader, is_new, completes = _news(before, fetch)
-    # What a pending fetch would have changed is a hypothesis: an estimate will do.
+    # Only hypotheses about pending fetches use it, so an estimate is enough.
     estimate = np.where(new_leader, UNKNOWN, before["last_fetch_leader_end_estimate_offset"])
     has_estimate = estimate != UNKNOWN
     asked = has_estimate & (fetch["fetch_offset"] >= estimate)
@@ -191,7 +191,7 @@ def _longest_processing(
 
 
 def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Bool, Bool, Bool]:
-    """[N] the fetch is of a new leader; is new at all; adds where the last one's leader end was."""
+    """[N] three masks: the fetch has a new leader; is new; has the leader end of the last fetch."""
     epoch, arrived = fetch["leader_epoch"], fetch["arrived_at_ms"]
     new_leader = (epoch > before["leader_epoch"]) | (
         (epoch == before["leader_epoch"]) & (fetch["leader"] != before["leader"])

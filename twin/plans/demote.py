@@ -111,7 +111,7 @@ def _spread(
         gap = led[:, None] - led
         in_rack = (rack[:, None] == rack) @ led
         gap = gap + np.where(apart, in_rack[:, None] - in_rack, 0)
-        # Of these, so many moves lower the sum of squares most.
+        # This number of moves lowers the sum of squares most.
         best = np.where(apart, (gap + 1) // 4, gap // 2)
         source, target = place[row, slot[row]], place[row, to]
         movable = np.zeros(gap.shape, bool)

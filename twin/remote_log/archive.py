@@ -2,7 +2,7 @@
 
 They change when a segment is copied or deleted, not with every cycle, and there may be thousands a
 partition. So they have a message of their own, which is read and written only when an event of
-theirs comes; what they come to, a row a partition, is the table ``lineage`` of the state.
+theirs comes; the table ``lineage`` of the state sums them up, a row a partition.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ def _by_state(cache: RemoteLogMetadataCache) -> dict[SegmentState, list[Segment]
 def _least_end(cache: RemoteLogMetadataCache, history: Epochs, log_end: int) -> int:
     """The log end, no lower than it must have been when its newest epoch was copied.
 
-    It was sampled before, and a finding that lags behind would stay until the next event. What a
-    later leader cut off lies in an epoch that is not the newest.
+    The log end was sampled earlier, and a finding made of it would stay until the next event.
+    Records that a later leader truncated are in an epoch that is not the newest.
     """
     if not history:
         return log_end
@@ -117,8 +117,8 @@ def _split(
 ) -> tuple[list[Segment], list[Segment]]:
     """Finished copies of the lineage, and orphans.
 
-    Some are neither. What is older than the whole history is deleted by the leader on its own; what
-    is newer shows that the history is out of date.
+    Some are neither. The leader deletes copies that are older than the whole history on its own;
+    newer ones show that the history is out of date.
     """
     if not history:
         return list(finished), []

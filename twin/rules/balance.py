@@ -55,7 +55,7 @@ def rack_leaders(
 
 @ratio(
     "rack_leader_skew",
-    "Leaders of the rack that has most, divided by the mean of all racks.",
+    "Leaders of the rack with the most leaders, divided by the mean of all racks.",
     labels=("rule",),
     source=("kafka_twin_rack_leaders",),
 )

@@ -249,7 +249,7 @@ def _with_feature(leaders: Leaders) -> tuple[Array, Int64]:
     combine="newest",
 )
 def broker_last_tiered_fetch(brokers: Brokers) -> ByBroker:
-    """Of brokers whose own setting was read."""
+    """Brokers whose own setting was not read have no series."""
     was_read = brokers.follower_last_tiered_fetch != UNKNOWN
     return ByBroker(brokers.broker[was_read], brokers.follower_last_tiered_fetch[was_read])
 

@@ -93,7 +93,7 @@ def answered(brokers: Brokers) -> ByBroker:
     combine="newest",
 )  # fmt: skip
 def fenced(brokers: Brokers) -> ByBroker:
-    """Of those of which it is known."""
+    """Brokers for which that is unknown have no series."""
     is_known = brokers.fenced != UNKNOWN
     return ByBroker(brokers.broker[is_known], brokers.fenced[is_known].astype(np.int64))
 
@@ -103,7 +103,7 @@ def fenced(brokers: Brokers) -> ByBroker:
     combine="newest",
 )  # fmt: skip
 def log_dir_usable_bytes(brokers: Brokers) -> ByBroker:
-    """Of those of which it is known."""
+    """Brokers for which that is unknown have no series."""
     is_known = brokers.log_dir_usable_bytes != UNKNOWN
     return ByBroker(brokers.broker[is_known], brokers.log_dir_usable_bytes[is_known])
 
@@ -115,22 +115,22 @@ def log_dir_usable_bytes(brokers: Brokers) -> ByBroker:
     combine="newest",
 )
 def metrics_age_seconds(metrics: BrokerMetrics, cycle: Cycle) -> ByBroker:
-    """Of brokers that have one."""
+    """Brokers without an exporter have no series."""
     age_ms = np.maximum(cycle.observed_at_ms - metrics.measured_at_ms, 0)
     return ByBroker(metrics.broker, age_ms * _MS)
 
 
 @ratio(
     "broker_metric_difference",
-    "Value that the twin computes of a metric minus the broker's own. Of upload_lag_bytes the "
-    "broker leaves out open segments.",
+    "Value that the twin computes for a metric minus the broker's own, which leaves open segments "
+    "out of upload_lag_bytes.",
     labels=("broker", "metric"),
     source=("kafka_twin_broker_upload_lag_bytes", "kafka_twin_broker_remote_copy_lag_bytes"),
 )
 def broker_metric_difference(
     ours: Mapping[tuple[str, ...], float], theirs: Mapping[tuple[str, ...], float]
 ) -> Mapping[tuple[str, ...], float]:
-    """Brokers of which both are known."""
+    """Only for brokers with both values."""
     both = ours.keys() & theirs.keys()
     return {(key[0], "upload_lag_bytes"): ours[key] - theirs[key] for key in sorted(both)}
 

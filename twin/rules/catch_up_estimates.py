@@ -56,7 +56,7 @@ def catch_up_estimates(
     whole = np.maximum(goal - rows.start_offset, 1)
     progress = np.clip((rows.end_offset - rows.start_offset) / whole, 0, 1)
     missing = np.maximum(goal - rows.end_offset, 0)
-    # What is written meanwhile has to be copied as well.
+    # Records that are written meanwhile have to be copied as well.
     gain = rows.records_per_s - np.maximum(growth.appended_records_per_s[rows.row], 0)
     seconds = np.where(gain > 0, missing / np.where(gain > 0, gain, 1), np.inf)
     left = np.where(missing == 0, 0.0, seconds)

@@ -281,7 +281,7 @@ def election_eligible(coverage: ReplicaCoverage) -> Array:
 
 @gauge("partitions_leader_cold", "Partitions whose leader holds too little local log (KIP-1303).")
 def partitions_leader_cold(coverage: ReplicaCoverage, roles: Roles, partitions: Partitions) -> int:
-    """Of those that a listing described."""
+    """Partitions that no listing described are left out."""
     cold = (is_cold(coverage, roles) & roles.is_leader).any(axis=1)
     return int((cold & (partitions.described_at_ms != UNKNOWN)).sum())
 

@@ -32,7 +32,7 @@ class ReplicaState:
 
     @staticmethod
     def blank(count: int) -> ReplicaState:
-        """Of followers that never fetched."""
+        """The states of followers that never fetched."""
         unknown, never = np.full(count, UNKNOWN, np.int64), np.zeros(count, np.int64)
         return ReplicaState(unknown, unknown, unknown, never, never)
 

@@ -193,7 +193,7 @@ class _Run:
     combine="min",
 )
 def until_remote_seconds(forecasts: GroupForecasts) -> Array:
-    """Of its partitions the first."""
+    """The shortest time over the partitions."""
     return forecasts.until_remote_s
 
 
@@ -204,5 +204,5 @@ def until_remote_seconds(forecasts: GroupForecasts) -> Array:
     combine="min",
 )
 def until_loss_seconds(forecasts: GroupForecasts) -> Array:
-    """Of its partitions the first."""
+    """The shortest time over the partitions."""
     return forecasts.until_loss_s

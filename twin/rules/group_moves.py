@@ -157,7 +157,7 @@ def lag_records(lags: GroupLags) -> Array:
     combine="max",
 )  # fmt: skip
 def lag_seconds(lags: GroupLags) -> Array:
-    """That of the partition that is furthest behind."""
+    """The largest over the partitions."""
     return lags.lag_s
 
 

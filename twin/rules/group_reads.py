@@ -173,7 +173,7 @@ class Servers(TableGroup):
         reads = np.where(records > 0, ReadsFrom.REMOTE, ReadsFrom.DISK)
         is_gone = start > offset
         is_known = (offset != UNKNOWN) & (start != UNKNOWN) & (end != UNKNOWN)
-        # What is not tiered and not deleted is on disk.
+        # Records that are not tiered and not deleted are on disk.
         is_known &= (tiered == 0) | ((tiered == 1) & (local != UNKNOWN)) | is_gone
         reads = np.where(is_gone, ReadsFrom.NOWHERE, reads)
         return (

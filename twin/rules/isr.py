@@ -118,7 +118,7 @@ def in_isr(roles: Roles, partitions: Partitions) -> Array:
 
 @gauge("partitions_offline", "Partitions without a leader.")
 def partitions_offline(partitions: Partitions) -> int:
-    """Of those that a listing described."""
+    """Partitions that no listing described are left out."""
     described = partitions.described_at_ms != UNKNOWN
     return int((described & (partitions.leader == NO_BROKER)).sum())
 
@@ -128,28 +128,28 @@ def partitions_offline(partitions: Partitions) -> int:
     "Partitions with fewer in-sync replicas than assigned ones, not counting those being added.",
 )
 def partitions_under_replicated(sizes: IsrSizes, partitions: Partitions) -> int:
-    """Of those that a listing described."""
+    """Partitions that no listing described are left out."""
     described = partitions.described_at_ms != UNKNOWN
     return int((described & (sizes.size < sizes.expected)).sum())
 
 
 @gauge("partitions_under_min_isr", "Partitions with fewer in-sync replicas than min ISR.")
 def partitions_under_min_isr(sizes: IsrSizes, least: MinIsr, partitions: Partitions) -> int:
-    """Of those that a listing described."""
+    """Partitions that no listing described are left out."""
     described = partitions.described_at_ms != UNKNOWN
     return int((described & (sizes.size < least.min_isr)).sum())
 
 
 @gauge("partitions_at_min_isr", "Partitions with exactly min ISR in-sync replicas.")
 def partitions_at_min_isr(sizes: IsrSizes, least: MinIsr, partitions: Partitions) -> int:
-    """Of those that a listing described."""
+    """Partitions that no listing described are left out."""
     described = partitions.described_at_ms != UNKNOWN
     return int((described & (sizes.size == least.min_isr)).sum())
 
 
 @gauge("partitions_leader_not_preferred", "Partitions whose leader is not replica 0.")
 def partitions_leader_not_preferred(partitions: Partitions, assignment: Assignment) -> int:
-    """Of those that have a leader."""
+    """Partitions without a leader are left out."""
     led = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
     return int((led & (partitions.leader != assignment.broker[:, 0])).sum())
 

@@ -60,7 +60,7 @@ def isr_flaps(shrinks: IsrShrinks) -> int:
     "(`attributed_broker`); null where none rejoined",
 )
 def isr_thrash_field(shrinks: IsrShrinks, partitions: Partitions) -> list[dict[str, Any] | None]:
-    """Of the last ten minutes."""
+    """Counted over the last ten minutes."""
     objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     for row in np.unique(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN]).tolist():
         mine = shrinks.pick(shrinks.row == row)

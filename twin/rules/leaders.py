@@ -132,7 +132,7 @@ def has_flag(flags: Array, flag: ReplicaFlags) -> Bool:
 
 @gauge("leader", "Broker id of the partition's leader; -1 if it has none.", level="partition")
 def leader(partitions: Partitions) -> KnownValues:
-    """That there is no leader is known, so -1 is a value here."""
+    """-1 is a value here: it is known that there is no leader."""
     return KnownValues(partitions.leader, partitions.described_at_ms != UNKNOWN)
 
 

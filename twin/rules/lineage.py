@@ -161,7 +161,7 @@ def _per_partition(column_name: str, name: str, help_text: str) -> Metric:
 METRICS: Final = (
     _summed(
         "remote_bytes", "remote_log_bytes",
-        "Size of finished copies in remote storage, of partitions whose segments are known.",
+        "Size of finished copies in remote storage, for partitions whose segments are known.",
     ),
     _summed(
         "lineage_bytes", "remote_lineage_bytes",
@@ -186,7 +186,7 @@ METRICS: Final = (
     ),
     _summed(
         "refused_transitions", "segment_transitions_refused",
-        "Events of remote segments that no segment can go through.",
+        "Refused events of remote segments: no segment can make such a transition.",
     ),
     _per_partition(
         "remote_bytes", "remote_log_bytes",

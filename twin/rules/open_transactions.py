@@ -115,7 +115,7 @@ def transaction_open_seconds(transactions: OpenTransactions) -> OfRows:
     "Records that consumers with read_committed do not get because a transaction is open.",
 )
 def transaction_held_records(transactions: OpenTransactions) -> int:
-    """Of partitions whose last stable offset has stayed for more than one cycle."""
+    """Only for partitions whose last stable offset has stayed for more than one cycle."""
     return int(transactions.records_held[transactions.held_ms > 0].sum())
 
 
@@ -128,7 +128,7 @@ def transaction_held_records(transactions: OpenTransactions) -> int:
 def open_transaction_field(
     transactions: OpenTransactions, partitions: Partitions
 ) -> list[dict[str, Any] | None]:
-    """Of partitions whose last stable offset has stayed for more than one cycle."""
+    """Only for partitions whose last stable offset has stayed for more than one cycle."""
     objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     names = [c.name for c in OpenTransactions.columns if c.name != "row"]
     for i in np.flatnonzero(transactions.held_ms > 0).tolist():

@@ -301,7 +301,7 @@ def _held_again(change: _Change, cause: Int8) -> Int32:
     is_balance = cause == Cause.BALANCE
     with_all = change.state(change.is_acceptable, change.is_in_isr, change.is_in_elr, change.old)
     balanced, _ = elect(with_all, Kind.PREFERRED)
-    # Of several that came back, the first one led. No poll shows which that was.
+    # If several came back, the first one led. No poll shows which one that was.
     new = change.slots_of(change.new)
     only = change.state(change.is_acceptable & new, change.was_in_isr, change.was_in_elr, nobody)
     came_first, _ = hold_election(only, change.is_unclean_allowed)
@@ -324,7 +324,7 @@ def _what_else_changed(change: _Change) -> Array:
 
 
 def _warm_was_passed_over(change: _Change, cause: Int8, coverage: Array) -> Int8:
-    """[N] tri-state: of losses, whether a cold replica leads where a warm one was in sync."""
+    """[N] tri-state, for losses: a cold replica leads where a warm one was in sync."""
     new = change.slots_of(change.new)
     lost = (cause == Cause.LOSS) & (change.new != NO_BROKER)
     cold = (new & (coverage == Coverage.COLD)).any(axis=1)
@@ -335,7 +335,7 @@ def _warm_was_passed_over(change: _Change, cause: Int8, coverage: Array) -> Int8
 
 
 def _newest(table: Predictions) -> Predictions:
-    """The newest MAX_PREDICTIONS rows; of the oldest cycle among them perhaps a part."""
+    """The newest MAX_PREDICTIONS rows; the oldest cycle among them may be incomplete."""
     if len(table) <= MAX_PREDICTIONS:
         return table
     newest = np.argsort(table.at_ms, kind="stable")[-MAX_PREDICTIONS:]

@@ -197,7 +197,7 @@ def caught_up_age_seconds(caught_up: CaughtUp, now_ms: NowMs) -> Array:
 
 @gauge(
     "caught_up_error_seconds",
-    "Largest error of the estimated caught-up times, of those that leaders logged in the last 10 "
+    "Largest error of the estimated caught-up times among those that leaders logged in the last 10 "
     "minutes.",
     combine="max",
 )
@@ -223,7 +223,7 @@ def caught_up_uncertainty_seconds(
     partitions: Partitions,
     cycle: Cycle,
 ) -> list[float | None]:
-    """Of the replica whose time is known least exactly; null where none is known."""
+    """The largest over the replicas; null where none is known."""
     uncertainty_ms = caught_up_uncertainty_ms(
         replicas, previous_end, followers, assignment, roles, partitions, cycle
     )

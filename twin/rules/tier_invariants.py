@@ -1,7 +1,7 @@
 """The order that KIP-1023 gives to the offsets of a tiered log.
 
-Of the leader: Lx is its local log start, Ly its last stable offset, Lz its log end. Of remote
-storage: Rx is where the log begins, Ry where uploads end. Then Lz >= Ly >= Lx and Ly >= Ry >= Rx.
+Lx is the leader's local log start, Ly its last stable offset, Lz its log end; Rx is the log start
+in remote storage, Ry the end of uploads. Then Lz >= Ly >= Lx and Ly >= Ry >= Rx.
 
 The offsets come from several requests, so two of one cycle are not of one moment. But each of them
 only grows while a leader leads. So the larger one as of this cycle is held against the smaller one

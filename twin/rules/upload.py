@@ -99,8 +99,8 @@ def upload_lag_bytes(lag: UploadLag) -> Array:
 
 @gauge(
     "upload_lag_bytes",
-    "Estimated bytes that are not uploaded of the partitions that the broker leads; those of "
-    "unknown lag are left out, and without any other there is no series (before Kafka 3.9).",
+    "Estimated bytes that the broker has not uploaded of the partitions that it leads, without "
+    "those of unknown lag; no series if every lag is unknown, as before Kafka 3.9.",
     level="broker",
 )
 def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:

@@ -139,7 +139,7 @@ class Problems(KeyedTable, ProblemColumns, kind="problems"):
 
 
 class ProblemListing(KeyedTable, kind="problem_listing"):
-    """[1] which cycle the problems are of; no row before a collector sent any list of them."""
+    """[1] the cycle of the problems; no row before a collector sent a list of them."""
 
     at_ms: Int64 = column("when the cycle was observed")
     is_whole: Bool = column("no problem is left out", fill=False)
