@@ -54,14 +54,16 @@ def url_option(command: Any) -> Any:
     return click.option("--url", type=_Url(), help=about)(command)
 
 
-def ask(url: str, path: str, parameters: Parameters, form: Any) -> dict[str, Any]:
+def ask(
+    url: str, path: str, parameters: Parameters, form: Any, answer_within_s: float = ANSWER_WITHIN_S
+) -> dict[str, Any]:
     """The answer of an exporter's API, which must have that form.
 
     Raises:
-        ExporterUnavailableError: there is no answer.
+        ExporterUnavailableError: there is no answer, or not in time.
         ExporterRefusalError: it is a refusal, or none of an exporter.
     """
-    status, body = _get(url, path, parameters)
+    status, body = _get(url, path, parameters, answer_within_s)
     try:
         if status == httpx2.codes.OK:
             msgspec.json.decode(body, type=form)  # later versions may have more fields
@@ -76,9 +78,9 @@ def ask(url: str, path: str, parameters: Parameters, form: Any) -> dict[str, Any
     raise ExporterRefusalError(refusal.error)
 
 
-def _get(url: str, path: str, parameters: Parameters) -> tuple[int, bytes]:
+def _get(url: str, path: str, parameters: Parameters, answer_within_s: float) -> tuple[int, bytes]:
     tls = url.startswith("https:") and ssl.create_default_context()
-    timeout = httpx2.Timeout(ANSWER_WITHIN_S, connect=CONNECT_WITHIN_S)
+    timeout = httpx2.Timeout(answer_within_s, connect=CONNECT_WITHIN_S)
     try:
         with httpx2.Client(
             verify=tls, timeout=timeout, follow_redirects=False, trust_env=False

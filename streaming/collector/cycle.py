@@ -50,6 +50,7 @@ from streaming.collector.quorum import QuorumSource
 from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
 from streaming.collector.stable_offsets import StableOffsetSource
 from streaming.collector.timestamps import ReadLimits, TimestampSource
+from streaming.collector.unlisted import UnlistedBrokers
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.health import touch_liveness_file
@@ -71,6 +72,7 @@ class Collector:
         *,
         groups: GroupSource | None = None,
         eligibility: EligibilityFile | None = None,
+        unlisted: UnlistedBrokers | None = None,
         retry_denied_ms: int = RETRY_DENIED_MS,
     ) -> None:
         """Nothing is asked before the first cycle.
@@ -81,13 +83,14 @@ class Collector:
             metrics: reads the brokers' own metrics; None leaves them out.
             groups: reads consumer groups; None leaves them out.
             eligibility: where thresholds may change while it runs; None keeps those of ``config``.
+            unlisted: remembers brokers that Kafka before 4.0 does not list.
             retry_denied_ms: when a topic that was refused is asked for again.
         """
         self._config = config
         self._deadline_ms = config.collector.deadline_ms
         self._brokers = brokers
         client_id = brokers.client_id
-        self._metadata = MetadataSource(config, client_id)
+        self._metadata = MetadataSource(config, client_id, unlisted)
         self._configs = ConfigSource(config, client_id)
         interval_ms = config.collector.config_interval_ms
         self._broker_configs = BrokerConfigSource(client_id, interval_ms)
@@ -302,7 +305,7 @@ def _by_source(
 
 
 def run(config: Config, path: Path | None = None, *, cycles: int | None = None) -> None:
-    """Collect until SIGTERM or SIGINT, or for so many cycles; the running cycle is completed.
+    """Collect until SIGTERM or SIGINT, or for that many cycles; the running cycle is completed.
 
     Thresholds are read again from the file at ``path`` when it has changed, and on SIGHUP.
 
@@ -344,7 +347,7 @@ def collect(
     cycles: int | None = None,
     metrics: CycleMetrics | None = None,
 ) -> None:
-    """Observe and send at a fixed rate until ``stop`` is set, or for so many cycles."""
+    """Observe and send at a fixed rate until ``stop`` is set, or for that many cycles."""
     metrics = metrics or CycleMetrics(config.cluster.name)
     cycle_log = CycleLog()
     schedule = FixedRateSchedule(config.collector.interval_ms / 1_000, time.monotonic())

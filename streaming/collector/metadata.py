@@ -82,7 +82,10 @@ _Versions = tuple[int | None, int | None]
 class MetadataSource:
     """Keeps the last metadata, and which broker returned it."""
 
-    def __init__(self, config: Config, client_id: str) -> None:
+    def __init__(
+        self, config: Config, client_id: str, unlisted: UnlistedBrokers | None = None
+    ) -> None:
+        """``unlisted`` remembers brokers that Kafka before 4.0 does not list."""
         self._shards = config.bus.shards
         self._include = re.compile(config.collector.include_topics)
         self._exclude = re.compile(config.collector.exclude_topics or r"(?!)")
@@ -92,7 +95,7 @@ class MetadataSource:
         self._requests: dict[_Versions, list[EncodedRequest]] = {}
         self._undeleted: frozenset[str] = frozenset()  # no longer listed, not known to be deleted
         self._failures: list[Problem] = []
-        self._unlisted = UnlistedBrokers()
+        self._unlisted = unlisted or UnlistedBrokers()
         self.metadata_broker: int = UNKNOWN
         self.controller: int = UNKNOWN  # with KRaft: any live broker
         self.metadata: ClusterMetadata | None = None

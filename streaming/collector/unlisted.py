@@ -9,7 +9,7 @@ last. Meanwhile it is asked like the others, at the address that was listed last
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,22 +26,23 @@ class _Listed:
 
 
 class UnlistedBrokers:
-    """Remembers where each broker was when it was listed last."""
+    """Remembers where each broker was when it was listed last; ``now_s`` is its clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
         self._listed: dict[int, _Listed] = {}
         self._assigned: tuple[Placement, frozenset[int]] | None = None
 
     def update(self, listed: Iterable[Address], *, complete: bool) -> None:
         """Note the brokers that are listed; a ``complete`` list names fenced ones too."""
-        now_s = time.monotonic()
+        now_s = self._now_s()
         kept = {} if complete else self._listed
         self._listed = kept | {a.broker: _Listed(a, now_s) for a in listed}
 
     def addresses(self, listed: Iterable[int], placement: Placement) -> Iterator[Address]:
-        """Of brokers not in an incomplete list; without a host where it was never listed."""
+        """Addresses of brokers that an incomplete list lacks; without a host if never listed."""
         assigned = self._named_by(placement)
-        oldest_s = time.monotonic() - UNLISTED_STAYS_MS / 1_000
+        oldest_s = self._now_s() - UNLISTED_STAYS_MS / 1_000
         self._listed = {
             b: last for b, last in self._listed.items() if b in assigned or last.at_s > oldest_s
         }

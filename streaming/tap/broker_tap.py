@@ -35,9 +35,13 @@ class BrokerTap:
         dropped: what was not sent, by ``rows``, ``unknown_topic`` and ``messages``.
     """
 
-    def __init__(self, parser: BrokerLogParser, sources: Sequence[Source]) -> None:
+    def __init__(
+        self, parser: BrokerLogParser, sources: Sequence[Source], max_rows: int = MAX_ROWS
+    ) -> None:
+        """At most ``max_rows`` of a table wait to be encoded; the oldest are dropped."""
         self.parser = parser
         self.sources = tuple(sources)
+        self._max_rows = max_rows
         self.rows: Counter[str] = Counter()
         self.sent = 0
         self.dropped: Counter[str] = Counter()
@@ -98,7 +102,7 @@ class BrokerTap:
             parser.flush()
             self._is_flushed = True
         for _, rows in parser.rows_by_table():
-            excess = len(rows) - MAX_ROWS
+            excess = len(rows) - self._max_rows
             if excess > 0:
                 self.dropped["rows"] += excess
                 del rows[:excess]

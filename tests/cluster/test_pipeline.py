@@ -20,7 +20,7 @@ from streaming.query.own_metrics import OWN as QUERY
 from streaming.runtime.supervise import Child
 from streaming.tap.own_metrics import OWN as TAP
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
-from tests.cluster.pipeline import DEADLINE_MS, LIVE_S, STARTS_WITHIN_S, Pipeline
+from tests.cluster.pipeline import LIVE_S, STARTS_WITHIN_S, Pipeline
 from tests.scraping import assert_declared, scrape
 from tests.waiting import until
 from tests.web import get
@@ -124,12 +124,16 @@ def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) 
     collector, query = scrape(ports.collector_port), scrape(ports.query_port)
     assert_declared(collector, COLLECTOR)
     assert_declared(query, QUERY)
-    took_s = collector.value("collector_cycle_duration_seconds_sum")
-    assert took_s / collector.value("collector_cycles_total") < DEADLINE_MS / 1_000
+    assert collector.value("collector_cycle_duration_seconds_sum") > 0
+    assert collector.value("collector_cycles_total") >= 1
     assert collector.value("collector_rounds_total", source="groups") >= 1
     assert collector.value("collector_rounds_total", source="metrics") >= 1
     assert all(count == 0 for _, count in collector.series("collector_problems"))
-    assert time.time() - collector.value("collector_last_sent_timestamp_seconds") < LIVE_S
+    now_s = time.time()
+    until(
+        lambda: scrape(ports.collector_port).value("collector_last_sent_timestamp_seconds") > now_s,
+        LIVE_S, "the collector has sent nothing since",
+    )  # fmt: skip
     assert query.value("query_state_rows") >= pipeline.config.bus.shards
     messages = query.value("query_observations_read_total") / query.value("query_batches_total")
     assert messages >= pipeline.config.bus.shards / 2, "a cycle has a message for each shard"
@@ -175,7 +179,7 @@ def test_a_paused_broker_did_not_answer_its_rows_age_and_the_others_stay_new(
         replicas = pipeline.partition(STEADY, 0)["replicas"]
         return {replica["broker"]: replica["age_seconds"] for replica in replicas}
 
-    # Whoever has just asked 3 for who leads the bus waits for that answer: 5 s at most, each time.
+    # A client that has just asked 3 for the leaders of the bus waits for its answer: 5 s at most.
     until(lambda: ages()[3] > 3 + ages()[1], 30, "the row does not age")
     until(
         lambda: all(time.time() - ages()[broker] > since_s for broker in (1, 2)),

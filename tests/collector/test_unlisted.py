@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from streaming.collector import unlisted
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
 from streaming.collector.cycle_log import CycleLog
 from streaming.collector.observation import Observation
 from streaming.collector.problem import Problem
+from streaming.collector.unlisted import UnlistedBrokers
 from streaming.runtime.config import Collector as Section
 from streaming.runtime.config import Config
 from tests.collector.fake_broker import (
@@ -24,6 +24,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.older import all_be_kafka
+from twin.tables.state import UNLISTED_STAYS_MS
 
 CONFIG = Config(collector=Section(deadline_ms=600))
 
@@ -44,9 +45,9 @@ def watch(cluster: FakeCluster) -> Iterator[Callable[[], Collector]]:
     """Makes collectors, as after a restart."""
     opened: list[BrokerConnections] = []
 
-    def make() -> Collector:
+    def make(unlisted: UnlistedBrokers | None = None) -> Collector:
         opened.append(BrokerConnections(cluster.bootstrap, {}, CONFIG.collector.deadline_ms))
-        return Collector(CONFIG, opened[-1])
+        return Collector(CONFIG, opened[-1], unlisted=unlisted)
 
     yield make
     for connections in opened:
@@ -138,15 +139,16 @@ def test_a_fenced_broker_that_is_alive_still_answers(
 
 
 def test_a_broker_without_replicas_is_forgotten_after_a_while(
-    cluster: FakeCluster, watch: Callable[[], Collector], monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, watch: Callable[..., Collector]
 ) -> None:
-    collector, cycle_log = watch(), CycleLog()
+    now_s = [0.0]
+    collector, cycle_log = watch(UnlistedBrokers(lambda: now_s[0])), CycleLog()
     observed(collector)
     kill(cluster, 3)
     while_known = observed(collector)
     cycle_log.cycle(collector.problems, 1.0, while_known)
     assert [problem.broker for problem in of_brokers(collector)] == [3]
-    monkeypatch.setattr(unlisted, "UNLISTED_STAYS_MS", 0)
+    now_s[0] = UNLISTED_STAYS_MS / 1_000
     last = observed(collector)
     assert sorted(rows(last)) == [1, 2]
     with capture_logs() as lines:

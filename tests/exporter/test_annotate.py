@@ -117,20 +117,18 @@ def test_the_queue_has_an_end():
 
 
 def test_nobody_waits_for_a_grafana_that_hangs():
-    hangs = threading.Event()
+    goes_on = threading.Event()
 
     class Hangs(Kept):
         def annotate(self, text: str, tags: Sequence[str], at_ms: int) -> None:
-            hangs.wait(10)
+            goes_on.wait()
 
     made = Annotator("c", Hangs(), START_MS, lambda _: False)
     made.start()
     made.take(event())
-    began = time.monotonic()
-    for _ in range(1_000):
+    for _ in range(1_000):  # would never end if it waited for Grafana
         made.take(event())
-    assert time.monotonic() - began < 0.5
-    hangs.set()
+    goes_on.set()
     made.stop()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -77,13 +76,13 @@ class Stream:
         return self
 
     def texts(self, count: int) -> list[str]:
-        """Of so many events that are there."""
+        """The texts of the next events."""
         events = [next(self) for _ in range(count)]
         assert [kind for kind, _ in events] == ["message"] * count
         return [event["text"] for _, event in events]
 
     def begun(self) -> Stream:
-        """Once the server has told the client its place."""
+        """Wait until the server has sent the client its position."""
         while not self.id:
             line = next(self._lines)
             self.id = line.removeprefix("id: ") if line.startswith("id: ") else ""
@@ -329,12 +328,10 @@ def test_what_cannot_be_asked_is_refused_in_one_line(bus: Bus, asked: Any, last_
 
 def test_a_reader_that_takes_nothing_does_not_keep_the_exporter_from_ending(caplog: Any):
     bus = a_large_bus()
-    with ExitStack() as clients:
-        with serving(bus) as url:
-            clients.enter_context(stuck(url, "0:0"))
-            until(lambda: metric(url, "event_streams") == 1, WITHIN_S)
-            began = time.monotonic()
-        assert time.monotonic() - began < 5
+    with ExitStack() as clients, serving(bus) as url:
+        clients.enter_context(stuck(url, "0:0"))
+        until(lambda: metric(url, "event_streams") == 1, WITHIN_S)
+    # Uvicorn logs clients that it has to cut off itself.
     assert [each.getMessage() for each in caplog.records if each.name.startswith("uvicorn")] == []
 
 
@@ -349,7 +346,5 @@ def test_streams_end_when_the_exporter_does(bus: Bus):
     with serving(bus) as url, reading(url) as one, reading(url) as two:
         bus.report()
         one.texts(1), two.texts(1)
-        began = time.monotonic()
         bus.log.close()
         assert list(one) == list(two) == []
-        assert time.monotonic() - began < 2

@@ -13,7 +13,13 @@ from tests.builders import (
     segments_frame,
 )
 from tests.exporter.test_exporter import a_client, a_store
-from twin.rules.remote_segments import MOST_OF_PARTITION, RemoteSegments, bounded_segments
+from twin.rules.remote_segments import (
+    MOST_OF_PARTITION,
+    LeaderEpochs,
+    RemoteSegments,
+    bounded_epochs,
+    bounded_segments,
+)
 from twin.state import ShardState
 from twin.step import step_archive
 from twin.tables.enums import SegmentState, SegmentVerdict
@@ -76,9 +82,8 @@ def test_what_is_left_out_is_counted_and_never_the_orphan():
     assert answer["segments"][-1]["end_offset"] == 399, "the newest of the others stay"
 
 
-def test_a_shard_lists_the_remarkable_ones_first(monkeypatch):
-    monkeypatch.setattr("twin.rules.remote_segments.MOST_OF_SHARD", 2)
-    listed = bounded_segments(STATE[RemoteSegments])
+def test_a_shard_lists_the_remarkable_ones_first():
+    listed = bounded_segments(STATE[RemoteSegments], 2)
     assert set(listed.verdict.tolist()) == {SegmentVerdict.ORPHAN, SegmentVerdict.DANGLING}
 
 
@@ -90,8 +95,7 @@ def test_of_a_long_history_the_newest_epochs_are_listed_and_the_others_counted()
     assert (answer["epochs_known"], answer["epochs_left_out"]) == (250, 50)
 
 
-def test_a_partition_for_which_its_shard_has_no_room_says_that_all_is_left_out(monkeypatch):
-    monkeypatch.setattr("twin.rules.remote_segments.MOST_OF_SHARD", 1)
+def test_a_partition_for_which_its_shard_has_no_room_says_that_all_is_left_out():
     parts = [replace(PART, topic="t"), replace(PART, topic="u")]
     frames = [
         frame
@@ -101,7 +105,11 @@ def test_a_partition_for_which_its_shard_has_no_room_says_that_all_is_left_out(m
             segments_frame(part, [replace(e, at_ms=at_ms) for e in copied("s", 0, 49, (0, 0))]),
         )
     ]
-    client = a_client(a_store(step_archive(a_state(*parts), {}, frames)[0]))
+    state = step_archive(a_state(*parts), {}, frames)[0]
+    state = state.with_tables(
+        bounded_segments(state[RemoteSegments], 1), bounded_epochs(state[LeaderEpochs], 1)
+    )
+    client = a_client(a_store(state))
     older, newer = (client.get(f"/api/v1/partitions/{t}/0/segments").json() for t in "tu")
     assert (older["segments"], older["segments_known"], older["segments_left_out"]) == ([], 1, 1)
     assert (len(newer["segments"]), newer["segments_left_out"]) == (1, 0)

@@ -86,9 +86,7 @@ def test_a_client_that_reads_events_does_not_keep_it_from_ending(tmp_path):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/events", timeout=5) as events:
             assert events.readline() == b"retry: 2000\n"
             process.send_signal(signal.SIGTERM)
-            began = time.monotonic()
             _, printed = process.communicate(timeout=WITHIN_S)
-            assert time.monotonic() - began < 10
             assert events.read() == b"\n"
     assert process.returncode == 0
     assert "Traceback" not in printed

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
+from streaming.cli.exporter_client import ExporterUnavailableError, ask
 from streaming.cli.main import main
 from streaming.cli.whatif import MOST_ROWS, print_answer
 from streaming.exporter.api import application
@@ -203,12 +204,12 @@ def test_nobody_who_listens_is_one_clear_line():
     assert run(url, "gate", "restart", "--broker", "1").exit_code == 2
 
 
-def test_somebody_who_does_not_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("streaming.cli.exporter_client.ANSWER_WITHIN_S", 0.2)
+def test_an_exporter_that_does_not_answer_is_not_waited_for_for_ever():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        done = run(url, "whatif", "lose", "--broker", "1")
-    assert (done.exit_code, done.output) == (1, f"Error: {url}: does not answer in time\n")
+        with pytest.raises(ExporterUnavailableError) as refusal:
+            ask(url, "whatif/lose", {"broker": 1}, dict[str, Any], answer_within_s=0.2)
+    assert str(refusal.value) == f"{url}: does not answer in time"
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,13 @@
-"""What the tap serves about itself while it follows logs."""
+"""Metrics that the tap serves about itself while it follows logs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from streaming.lab.cluster import free_base_port
 from streaming.runtime.program_metrics import served
-from streaming.tap import broker_tap
 from streaming.tap.broker_log import BrokerLogParser
-from streaming.tap.broker_tap import BrokerTap
+from streaming.tap.broker_tap import MAX_ROWS, BrokerTap
 from streaming.tap.counters import registry_of
 from streaming.tap.encode import Deployment
 from streaming.tap.own_metrics import OWN
@@ -22,8 +19,8 @@ from tests.tap.lines import SAMPLE, T0_MS, TOPIC_ID, UTC_ZONE, opening
 DEPLOYMENT = Deployment("c", 4)
 
 
-def a_tap(*sources: FileSource) -> BrokerTap:
-    return BrokerTap(BrokerLogParser(1, UTC_ZONE), sources)
+def a_tap(*sources: FileSource, max_rows: int = MAX_ROWS) -> BrokerTap:
+    return BrokerTap(BrokerLogParser(1, UTC_ZONE), sources, max_rows)
 
 
 def scraped_from(tap: BrokerTap) -> Scraped:
@@ -74,11 +71,10 @@ def test_rows_wait_until_their_topic_is_known_and_then_are_encoded(tmp_path: Pat
     assert scraped.value("tap_rows_total", table="fetches") == 2
 
 
-def test_what_is_dropped_is_counted_by_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(broker_tap, "MAX_ROWS", 1)
+def test_dropped_rows_and_messages_are_counted_apart(tmp_path: Path):
     log = tmp_path / "request.log"
     log.write_bytes(opening(T0_MS, {0: 40, 1: 7, 2: 9}) + b"\n")
-    tap = a_tap(FileSource(log, from_beginning=True))
+    tap = a_tap(FileSource(log, from_beginning=True), max_rows=1)
     tap.read()
     assert list(tap.messages(DEPLOYMENT, lambda _: None, flush=True)) == []
     scraped = scraped_from(tap)

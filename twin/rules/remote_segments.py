@@ -1,7 +1,7 @@
 """The remote segments and leader epochs of partitions, as far as they are listed.
 
 All of them are in the archive (``remote_log.archive``), which is decoded only when an event of
-theirs arrives. What a person looks up is in the state, and so in every snapshot: first the segments
+theirs arrives. The state, and so every snapshot, has those that people look up: first the segments
 that are not plainly on the lineage, then the newest, up to a limit. ``lineage`` has the numbers of
 all, by which a reader knows how many of a partition are left out: beyond MOST_OF_SHARD that may be
 every one.
@@ -61,18 +61,18 @@ class LeaderEpochs(SparseTable, kind="leader_epochs"):
     start_offset: Int64 = column("its first offset")
 
 
-def bounded_segments(segments: RemoteSegments) -> RemoteSegments:
-    """At most MOST_OF_SHARD: left out first are the oldest of those on the lineage."""
-    if len(segments) <= MOST_OF_SHARD:
+def bounded_segments(segments: RemoteSegments, most: int = MOST_OF_SHARD) -> RemoteSegments:
+    """At most ``most`` segments: the oldest ones on the lineage are left out first."""
+    if len(segments) <= most:
         return segments
     order = np.lexsort((-segments.event_at_ms, segments.verdict == SegmentVerdict.ON_LINEAGE))
-    return segments.pick(np.sort(order[:MOST_OF_SHARD]))
+    return segments.pick(np.sort(order[:most]))
 
 
-def bounded_epochs(epochs: LeaderEpochs) -> LeaderEpochs:
-    """At most MOST_OF_SHARD: of each partition the newest, and of all of them equally many."""
+def bounded_epochs(epochs: LeaderEpochs, most: int = MOST_OF_SHARD) -> LeaderEpochs:
+    """At most ``most`` epochs: the newest of each partition, equally many of each."""
     newer = np.searchsorted(epochs.row, epochs.row, "right") - np.arange(len(epochs))
-    return epochs.pick(np.sort(np.argsort(newer, kind="stable")[:MOST_OF_SHARD]))
+    return epochs.pick(np.sort(np.argsort(newer, kind="stable")[:most]))
 
 
 @risk(
