@@ -45,7 +45,7 @@ NOW_MS = 1_800_000_000_000
 
 @dataclass(frozen=True)
 class Log:
-    """What a replica says of itself."""
+    """The log of a replica, as the replica reports it."""
 
     end: int = 100
     local_start: int = 0

@@ -20,7 +20,7 @@ def conditions(state: ShardState, row: int = 0) -> set[str]:
 
 
 def computed(state: ShardState, source: str | Metric | Addition) -> Any:
-    """What the function of a metric returns: of the one of that name, or of a declaration."""
+    """The answer of a metric's function: of the metric of that name, or of a declaration."""
     declared = state.catalog.metric(source) if isinstance(source, str) else source
     assert declared.compute is not None, f"{declared.series_name} is filled in by a program"
     return state.call(declared.compute, declared.reads)

@@ -22,7 +22,7 @@ from tests.console.cluster import LARGE_PARTITIONS, Shown, large, serving
 
 TIMES: Final = 9
 SETTLED_AFTER_MS: Final = 2_000
-"""Whoever clicks has looked before: all is drawn, and the racks are asked for."""
+"""Time before a click: by then all is drawn, and the racks are asked for."""
 
 NOTE_WHEN_SHOWN: Final = """() => {
   window.shownAt = selector => new Promise(resolve => {

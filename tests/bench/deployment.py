@@ -25,7 +25,7 @@ _DEADLINE_S = 600
 
 
 class Usage(NamedTuple):
-    """Of this process, the JVM and the Python workers below it."""
+    """CPU time and memory of this process, the JVM and the Python workers below it."""
 
     memory_bytes: int  # resident
     cpu_s: float  # since each began
@@ -55,7 +55,7 @@ def configured(bootstrap: str, checkpoint: Path, shards: int, **query: Any) -> C
 
 
 class Simulated:
-    """A cluster of about so many replicas, observed again and again."""
+    """A cluster of about that many replicas, observed again and again."""
 
     def __init__(self, replicas: int, shards: int) -> None:
         partitions = replicas // REPLICATION // shards
@@ -123,7 +123,7 @@ def until_written(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Us
 
 
 def usage() -> Usage:
-    """What this process and those below it use; brokers have a session of their own."""
+    """The usage of this process and those below it; brokers have a session of their own."""
     page, tick = resource.getpagesize(), os.sysconf("SC_CLK_TCK")
     processes: dict[int, tuple[int, int, Usage]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
@@ -143,5 +143,5 @@ def usage() -> Usage:
 
 
 def bytes_on_disk(home: Path, topic: str) -> int:
-    """What a topic of the brokers in a home takes, without indices."""
+    """The size of a topic of the brokers in a home, without indices."""
     return sum(log.stat().st_size for log in home.glob(f"cluster/node*/data/{topic}-*/*.log"))

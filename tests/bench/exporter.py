@@ -23,7 +23,7 @@ START_MS = 1_800_000_000_000
 SHARDS = 16
 SCRAPES = 5
 MAX_SCRAPE_CPU_S = 1.0
-"""Of a scrape of all series, the client's reading included."""
+"""Longest time of a scrape of all series, the client's reading included."""
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ OUTPUT = "topic string, key string, value binary"
 
 
 class Settings(NamedTuple):
-    """What the vectorised rules read from the configs table."""
+    """The values that the vectorised rules read from the configs table."""
 
     min_isr: int = 2
     lag_max_ms: int = 30_000

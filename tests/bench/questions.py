@@ -65,7 +65,7 @@ def _measure(name: str, url: str, path: str, **about: Any) -> None:
 
 @contextmanager
 def _exporter(replicas: int, shards: int) -> Iterator[str]:
-    """The URL of an exporter of so many replicas, which serves the sums of the cluster."""
+    """The URL of an exporter of that many replicas, which serves the sums of the cluster."""
     shape = Shape(topics=10, partitions=replicas // 3 // shards // 10, replication=3,
                   brokers=BROKERS, cold_share=0.005)  # fmt: skip
     store = SnapshotStore(CATALOG, "sim", shards)

@@ -1,4 +1,4 @@
-"""What collector, exporter, query and bus need at growing sizes: the table of docs/deploy.md.
+"""The needs of collector, exporter, query and bus at growing sizes: the table of docs/deploy.md.
 
 The collector asks brokers that remember their answers, in another process; the exporter serves
 simulated shards. Each runs in a process of its own, so that its memory is its own. The query and
@@ -44,7 +44,7 @@ NODES = range(1, 13)
 PARTITIONS_A_TOPIC = 100
 SHARDS = 16
 TOPIC_FROM = 1_000_000
-"""From so many replicas on the exporter serves topics; below, what its max_series lets through."""
+"""Replicas from which on the exporter serves topics; below, partitions up to its max_series."""
 
 CYCLES = 5
 LONG = 20

@@ -314,7 +314,7 @@ class BrokerClient:
 def await_agreement(
     cluster: Cluster, lost: Sequence[int] = (), within_s: float = 60
 ) -> dict[Key, PartitionState]:
-    """What all running brokers agree on once exactly the brokers ``lost`` are fenced."""
+    """The state that all running brokers agree on once exactly the brokers ``lost`` are fenced."""
     client = BrokerClient(cluster)
     running = [node.id for node in cluster.status() if node.id not in lost]
 
@@ -331,7 +331,7 @@ def await_agreement(
 
 
 def await_in_sync(cluster: Cluster, within_s: float = 60) -> dict[Key, PartitionState]:
-    """What all brokers agree on once every replica of every partition is in sync."""
+    """The state that all brokers agree on once every replica of every partition is in sync."""
     client = BrokerClient(cluster)
     first = cluster.status()[0].id
     until(

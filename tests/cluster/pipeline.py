@@ -141,10 +141,10 @@ class Pipeline:
                 self.process(name).wait(10)
 
     def observed_since(self, at_s: float) -> bool:
-        """What is served was observed since, in every shard."""
+        """Every shard that is served was observed since that time."""
         return self.metrics().observed_since(at_s)
 
-    # What they serve
+    # Served by the programs
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body; status 0 while nothing answers."""
@@ -211,7 +211,7 @@ class Metrics:
         return self.value("up") == 1 and self.age_s < LIVE_S
 
     def observed_since(self, at_s: float) -> bool:
-        """What is served was observed since, in every shard."""
+        """Every shard that is served was observed since that time."""
         return self.value("up") == 1 and time.time() - self.age_s > at_s
 
     @property

@@ -104,7 +104,7 @@ class Asker:
         self._min_isr: dict[str, int] = {}
 
     def min_isr(self, topic: str) -> int:
-        """What the newest configs frame said of a topic."""
+        """A topic's row of the newest configs frame."""
         return self._min_isr[topic]
 
     def frames(self) -> dict[tuple[int, str], Frame]:
@@ -250,7 +250,7 @@ def test_a_topic_deleted_and_created_again_has_a_new_id_and_new_offsets(
         produce(cluster, "again", count, first_ms=FIRST_MS + count)
 
         def readable() -> bool:
-            """A follower lets a record be read when it has heard of its high watermark."""
+            """A follower serves a record once it knows a high watermark above it."""
             rows = asker.rows()["replicas"]
             return len(rows) == 2 and all(r["local_start_timestamp_ms"] > 0 for r in rows)
 

@@ -1,4 +1,4 @@
-"""What the twin foretells of groups of consumers, and what then happens to them.
+"""Forecasts about groups of consumers, compared with what then happens to them.
 
 The leader of two partitions is killed once, by a fixture, which records what was predicted and what
 a consumer then read from remote storage, by the broker's own count.

@@ -56,7 +56,7 @@ def config(cluster: LocalCluster) -> Config:
 
 
 class Rows:
-    """What the collector sends of metrics, row by row, as its reader decodes it."""
+    """The rows of metrics that the collector sends, as their reader decodes them."""
 
     def __init__(
         self, settings: Config, brokers: BrokerConnections, metrics: MetricsSource

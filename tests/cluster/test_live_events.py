@@ -1,4 +1,4 @@
-"""What happens between polls, on real brokers: taps, remote segments, brokers' own measurements.
+"""Events between polls, on real brokers: taps, remote segments, brokers' own measurements.
 
 Brokers 4 and 5 can be paused and killed without the bus or the controllers noticing. A follower is
 removed from the ISR after 3 s, well before a frozen broker is fenced after 9 s.
@@ -48,7 +48,7 @@ SOON_S = 40
 """A tap may not know a new topic for 10 s; the twin judges in one cycle and a batch."""
 
 PARTITIONS = range(3)
-"""Of the tiered topic."""
+"""Partitions of the tiered topic."""
 
 FAULT, READS, BEHIND, LOG = "live-fault", "live-reads", "live-behind", "live-log"
 LOST, GONE = "live-lost", "live-gone"

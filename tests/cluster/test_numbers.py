@@ -108,7 +108,7 @@ def first_ms(cluster: LocalCluster) -> int:
 
 @pytest.fixture(scope="module")
 def quiet(cluster: LocalCluster, first_ms: int) -> Numbers:
-    """What every broker says of its replicas once all is tiered and nothing changes any more."""
+    """Every broker's answers about its replicas once all is tiered and nothing changes any more."""
     until(lambda: is_tiered(cluster), 60, "the topics are not in remote storage")
     previous: Numbers = {}
 

@@ -108,7 +108,7 @@ def run(config: Config, *arguments: str) -> Result:
 
 
 def successor(twin: Watch) -> tuple[int, Coverage]:
-    """Who leads the partition if its leader is lost, and whether it is warm, by the twin."""
+    """The twin's next leader of the partition, and whether it is warm."""
     state = twin.look()
     row = keys(state).index((TOPIC, 0))
     following = state[NextLeaders]
@@ -239,7 +239,7 @@ def test_of_two_watches_that_start_at_once_one_goes_on(config: Config) -> None:
 
 
 def holding(config: Config, first: WatchLock, second: KafkaConsumer) -> list[str]:
-    """Who has the lock, once two members are in the group; each asks Kafka as it goes on."""
+    """The locks that hold, once two members are in the group; each asks Kafka as it goes on."""
     second.poll(timeout_ms=200)
     has_second = TopicPartition(bus.topics(config).events, 0) in second.assignment()
     try:

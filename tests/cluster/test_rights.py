@@ -236,7 +236,7 @@ def test_a_watch_without_the_right_to_its_group_is_one_line(guarded: LocalCluste
 
 
 def _has_group(settings: Config) -> bool:
-    """What check says of the right to the group of a watch."""
+    """The lines of check about the right to the group of a watch."""
     [line] = [line for line in map(str, of_bus(settings)) if "READ on group" in line]
     return line.startswith("ok: ")
 

@@ -1,4 +1,4 @@
-"""What several tests of the collector need."""
+"""Fixtures that several tests of the collector share."""
 
 from __future__ import annotations
 

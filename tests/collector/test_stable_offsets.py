@@ -1,4 +1,4 @@
-"""Last stable offsets, which leaders alone tell, and consumers alone are told."""
+"""Last stable offsets: only leaders return them, and only to consumers."""
 
 from __future__ import annotations
 

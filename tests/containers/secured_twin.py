@@ -110,7 +110,7 @@ class Programs:
         return code, output.decode()
 
     def log(self, program: str) -> str:
-        """What it has said."""
+        """The output of the program so far."""
         output: bytes = self._running[program].logs()
         return output.decode(errors="replace")
 
@@ -127,11 +127,11 @@ class Programs:
         return text if status == HTTPStatus.OK else ""
 
     def metrics(self) -> Metrics:
-        """What is served."""
+        """The metrics that the exporter serves."""
         return Metrics(self.served())
 
     def observed_since(self, at_s: float) -> bool:
-        """What is served was observed since, in every shard."""
+        """Every shard that is served was observed since that time."""
         return self.metrics().observed_since(at_s)
 
     def __enter__(self) -> Programs:

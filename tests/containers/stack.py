@@ -48,7 +48,7 @@ services:
 
 
 def compose_environment() -> dict[str, str]:
-    """What compose is run with: builds trust what this machine trusts."""
+    """The environment of compose: builds trust the certificates of this machine."""
     trusted = ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
     given = {"CA_BUNDLE": trusted} if Path(trusted).is_file() else {}
     return {**os.environ, "COMPOSE_PROFILES": "default", "DOCKER_BUILDKIT": "1", **given}
@@ -128,7 +128,7 @@ class Stack:
         until(is_healthy, 60, f"{service} is not healthy")
 
     def log(self, service: str) -> str:
-        """What a service has said."""
+        """The log of a service so far."""
         output: bytes = self.container(service).logs()
         return output.decode(errors="replace")
 
@@ -144,7 +144,7 @@ class Stack:
         [network] = self._client.networks.list(names=[f"{PROJECT}_default"])
         return network
 
-    # What they serve
+    # Served by the services
 
     @property
     def exporter(self) -> str:
@@ -169,7 +169,7 @@ class Stack:
         return json.loads(body) if body else None
 
     def observed_since(self, at_s: float) -> bool:
-        """What is served was observed since, in every shard."""
+        """Every shard that is served was observed since that time."""
         return self.metrics().observed_since(at_s)
 
     def events(self) -> list[dict[str, Any]]:
@@ -200,7 +200,7 @@ class ContainerCluster:
         return self._stack.ports[f"KAFKA_{node}"]
 
     def status(self) -> list[NodeStatus]:
-        """What each does at the moment."""
+        """The state of each container now."""
         states = {"running": "running", "paused": "paused"}
         statuses = []
         for node in NODES:

@@ -1,4 +1,4 @@
-"""What a user gets from ``docker compose up``, while containers are lost under it."""
+"""``docker compose up`` as a user starts it, while containers are lost under it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def leaders(stack: Stack, node: int = 1) -> dict[Key, int]:
 
 
 def predicted(stack: Stack, lost: int) -> dict[Key, int]:
-    """Who is to lead what a broker leads now, if it goes."""
+    """The next leaders of the partitions that a broker leads now."""
     led = stack.api(f"partitions?broker={lost}&limit=1000")["partitions"]
     return {
         (p["topic"], p["partition"]): p["next_leader"]["leader"] for p in led if p["leader"] == lost

@@ -1,4 +1,4 @@
-"""What the three images are, before anything is done with them."""
+"""The three images as they are built, before a container starts."""
 
 from __future__ import annotations
 

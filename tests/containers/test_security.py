@@ -115,7 +115,7 @@ def config(cluster: Secured, user: str = USER, prefix: str = "kafka-twin") -> Co
 
 
 def missing(settings: Config, at: str) -> list[str]:
-    """What ``kafka-twin check`` misses on the cluster or the bus, and is configured."""
+    """The configured rights that ``kafka-twin check`` misses on the cluster or the bus."""
     findings = [str(finding) for finding in {"cluster": of_cluster, "bus": of_bus}[at](settings)]
     lines = [line for line in findings if line.startswith("missing: ")]
     return [line for line in lines if not line.startswith("missing: collector.metrics_url")]

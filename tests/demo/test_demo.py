@@ -50,7 +50,7 @@ pytestmark = [
 
 @dataclass
 class Played:
-    """What was printed, what Prometheus said meanwhile, and how it ended."""
+    """The output of the demo, the alerts of Prometheus meanwhile, and the exit code."""
 
     ports: dict[str, int]
     printed: list[str] = field(default_factory=list)

@@ -145,7 +145,7 @@ def serving(served: Served) -> Iterator[str]:
 
 
 def observed(*parts: Partition, ago_s: float = 0.0) -> SnapshotStore:
-    """A store after two cycles of so long ago."""
+    """A store after two cycles, the newest ``ago_s`` ago."""
     at_ms = int((time.time() - ago_s) * 1_000)
     first = a_state(*parts, brokers=(1, 2, 3), at_ms=at_ms)
     second = a_state(*parts, brokers=(1, 2, 3), at_ms=at_ms + 1, since=first)

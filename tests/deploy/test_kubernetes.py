@@ -24,7 +24,7 @@ KUSTOMIZE = ("Kustomization", "Component")
 OTHERS = ("monitoring.coreos.com/v1", "spark.apache.org/v1")
 """API groups of operators: kubernetes-validate has no schema of theirs."""
 
-# What the v1 resources of the operators cannot be without, and all that is used of them here.
+# Required fields of the operators' v1 resources, and all of their fields that are used here.
 SPARK_SPEC = {
     "pyFiles", "runtimeVersions", "applicationTolerations", "sparkConf", "driverSpec",
     "executorSpec",

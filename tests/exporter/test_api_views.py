@@ -1,4 +1,4 @@
-"""What the API shows of single partitions beyond samples: bootstrap, reads, KIP-501."""
+"""Fields of single partitions in the API beyond samples: bootstrap, reads, KIP-501."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is served: every family of the table, nothing unknown as a number, risks always."""
+"""The exposition: every family of the table, nothing unknown as a number, risks always."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def a_full_store() -> SnapshotStore:
 
 
 def in_groups(given: list[Group], at_ms: int) -> list[Frame]:
-    """What a collector reads of these groups."""
+    """The frames of a collector that reads these groups."""
     return [groups_frame(given, at_ms), group_offsets_frame(given, at_ms)]
 
 

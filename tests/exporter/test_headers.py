@@ -1,4 +1,4 @@
-"""What browsers may do with answers: the headers of every answer."""
+"""The headers of every answer, which limit what browsers do with it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def cycles(count: int) -> list[ShardState]:
 
 
 def messages(state: ShardState, at_least: int = 2) -> list[tuple[bytes, bytes]]:
-    """The snapshot of a state as keys and values, in at least so many parts."""
+    """The snapshot of a state as keys and values, in at least that many parts."""
     limit_bytes = len(codec.encode(state)) + 1
     parts: list[bytes] = []
     while len(parts) < at_least:

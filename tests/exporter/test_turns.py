@@ -37,7 +37,7 @@ def test_what_takes_the_processor_is_answered_in_turn_and_nothing_else():
 
 
 def test_a_scrape_waits_for_no_question_however_many_are_asked():
-    """Questions that end when they are told to: at first, never."""
+    """Questions that do not end until the test lets them."""
     may_end, running, most, asked = threading.Event(), set[int](), [0], count()
 
     def answer(_: Request, __: Values) -> list[int]:

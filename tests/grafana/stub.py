@@ -16,7 +16,7 @@ Answer = tuple[int, bytes]
 
 @dataclass
 class Stub:
-    """What was asked of it, what it holds, and how it answers the next requests."""
+    """The requests that it got, what it stores, and its next answers."""
 
     port: int = 0
     asked: list[tuple[str, str, Any, str]] = field(default_factory=list)  # method, path, body, auth

@@ -217,10 +217,10 @@ def test_the_partition_dashboard_opens_on_a_topic_at_risk_and_last_on_an_interna
 # ------------------------------------------------------------ what fits, and what is shown
 
 PX: Final = (1600 - 32) / WIDTH
-"""Of a column of Grafana's grid in a window of 1600 px."""
+"""Width of a column of Grafana's grid in a window of 1600 px."""
 
 TITLE_PX: Final = 110
-"""What surrounds the title of a panel: its description's icon, its menu, margins."""
+"""Width of the icon, the menu and the margins around the title of a panel."""
 
 
 @each_dashboard

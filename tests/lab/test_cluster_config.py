@@ -1,4 +1,4 @@
-"""What a local cluster may be, and what is written down of it. Nothing is started."""
+"""Layouts that a local cluster may have, and the file that stores one. Nothing is started."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _registration(rng: random.Random, case: Case) -> Case:
 
 
 def _offline(rng: random.Random, case: Case, last_in_sync: list[int]) -> Case:
-    """Nobody leads: with ELR the ISR is empty, without it the last member stays in it."""
+    """No leader: with ELR the ISR is empty, without it the last member stays in it."""
     if not case["elrEnabled"] or rng.random() < 0.1:  # ELR was turned on while it was offline
         return {"leader": NOBODY, "isr": last_in_sync[:1]}
     replicas = case["partition"]["replicas"]
@@ -126,7 +126,7 @@ def _drop_if_finished(partition: Case) -> None:
         partition["adding"] = partition["removing"] = []
 
 
-# What happens
+# Events
 
 
 def _fence(case: Case, broker: int) -> None:

@@ -44,7 +44,7 @@ def asked(oracle: Oracle) -> tuple[list[Case], list[Case]]:
 
 
 def as_answered(question: Case, answer: Case) -> dict[str, int]:
-    """What ListOffsets answers to replica -2, which may fetch up to the log end.
+    """The answers of ListOffsets to replica -2, which may fetch up to the log end.
 
     Source: ReplicaManager.fetchOffset hides an offset that cannot be fetched yet, except for the
     three timestamps that do not depend on remote storage.
@@ -58,7 +58,7 @@ def as_answered(question: Case, answer: Case) -> dict[str, int]:
 
 
 def meaning(question: Case, answer: Case) -> PendingUpload:
-    """What the log knew, from its state and from the answer before anything was hidden."""
+    """The knowledge of the log, from its state and the answer before anything was hidden."""
     if answer[PENDING_UPLOAD] != UNKNOWN:
         if answer[PENDING_UPLOAD] < question["logEnd"]:
             return PendingUpload.KNOWN

@@ -45,7 +45,7 @@ FETCH_WAIT_MS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the simulated shard looks like."""
+    """The form of the simulated shard: its size, and what it observes."""
 
     topics: int = 4
     partitions: int = 8  # of each topic
@@ -327,7 +327,7 @@ class SimulatedShard:
         )
 
     def _tier(self, at_ms: int) -> list[tuple[type[Table], pa.Table]]:
-        """What leaders copied since the last cycle, and the histories of their logs."""
+        """Frames of the segments that leaders copied since the last cycle, and of their epochs."""
         leads = (self._truth.broker == self._truth.leader[:, None]).argmax(axis=1)
         events: list[tuple[int, Event]] = []
         epochs: list[tuple[int, int, int]] = []

@@ -1,4 +1,4 @@
-"""What the leaders of a simulated shard copy to remote storage, and the epochs they lead in.
+"""The segments that leaders of a simulated shard copy to remote storage, and their epochs.
 
 Each leader copies one segment a cycle. One that is deposed leaves a segment it did not finish, and
 one that is followed by a shorter log leaves segments that no longer belong to it.
@@ -43,7 +43,7 @@ class SimulatedTier:
         self._event_count = 0
 
     def cycle(self, key: tuple[bytes, int], epoch: int, end: int) -> tuple[list[Event], Epochs]:
-        """What a leader of this epoch, whose log ends there, has copied since; and its history."""
+        """The new copies of a leader of this epoch, whose log ends there; and its history."""
         log = self._logs.setdefault(key, _Log())
         events = []
         if log.epochs[-1][0] != epoch:

@@ -23,7 +23,7 @@ SHORT_FREEZE_S: Final = (2.0, 5.0)
 
 LONG_FREEZE_S: Final = (20.0, 40.0)
 AWAY_S: Final = (0.0, 25.0)
-"""Of a killed broker: it may be back before the controller has noticed."""
+"""Time that a killed broker is away: a short one may be over before the controller notices."""
 
 BOTH_AWAY_S: Final = (12.0, 25.0)
 FENCED_WITHIN_S: Final = 60.0

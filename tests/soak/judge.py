@@ -20,7 +20,7 @@ from twin.plain import counted
 
 RESULTS: Final = ("right", "wrong", "overtaken", "unforeseen")
 MOST_PERCENT: Final = 5
-"""Of leader changes overtaken, and of those unforeseen: above, the record says too little."""
+"""Largest share of overtaken and of unforeseen changes with which the record proves something."""
 
 _NAMELESS: Final = frozenset(("", "nothing"))
 

@@ -180,7 +180,7 @@ def test_a_result_that_its_leaders_contradict_is_an_objection(result: str, predi
 
 
 def unsure(count: int, right: int, result: str, by: str = "isr") -> list[str]:
-    """Objections to a record of which so many are overtaken or unforeseen."""
+    """Objections to a record with that many overtaken or unforeseen changes."""
     rows = [
         record(n, 1, 2, result=result, overtaken_by=by, predicted_leader=3) for n in range(count)
     ]

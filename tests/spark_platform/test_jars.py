@@ -1,4 +1,4 @@
-"""The servers of HDFS are of the release that Spark's client is of."""
+"""The servers of HDFS have the release of Spark's client."""
 
 from __future__ import annotations
 

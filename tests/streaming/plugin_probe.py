@@ -1,4 +1,4 @@
-"""What a twin answers with the packages that are installed beside it; a program of its own.
+"""Prints the answers of a twin with the packages that are installed beside it.
 
 It is given a folder: with the package of ``plugin/`` it writes a cycle and the state made of it
 there, without the package it reads both. It prints what it saw as JSON.

@@ -1,4 +1,4 @@
-"""What the bus promises without a broker."""
+"""Promises of the bus that need no broker."""
 
 from __future__ import annotations
 

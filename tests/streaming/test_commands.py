@@ -1,4 +1,4 @@
-"""What a command of the command line imports."""
+"""Modules that each command imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation says is what the code does."""
+"""The documentation agrees with the code."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def test_a_generated_page_is_the_one_that_is_committed(name):
 
 
 def anchors(page: Path) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """The anchors of its headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -48,7 +48,7 @@ class Installed:
         }
 
     def run(self, program: str, *arguments: str, **environment: str) -> str:
-        """What a program of the environment prints."""
+        """The output of a program of the environment."""
         done = subprocess.run(
             [str(self.bin / program), *arguments], cwd=self.folder, capture_output=True, text=True,
             env=self.environment | environment, timeout=600,

@@ -56,7 +56,7 @@ def environment(*more: Path) -> dict[str, str]:
 
 
 def probed(folder: Path, *more: Path) -> Report:
-    """What a twin answers with those folders on its path."""
+    """The answers of a twin with those folders on its path."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.streaming.plugin_probe", str(folder)], check=False,
         env=environment(*more), capture_output=True, text=True, timeout=120,

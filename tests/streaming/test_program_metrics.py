@@ -1,4 +1,4 @@
-"""What every program does with its metrics port."""
+"""The metrics port of every program."""
 
 from __future__ import annotations
 

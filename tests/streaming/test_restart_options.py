@@ -1,4 +1,4 @@
-"""What the gate and ``plan roll`` share: times, terms, and asking again."""
+"""Options that the gate and ``plan roll`` share: times, terms, and asking again."""
 
 from __future__ import annotations
 

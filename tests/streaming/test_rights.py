@@ -1,4 +1,4 @@
-"""The list of rights itself. What Kafka makes of it is in tests/containers/test_security.py."""
+"""The list of rights itself; tests/containers/test_security.py tries it on Kafka."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from streaming.runtime.config import Bus, Cluster, Collector, Config, Query
 CONTAINS = {
     "READ": {"DESCRIBE"}, "WRITE": {"DESCRIBE"}, "ALTER_CONFIGS": {"DESCRIBE_CONFIGS"},
 }  # fmt: skip
-"""What Kafka's authorizer gives with an operation."""
+"""Operations that Kafka's authorizer grants with another one."""
 
 
 def covers(one: Right, other: Right) -> bool:
-    """Whoever has the one has the other."""
+    """Kafka grants the second right to a user with the first."""
     same_names = one.of_any_topic or one.name == other.name
     prefixed = one.is_prefix and other.name.startswith(one.name.removesuffix("*"))
     return (
@@ -56,7 +56,7 @@ def test_they_follow_the_prefix_of_the_bus():
 
 
 def parsed(lines: list[str]) -> set[tuple[str, str, str, str]]:
-    """What kafka-acls.sh would grant: (bootstrap, operation, resource, pattern)."""
+    """The grants of kafka-acls.sh: (bootstrap, operation, resource, pattern)."""
     granted = set()
     for line in lines:
         words = shlex.split(line)

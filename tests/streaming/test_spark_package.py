@@ -30,7 +30,7 @@ def invoked(*arguments: str, **environment: str) -> Result:
 
 
 def settings(words: list[str]) -> dict[str, str]:
-    """What is given with ``--conf``."""
+    """The settings that are given with ``--conf``."""
     given = [words[i + 1] for i, word in enumerate(words) if word == "--conf"]
     return dict(each.split("=", 1) for each in given)
 

@@ -1,4 +1,4 @@
-"""What KIP-1303's order does to the balance of leaders (brokers 1..5 are in az-a, b, c, a, b)."""
+"""The balance of leaders in KIP-1303's order (brokers 1..5 are in az-a, b, c, a, b)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What brokers measure of themselves."""
+"""Metrics that brokers measure themselves."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a catalog makes of modules: the order of rules, what is remembered, what is refused."""
+"""A catalog of modules: the order of rules, remembered tables, refused declarations."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations

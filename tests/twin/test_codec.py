@@ -356,7 +356,7 @@ class TestUpgrades:
         at_ms = observation[0].header.observed_at_ms
         upgraded_state, _ = step(state, observation, at_ms)
         fresh, _ = step(simulated(NEW), observation, at_ms)
-        # What is made on demand was made by the new rule before that cycle began.
+        # The new rule made the table on demand before that cycle began.
         remembered = REMEMBERED - {"before.on_demand_test"}
         assert differing(upgraded_state, fresh, NEW) == remembered
 

@@ -1,4 +1,4 @@
-"""Who holds enough local log to lead (KIP-1303)."""
+"""Replicas that hold enough local log to lead (KIP-1303)."""
 
 import numpy as np
 import pytest

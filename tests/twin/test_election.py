@@ -1,4 +1,4 @@
-"""What an election does to a partition, and what losing its leader does, one thing at a time."""
+"""The election of a partition, and the loss of its leader, one condition at a time."""
 
 import numpy as np
 import pytest

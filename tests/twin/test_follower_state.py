@@ -1,4 +1,4 @@
-"""What a leader notes of a follower: KIP-501's own example, and fetches that come as events."""
+"""A leader's state of a follower: KIP-501's own example, and fetches that come as events."""
 
 import random
 from dataclasses import replace

@@ -22,7 +22,7 @@ REPLICAS = encode(replicas_frame([Partition()]))
 
 
 class QuotasFrame(Observation, kind="quotas"):
-    """What a later version, or another package, may send."""
+    """A frame that a later version, or another package, may send."""
 
     broker: Int64 = column("broker id")
 

@@ -1,4 +1,4 @@
-"""What an observation does to a state: the laws of ``twin.ingest``, one by one."""
+"""Observations change a state by the laws of ``twin.ingest``: one test for each law."""
 
 from __future__ import annotations
 

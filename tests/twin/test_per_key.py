@@ -27,7 +27,7 @@ CALM, LOSES_BROKERS = 5, 2
 
 
 def rows(seed: int) -> Iterator[tuple[SimpleNamespace, Any, Any]]:
-    """Of each cycle and partition: what was sampled, the plain answer, the vectorised one."""
+    """For each cycle and partition: the sample, the plain answer, the vectorised one."""
     state = ShardState.empty(CATALOG, "sim", 0, 1)
     kept: dict[bytes, list[int]] = {}
     for frames in SimulatedShard(SHAPE, seed).run(CYCLES, NOW_MS):
@@ -39,7 +39,7 @@ def rows(seed: int) -> Iterator[tuple[SimpleNamespace, Any, Any]]:
 
 
 def vectorised(state: ShardState, row: int) -> Any:
-    """What the twin finds for the partition of that row."""
+    """The findings of the twin for the partition of that row."""
     kafka, kip1303 = state[NextLeaders], state[NextLeadersKip1303]
     return per_key.Answer(
         caught_up=state[CaughtUp].caught_up_at_ms[row].tolist(),

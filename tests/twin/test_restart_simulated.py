@@ -109,5 +109,5 @@ def test_a_plan_that_is_followed_and_made_anew_harms_no_partition(
             shard.restore(broker)
         at_ms += 5_000
         state = observed(shard, state, at_ms)
-    # What is left could not be restarted: the gate says why of each.
+    # The gate has a reason against each broker that is left.
     assert all(gate.reasons([state], [b], Terms()) for b in remaining)

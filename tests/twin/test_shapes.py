@@ -118,7 +118,7 @@ def check_metric(state: ShardState, metric: Metric) -> None:
 
 
 def check_values(state: ShardState, metric: Metric, result: Any) -> None:
-    """What a metric returns for one set of labels, as ``Metric`` promises it by level."""
+    """The answer of a metric for one set of labels, as ``Metric`` promises it by level."""
     partitions, slots = state.partitions, state.slots
     name = metric.series_name
     match metric.level, result:

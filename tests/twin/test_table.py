@@ -1,4 +1,4 @@
-"""What a table is: its columns, blank rows, and what happens to its rows and slots."""
+"""Tables: their columns, blank rows, and changes of their rows and slots."""
 
 from enum import IntEnum, IntFlag
 from typing import Annotated

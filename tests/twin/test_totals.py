@@ -121,7 +121,7 @@ def test_counts_of_shards_add_up_to_the_counts_of_all(cut, seed):
     state = a_lively_state(seed)
     # Whole topics, as a shard has them: min ISR follows a topic's first partition.
     here = np.array(cut)[state[PartitionIndex].topic_index]
-    # What was counted before the cut was counted by one shard.
+    # One shard counted the events before the cut.
     uncounted = state.with_tables(PredictionCounts.empty())
     one, other = shard_totals(without(state, here)), shard_totals(without(uncounted, ~here))
     whole = cluster_totals(CATALOG, [shard_totals(state)])

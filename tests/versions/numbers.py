@@ -32,14 +32,14 @@ class Answers:
 
     partitions: Mapping[Key, Described]
     offsets: Mapping[str, Mapping[Key, int]]
-    """Of leaders, by column and partition."""
+    """Numbers of leaders, by column and partition."""
     sizes: Mapping[tuple[str, int, int], int]
 
     @staticmethod
     def from_tools(tools: Tools, kinds: Mapping[str, int], brokers: Collection[int]) -> Answers:
         """The answers of these brokers; ``kinds`` are those that the release's tool can ask."""
         partitions = tools.partitions()
-        # Of a topic that has a partition without a leader, the older tools wait for that.
+        # The older tools wait for the partition of a topic that has no leader.
         leaderless = {topic for (topic, _), each in partitions.items() if each.leader < 0}
         led = [key for key in partitions if key[0] not in leaderless]
         offsets = {column: tools.offsets(kind, led) for column, kind in kinds.items()}

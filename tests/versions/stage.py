@@ -165,7 +165,7 @@ class Stage:
         end = self.tools.offsets(kinds["log_end_offset"], watched)
         return start[watched[0]] == end[watched[0]] and all(start[key] > 0 for key in watched)
 
-    # What is done to it
+    # Faults and changes
 
     def leaders_after(self, lost: int) -> dict[Key, Described]:
         """The partitions once all running brokers agree that a broker leads none."""
