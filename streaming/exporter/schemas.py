@@ -201,12 +201,16 @@ def _prediction() -> Schema:
     return obj({"topic": TEXT, "partition": INTEGER, **columns})
 
 
-def _broker(catalog: Catalog) -> Schema:
+def broker_fields() -> dict[str, Schema]:
+    """A broker's own fields, by its columns; a rack or host that it lacks is null."""
     columns = {c.name: column_schema(c) for c in api_views.broker_columns()}
+    return columns | {name: nullable(columns[name]) for name in ("rack", "host")}
+
+
+def _broker(catalog: Catalog) -> Schema:
     measured = {c.name: column_schema(c) for c in BrokerMetrics.columns if c.name != "broker"}
     sums = _sums(catalog, "broker")
-    names = {"rack": nullable(TEXT), "host": nullable(TEXT)}
-    fields = {**columns, **names, **sums, "metrics": nullable(obj(measured)), **AGE}
+    fields = {**broker_fields(), **sums, "metrics": nullable(obj(measured)), **AGE}
     return obj(fields, optional=sums)
 
 

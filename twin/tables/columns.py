@@ -153,22 +153,25 @@ class BrokerConfigColumns(Table):
     """Settings that each broker has for itself; unknown where they could not be read."""
 
     replica_selector: Int8 = column(
-        "kind of the class that chooses replicas for consumers of the partitions that it leads; "
-        "custom: a class that the twin does not know",
+        "kind of its replica.selector.class: leader (none is set), rack_aware, or custom (a class "
+        "that the twin does not know)",
         source="DescribeConfigs, replica.selector.class",
         enum=ReplicaSelector,
     )
     follower_last_tiered_fetch: Int8 = column(
-        "its followers start where uploads end (KIP-1023)",
+        "its followers start where uploads end: its own follower.fetch.last.tiered.offset.enable "
+        "(KIP-1023)",
         source="DescribeConfigs, follower.fetch.last.tiered.offset.enable",
         tri_state=True,
     )
     lag_time_max_ms: Int64 = column(
-        "time without catching up after which it removes a follower from an ISR",
+        "its replica.lag.time.max.ms: time without catching up after which it removes a follower "
+        "from an ISR",
         source="DescribeConfigs, replica.lag.time.max.ms",
     )
     fetch_wait_max_ms: Int64 = column(
-        "how long a leader may wait for new records before it answers a fetch of this broker",
+        "its replica.fetch.wait.max.ms: how long a leader may wait for new records before it "
+        "answers a fetch of this broker",
         source="DescribeConfigs, replica.fetch.wait.max.ms",
     )
 
