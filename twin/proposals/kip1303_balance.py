@@ -9,6 +9,7 @@ has grown to the threshold.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from twin.rules.leaders import Roles
 from twin.rules.next_leader import Electorate, state_as_it_is
 from twin.rules.racks import racks_of
 from twin.rules.warm_up import NEVER, WarmUp
-from twin.table import NO_BROKER, Int32, PartitionTable, column
+from twin.signature import TableGroup
+from twin.table import NO_BROKER, Bool, Float64, Int32, Int64, PartitionTable, column
 from twin.tables.state import Assignment, Brokers
 
 
@@ -53,17 +55,41 @@ def rack_leaders(balanced: BalancedLeadersKip1303, brokers: Brokers) -> Mapping[
     return {("kip1303",): ByRack(racks_of(brokers, balanced.leader))}
 
 
+@dataclass(frozen=True, slots=True)
+class PreferredReplicas(TableGroup):
+    """[P] replica 0 of each partition, which leader balancing lets lead once it is warm."""
+
+    coverage: ReplicaCoverage
+    roles: Roles
+    assignment: Assignment
+    brokers: Brokers
+    warm_up: WarmUp
+
+    @property
+    def is_cold(self) -> Bool:
+        """[P] it holds too little local log."""
+        cold: Bool = is_cold(self.coverage, self.roles)[:, 0]
+        return cold
+
+    @property
+    def warm_in_s(self) -> Float64:
+        """[P] seconds until it is warm."""
+        seconds: Float64 = self.warm_up.warm_in_s[:, 0]
+        return seconds
+
+    def racks(self, chosen: Bool) -> Int64:
+        """[N] the racks of those that are chosen."""
+        return racks_of(self.brokers, self.assignment.broker[chosen, 0])
+
+
 @gauge(
     "preferred_cold",
     "Preferred leaders (replica 0) in the rack that hold too little local log (KIP-1303).",
     level="rack",
 )
-def rack_preferred_cold(
-    coverage: ReplicaCoverage, roles: Roles, assignment: Assignment, brokers: Brokers
-) -> ByRack:
+def rack_preferred_cold(preferred: PreferredReplicas) -> ByRack:
     """By the rack of replica 0."""
-    cold = is_cold(coverage, roles)[:, 0]
-    return ByRack(racks_of(brokers, assignment.broker[cold, 0]))
+    return ByRack(preferred.racks(preferred.is_cold))
 
 
 @gauge(
@@ -71,16 +97,9 @@ def rack_preferred_cold(
     "Cold preferred leaders in the rack that cannot reach a threshold as things are.",
     level="rack",
 )
-def rack_preferred_never_warm(
-    coverage: ReplicaCoverage,
-    roles: Roles,
-    assignment: Assignment,
-    brokers: Brokers,
-    warm_up: WarmUp,
-) -> ByRack:
+def rack_preferred_never_warm(preferred: PreferredReplicas) -> ByRack:
     """By the rack of replica 0."""
-    never = is_cold(coverage, roles)[:, 0] & (warm_up.warm_in_s[:, 0] == NEVER)
-    return ByRack(racks_of(brokers, assignment.broker[never, 0]))
+    return ByRack(preferred.racks(preferred.is_cold & (preferred.warm_in_s == NEVER)))
 
 
 @gauge(
@@ -88,16 +107,9 @@ def rack_preferred_never_warm(
     "Cold preferred leaders in the rack whose time until they are warm is unknown.",
     level="rack",
 )
-def rack_preferred_eta_unknown(
-    coverage: ReplicaCoverage,
-    roles: Roles,
-    assignment: Assignment,
-    brokers: Brokers,
-    warm_up: WarmUp,
-) -> ByRack:
+def rack_preferred_eta_unknown(preferred: PreferredReplicas) -> ByRack:
     """By the rack of replica 0."""
-    unknown = is_cold(coverage, roles)[:, 0] & np.isnan(warm_up.warm_in_s[:, 0])
-    return ByRack(racks_of(brokers, assignment.broker[unknown, 0]))
+    return ByRack(preferred.racks(preferred.is_cold & np.isnan(preferred.warm_in_s)))
 
 
 @gauge(
@@ -106,14 +118,7 @@ def rack_preferred_eta_unknown(
     level="rack",
     combine="max",
 )
-def rack_time_to_balance(
-    coverage: ReplicaCoverage,
-    roles: Roles,
-    assignment: Assignment,
-    brokers: Brokers,
-    warm_up: WarmUp,
-) -> ByRack:
+def rack_time_to_balance(preferred: PreferredReplicas) -> ByRack:
     """The longest of them; 0 where none is cold."""
-    seconds = warm_up.warm_in_s[:, 0]
-    waits = is_cold(coverage, roles)[:, 0] & np.isfinite(seconds)
-    return ByRack(racks_of(brokers, assignment.broker[waits, 0]), seconds[waits])
+    waits = preferred.is_cold & np.isfinite(preferred.warm_in_s)
+    return ByRack(preferred.racks(waits), preferred.warm_in_s[waits])
