@@ -36,6 +36,16 @@ def five_brokers(
         yield local
 
 
+@pytest.fixture
+def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
+    """The cluster of the module, with every node running again after the test."""
+    yield cluster
+    for node in cluster.status():
+        if node.state == "paused":
+            cluster.resume(node.id)
+    cluster.start()
+
+
 @contextmanager
 def running(local: LocalCluster, session: pytest.Session) -> Iterator[LocalCluster]:
     """A started cluster. Its files are kept if something failed: its logs may say why."""

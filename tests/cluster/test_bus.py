@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -33,15 +32,6 @@ def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
         cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
         bus=Bus(prefix=f"bus-{abs(hash(request.node.name))}", shards=4, replication_factor=3),
     )
-
-
-@pytest.fixture
-def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
-    yield cluster
-    for node in cluster.status():
-        if node.state == "paused":
-            cluster.resume(node.id)
-    cluster.start()
 
 
 def frame(shard: int, shards: int = 4, at_ms: int = 1_000, cluster: str = "real") -> bytes:
@@ -258,17 +248,17 @@ def test_a_sender_sends_again_after_messages_expired_while_the_bus_was_away(
         for node in (1, 2, 3):
             whole.pause(node)
         sender.send(topic, b"k", b"lost")
-        said: list[str] = []
+        errors: list[str] = []
 
         def given_up() -> bool:
             try:
                 sender.flush(500)
             except BusError as error:
-                said.append(str(error))
+                errors.append(str(error))
             return sender.failures == 1
 
         until(given_up)
-        assert said[-1].startswith("1 message was not sent: bus topic")
+        assert errors[-1].startswith("1 message was not sent: bus topic")
         for node in (1, 2, 3):
             whole.resume(node)
         sender.send(topic, b"k", b"after")

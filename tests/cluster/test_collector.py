@@ -133,16 +133,6 @@ def ask(cluster: LocalCluster, topics: dict[str, str]) -> Iterator[Asker]:
     asker.brokers.close()
 
 
-@pytest.fixture
-def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
-    """The cluster, with every node running again after the test."""
-    yield cluster
-    for node in cluster.status():
-        if node.state == "paused":
-            cluster.resume(node.id)
-    cluster.start()
-
-
 def test_every_number_of_a_replica_is_what_an_independent_client_reads_from_it(
     ask: Asker, client: BrokerClient, topics: dict[str, str]
 ) -> None:
@@ -407,8 +397,8 @@ def test_a_program_that_is_terminated_ends_its_cycle_and_leaves(
         assert "running" in program.stderr.readline()
         time.sleep(1)
         program.send_signal(signal.SIGTERM)
-        said = program.stderr.read()
+        output = program.stderr.read()
         assert program.wait(10) == 0
-    assert "cycles=" in said
-    assert "stopped" in said
-    assert "Traceback" not in said
+    assert "cycles=" in output
+    assert "stopped" in output
+    assert "Traceback" not in output

@@ -19,7 +19,7 @@ from streaming.runtime.config import Bus, Cluster, Config
 from tests.builders import Partition, a_state
 from tests.cluster.broker_client import await_agreement, await_in_sync
 from tests.cluster.test_whatif import write
-from tests.cluster.watching import Watch, assert_agrees, watching
+from tests.cluster.watching import Watch, assert_agrees, environment_of, watching
 from tests.twin.test_gate import quorum
 from tests.waiting import until
 from twin import codec
@@ -93,13 +93,7 @@ def ask(config: Config, *arguments: str) -> Result:
 
 
 def call(config: Config, *arguments: str) -> Result:
-    environment = {
-        "KAFKA_TWIN_CLUSTER_NAME": "c",
-        "KAFKA_TWIN_CLUSTER_BOOTSTRAP": config.cluster.bootstrap,
-        "KAFKA_TWIN_BUS_PREFIX": config.bus.prefix,
-        "KAFKA_TWIN_BUS_SHARDS": "1",
-    }
-    return CliRunner().invoke(main, arguments, env=environment)
+    return CliRunner().invoke(main, arguments, env=environment_of(config))
 
 
 def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalCluster) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +17,6 @@ from streaming.lab.cluster import ClusterError, LocalCluster, NodeStatus, free_b
 from tests.waiting import until
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def whole(cluster: LocalCluster) -> Iterator[LocalCluster]:
-    """The cluster with every node running, before the test and after it."""
-    yield cluster
-    for node in cluster.status():
-        if node.state == "paused":
-            cluster.resume(node.id)
-    cluster.start()
 
 
 def states(cluster: LocalCluster) -> list[str]:

@@ -1,7 +1,7 @@
 """KIP-1303's election on a stock Kafka: by the order of replicas that ``plan order`` applies.
 
-The thin-leader case: an almost empty replica is in sync and stands before a full one. Kafka elects
-it, and consumers of old records then wait for remote storage.
+The case of a cold leader: an almost empty replica is in sync and stands before a full one. Kafka
+elects it, and consumers of old records then wait for remote storage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.test_whatif import write
 from tests.cluster.topics import TIERED, produce
-from tests.cluster.watching import Watch, keys, watching
+from tests.cluster.watching import Watch, environment_of, keys, watching
 from tests.waiting import until
 from twin import codec
 from twin.builtin import CATALOG
@@ -96,13 +96,7 @@ def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
 
 
 def run(config: Config, *arguments: str) -> Result:
-    environment = {
-        "KAFKA_TWIN_CLUSTER_NAME": config.cluster.name,
-        "KAFKA_TWIN_CLUSTER_BOOTSTRAP": config.cluster.bootstrap,
-        "KAFKA_TWIN_BUS_PREFIX": config.bus.prefix,
-        "KAFKA_TWIN_BUS_SHARDS": str(config.bus.shards),
-    }
-    done = CliRunner().invoke(main, ["plan", *arguments], env=environment)
+    done = CliRunner().invoke(main, ["plan", *arguments], env=environment_of(config))
     print(done.output)
     return done
 
@@ -193,10 +187,10 @@ def test_a_watch_keeps_the_order_and_gives_the_original_back_when_all_are_warm(
 ) -> None:
     await_in_sync(cluster)
     assert ordered(client, AS_IT_IS)
-    terms, stop, said = Terms(preferred=False, per_minute=50, every_s=0.5), threading.Event(), []
+    terms, stop, lines = Terms(preferred=False, per_minute=50, every_s=0.5), threading.Event(), []
 
     def work() -> None:
-        watch(config, tmp_path, terms, lambda: view_of(watched), stop, said.append)
+        watch(config, tmp_path, terms, lambda: view_of(watched), stop, lines.append)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -204,7 +198,7 @@ def test_a_watch_keeps_the_order_and_gives_the_original_back_when_all_are_warm(
         until(lambda: ordered(client, PLANNED), 30, "the order is not kept")
         elsewhere = tmp_path / "another-machine"
         with pytest.raises(PlanError, match="another plan order --watch runs: kafka-twin-plan-"):
-            watch(config, elsewhere, terms, lambda: view_of(watched), stop, said.append)
+            watch(config, elsewhere, terms, lambda: view_of(watched), stop, lines.append)
         client.configure(2, TOPIC, local_retention_bytes="20971520")
         produce(cluster, TOPIC, 1_200)  # the cold one has the newest records, so it gets warm
         until(lambda: ordered(client, AS_IT_IS), 60, "it is not restored")

@@ -17,6 +17,7 @@ from streaming.exporter.source import Source
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
 from tests.builders import Partition, a_state
+from tests.cluster.watching import environment_of
 from tests.exporter.serving import served
 from twin import codec
 from twin.builtin import CATALOG
@@ -35,13 +36,7 @@ def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
 
 
 def ask(config: Config, *arguments: str) -> Result:
-    environment = {
-        "KAFKA_TWIN_CLUSTER_NAME": config.cluster.name,
-        "KAFKA_TWIN_CLUSTER_BOOTSTRAP": config.cluster.bootstrap,
-        "KAFKA_TWIN_BUS_PREFIX": config.bus.prefix,
-        "KAFKA_TWIN_BUS_SHARDS": str(config.bus.shards),
-    }
-    return CliRunner().invoke(main, ["whatif", *arguments], env=environment)
+    return CliRunner().invoke(main, ["whatif", *arguments], env=environment_of(config))
 
 
 def write(config: Config, state: ShardState, limit_bytes: int = 1 << 20) -> int:

@@ -24,6 +24,16 @@ from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas
 
 
+def environment_of(settings: config.Config) -> dict[str, str]:
+    """The variables with which a command of the command line has the twin of these settings."""
+    return {
+        "KAFKA_TWIN_CLUSTER_NAME": settings.cluster.name,
+        "KAFKA_TWIN_CLUSTER_BOOTSTRAP": settings.cluster.bootstrap,
+        "KAFKA_TWIN_BUS_PREFIX": settings.bus.prefix,
+        "KAFKA_TWIN_BUS_SHARDS": str(settings.bus.shards),
+    }
+
+
 class Watch:
     """Looks at a cluster when asked and keeps what it saw."""
 
@@ -107,11 +117,11 @@ def flagged(state: ShardState, flag: ReplicaFlags) -> dict[Key, frozenset[int]]:
 def assert_agrees(state: ShardState, described: Mapping[Key, PartitionState]) -> None:
     """Leaders, replicas, ISR and ELR of the twin are what DescribeTopicPartitions says."""
     partitions, broker = state[Partitions], state[Assignment].broker
-    said = described.items()
-    assert by_partition(state, partitions.leader) == {k: s.leader for k, s in said}
-    assert by_partition(state, partitions.leader_epoch) == {k: s.epoch for k, s in said}
-    assert flagged(state, ReplicaFlags.IN_ISR) == {k: s.isr for k, s in said}
-    assert flagged(state, ReplicaFlags.IN_ELR) == {k: s.elr for k, s in said}
-    assert flagged(state, ReplicaFlags.LAST_KNOWN_ELR) == {k: s.last_known_elr for k, s in said}
+    answers = described.items()
+    assert by_partition(state, partitions.leader) == {k: s.leader for k, s in answers}
+    assert by_partition(state, partitions.leader_epoch) == {k: s.epoch for k, s in answers}
+    assert flagged(state, ReplicaFlags.IN_ISR) == {k: s.isr for k, s in answers}
+    assert flagged(state, ReplicaFlags.IN_ELR) == {k: s.elr for k, s in answers}
+    assert flagged(state, ReplicaFlags.LAST_KNOWN_ELR) == {k: s.last_known_elr for k, s in answers}
     assigned = [tuple(broker[i, :n].tolist()) for i, n in enumerate(partitions.assigned)]
-    assert dict(zip(keys(state), assigned, strict=True)) == {k: s.replicas for k, s in said}
+    assert dict(zip(keys(state), assigned, strict=True)) == {k: s.replicas for k, s in answers}
