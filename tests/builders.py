@@ -62,7 +62,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition; its first replica leads and all are in sync unless said otherwise."""
+    """One partition; its first replica leads and all are in sync unless stated otherwise."""
 
     topic: str = "t"
     number: int = 0
@@ -136,7 +136,7 @@ class Fetch:
     arrived_ms: int
     offset: int = 100
     leader_end: int = 100
-    estimate: int | None = None  # of the leader's end; as leader_end if not said
+    estimate: int | None = None  # of the leader's end; as leader_end if not given
     took_ms: int = 1
     queue_ms: int = 0  # of that time, until a request handler took it
     broker: int = 2
@@ -273,7 +273,7 @@ class Group:
     offsets: Sequence[tuple[Partition, int]] = ()
     members: int = 1
     state: int = GroupState.STABLE
-    read_ms: int | None = None  # the frame's time if not said; UNKNOWN: they could not be read
+    read_ms: int | None = None  # the frame's time if not given; UNKNOWN: they could not be read
     assigned: int = 1
     rack: str = ""
     left_out: int = 0
@@ -397,8 +397,10 @@ def problems_frame(
 
 
 def _frame(table: type[Table], at_ms: int, stamp: Mapping[str, Any], /, **columns: Any) -> Frame:
-    said = {"cluster": "c", "shard": 0, "shards": 1, "cycle": at_ms % 1_000_000, **stamp}
-    return Frame(FrameHeader(kind=table.kind, observed_at_ms=at_ms, **said), rows(table, **columns))
+    header = {"cluster": "c", "shard": 0, "shards": 1, "cycle": at_ms % 1_000_000, **stamp}
+    return Frame(
+        FrameHeader(kind=table.kind, observed_at_ms=at_ms, **header), rows(table, **columns)
+    )
 
 
 def _keys(keys: Sequence[tuple[str, bytes, int]]) -> dict[str, Any]:

@@ -155,7 +155,9 @@ class ShardState:
         """With at least that many replica slots."""
         if self.slots >= slots:
             return self
-        return self._with_each(lambda t: t.widened(slots) if isinstance(t, ReplicaTable) else t)
+        return self._with_each(
+            lambda t: t.with_slot_capacity(slots) if isinstance(t, ReplicaTable) else t
+        )
 
     def with_slots(self, row: Rows, came_from: Array) -> ShardState:
         """With replicas in other slots, see ``ReplicaTable.with_slots``."""

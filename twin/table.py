@@ -198,7 +198,7 @@ class ReplicaTable(Table):
         """The table of other partitions: row i was row ``rows[i]``, blank where that is -1."""
         return self.from_values(_taken(self, rows))
 
-    def widened(self, slots: int) -> Self:
+    def with_slot_capacity(self, slots: int) -> Self:
         """The table with that many slots; new ones are blank."""
         wide = []
         for c, old in zip(self.columns, self.values(), strict=True):

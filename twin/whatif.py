@@ -79,13 +79,13 @@ def brokers_in(state: ShardState, racks: Collection[str]) -> list[int]:
     return [int(broker) for broker in brokers.broker[inside]]
 
 
-def on_brokers(held_by: Array, brokers: Collection[int]) -> Bool:
+def on_brokers(ids: Array, brokers: Collection[int]) -> Bool:
     """Where the broker ids, of any shape, are one of those."""
     if len(brokers) > _FEW:
-        return np.isin(held_by, list(brokers))
-    on = np.zeros(held_by.shape, bool)
+        return np.isin(ids, list(brokers))
+    on = np.zeros(ids.shape, bool)
     for broker in brokers:  # a few comparisons take a third of the time of isin
-        on |= held_by == broker
+        on |= ids == broker
     return on
 
 

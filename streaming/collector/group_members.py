@@ -83,7 +83,7 @@ class _Assigned:
 
 
 class DescribeBatch:
-    """The request about some groups of one coordinator, and what its last response said."""
+    """The request about some groups of one coordinator, and its last response."""
 
     def __init__(
         self,

@@ -96,19 +96,19 @@ def groups_by_name(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
         }
         rows = zip(*columns.values(), strict=True)
         for listed_ms, values in zip(table.listed_at_ms.tolist(), rows, strict=True):
-            said = dict(zip(columns, values, strict=True))
-            name = str(said["group"])
-            read_ms = said.pop("read_at_ms")
+            group = dict(zip(columns, values, strict=True))
+            name = str(group["group"])
+            read_ms = group.pop("read_at_ms")
             if name in newest and newest[name][0] >= listed_ms:
                 continue
             age = observed(UNKNOWN if read_ms is None else read_ms, now_ms)
             reads = {
-                "in_use": name in in_use or bool(said["members"]),
+                "in_use": name in in_use or bool(group["members"]),
                 "reads_from": {place: places[name, place] for place in PLACES},
                 "if_leader_lost_unread": places[name, UNREAD_THEN],
             }
-            newest[name] = listed_ms, {**said, **reads, **sums.get(name, {}), **age}
-    return {name: said for name, (_, said) in newest.items()}
+            newest[name] = listed_ms, {**group, **reads, **sums.get(name, {}), **age}
+    return {name: group for name, (_, group) in newest.items()}
 
 
 def _reading(view: ClusterView) -> tuple[Counter[tuple[str, str]], set[str]]:

@@ -145,14 +145,14 @@ def read_all(
         ValueError: one line with the parameter and the reason.
     """
     values: dict[str, Any] = {}
-    for name, said in given:
+    for name, text in given:
         if name not in parameters:
             raise ValueError(f"{name}: there is no such parameter")
         parameter = parameters[name]
         if name in values and not parameter.repeated:
             raise ValueError(f"{name}: it is given twice")
         try:
-            value = parameter.read(said)
+            value = parameter.read(text)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         if parameter.repeated:

@@ -254,7 +254,7 @@ def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> so
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        # Python adds the address to the reason; we have just said it.
+        # Python adds the address to the reason, which the message has already.
         reason = str(error.strerror or error).partition(" (while")[0]
         raise ExporterError(f"exporter.port: cannot listen on {host}:{port}: {reason}") from None
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it

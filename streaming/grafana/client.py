@@ -109,10 +109,10 @@ class GrafanaClient:
         try:
             return ask()
         except GrafanaServerError as error:
-            raise GrafanaError(self._said(what, error), again=True) from error
+            raise GrafanaError(self._described(what, error), again=True) from error
         except GrafanaException as error:
             again = error.status_code in (408, 429)
-            raise GrafanaError(self._said(what, error), again=again) from error
+            raise GrafanaError(self._described(what, error), again=again) from error
         except requests.exceptions.JSONDecodeError as error:
             if not error.doc.strip():
                 return {}  # 204, or an empty body: it is done
@@ -123,7 +123,7 @@ class GrafanaClient:
             why = "no answer in time" if isinstance(error, requests.Timeout) else _reason(error)
             raise GrafanaError(f"{self._url}: {what}: {why}", again=True) from error
 
-    def _said(self, what: str, error: GrafanaException) -> str:
+    def _described(self, what: str, error: GrafanaException) -> str:
         body = error.response
         message = body.get("message") if isinstance(body, dict) else str(body)
         line = " ".join(str(message or "no reason given").split())[:300]

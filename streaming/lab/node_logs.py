@@ -46,4 +46,4 @@ def reason(text: str) -> str:
         for line in reversed(lines):
             if match := pattern.search(line):
                 return match[1]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it logged nothing"

@@ -72,14 +72,14 @@ def watch(
 
 
 class _Rounds:
-    """One look after the other; remembers what was said, so that it is said once."""
+    """One round after the other; a line that repeats the last one is not printed again."""
 
     def __init__(
         self, config: Config, applier: Applier, path: Path, terms: Terms, sender: Sender, say: Say
     ) -> None:
         self._config, self._applier, self._path = config, applier, path
         self._terms, self._sender, self._say = terms, sender, say
-        self._said = ""
+        self._last_line = ""
 
     def once(self, view: ClusterView) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -93,8 +93,8 @@ class _Rounds:
         self.say_once(_summary(plan, changed))
 
     def say_once(self, line: str) -> None:
-        if line != self._said:
-            self._said = line
+        if line != self._last_line:
+            self._last_line = line
             self._say(line)
 
     def _report(self, act: Act, results: Sequence[Result]) -> None:

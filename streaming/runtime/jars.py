@@ -286,7 +286,7 @@ def _ivy_reason(output: str) -> str:
         if match := re.search(pattern, output):
             return text.format(match[1])
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1] if lines else "Ivy said nothing"
+    return lines[-1] if lines else "Ivy printed nothing"
 
 
 def pin(declared: Path) -> None:

@@ -106,8 +106,8 @@ def uploaded(cluster: LocalCluster, topic: str, offset: int) -> list[SegmentEven
     """The remote segments, once they have enough records from that offset on."""
 
     def segments() -> list[SegmentEvent] | None:
-        found = remote_segments(cluster.bootstrap, topic)
-        return found if found and found[-1].end_offset >= offset + UPLOADED else None
+        segments = remote_segments(cluster.bootstrap, topic)
+        return segments if segments and segments[-1].end_offset >= offset + UPLOADED else None
 
     return until(segments, 30, f"{topic} is not in remote storage", pause_s=0.5)
 

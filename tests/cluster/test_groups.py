@@ -74,13 +74,13 @@ def agree(watch: Watch, tools: Tools) -> bool:
 
 def assert_agree(watch: Watch, tools: Tools) -> None:
     """They agree soon: a group that is gone stays for one more listing."""
-    said: list[object] = []
+    answers: list[object] = []
 
     def settled() -> bool:
-        said[:] = [tools.group_offsets(), offsets_of(watch.state), states_of(watch.state)]
+        answers[:] = [tools.group_offsets(), offsets_of(watch.state), states_of(watch.state)]
         return agree(watch, tools)
 
-    until(settled, 40, f"the twin and the tool do not agree: {said}")
+    until(settled, 40, f"the twin and the tool do not agree: {answers}")
 
 
 def test_a_cluster_without_groups_has_none(watch: Watch, tools: Tools) -> None:
@@ -255,9 +255,9 @@ def test_the_names_of_kafka_exporter_have_the_numbers_of_kafkas_tools(
     for name, values in expected.items():
         assert values_of(f"topic_partition_{name}", "partition") == values, name
 
-    said = {key: each for key, each in tools.group_offsets().items() if key[1] == TOPIC}
-    committed = {(g, str(n)): each.committed for (g, _, n), each in said.items()}
-    lag = {(g, str(n)): each.lag for (g, _, n), each in said.items()}
+    answers = {key: each for key, each in tools.group_offsets().items() if key[1] == TOPIC}
+    committed = {(g, str(n)): each.committed for (g, _, n), each in answers.items()}
+    lag = {(g, str(n)): each.lag for (g, _, n), each in answers.items()}
     unset = {(g, n): -1 for g, _ in committed for (n,) in by_number}
     names = ("consumergroup", "partition")
     assert values_of("consumergroup_current_offset", *names) == unset | committed

@@ -1,4 +1,4 @@
-"""With a password and few rights: what may not be seen is unknown and said, the rest is there."""
+"""With a password and few rights: hidden values are unknown and reported, the others are there."""
 
 from __future__ import annotations
 

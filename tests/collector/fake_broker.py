@@ -92,7 +92,7 @@ class Log:
     log_end: Any = 0
     last_tiered: Any = -1
     pending: Any = -1
-    last_stable: Any = None  # as log_end if not said
+    last_stable: Any = None  # as log_end if not given
     size: int = 0
     future_size: int | None = None
     first_ms: int = -1

@@ -33,11 +33,11 @@ GROUP_ID_NOT_FOUND: Final = 69
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):
-    """Its protocol is that of KIP-848."""
+    """The request of KIP-848."""
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):
-    """Its protocol is that of KIP-848."""
+    """The response of KIP-848."""
 
 
 REQUESTS: Final = {

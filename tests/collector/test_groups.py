@@ -98,7 +98,7 @@ def column(round_: GroupRound, name: str) -> dict[str, Any]:
     return dict(zip(round_.group, values, strict=True))
 
 
-# ---------------------------------------------------------------- what is said
+# ---------------------------------------------------------------- problems
 
 
 def test_offsets_of_all_coordinators_arrive(cluster, source) -> None:

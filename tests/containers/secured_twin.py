@@ -117,8 +117,8 @@ class Programs:
     def until_said(self, program: str, pattern: str, within_s: float, after: int = 0) -> None:
         """Wait for words in its log, behind its first characters; fails with the end of the log."""
         deadline = Deadline.after_s(within_s)
-        while not re.search(pattern, said := self.log(program)[after:]):
-            assert not deadline.is_over, f"{pattern!r} is not in: {said[-3_000:]}"
+        while not re.search(pattern, output := self.log(program)[after:]):
+            assert not deadline.is_over, f"{pattern!r} is not in: {output[-3_000:]}"
             time.sleep(0.1)
 
     def served(self) -> str:

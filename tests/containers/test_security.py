@@ -140,16 +140,18 @@ def test_a_right_that_is_taken_away_is_said_with_what_it_loses(cluster: Secured,
     [named] = [
         r for r in rights(settings) if (r.operation, r.wants) == (right.operation, right.wants)
     ]
-    said: list[str] = []
+    lines: list[str] = []
 
     def says_so() -> bool:
-        said[:] = [line for line in missing(settings, right.at) if not line.startswith(OF_COMMANDS)]
-        return len(said) == 1 and said[0].startswith(f"missing: {named}")
+        lines[:] = [
+            line for line in missing(settings, right.at) if not line.startswith(OF_COMMANDS)
+        ]
+        return len(lines) == 1 and lines[0].startswith(f"missing: {named}")
 
     cluster.revoke(USER, [right])
     try:
-        until(says_so, SOON_S, f"it says {said}")
-        assert said[0].endswith(f" -> {named.without}")
+        until(says_so, SOON_S, f"it says {lines}")
+        assert lines[0].endswith(f" -> {named.without}")
         assert named.without
     finally:
         cluster.grant(USER, [right])

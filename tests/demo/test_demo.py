@@ -71,7 +71,7 @@ class Played:
     def exporter(self) -> str:
         return f"http://127.0.0.1:{self.ports['--metrics-port']}"
 
-    def said(self, text: str) -> bool:
+    def prints(self, text: str) -> bool:
         return any(text in line for line in self.printed)
 
 
@@ -123,9 +123,9 @@ def watch(record: Played, process: subprocess.Popen[str]) -> None:
     panels_due = True
     while process.poll() is None:
         look(record)
-        if record.without_fetches != [] and record.said("the twin is live"):
+        if record.without_fetches != [] and record.prints("the twin is live"):
             record.without_fetches = without_fetches(record.exporter)
-        if panels_due and record.said("script stuck-bootstrap came true"):
+        if panels_due and record.prints("script stuck-bootstrap came true"):
             panels_due = False
             record.empty = empty_panels(record.prometheus)
         time.sleep(1)
@@ -174,7 +174,7 @@ def empty_panels(prometheus: str) -> list[str]:
 
 @pytest.mark.parametrize("script", PLAYED)
 def test_every_incident_came_true(demo: Played, script: str):
-    assert demo.said(f"script {script} came true"), "\n".join(demo.printed[-20:])
+    assert demo.prints(f"script {script} came true"), "\n".join(demo.printed[-20:])
 
 
 @pytest.mark.parametrize("script", PLAYED)
@@ -186,17 +186,17 @@ def test_its_alert_fired(demo: Played, script: str):
 
 def test_every_alert_was_resolved_and_the_demo_ended_by_itself(demo: Played):
     for alert in ALERT_OF.values():
-        assert demo.said(f"{alert} is resolved"), "\n".join(demo.printed[-20:])
+        assert demo.prints(f"{alert} is resolved"), "\n".join(demo.printed[-20:])
     assert demo.code == 0
-    assert not demo.said("Traceback")
+    assert not demo.prints("Traceback")
 
 
 def test_what_kafka_did_is_what_was_predicted(demo: Played):
     [line] = [line for line in demo.printed if "elected as predicted in" in line]
     right, led = re.search(r"in (\d+) of (\d+) partitions", line).groups()
     assert right == led != "0"
-    assert demo.said("the twin says that its leader was too slow for healthy followers") or (
-        demo.said("the twin says that its leader stood still")
+    assert demo.prints("the twin says that its leader was too slow for healthy followers") or (
+        demo.prints("the twin says that its leader stood still")
     )
 
 

@@ -22,7 +22,7 @@ def child(tmp_path: Path, program: str, name: str = "one") -> Child:
     return Child(name, [sys.executable, "-c", program], log_file=tmp_path / f"{name}.log")
 
 
-def said(program: Child) -> int:
+def lines_of(program: Child) -> int:
     """How many times it has come up so far."""
     assert program.log_file is not None
     return program.log_file.read_text().count("up") if program.log_file.exists() else 0
@@ -40,11 +40,11 @@ def test_a_child_that_falls_is_started_again_and_the_others_go_on(tmp_path: Path
     falls, lives = child(tmp_path, LIVES, "falls"), child(tmp_path, LIVES, "lives")
     falls.pause_s = 0.1
     with supervised([falls, lives]):
-        until(lambda: said(falls) == 1 and said(lives) == 1)
+        until(lambda: lines_of(falls) == 1 and lines_of(lives) == 1)
         assert falls.process is not None
         first = falls.process.pid
         os.kill(first, signal.SIGKILL)
-        until(lambda: said(falls) == 2)
+        until(lambda: lines_of(falls) == 2)
         assert falls.process is not None
         second = falls.process.pid
         assert second != first
@@ -88,7 +88,7 @@ def test_a_child_that_has_lived_long_enough_begins_with_the_first_pause_again(
 def test_a_child_that_will_not_stop_is_killed_at_the_deadline(tmp_path: Path) -> None:
     deaf = child(tmp_path, DEAF)
     with supervised([deaf], stop_within_s=0.5):
-        until(lambda: said(deaf) == 1)
+        until(lambda: lines_of(deaf) == 1)
         assert deaf.process is not None
         pid = deaf.process.pid
     assert is_gone(pid)
@@ -100,7 +100,7 @@ def test_a_stop_while_a_child_waits_for_its_restart_starts_nothing(tmp_path: Pat
     falls.pause_s = 30
     with supervised([falls]):
         until(lambda: falls.due_s > 0)
-    assert said(falls) == 1
+    assert lines_of(falls) == 1
     assert falls.process is None
 
 

@@ -69,7 +69,7 @@ class Sizes(ReplicaTable, kind="sizes", on_demand="it is cheap"):
 class Notes(SparseTable, kind="notes"):
     """[N] a few words about few partitions."""
 
-    words: Text = column("what is to be said", fill="")
+    words: Text = column("any text", fill="")
     number: Int64 = column("a number")
 
 
@@ -206,7 +206,7 @@ class TestSlots:
     )
 
     def test_a_wider_table_has_blank_slots_behind(self):
-        wide = self.sizes.widened(4)
+        wide = self.sizes.with_slot_capacity(4)
         assert wide.size.tolist() == [[10, 20, UNKNOWN, UNKNOWN], [30, 40, UNKNOWN, UNKNOWN]]
         assert wide.marks.tolist() == [[0, 1, 0, 0], [2, 3, 0, 0]]
         assert wide.is_open.tolist() == [[True, False, False, False], [False, True, False, False]]

@@ -87,22 +87,22 @@ def compare(
         before = after
 
 
-def _compared(state: ShardState, said: Answers) -> Comparison:
+def _compared(state: ShardState, answers: Answers) -> Comparison:
     result = Comparison()
     listed = set(keys(state))
-    for key in sorted(listed ^ set(said.partitions)):
+    for key in sorted(listed ^ set(answers.partitions)):
         result.wrong.append(f"{key}: only the {'twin' if key in listed else 'tool'} has it")
     for name, column in _of_partitions(state).items():
-        for key in sorted(listed & set(said.partitions)):
-            tool = getattr(said.partitions[key], name)
+        for key in sorted(listed & set(answers.partitions)):
+            tool = getattr(answers.partitions[key], name)
             result.add(f"{name} of {key}", column[key], tool)
     slot = _slots(state)
     replicas = state[Replicas]
-    for name, offsets in said.offsets.items():
+    for name, offsets in answers.offsets.items():
         for key, tool in offsets.items():
-            at = slot[(*key, said.partitions[key].leader)]
+            at = slot[(*key, answers.partitions[key].leader)]
             result.add(f"{name} of {key}", int(getattr(replicas, name)[at]), tool)
-    for replica, tool in said.sizes.items():
+    for replica, tool in answers.sizes.items():
         if replica in slot:  # one that was moved away is not in the assignment
             bytes_on_disk = int(replicas.local_log_bytes[slot[replica]])
             result.add(f"local_log_bytes of {replica}", bytes_on_disk, tool)

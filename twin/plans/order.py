@@ -18,8 +18,8 @@ import numpy as np
 from twin.plans.reordering import (
     Reordering,
     Undone,
+    has_answered,
     is_described,
-    is_heard,
     is_reassigning,
     is_warm,
     reordering,
@@ -68,7 +68,7 @@ class Order:
 def order(state: ShardState, *, preferred: bool = False) -> Order:
     """Put warm replicas before cold ones, behind slot 0 or (``preferred``) everywhere."""
     cold = is_cold(state[ReplicaCoverage], state[Roles])
-    movable = (is_warm(state) | (cold & is_heard(state))) & _may_change(state)[:, None]
+    movable = (is_warm(state) | (cold & has_answered(state))) & _may_change(state)[:, None]
     if not preferred:
         movable[:, 0] = False
     slot = sorted_within(movable, cold.astype(np.int64))
@@ -114,7 +114,7 @@ def _undone(
     reassigning = is_reassigning(state) & suffers
     suffers &= ~reassigning
     has_warm = (is_warm(state) & ~roles.is_leader).any(axis=1)
-    silent = suffers & (roles.in_isr & cold & ~is_heard(state)).any(axis=1)
+    silent = suffers & (roles.in_isr & cold & ~has_answered(state)).any(axis=1)
     others = suffers & ~silent & has_warm
     masks = {
         Undone.NOT_DESCRIBED: ~described,

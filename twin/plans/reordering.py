@@ -78,17 +78,17 @@ def is_reassigning(state: ShardState) -> Bool:
     return reassigning
 
 
-def is_heard(state: ShardState) -> Bool:
+def has_answered(state: ShardState) -> Bool:
     """[P, R] assigned replicas on brokers that answered the newest cycle."""
     brokers = state[Brokers]
-    heard = np.isin(state[Assignment].broker, brokers.broker[brokers.answered])
-    return heard & state[Roles].is_assigned
+    answered = np.isin(state[Assignment].broker, brokers.broker[brokers.answered])
+    return answered & state[Roles].is_assigned
 
 
 def could_lead(state: ShardState) -> Bool:
     """[P, R] replicas that are in sync and that the controller would accept, as is known now."""
     able: Bool = state[Roles].in_isr & state[Candidates].is_acceptable
-    return able & is_heard(state)
+    return able & has_answered(state)
 
 
 def is_warm(state: ShardState) -> Bool:

@@ -82,12 +82,13 @@ def slowest_fetches(
     long = completed_ms - arrived_ms >= enough_ms
     waited = spans & (long | (logged & (completed_ms >= until_ms)))
 
-    blamed = tracked & waited & (asked_enough == 1)
+    waited_for_all = tracked & waited & (asked_enough == 1)
     first_ms = np.where(logged, until_ms, np.maximum(from_ms, arrived_ms + enough_ms))
     was_taken = (taken_ms != UNKNOWN) & (taken_ms <= np.minimum(first_ms, until_ms))
     was_queued = (taken_ms != UNKNOWN) & ~was_taken & (taken_ms >= until_ms)
     known_since = (arrived_ms < until_ms) & (followers.last_fetch_at_ms[place] >= until_ms)
     no_other = tracked & known_since & (~waited | (asked_enough == 0))
-    pending = np.where(blamed & was_taken, 1, UNKNOWN)
-    pending = np.where((blamed & was_queued) | no_other, 0, pending)
-    return SlowestFetches(pending.astype(np.int8), blamed & ~was_taken & (taken_ms != UNKNOWN))
+    pending = np.where(waited_for_all & was_taken, 1, UNKNOWN)
+    pending = np.where((waited_for_all & was_queued) | no_other, 0, pending)
+    queued = waited_for_all & ~was_taken & (taken_ms != UNKNOWN)
+    return SlowestFetches(pending.astype(np.int8), queued)

@@ -222,7 +222,7 @@ class _Change:
         slots: Slots = (self.broker == broker[:, None]) & (broker != NO_BROKER)[:, None]
         return slots
 
-    def marked(self, flag: Forecast) -> Int32:
+    def broker_with(self, flag: Forecast) -> Int32:
         """[N] the broker of the replica with that flag, NO_BROKER without one."""
         slot = self.forecasts.has(flag)
         broker = pick_slot(self.broker, slot.argmax(axis=1))
@@ -269,10 +269,14 @@ def _predicted(change: _Change, cause: Int8) -> Int32:
     if_forced, _ = elect(returned, Kind.UNCLEAN)
     return np.select(
         [cause == each for each in Cause],
-        [change.marked(Forecast.LEADS_IF_LOST), if_returned,
-         change.marked(Forecast.LEADS_IF_BALANCED), change.marked(Forecast.LEADS_IF_REASSIGNED),
-         if_forced],
-    ).astype(np.int32)  # fmt: skip
+        [
+            change.broker_with(Forecast.LEADS_IF_LOST),
+            if_returned,
+            change.broker_with(Forecast.LEADS_IF_BALANCED),
+            change.broker_with(Forecast.LEADS_IF_REASSIGNED),
+            if_forced,
+        ],
+    ).astype(np.int32)
 
 
 def _judged(change: _Change, cause: Int8, right: Bool, elections: Int32) -> tuple[Int8, Int8]:

@@ -171,9 +171,9 @@ def is_warm_at(offset: Int64, replicas: Replicas) -> Bool:
     return warm
 
 
-def _best(views: ReplicaViews, among: Bool) -> Int32:
+def _best(views: ReplicaViews, candidates: Bool) -> Int32:
     """[P] of those, the broker with the highest log end, the latest caught up, the highest id."""
-    ranks = (views.broker, -views.since_caught_up_ms, views.log_end_offset, among)
+    ranks = (views.broker, -views.since_caught_up_ms, views.log_end_offset, candidates)
     best = np.lexsort(ranks, axis=1)[:, -1]
     chosen: Int32 = views.broker[np.arange(len(best)), best]
     return chosen
