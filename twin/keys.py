@@ -35,8 +35,11 @@ def find(keys: Int64, wanted: Int64) -> Rows:
     return np.where(keys[place] == wanted, place, UNKNOWN)
 
 
-def find_sorted(keys: Int64, wanted: Int64) -> Rows:
-    """``find`` among keys that ascend; at once where all are wanted in their order."""
+def find_sorted(keys: Array, wanted: Array) -> Rows:
+    """``find`` among keys that ascend, numbers or text; at once if all are wanted in their order.
+
+    UNKNOWN is the place of the last value: where one is appended for missing keys, it is taken.
+    """
     if len(keys) == len(wanted) and np.array_equal(keys, wanted):
         return np.arange(len(wanted))
     if not len(keys):

@@ -12,6 +12,7 @@ import click
 from streaming.bus import BusError
 from streaming.cli.exporter_client import ExporterUnavailableError
 from streaming.questions.restart import ALLOWABLE
+from streaming.runtime.deadline import Deadline
 from twin.gate import Terms
 from twin.table import UNKNOWN
 
@@ -88,9 +89,9 @@ def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int
         BusError: the bus cannot be read at the end of the time; before, it may be restarting.
         ExporterUnavailableError: likewise, an exporter.
     """
-    until_s = time.monotonic() + wait_ms / 1_000
+    deadline = Deadline.after_ms(wait_ms)
     while True:
-        is_last = time.monotonic() + _AGAIN_S >= until_s
+        is_last = deadline.left_s <= _AGAIN_S
         try:
             answer = ask()
             if is_last or is_enough(answer):

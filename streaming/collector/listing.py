@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaming.bus import shard_of
+from twin import keys
 from twin.table import UNKNOWN
 from twin.tables.enums import ReplicaFlags
 
@@ -101,13 +102,13 @@ class BrokerReplicas:
     span: dict[str, tuple[int, int]]  # first and last + 1 of the replicas of a topic
 
     def find(self, topic: str, partition: Array) -> Array:
-        """The rows of these partitions of a topic, -1 where the broker holds none."""
+        """The rows of these partitions of a topic, UNKNOWN where the broker holds none."""
         start, stop = self.span.get(topic, (0, 0))
         mine = self.partition[start:stop]
         if not len(mine):
-            return np.full(len(partition), -1, np.int64)
-        at = np.minimum(np.searchsorted(mine, partition), len(mine) - 1)
-        rows: Array = np.where(mine[at] == partition, self.rows[start + at], -1)
+            return np.full(len(partition), UNKNOWN, np.int64)
+        at = keys.find_sorted(mine, partition)
+        rows: Array = np.where(at == UNKNOWN, UNKNOWN, self.rows[start + at])
         return rows
 
 

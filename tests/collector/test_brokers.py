@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from streaming.collector.brokers import (
     Address,
     BrokerConnections,
+    BrokerResponse,
     CollectorError,
     EncodedRequest,
     Versions,
@@ -21,6 +21,7 @@ from streaming.collector.problem import TIMEOUT, timeout
 from streaming.runtime.config import ConfigError
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Topic, World, fake_cluster
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -90,12 +91,12 @@ def test_a_broker_that_speaks_again_is_heard_again(
     three[2].silent = True
     assert not brokers.ask([2], two_requests, Deadline.after_ms(200))[2].answered
     three[2].silent = False
-    for _ in range(20):
-        reply = brokers.ask([2], two_requests, Deadline.after_ms(500))[2]
-        if reply.answered:
-            break
-        time.sleep(0.05)
-    assert reply.problem is None
+
+    def reply() -> BrokerResponse | None:
+        response = brokers.ask([2], two_requests, Deadline.after_ms(500))[2]
+        return response if response.answered else None
+
+    assert until(reply, pause_s=0.05).problem is None
 
 
 def test_a_broker_that_is_gone_says_so_at_once(

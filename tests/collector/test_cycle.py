@@ -359,10 +359,7 @@ def test_with_nobody_to_list_the_cluster_its_brokers_did_not_answer_and_nothing_
     assert "cluster" in {p.source for p in ask.collector.problems}
     for broker in cluster.brokers.values():
         broker.silent = False
-    for _ in range(20):
-        if set(ask()[0, "brokers"].rows.column("answered").to_pylist()) == {True}:
-            break
-        time.sleep(0.1)
+    until(lambda: set(ask()[0, "brokers"].rows.column("answered").to_pylist()) == {True})
     assert ask.collector.problems == ()
 
 

@@ -29,6 +29,7 @@ from streaming.runtime.config import Bus, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
 from tests.collector.fake_exporter import TEXT, Exporter
+from tests.waiting import until
 from twin import frames
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.observations import BrokerMetricsFrame
@@ -238,11 +239,12 @@ def measure() -> Iterator[Callable[..., MetricsSource]]:
 
 def taken(metrics: MetricsSource) -> pa.Table:
     """The next measurements; fails if there are none in time."""
-    deadline = time.monotonic() + 10
-    while (table := metrics.take()) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return table
+
+    def tables() -> list[pa.Table]:
+        return [] if (table := metrics.take()) is None else [table]
+
+    [measured] = until(tables, 10, "no measurements", pause_s=0.01)
+    return measured
 
 
 def test_each_broker_has_a_row_of_its_own(exporter, measure) -> None:
@@ -303,10 +305,7 @@ def test_an_exporter_that_fails_has_no_row_and_one_line_says_why(
 
 def test_nobody_listening_is_said_too(measure) -> None:
     metrics = measure(Section(metrics_url="http://127.0.0.1:1/metrics", metrics_interval_ms=200), 1)
-    deadline = time.monotonic() + 5
-    while not metrics.problems:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: metrics.problems, 10, "no problem", pause_s=0.01)
     text = "http://127.0.0.1:1/metrics: Connection refused"
     assert metrics.problems == (Problem("metrics", 1, "ConnectionRefused", text),)
     assert metrics.take() is None
@@ -452,9 +451,10 @@ def test_a_cycle_sends_every_shard_what_is_new_and_the_next_does_not(exporter, m
             messages = [message for _, message in ObservationEncoder().encode(observation)]
             return [frame for message in messages for frame in frames.decode(message).frames]
 
-        deadline = time.monotonic() + 5
-        while not (measured := [f for f in cycle() if f.header.kind == "broker_metrics"]):
-            assert time.monotonic() < deadline
+        def measurements() -> list[frames.Frame]:
+            return [f for f in cycle() if f.header.kind == "broker_metrics"]
+
+        measured = until(measurements, 10, pause_s=0.01)
         assert {f.header.shard for f in measured} == {0, 1, 2, 3}
         assert len({(f.header.observed_at_ms, f.header.cycle) for f in measured}) == 1
         assert measured[0].rows.column("broker").to_pylist() == [1, 2]

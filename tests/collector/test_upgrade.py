@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -22,9 +21,9 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.older import all_be_kafka, be_kafka
+from tests.waiting import until
 
 CONFIG = Config(collector=Section(deadline_ms=600))
-ATTEMPTS = 40
 
 
 @pytest.fixture
@@ -46,13 +45,14 @@ def restart(cluster: FakeCluster, node: int, version: str | None) -> None:
 
 def observed(collector: Collector) -> Observation:
     """An observation that every broker has answered."""
-    for _ in range(ATTEMPTS):
+
+    def whole() -> Observation | None:
         observation = collector.observe()
         assert observation is not None
-        if all(observation.brokers.column("answered").to_pylist()):
-            return observation
-        time.sleep(0.05)
-    raise AssertionError(f"not every broker answers: {collector.problems}")
+        is_whole = all(observation.brokers.column("answered").to_pylist())
+        return observation if is_whole else None
+
+    return until(whole, otherwise="not every broker answers", pause_s=0.05)
 
 
 def known_offsets(observation: Observation) -> list[tuple[int, int, int]]:

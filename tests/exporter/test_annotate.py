@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 
 import msgspec
@@ -16,6 +15,7 @@ from streaming.grafana.annotate import MOST_SINGLE, TRIES, Annotator
 from streaming.grafana.client import GrafanaClient, GrafanaError
 from streaming.runtime.config import Config, Exporter, Grafana
 from tests.grafana.stub import a_grafana
+from tests.waiting import until
 from twin.builtin import CATALOG
 
 START_MS = 1_000
@@ -145,9 +145,7 @@ def test_events_of_the_bus_reach_a_grafana_and_are_counted_on_metrics():
         for _ in range(2):  # delivered twice, as an at-least-once topic may
             if (new := store.take_event(msgspec.json.encode(shrank))) is not None:
                 made.take(new)
-        deadline = time.monotonic() + 10
-        while not stub.annotations and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: stub.annotations, 10, "nothing is posted", pause_s=0.02)
         made.stop()
         assert [a["text"] for a in stub.annotations] == ["gone"]
         blocks = Renderer(CATALOG, "c", Exporter()).render(store.publish()).blocks

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import pytest
 from streaming.exporter.server import SnapshotReader
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import Config
+from tests.waiting import until
 
 WITHIN_S = 60
 
@@ -52,16 +52,17 @@ def an_exporter(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def answer_of(port: int, path: str) -> tuple[int, str]:
     """Status and text, as soon as somebody listens."""
-    deadline = time.monotonic() + WITHIN_S
-    while True:
+
+    def answer() -> tuple[int, str] | None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
         except OSError:
-            assert time.monotonic() < deadline, "nobody listens"
-            time.sleep(0.1)
+            return None
+
+    return until(answer, WITHIN_S, "nobody listens")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

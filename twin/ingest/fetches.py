@@ -118,8 +118,8 @@ def _spans_removal(
     # Follower and time as one number, so that one search finds the first removal since.
     follower, number = np.unique(keys.pack(removals.row, removals.broker), return_inverse=True)
     moments = np.sort(number << _TIME_BITS | removals.at_ms)
-    at = np.minimum(np.searchsorted(follower, key), len(follower) - 1)
-    is_comparable = (follower[at] == key) & (arrived_ms >= 0)
+    at = keys.find_sorted(follower, key)
+    is_comparable = (at != UNKNOWN) & (arrived_ms >= 0)
     since = at << _TIME_BITS | np.maximum(arrived_ms, 0)
     until = at << _TIME_BITS | np.maximum(completed_ms, 0)
     first = np.searchsorted(moments, since)

@@ -210,10 +210,10 @@ def _was_silent(brokers: Brokers, broker: Int32, at_ms: Int64) -> Bool:
     """
     if not len(brokers.broker):
         return np.zeros(len(broker), bool)
-    row = np.minimum(np.searchsorted(brokers.broker, broker), len(brokers.broker) - 1)
+    row = keys.find_sorted(brokers.broker, broker)
     since, until = brokers.silent_since_ms[row], brokers.silent_until_ms[row]
     spans = (since < at_ms) & (at_ms <= until + BROKER_CLOCK_SKEW_MS)
-    was_silent: Bool = (brokers.broker[row] == broker) & np.where(
+    was_silent: Bool = (row != UNKNOWN) & np.where(
         brokers.answered[row], (until != UNKNOWN) & spans, since < at_ms
     )
     return was_silent

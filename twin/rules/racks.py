@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from twin import keys
 from twin.declare import Alert, risk
 from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int64
 from twin.tables.state import Assignment, Brokers, Partitions
@@ -16,13 +17,9 @@ def rack_names(brokers: Brokers) -> list[str]:
 
 def racks_of(brokers: Brokers, broker: Array) -> Int64:
     """The place in ``rack_names`` of each broker, any shape; UNKNOWN without a rack."""
-    ids = brokers.broker
-    if not len(ids):
-        return np.full(broker.shape, UNKNOWN, np.int64)
     place = {name: i for i, name in enumerate(rack_names(brokers))}
-    of_broker = np.array([place.get(str(rack), UNKNOWN) for rack in brokers.rack], np.int64)
-    row = np.minimum(np.searchsorted(ids, broker), len(ids) - 1)
-    return np.where(ids[row] == broker, of_broker[row], UNKNOWN)
+    racks = [*(place.get(str(rack), UNKNOWN) for rack in brokers.rack), UNKNOWN]
+    return np.array(racks, np.int64)[keys.find_sorted(brokers.broker, broker)]
 
 
 @risk(

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from twin import plain
+from twin import keys, plain
 from twin.declare import api_field, gauge, rule
 from twin.rules.high_watermark import HighWatermarks
 from twin.rules.leaders import Leaders, Roles
@@ -86,11 +86,8 @@ class SelectorViews(
 @rule
 def leader_selectors(partitions: Partitions, brokers: Brokers) -> LeaderSelectors:
     """The selector of the leader's broker; unknown without a leader."""
-    leader, ids = partitions.leader, brokers.broker
-    if not len(ids):
-        return LeaderSelectors.blank(len(leader))
-    row = np.minimum(np.searchsorted(ids, leader), len(ids) - 1)
-    return LeaderSelectors(np.where(ids[row] == leader, brokers.replica_selector[row], UNKNOWN))
+    selectors = np.append(brokers.replica_selector, np.int8(UNKNOWN))
+    return LeaderSelectors(selectors[keys.find_sorted(brokers.broker, partitions.leader)])
 
 
 @rule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from twin import keys
 from twin.declare import gauge, rule
 from twin.table import UNKNOWN, Array, Bool, Int8, Int32, Int64, PartitionTable, column
 from twin.tables.enums import NOT_SET
@@ -46,9 +47,8 @@ class MinIsr(PartitionTable, kind="min_isr", api=""):
 @rule
 def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> TopicConfigs:
     """A topic's value; the cluster-wide one where the topic does not override it."""
-    names = configs.topic
-    row = np.minimum(np.searchsorted(names, topics.topic), max(len(names) - 1, 0))
-    listed = names[row] == topics.topic if len(names) else np.zeros(len(topics.topic), bool)
+    row = keys.find_sorted(configs.topic, topics.topic)
+    listed = row != UNKNOWN
     values = []
     for c in TopicConfigs.columns:
         default = configs.cluster_wide(c.name)
