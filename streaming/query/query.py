@@ -26,6 +26,7 @@ from streaming import bus
 from streaming.query import remote_metadata, remote_rights
 from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.checkpoint import location
+from streaming.query.heartbeat import beating
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
 from streaming.query.progress import log_fields, progress_data
@@ -244,10 +245,11 @@ def run(config: Config) -> None:
 
 
 def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
-    with spark_session(config) as spark:
+    checkpoint = location(config.query.checkpoint)
+    with spark_session(config) as spark, beating(spark, checkpoint):
         query = start(spark, config)
         beside = _RemoteSegmentsQuery(spark, config) if config.query.remote_log_metadata else None
-        log.info("running", checkpoint=location(config.query.checkpoint))
+        log.info("running", checkpoint=checkpoint)
         longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
         stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
         _watch(query, beside, stop, stall, metrics, config.health.folder)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -15,17 +14,20 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming import TwsTester
+from pyspark.sql.streaming import StreamingQuery, TwsTester
 
-from streaming.query import repartition as module
+from streaming.query.checkpoint import CheckpointError
+from streaming.query.heartbeat import QueryRunsError, beating
 from streaming.query.processor import TwinProcessor
 from streaming.query.query import OUTPUT, _state_key
 from streaming.query.repartition import RepartitionError, repartition
 from streaming.query.session import _needed
-from streaming.runtime.config import Bus, Cluster, Collector, Config, Query
+from streaming.runtime.config import Bus, Cluster, Config, Query
 from tests.simulator.shard import Shape, SimulatedShard
+from tests.waiting import until
 from twin import frames
 
 pytestmark = pytest.mark.spark
@@ -95,8 +97,7 @@ class Deployment:
         self.config = Config(
             cluster=Cluster(name="c"),
             bus=Bus(shards=SHARDS),
-            collector=Collector(interval_ms=200),
-            query=Query(checkpoint=str(home / "checkpoint"), trigger_ms=100),
+            query=Query(checkpoint=str(home / "checkpoint")),
         )
 
     def observe(self) -> None:
@@ -116,6 +117,10 @@ class Deployment:
 
     def run(self) -> None:
         """Everything that was observed, until nothing is left."""
+        assert self.started(availableNow=True).awaitTermination(120)
+
+    def started(self, **trigger: Any) -> StreamingQuery:
+        """The running query."""
         self._spark.dataSource.register(observations_of(self._home / "observations"))
         output = (
             self._spark.readStream.format("observations")
@@ -126,16 +131,16 @@ class Deployment:
                 TwinProcessor(SHARDS, "snapshots", "events", ()), OUTPUT, "Append", "None"
             )
         )
-        query = (
+        return (
             output.writeStream.format("noop")
             .option("checkpointLocation", self.config.query.checkpoint)
-            .trigger(availableNow=True)
+            .trigger(**trigger)
             .start()
         )
-        assert query.awaitTermination(120)
 
-    def stop_inside_the_last_batch(self) -> None:
+    def kill_inside_the_last_batch(self) -> None:
         """Leave the checkpoint as a driver that was killed before its commit leaves it."""
+        (self._home / "checkpoint" / "heartbeat").write_text("{}")
         commits = self._home / "checkpoint" / "commits"
         last = max(int(file.name) for file in commits.glob("[0-9]*"))
         for file in (commits / str(last), commits / f".{last}.crc"):
@@ -150,6 +155,10 @@ class Deployment:
             .collect()
         )
         return {row.key.state_key: (row.partition_id, bytes(row.value.state)) for row in rows}
+
+    def by_shard(self) -> dict[str, bytes]:
+        """The state of each shard, by its name."""
+        return {key.partition("#")[0]: value for key, (_, value) in self.states().items()}
 
     def replayed(self) -> dict[str, bytes]:
         """The newest snapshot of each shard as one process makes it of all observations."""
@@ -189,19 +198,17 @@ def test_the_state_is_the_same_elsewhere_and_the_query_goes_on_as_a_replay_does(
     assert "from 2 to 4 partitions" in said[-2]
     deployment.observe()
     deployment.run()
-    assert {key.partition("#")[0]: value for key, value in values(deployment.states()).items()} == (
-        deployment.replayed()
-    )
+    assert deployment.by_shard() == deployment.replayed()
 
 
-def test_a_query_that_was_stopped_inside_a_batch_repeats_it_afterwards(deployment):
-    deployment.stop_inside_the_last_batch()
-    repartition(deployment.config, 3, lambda _: None)
+def test_a_query_that_was_killed_inside_a_batch_repeats_it_afterwards(deployment):
+    deployment.kill_inside_the_last_batch()
+    said: list[str] = []
+    repartition(deployment.config, 3, said.append)
+    assert "waiting 12 s for a sign" in said[0]
     deployment.observe()
     deployment.run()
-    assert {key.partition("#")[0]: value for key, value in values(deployment.states()).items()} == (
-        deployment.replayed()
-    )
+    assert deployment.by_shard() == deployment.replayed()
 
 
 def test_what_makes_no_sense_is_refused_in_one_line(deployment, tmp_path):
@@ -218,22 +225,43 @@ def test_what_makes_no_sense_is_refused_in_one_line(deployment, tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_query_that_runs_is_not_touched(deployment, tmp_path, monkeypatch):
-    offsets = tmp_path / "checkpoint" / "offsets"
+@pytest.mark.parametrize(
+    ("checkpoint", "why"),
+    [
+        ("s4a://bucket/twin", "No FileSystem for scheme"),
+        ("hdfs://nowhere.invalid:1/twin", "nowhere"),
+    ],
+)
+def test_a_checkpoint_that_hadoop_does_not_reach_is_one_line(spark, checkpoint, why):
+    config = Config(query=Query(checkpoint=checkpoint))
+    with pytest.raises(CheckpointError, match=f"^query.checkpoint: {checkpoint}.*: .*{why}[^\n]*$"):
+        repartition(config, 4, lambda _: None)
+    with pytest.raises(CheckpointError, match=why), beating(spark, checkpoint):
+        pass
 
-    def begin_a_batch(seconds: float) -> None:
-        """As the query does while the command waits."""
-        last = max(int(file.name) for file in offsets.glob("[0-9]*"))
-        shutil.copy(offsets / str(last), offsets / str(last + 1))
-        sleep(seconds)
 
-    sleep = time.sleep
-    monkeypatch.setattr(module.time, "sleep", begin_a_batch)
-    begun_s = time.time() + 3_600  # by the clock of another machine; however slow this one is
-    os.utime(offsets / "1", (begun_s, begun_s))
+def test_a_query_that_runs_is_not_touched_also_while_it_has_nothing_to_do(deployment, spark):
     before = deployment.states()
-    with pytest.raises(RepartitionError, match=r"^a query uses .* stop it first$"):
+    with (
+        beating(spark, deployment.config.query.checkpoint),
+        pytest.raises(
+            QueryRunsError, match=rf"a query \(process {os.getpid()} on .* stop it first"
+        ),
+    ):
         repartition(deployment.config, 4, lambda _: None)
-    monkeypatch.undo()
-    (offsets / "2").unlink()
     assert deployment.states() == before
+    said: list[str] = []
+    repartition(deployment.config, 4, said.append)
+    assert not any("waiting" in line for line in said), "the query said that it has ended"
+
+
+def test_a_query_that_was_taken_for_ended_ends_and_nothing_is_lost(deployment):
+    """It stood still for as long as its heartbeat is waited for."""
+    query = deployment.started(processingTime="100 milliseconds")
+    until(lambda: "Waiting" in query.status["message"], 60, "it has not looked for observations")
+    repartition(deployment.config, 4, lambda _: None)
+    deployment.observe()
+    with pytest.raises(StreamingQueryException, match="CONCURRENT_STREAM_LOG_UPDATE"):
+        query.awaitTermination(120)
+    deployment.run()
+    assert deployment.by_shard() == deployment.replayed()
