@@ -10,20 +10,24 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.query import own_metrics as own
 from streaming.query.progress import is_batch, progress_data
-from streaming.query.stalled import Kind
+from streaming.query.stalled import Cause, Kind
 from streaming.runtime.program_metrics import ProgramMetrics
 
 _NONE_YET = -1
 
 
 class BatchMetrics:
-    """Fills in the metrics of the query (``own_metrics``)."""
+    """Fills in the metrics of the query (``own_metrics``), and answers for its health."""
 
     def __init__(self, cluster: str) -> None:
         self._metrics = ProgramMetrics(cluster, own.OWN)
         self.registry = self._metrics.registry
         self._last_batch = _NONE_YET
         self.stalled(None)
+
+    def why_unhealthy(self) -> str:
+        """Why no batch has ended for three cycles, in a sentence; empty while batches end."""
+        return f"no batch has ended for three cycles: {self._stall.text}" if self._stall else ""
 
     def update(self, query: StreamingQuery) -> None:
         """Add the batches that have ended since the last call.
@@ -58,10 +62,12 @@ class BatchMetrics:
             self._metrics.set(own.STATE_ROWS, operator["numRowsTotal"])
             self._metrics.set(own.ROCKSDB_BYTES, operator["memoryUsedBytes"])
 
-    def stalled(self, reason: Kind | None) -> None:
+    def stalled(self, why: Cause | None) -> None:
         """Why no batch ends; None while batches end."""
+        self._stall = why
         for kind in Kind:
-            self._metrics.set(own.STALLED, kind is reason, kind.name.lower())
+            is_reason = why is not None and kind is why.kind
+            self._metrics.set(own.STALLED, is_reason, kind.name.lower())
 
     def remote_segments(self, *, running: bool) -> None:
         """Whether remote segments are read."""

@@ -17,13 +17,15 @@ class CheckpointError(UserError):
 
 
 def location(checkpoint: str, *below: str) -> str:
-    """The checkpoint as Spark takes it: a URL as it is, a path made absolute.
+    """The checkpoint as Spark takes it: a URL as it is, a path as the URL of a folder here.
+
+    To Hadoop a path alone is one of its default file system, which is HDFS where Hadoop is set up.
 
     Args:
         checkpoint: ``query.checkpoint``, such as s3a://bucket/twin or .kafka-twin/checkpoint.
         below: folders in it.
     """
-    base = checkpoint if _URL.match(checkpoint) else str(Path(checkpoint).resolve())
+    base = checkpoint if _URL.match(checkpoint) else f"file://{Path(checkpoint).resolve()}"
     return "/".join((base.rstrip("/"), *below))
 
 

@@ -237,7 +237,9 @@ def run(config: Config) -> None:
     metrics = BatchMetrics(config.cluster.name)
     with (
         on_stop_signal(stop),
-        served(metrics.registry, at.host, at.query_port, "metrics.query_port"),
+        served(
+            metrics.registry, at.host, at.query_port, "metrics.query_port", metrics.why_unhealthy
+        ),
     ):
         bus.ensure_topics(config)
         bus.check_shards(config)
@@ -247,15 +249,18 @@ def run(config: Config) -> None:
 def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
     checkpoint = location(config.query.checkpoint)
     with spark_session(config) as spark, beating(spark, checkpoint):
-        query = start(spark, config)
-        beside = _RemoteSegmentsQuery(spark, config) if config.query.remote_log_metadata else None
-        log.info("running", checkpoint=checkpoint)
-        longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
-        stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
-        _watch(query, beside, stop, stall, metrics, config.health.folder)
-        if beside is not None:
-            beside.stop()
-        _stop(query)
+        query, beside = start(spark, config), None
+        try:
+            if config.query.remote_log_metadata:
+                beside = _RemoteSegmentsQuery(spark, config)
+            log.info("running", checkpoint=checkpoint)
+            longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
+            stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
+            _watch(query, beside, stop, stall, metrics, config.health.folder)
+        finally:  # a session that was there before goes on without them, also after an error
+            if beside is not None:
+                beside.stop()
+            _stop(query)
 
 
 class _RemoteSegmentsQuery:
@@ -326,7 +331,7 @@ def _watch(
         else:
             stall.check()
         metrics.update(query)
-        metrics.stalled(stall.reason)
+        metrics.stalled(stall.why)
         if beside is not None:
             beside.check()
             metrics.remote_segments(running=beside.is_running)

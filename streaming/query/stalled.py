@@ -9,6 +9,7 @@ from enum import Enum, auto
 import structlog
 from pyspark import SparkContext
 
+from streaming.query.checkpoint import is_local
 from streaming.runtime.deadline import Deadline
 
 log = structlog.get_logger("query")
@@ -79,7 +80,7 @@ def observed_cause(context: SparkContext) -> Cause:
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     # PySpark's tracker leaves out what Spark's knows of executors.
     infos = context._jsc.sc().statusTracker().getExecutorInfos()
-    executors = len(infos) - (0 if context.master and context.master.startswith("local") else 1)
+    executors = len(infos) - (0 if is_local(context.master or "") else 1)
     return cause(
         executors,
         [
@@ -93,7 +94,7 @@ def observed_cause(context: SparkContext) -> Cause:
 class Stall:
     """Logs why no batch ends, once it takes as long as three cycles of the collector.
 
-    ``reason`` is why; None while batches end.
+    ``why`` is the cause; None while batches end.
     """
 
     def __init__(self, context: SparkContext, patience_s: float) -> None:
@@ -103,14 +104,13 @@ class Stall:
     def end(self) -> None:
         """A batch has ended, or none runs."""
         self._due = Deadline.after_s(self._patience_s)
-        self.reason: Kind | None = None
+        self.why: Cause | None = None
 
     def check(self) -> None:
         """A batch runs: log why it takes so long, and again once that has another cause."""
         if not self._due.is_over:
             return
-        why = observed_cause(self._context)
-        if why.kind is not self.reason:
-            self.reason = why.kind
-            say = log.warning if why.is_problem else log.info
-            say("no batch has ended", for_s=round(self._patience_s), why=why.text)
+        before, self.why = self.why, observed_cause(self._context)
+        if before is None or self.why.kind is not before.kind:
+            say = log.warning if self.why.is_problem else log.info
+            say("no batch has ended", for_s=round(self._patience_s), why=self.why.text)

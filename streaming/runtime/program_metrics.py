@@ -1,4 +1,4 @@
-"""Metrics of a program about itself, served with Prometheus' own client library.
+"""Metrics of a program about itself, served with Prometheus' own client library, and its health.
 
 A program declares its metrics (``own_metrics``), fills them in as it works, and serves them at a
 port of the section ``[metrics]``. They are kept whether or not they are served.
@@ -6,9 +6,9 @@ port of the section ``[metrics]``. They are kept whether or not they are served.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -16,8 +16,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from streaming.runtime.errors import UserError
 from twin.declare import Metric
 
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 BUCKETS_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 """From a cycle of a small cluster to a first batch on a busy machine."""
+
+_PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class MetricsPortError(UserError):
@@ -71,14 +76,22 @@ def _family(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Hi
 
 
 @contextmanager
-def served(registry: CollectorRegistry, host: str, port: int, key: str) -> Iterator[None]:
-    """Serve ``/metrics`` while the block runs; port 0: do not.
+def served(
+    registry: CollectorRegistry,
+    host: str,
+    port: int,
+    key: str,
+    why_unhealthy: Callable[[], str] | None = None,
+) -> Iterator[None]:
+    """Serve ``/metrics`` while the block runs, and ``/healthz``; port 0: do not.
 
     Args:
         registry: of the metrics.
         host: address to listen on.
         port: number of the port.
         key: the setting or option that gave the port, for the error.
+        why_unhealthy: gives a sentence, empty while the program gets on; None: it cannot tell, and
+            serves no ``/healthz``.
 
     Raises:
         MetricsPortError: the port cannot be used.
@@ -91,9 +104,29 @@ def served(registry: CollectorRegistry, host: str, port: int, key: str) -> Itera
     except OSError as error:
         reason = error.strerror or str(error)
         raise MetricsPortError(f"{key}: cannot listen on {host}:{port}: {reason}") from None
+    metrics = server.get_app()
+    assert metrics is not None
+    server.set_app(_with_health(metrics, why_unhealthy))
     try:
         yield
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _with_health(metrics: WSGIApplication, why: Callable[[], str] | None) -> WSGIApplication:
+    """The application, which gives metrics at any path, with ``/healthz`` beside them."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            return metrics(environ, start_response)
+        if why is None:
+            start_response("404 Not Found", [("Content-Type", _PLAIN)])
+            return [b""]
+        sentence = why()
+        status = "503 Service Unavailable" if sentence else "200 OK"
+        start_response(status, [("Content-Type", _PLAIN)])
+        return [f"{sentence or 'ok'}\n".encode()]
+
+    return answer

@@ -25,10 +25,12 @@ def test_a_url_is_left_as_it_is(url: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["twin", "./a:b/twin", "/var/twin", "C:/twin"])
-def test_a_path_is_made_absolute(path: str, tmp_path: Path, monkeypatch) -> None:
+def test_a_path_is_a_folder_here_whatever_hadoops_default_is(
+    path: str, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert location(path) == str(tmp_path / path)
-    assert location(path, "remote-segments") == f"{tmp_path / path}/remote-segments"
+    assert location(path) == f"file://{tmp_path / path}"
+    assert location(path, "remote-segments") == f"file://{tmp_path / path}/remote-segments"
     assert local_folder(path) == tmp_path / path
 
 

@@ -82,6 +82,19 @@ def test_nothing_is_served_at_port_0_nor_after_the_program_has_ended():
         assert get(f"http://127.0.0.1:{port}/metrics")[0] == 200
 
 
+def test_health_is_a_sentence_while_something_is_wrong_and_none_where_nobody_can_tell():
+    registry = ProgramMetrics("c", DECLARED).registry
+    port, wrong = free_base_port(span=1), [""]
+    url = f"http://127.0.0.1:{port}"
+    with served(registry, "127.0.0.1", port, "x", lambda: wrong[0]):
+        assert get(f"{url}/healthz") == (200, "ok\n")
+        wrong[0] = "nobody works"
+        assert get(f"{url}/healthz") == (503, "nobody works\n")
+        assert "kafka_twin_test_done_total" in get(f"{url}/metrics")[1]
+    with served(registry, "127.0.0.1", port, "x"):
+        assert get(f"{url}/healthz")[0] == 404
+
+
 def test_a_host_that_this_machine_does_not_have_is_one_line():
     registry = ProgramMetrics("c", DECLARED).registry
     for host in ("no.such.host.invalid", "192.0.2.1"):
