@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,11 +21,12 @@ from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.packing.lines import SCRIPT
 from streaming.runtime.config import Config, load
-from tests.bench.deployment import START_MS, Simulated, send
+from tests.bench.deployment import Simulated
 from tests.spark_platform import hdfs, machines
 from tests.spark_platform.hdfs import Hdfs
-from tests.spark_platform.observed import Cycle, Following, replayed
+from tests.spark_platform.observed import Following, replayed
 from tests.spark_platform.standalone import CORES, MACHINES, PORTS, Platform, Twin
+from tests.spark_platform.story import Story
 from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
@@ -34,8 +34,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
 REPLICAS: Final = 300_000
 SHARDS: Final = 16
 KAFKA_PORTS: Final = 40
-ANSWERS_WITHIN_S: Final = 150
-"""After the loss of a driver: a new one starts, and repeats the batch that was running."""
 
 
 @pytest.fixture
@@ -75,49 +73,6 @@ def packaged(folder: Path, config: Path, master: str) -> str:
     return done.stdout.strip()
 
 
-class Story:
-    """Cycles that are sent, and what is written of them."""
-
-    def __init__(self, config: Config, twin: Twin, sender: bus.Sender, following: Following):
-        self.simulated = Simulated(REPLICAS, SHARDS)
-        self.cycles: list[Cycle] = []
-        self._config, self._twin = config, twin
-        self._sender, self._following = sender, following
-
-    @property
-    def at_ms(self) -> int:
-        """The time of the newest cycle."""
-        return START_MS + 5_000 * (len(self.cycles) - 1)
-
-    def cycle(self) -> None:
-        """Send one."""
-        self.cycles.append(self.simulated.encoded(START_MS + 5_000 * len(self.cycles)))
-        send(self._config, self._sender, self.cycles[-1])
-
-    def batch_that_runs(self) -> None:
-        """Send a cycle, until its first snapshots are there and others are not."""
-        for _ in range(5):
-            self.cycle()
-            self._until(lambda: bool(self._following.whole(self.at_ms)))
-            if len(self._following.whole(self.at_ms)) < SHARDS:
-                return
-        raise AssertionError("each batch was over when its first snapshot was read")
-
-    def until_written(self) -> None:
-        """Until all of them are."""
-        self._until(lambda: len(self._following.whole(self.at_ms)) == SHARDS)
-
-    def _until(self, condition: Callable[[], bool]) -> None:
-        def come() -> bool:
-            assert self._twin.machine.runs, "the driver has ended"
-            self._following.poll()
-            return condition()
-
-        log = self._twin.machine.log
-        cycle = len(self.cycles) - 1
-        until(come, ANSWERS_WITHIN_S, f"cycle {cycle} is not written ({log})", pause_s=0)
-
-
 @pytest.mark.timeout(600)
 def test_executors_and_the_driver_are_killed_and_nothing_is_lost(
     namespaces: None, tmp_path: Path
@@ -146,7 +101,7 @@ def test_executors_and_the_driver_are_killed_and_nothing_is_lost(
         sender = ended.enter_context(bus.Sender(config, buffer_bytes=1 << 28))
         reader = bus.Reader(config, [names.snapshots, names.events], "beginning")
         following = Following(config, ended.enter_context(reader))
-        story = Story(config, twin, sender, following)
+        story = Story(Simulated(REPLICAS, SHARDS), config, sender, following, twin.machine)
 
         story.cycle()
         story.until_written()
