@@ -30,6 +30,15 @@ _COLLECTOR: Final = "-XX:+UseParallelGC"
 """Messages of 900 kB are humongous objects to G1 in a heap of this size, and its threads compete
 with tasks."""
 
+FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
+_OF_FOLDERS: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+"""Spark's default asks with a process of its own, readlink, for each file of a folder: 45 a batch.
+
+Elsewhere the default is right: it alone replaces a file of HDFS in one step.
+"""
+
 _OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 """Environment variables from which the driver's JVM takes options."""
 
@@ -78,7 +87,9 @@ def _require_shared(spark: SparkSession, config: Config) -> None:
 def _needed(config: Config) -> dict[str, str]:
     """Settings of a session, which can be changed while it runs."""
     partitions = config.query.state_partitions
-    return ({STATE_PARTITIONS: str(partitions)} if partitions else {}) | {
+    in_folder = local_folder(config.query.checkpoint) is not None
+    chosen = {STATE_PARTITIONS: str(partitions)} if partitions else {}
+    return chosen | ({FILE_MANAGER: _OF_FOLDERS} if in_folder else {}) | {
         "spark.sql.streaming.stateStore.providerClass":
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",

@@ -47,7 +47,7 @@ NAMES = (
     "spark.sql.shuffle.partitions", "spark.task.maxFailures", "spark.ui.enabled",
     "spark.sql.streaming.stateStore.providerClass", "spark.sql.streaming.minBatchesToRetain",
     "spark.driver.host", "spark.master", "spark.driver.memory", "spark.executor.extraJavaOptions",
-    "spark.driver.extraJavaOptions",
+    "spark.driver.extraJavaOptions", "spark.sql.streaming.checkpointFileManagerClass",
 )  # fmt: skip
 
 
@@ -120,6 +120,19 @@ def test_a_session_of_this_machine_starts_with_one_garbage_collector(
     assert result["settings"]["spark.master"].startswith("local[1")
     options = result["settings"]["spark.driver.extraJavaOptions"]
     assert re.findall(r"-XX:\+Use\w+GC", options) == [collector] * bool(collector)
+
+
+def test_files_of_a_checkpoint_have_a_manager_of_their_own_only_if_it_is_a_folder(
+    tmp_path: Path,
+) -> None:
+    """On HDFS Spark's default replaces a file in one step, and that of folders does not."""
+    managers = []
+    for checkpoint in (str(tmp_path), tmp_path.as_uri(), "hdfs://namenode/twin"):
+        result = probed(tmp_path, sys.executable, master="local[1]",
+                        KAFKA_TWIN_QUERY_CHECKPOINT=checkpoint)  # fmt: skip
+        name = result["settings"]["spark.sql.streaming.checkpointFileManagerClass"]
+        managers.append(name and name.rpartition(".")[2])
+    assert managers == ["FileSystemBasedCheckpointFileManager"] * 2 + [None]
 
 
 def test_without_a_master_spark_submit_is_asked_for(tmp_path: Path) -> None:
