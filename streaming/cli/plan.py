@@ -71,7 +71,11 @@ _limit_option = click.option(
 @click.option("--preferred", is_flag=True, help="Move slot 0, the preferred leader, as well.")
 @click.option("--watch", "watches", is_flag=True, help="With --apply: go on until stopped.")
 @click.option(
-    "--every", type=DURATION, default="10s", show_default=True, help="Between two looks of --watch."
+    "--every",
+    type=DURATION,
+    default="10s",
+    show_default=True,
+    help="Time between rounds of --watch.",
 )
 @_options
 @click.pass_obj
@@ -97,7 +101,7 @@ def order(
         _plan(config, planned, applies, per_minute, out, as_json)
         return
     if not applies:
-        raise PlanError("--watch changes the cluster: say --apply as well")
+        raise PlanError("--watch changes the cluster: give --apply as well")
     terms = Terms(preferred, per_minute, every / 1_000)
     stop = threading.Event()
     with on_stop_signal(stop):

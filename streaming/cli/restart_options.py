@@ -19,7 +19,7 @@ from twin.table import UNKNOWN
 T = TypeVar("T")
 
 _AGAIN_S: Final = 2.0
-"""Between two looks at the snapshots while waiting: a cycle takes longer."""
+"""Seconds between two looks at the snapshots while waiting: a cycle takes longer."""
 
 _ALLOW: Final = {
     "rf1": ("--allow-rf1", "Take partitions with one replica offline."),

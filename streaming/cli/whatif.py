@@ -115,7 +115,7 @@ def lose(asked: _Asked, brokers: tuple[int, ...], racks: tuple[str, ...]) -> Non
     Shows who leads each affected partition then, and how safe that leader is.
     """
     if not brokers and not racks:
-        raise WhatIfError("say what is lost: --broker 3, or --rack az-a; both may be repeated")
+        raise WhatIfError("name what is lost: --broker 3, or --rack az-a; both may be repeated")
     asked.answer(
         lambda states: lost(states, brokers, racks),
         "lose",
@@ -127,8 +127,8 @@ def lose(asked: _Asked, brokers: tuple[int, ...], racks: tuple[str, ...]) -> Non
 
 @whatif.command()
 @click.option("--ms", type=DURATION, default=UNKNOWN, help="Span of local log, e.g. 10m.")
-@click.option("--bytes", "size", type=SIZE, default=UNKNOWN, help="Its size, e.g. 100MiB.")
-@click.option("--grid", is_flag=True, help="A curve: a tenth to four times of what is given.")
+@click.option("--bytes", "size", type=SIZE, default=UNKNOWN, help="Size of local log, e.g. 100MiB.")
+@click.option("--grid", is_flag=True, help="Also a tenth to four times of the given threshold.")
 @click.option("--topic", default=CLUSTER_WIDE, help="For this topic alone.")
 @_options
 def threshold(asked: _Asked, ms: int, size: int, grid: bool, topic: str) -> None:
@@ -138,7 +138,7 @@ def threshold(asked: _Asked, ms: int, size: int, grid: bool, topic: str) -> None
     racks, and how long they stay out of balance. Topics with thresholds of their own keep them.
     """
     if ms <= 0 and size <= 0:
-        raise WhatIfError("say a threshold: --ms 10m, --bytes 100MiB, or both")
+        raise WhatIfError("give a threshold: --ms 10m, --bytes 100MiB, or both")
     shares = GRID if grid else (1.0,)
     asked.answer(
         lambda states: thresholds(states, ms, size, shares, topic),
@@ -151,7 +151,7 @@ def threshold(asked: _Asked, ms: int, size: int, grid: bool, topic: str) -> None
 
 @whatif.command()
 @click.option("--broker", type=int, required=True, help="The broker whose disk is empty.")
-@click.option("--new", "is_new", is_flag=True, help="It is not there yet.")
+@click.option("--new", "is_new", is_flag=True, help="The broker does not exist yet.")
 @click.option(
     "--rate", type=SIZE, default="50MiB", show_default=True, help="Bytes it copies a second."
 )
@@ -184,7 +184,7 @@ def retention(asked: _Asked, local_ms: int, local_bytes: int) -> None:
     are treated as truncated at once; raising the limit shows no effect until logs grow.
     """
     if local_ms == UNKNOWN and local_bytes == UNKNOWN:
-        raise WhatIfError("say a retention: --local-ms 1h, --local-bytes 10GiB, or both")
+        raise WhatIfError("give a retention: --local-ms 1h, --local-bytes 10GiB, or both")
     asked.answer(
         lambda states: retained(states, local_ms, local_bytes),
         "retention",

@@ -56,7 +56,7 @@ def publish(ctx: click.Context, console: str | None) -> None:
 
 @grafana.command()
 @click.argument("text")
-@click.option("--tag", "tags", multiple=True, help="Beside the tag kafka-twin; may be repeated.")
+@click.option("--tag", "tags", multiple=True, help="A tag beside kafka-twin; repeatable.")
 @click.option("--at-ms", type=int, help="Since the epoch; now if not given.")
 @click.pass_context
 def annotate(ctx: click.Context, text: str, tags: tuple[str, ...], at_ms: int | None) -> None:

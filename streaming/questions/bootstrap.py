@@ -51,7 +51,7 @@ def bootstrapped(
     """
     others = [other for other in brokers_of(states) if other != broker]
     if not is_new:
-        check_broker(broker, brokers_of(states), "; new asks of one that is not there yet")
+        check_broker(broker, brokers_of(states), "; new is for a broker that does not exist yet")
     elif broker in brokers_of(states):
         raise ConflictError(f"broker {broker} is there already, so it is not new")
     rows = [questions.replicas_on(state, broker) for state in states]

@@ -18,7 +18,7 @@ def run(*arguments: str) -> Result:
 def test_a_watch_changes_the_cluster_so_it_must_be_said():
     done = run("order", "--watch")
     assert (done.exit_code, done.output.count("\n")) == (1, 1)
-    assert "--watch changes the cluster: say --apply as well" in done.output
+    assert "--watch changes the cluster: give --apply as well" in done.output
 
 
 @pytest.mark.parametrize("name", ["nothing.json", FILE])

@@ -49,12 +49,12 @@ def test_json_has_the_same_as_plain_data():
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["lose"], "say what is lost: --broker 3, or --rack az-a"),
-        (["threshold"], "say a threshold: --ms 10m, --bytes 100MiB, or both"),
+        (["lose"], "name what is lost: --broker 3, or --rack az-a"),
+        (["threshold"], "give a threshold: --ms 10m, --bytes 100MiB, or both"),
         (["threshold", "--ms", "10q"], "'10q' is no duration; write 10m, 90s, 2h or milliseconds"),
         (["threshold", "--bytes", "5MB"], "'5MB' is no size; write 100MiB, 2GiB or bytes"),
         (["bootstrap", "--broker", "1", "--rate", "0"], "--rate must be positive"),
-        (["retention"], "say a retention: --local-ms 1h"),
+        (["retention"], "give a retention: --local-ms 1h"),
     ],
 )
 def test_what_cannot_be_asked_is_one_clear_line(arguments, why):
@@ -69,7 +69,7 @@ def test_what_cannot_be_asked_is_one_clear_line(arguments, why):
     [
         (lambda: lost([STATE], [9], []), "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
         (lambda: lost([STATE], [], ["az-z"]), "no broker is in rack 'az-z'; racks are .'az-a'"),
-        (lambda: bootstrapped([STATE], 7, 1), "no broker 7; brokers are .*; new asks of one"),
+        (lambda: bootstrapped([STATE], 7, 1), "no broker 7; brokers are .*; new is for a broker"),
         (lambda: bootstrapped([STATE], 5, 1, is_new=True), "broker 5 is there already"),
     ],
 )

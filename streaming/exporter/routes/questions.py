@@ -176,7 +176,7 @@ _QUESTIONS: Final = (
         "Bootstrapped",
         {
             "broker": number("the broker whose disk is empty", required=True),
-            "new": yes_or_no("`true`: it is not there yet"),
+            "new": yes_or_no("`true`: the broker does not exist yet"),
             "rate": size_bytes("bytes it copies a second; `50MiB` by default", positive=True),
         },
         refusals={404: "there is no such broker", 409: "a new broker is there already"},
