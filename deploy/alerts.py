@@ -109,7 +109,7 @@ def _annotations(risk: Risk, number: str, cluster: str) -> Yaml:
 
 
 def _test(risk: Risk) -> Yaml:
-    """Its condition begins after 5 minutes, and ends 6 minutes after `for` is over."""
+    """A unit test: the condition begins after 5 minutes, and ends 6 minutes after `for` is over."""
     wait_s, keep_s = seconds(risk.alert.wait), seconds(risk.alert.keep_firing_for)
     minutes = 6 + -(-wait_s // 60)
     fires_s = _BEGINS_S + wait_s

@@ -125,7 +125,7 @@ def _count(title: str, name: str, text: str, steps: Steps = NONE_OR_RED) -> Json
 
 
 def _matrix(rule: str) -> Json:
-    """For each broker, the partitions that it leads by the outcome of its loss."""
+    """A table of brokers with the partitions that each leads, by the outcome of its loss."""
     columns = [
         Column(
             title,

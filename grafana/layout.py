@@ -51,7 +51,7 @@ class Dashboard:
     """The view of the console about the same, as in ``console_link``; the cluster's if empty."""
 
     def json(self) -> Json:
-        """As Grafana loads it."""
+        """The JSON that Grafana loads."""
         return {
             "uid": self.uid,
             "title": self.title,

@@ -28,7 +28,7 @@ NONE_OR_ORANGE: Final[Steps] = ((None, "green"), (1, "orange"))
 
 
 def above_zero(color: str) -> Steps:
-    """For cells of a table: no colour at 0."""
+    """Steps for cells of a table, without a colour at 0."""
     return (*CLEAR, (1, color))
 
 

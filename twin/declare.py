@@ -124,7 +124,7 @@ class Metric:
 
     @property
     def series_name(self) -> str:
-        """As Prometheus sees it."""
+        """The name of its series in Prometheus."""
         prefix = "kafka_twin_" if self.level == "cluster" else f"kafka_twin_{self.level}_"
         return f"{prefix}{self.name}" + ("_total" if self.type == "counter" else "")
 

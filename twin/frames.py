@@ -85,7 +85,7 @@ def encode(frame: Frame, kinds: Kinds = OBSERVATIONS) -> bytes:
 
 
 def write(header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = None) -> bytes:
-    """One Arrow IPC stream with the header, and ``more``, as its metadata."""
+    """One Arrow IPC stream whose metadata are the header and ``more``."""
     metadata = {
         "kind": header.kind,
         "version": str(header.version),

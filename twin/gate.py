@@ -151,7 +151,7 @@ _READS: Final = reading(Partitions, Assignment, Roles, Candidates, MinIsr)
 def _harmed(
     state: ShardState, together: Collection[int], terms: Terms, loss: Loss, lost: Rows
 ) -> Mapping[Reason, Bool]:
-    """By reason: [P] whether it holds of the partition. ``lost`` are the rows of the loss here."""
+    """A mask [P] of partitions for each reason; ``lost`` are the rows of the loss here."""
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
     mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
     serves = roles.in_isr & state[Candidates].is_acceptable
@@ -178,7 +178,7 @@ def _harmed(
 
 
 def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:
-    """By other broker: its replicas in this shard that are in no ISR; added ones do not count."""
+    """Numbers of replicas that are in no ISR, by other broker; added ones do not count."""
     roles, broker = state[Roles], state[Assignment].broker
     described = (state[Partitions].described_at_ms != UNKNOWN)[:, None]
     is_added = has_flag(state[Replicas].replica_flags, ReplicaFlags.ADDING)

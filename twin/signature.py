@@ -62,7 +62,7 @@ class Lazy(Generic[_T]):
     make: Callable[[], _T]
 
     def __call__(self) -> _T:
-        """The table."""
+        """The table, made now if it was not."""
         return self.make()
 
 

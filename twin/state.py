@@ -117,7 +117,7 @@ class ShardState:
     # ------------------------------------------------------------ other states
 
     def with_tables(self, *tables: Table) -> ShardState:
-        """With these in place of the tables of their kinds."""
+        """The state with these in place of the tables of their kinds."""
         return replace(self, tables={**self.tables, **{type(t): t for t in tables}}, _computed={})
 
     def take(self, rows: Rows) -> ShardState:
@@ -135,7 +135,7 @@ class ShardState:
         return self._with_each(moved)
 
     def with_only(self, reads: Iterable[Parameter]) -> ShardState:
-        """With the tables that these parameters read and no others: for questions about few rows.
+        """The state with the tables that these parameters read alone: for questions about few rows.
 
         Tables that are made on demand are made here, of all rows, so that a state that is asked
         again has them already.
@@ -152,7 +152,7 @@ class ShardState:
         return replace(self, tables=kept, before=before, _computed={})
 
     def with_slot_capacity(self, slots: int) -> ShardState:
-        """With at least that many replica slots."""
+        """The state with at least that many replica slots."""
         if self.slots >= slots:
             return self
         return self._with_each(
@@ -160,7 +160,7 @@ class ShardState:
         )
 
     def with_slots(self, row: Rows, came_from: Array) -> ShardState:
-        """With replicas in other slots, see ``ReplicaTable.with_slots``."""
+        """The state with replicas in other slots, see ``ReplicaTable.with_slots``."""
         return self._with_each(
             lambda t: t.with_slots(row, came_from) if isinstance(t, ReplicaTable) else t
         )
@@ -180,7 +180,7 @@ class ShardState:
         return begun.with_tables(*kept)
 
     def assessed(self, now_ms: int) -> ShardState:
-        """With every finding made anew, judged at that time."""
+        """The state with every finding made anew, judged at that time."""
         rules = self.catalog.rules
         working = replace(
             self,
@@ -194,7 +194,7 @@ class ShardState:
         return replace(working, _latest=None)
 
     def remade(self, *tables: type[Table]) -> ShardState:
-        """With those findings made anew, and no others: for what-if questions."""
+        """The state with those findings made anew, and no others: for what-if questions."""
         state = self
         for table in tables:
             rule = self.catalog.rules[table]
@@ -263,7 +263,7 @@ class ShardState:
 
 
 def concatenated(parts: Sequence[ShardState]) -> ShardState:
-    """One state of the rows of several, which have the same topics, brokers and configs."""
+    """One state with the rows of several that have the same topics, brokers and configs."""
     slots = max(part.slots for part in parts)
     wide = [part.with_slot_capacity(slots) for part in parts]
     begins = np.cumsum([0, *(part.partitions for part in wide)])

@@ -243,7 +243,7 @@ class SparseTable(Table):
         return mask
 
     def pick(self, chosen: Array) -> Self:
-        """Those rows: a mask, or indices in ascending order of ``row``."""
+        """The table of those rows, given by a mask or by ascending indices."""
         return self.from_values(value[chosen] for value in self.values())
 
     def renumbered(self, new_row: Array) -> Self:
@@ -276,7 +276,7 @@ class KeyedTable(Table):
         return cls.from_values(blank(c, 0) for c in cls.columns)
 
     def pick(self, chosen: Array) -> Self:
-        """Those rows: a mask or indices."""
+        """The table of those rows, given by a mask or by ascending indices."""
         return self.from_values(value[chosen] for value in self.values())
 
     def with_rows(self, other: Self, key: str) -> Self:

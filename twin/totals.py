@@ -46,7 +46,7 @@ class Totals:
         return self.samples.get(series_name, {})
 
     def value(self, series_name: str, *labels: str) -> float:
-        """One sample, 0 if it is not there."""
+        """One sample; 0 if there is none."""
         return self[series_name].get(labels, 0)
 
 
@@ -210,7 +210,7 @@ def _reduced(metric: Metric, key: Array, values: Array) -> list[tuple[int, float
 
 
 def where_known(values: Array) -> Bool:
-    """Which of the numbers are neither UNKNOWN nor NaN."""
+    """A mask of the numbers that are neither UNKNOWN nor NaN."""
     is_known: Bool = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
     return is_known
 

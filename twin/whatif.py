@@ -80,7 +80,7 @@ def brokers_in(state: ShardState, racks: Collection[str]) -> list[int]:
 
 
 def on_brokers(ids: Array, brokers: Collection[int]) -> Bool:
-    """Where the broker ids, of any shape, are one of those."""
+    """A mask, of any shape, of the ids that are among those brokers."""
     if len(brokers) > _FEW:
         return np.isin(ids, list(brokers))
     on = np.zeros(ids.shape, bool)
@@ -407,7 +407,7 @@ def _path_name(path: int) -> str:
 
 
 def _with_row(configs: Configs, topic: str = CLUSTER_WIDE) -> Configs:
-    """With a row of that topic, or of the cluster-wide values, also where none was observed."""
+    """The configs with a row of that topic (or of the cluster), also where none was observed."""
     if topic in configs.topic:
         return configs
     row = Configs.from_values(blank(c, 1) for c in Configs.columns)

@@ -41,7 +41,7 @@ class GroupHarm:
 
     @property
     def is_hurt(self) -> bool:
-        """It reads more remotely, or cannot read a partition."""
+        """The group reads more remotely, or cannot read a partition."""
         return self.offline > 0 or self.remote > 0
 
 
@@ -62,7 +62,7 @@ def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
 
 
 def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> list[GroupHarm]:
-    """Each group in the shard, once those brokers are lost.
+    """The harm to each group in the shard if those brokers were lost.
 
     Args:
         state: the shard as it is.
@@ -83,7 +83,7 @@ def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> lis
 
 
 def hurt_by_change(now: ShardState, then: ShardState) -> list[GroupHarm]:
-    """Each group in the shard, if the logs were as in the other state."""
+    """The harm to each group in the shard if the logs were as in the other state."""
     if not len(now[GroupOffsets]):
         return []
     records, was = then[GroupReads].remote_records, now[GroupReads].remote_records

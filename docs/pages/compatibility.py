@@ -31,7 +31,7 @@ class Measured:
 
     @property
     def is_good(self) -> bool:
-        """Nothing that the twin said was wrong."""
+        """The twin said nothing wrong."""
         return not (self.check_exit_code or self.wrong or self.predictions_right < self.predictions)
 
 

@@ -252,7 +252,7 @@ class Reader:
             self._starts[tp] = place
 
     def ranges(self, name: str) -> dict[int, tuple[int, int]]:
-        """By partition: the offset where the reader began, and the end of the topic then."""
+        """The offset where the reader began and the end of the topic then, by partition."""
         return {
             tp.partition: (start, self._ends[tp])
             for tp, start in self._starts.items()

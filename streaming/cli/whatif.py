@@ -195,7 +195,7 @@ def retention(asked: _Asked, local_ms: int, local_bytes: int) -> None:
 
 
 def _given(**amounts: int) -> dict[str, int]:
-    """Those that are given."""
+    """The options that are given."""
     return {name: amount for name, amount in amounts.items() if amount != UNKNOWN}
 
 

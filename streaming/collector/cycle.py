@@ -75,7 +75,7 @@ class Collector:
         unlisted: UnlistedBrokers | None = None,
         retry_denied_ms: int = RETRY_DENIED_MS,
     ) -> None:
-        """Nothing is asked before the first cycle.
+        """Keep the parts; nothing is asked before the first cycle.
 
         Args:
             config: of all programs.

@@ -26,7 +26,7 @@ class EligibilityFile:
     def __init__(
         self, path: Path | None, current: Eligibility, load_config: Callable[[Path], Config] = load
     ) -> None:
-        """Without a file there is nothing to notice.
+        """Note the state of the file; without one there is nothing to notice.
 
         Args:
             path: the configuration file.

@@ -79,7 +79,7 @@ class GroupOffsets:
         return len(self.group_of)
 
     def pick(self, rows: Array) -> GroupOffsets:
-        """Some of them."""
+        """The rows of some offsets."""
         return GroupOffsets(
             self.topic, self.rack, self.group_of[rows], self.topic_of[rows], self.partition[rows],
             self.committed[rows], self.is_assigned[rows], self.rack_of[rows],

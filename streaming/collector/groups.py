@@ -50,7 +50,7 @@ class GroupSource:
         background: bool = True,
         limits: RequestLimits | None = None,
     ) -> None:
-        """Without ``background`` only ``read`` reads. Nothing is read if the interval is 0."""
+        """Read in the background, unless the interval is 0 or ``background`` is false."""
         self._config = config
         section = config.collector
         self._is_on = section.groups_interval_ms > 0

@@ -28,7 +28,7 @@ class MetricsSource:
     """Scrapes in the background, from the first broker with a URL until ``close``."""
 
     def __init__(self, section: Section, *, background: bool = True) -> None:
-        """Without ``background`` only ``scrape`` scrapes."""
+        """Scrape in the background; without ``background`` only ``scrape`` scrapes."""
         self._section = section
         self._background = background
         self._brokers: tuple[Address, ...] = ()

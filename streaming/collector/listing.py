@@ -80,7 +80,7 @@ class Placement:
         return replicas
 
     def replicas_at(self, rows: Array) -> BrokerReplicas:
-        """Those replicas, which are all on one broker; rows ascend."""
+        """The replicas of those rows, which ascend and are all on one broker."""
         topics, start = np.unique(self.topic_of[self.partition_of[rows]], return_index=True)
         cuts = [*start.tolist(), len(rows)]
         return BrokerReplicas(

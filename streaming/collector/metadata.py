@@ -212,7 +212,7 @@ class MetadataSource:
         return replace(fresh.metadata, listing=merged)
 
     def _with_unlisted(self, metadata: ClusterMetadata) -> ClusterMetadata:
-        """With the brokers that are not listed and may still be registered."""
+        """The listed brokers, and those that may still be registered."""
         listed = {r.address.broker: r for r in metadata.brokers}
         self._unlisted.update([r.address for r in metadata.brokers], complete=metadata.lists_fenced)
         if metadata.lists_fenced:
@@ -295,7 +295,7 @@ class _Response:
         return topics
 
     def has_same_listing(self, body: bytes) -> bool:
-        """Nothing but the throttle time and the controller id differs."""
+        """The listings differ in nothing but the throttle time and the controller id."""
         at = self.controller_at
         return (
             len(body) == len(self.body)

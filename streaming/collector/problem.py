@@ -104,7 +104,7 @@ def from_exception(source: Source, error: BaseException, broker: int = NO_BROKER
 
 
 def timeout(source: Source, broker: int = NO_BROKER) -> Problem:
-    """No answer came in time."""
+    """The problem of an answer that did not come in time."""
     return Problem(source, broker, TIMEOUT, _TIMEOUT_TEXT)
 
 

@@ -165,7 +165,7 @@ class TimestampSource:
         return pending
 
     def _chosen(self, broker: int, rows: Array) -> Array:
-        """As many as this broker answers quickly, others in each cycle."""
+        """The replicas to ask for: as many as the broker answers quickly, others in each cycle."""
         quota = self._quota.setdefault(broker, self._limits.first)
         return np.roll(rows, -quota * self._turn)[:quota]
 

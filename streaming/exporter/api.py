@@ -39,7 +39,7 @@ def endpoints(source: Source) -> list[Endpoint]:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """No such path, or another method than GET."""
+    """The answer to an unknown path, or to another method than GET."""
     assert isinstance(error, HTTPException)
     detail = error.detail
     if error.status_code == 404:

@@ -69,7 +69,7 @@ class ClusterFacts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFilter:
-    """Which partitions are asked for."""
+    """A selection of partitions."""
 
     topic: str = ""
     search: str = ""
@@ -153,7 +153,7 @@ def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[s
 
 
 def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:
-    """Those rows of a shard. Tables on demand are computed for these rows alone."""
+    """The objects of those rows. Tables on demand are computed for these rows alone."""
     if not len(rows):
         return []
     page = state.take(rows)
@@ -344,7 +344,7 @@ def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
 
 
 def by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
-    """By broker or rack: the metrics of that level by name."""
+    """The metrics of that level by name, by broker or rack."""
     by_label: dict[str, dict[str, Any]] = {}
     for metric in summed_metrics(catalog, level):
         apart: dict[str, Samples] = {}

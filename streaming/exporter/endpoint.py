@@ -28,7 +28,7 @@ QUESTIONS_AT_ONCE: Final = 2
 
 
 class Runs(Enum):
-    """Where an answer is made."""
+    """The thread in which an answer is made."""
 
     IN_LOOP = "in the event loop: it is there at once"
     IN_THREAD = "in a thread: a large answer holds up neither health nor others"

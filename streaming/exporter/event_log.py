@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Cursor:
-    """Where a stream is. Without a position it begins with what comes next."""
+    """The place of a stream; without a position it begins with the next event."""
 
     position: Position | None = None
     number: int = 0  # of the next entry, counted from the first that was ever kept
@@ -67,7 +67,7 @@ class Cursor:
         return position_text(self.position or {})
 
     def pass_by(self, entry: Entry) -> None:
-        """It was sent, or is not asked for."""
+        """Move beyond an entry that was sent, or is not asked for."""
         assert self.position is not None
         self.position[entry.partition] = entry.offset + 1
 

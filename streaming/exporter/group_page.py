@@ -107,7 +107,7 @@ def _partitions(state: ShardState, name: str, places: Rows, now_ms: int) -> list
 
 
 def _leaders(states: Sequence[ShardState], places: Sequence[Rows]) -> list[GroupLeader]:
-    """By leader of the group's partitions, over all shards."""
+    """The leaders of the group's partitions, over all shards."""
     leaders: dict[int, GroupLeader] = {}
     for state, here in zip(states, places, strict=True):
         has = here[state[GroupOffsets].committed_offset[here] != UNKNOWN]

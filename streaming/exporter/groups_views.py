@@ -29,7 +29,7 @@ UNREAD_THEN: Final = "unread then"
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
-    """Which groups are asked for."""
+    """A selection of groups."""
 
     topic: str = ""  # that they have offsets of
     search: str = ""

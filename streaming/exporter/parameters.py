@@ -65,7 +65,7 @@ def offset(what: str) -> Parameter:
 
 
 def text(meaning: str, **more: Any) -> Parameter:
-    """As it is given."""
+    """A parameter that is any text."""
     return Parameter(meaning, {"type": "string"}, str, **more)
 
 

@@ -18,7 +18,7 @@ from twin.tables.state import PartitionIndex
 
 @dataclass(frozen=True, slots=True)
 class PredictionFilter:
-    """Which leader changes are asked for."""
+    """A selection of leader changes."""
 
     topic: str = ""
     partition: int = UNKNOWN

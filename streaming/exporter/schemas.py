@@ -55,7 +55,7 @@ def ref(name: str) -> Schema:
 
 
 def listed(items: Schema) -> Schema:
-    """An array."""
+    """The schema of an array."""
     return {"type": "array", "items": items}
 
 
@@ -81,7 +81,7 @@ def obj(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), what: str
 
 
 def page_of(name: str, items: str) -> Schema:
-    """A list of which an answer holds a part."""
+    """The schema of an answer with a part of a list."""
     return obj({"total": INTEGER, name: listed(ref(items))})
 
 

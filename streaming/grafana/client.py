@@ -36,7 +36,7 @@ class GrafanaClient:
     """One Grafana, by its URL and a token, or a user and a password."""
 
     def __init__(self, settings: Settings) -> None:
-        """Nothing is asked yet.
+        """Keep the settings; nothing is asked yet.
 
         Raises:
             GrafanaError: no URL, or neither a token nor a user is configured.

@@ -98,17 +98,17 @@ class Ports:
 
     @property
     def tap(self) -> int:
-        """Where the tap serves metrics about itself."""
+        """The port at which the tap serves metrics about itself."""
         return self.metrics + 1
 
     @property
     def collector(self) -> int:
-        """Where the collector does."""
+        """The port at which the collector serves metrics about itself."""
         return self.metrics + 2
 
     @property
     def query(self) -> int:
-        """Where the query does."""
+        """The port at which the query serves metrics about itself."""
         return self.metrics + 3
 
 

@@ -95,7 +95,7 @@ def _look(pid: int) -> tuple[str, str, int]:
 
 
 def _look_by_ps(pid: int) -> tuple[str, str, int]:
-    """As ``_look``, where there is no /proc: macOS and the BSDs."""
+    """The answer of ``_look`` where there is no /proc: on macOS and the BSDs."""
     command = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
     output = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
     status, _, line = output.partition(" ")

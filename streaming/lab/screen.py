@@ -110,7 +110,7 @@ def _cold_count(summary: Mapping[str, Any], name: str) -> str:
 
 
 def _is_nothing_judged(summary: Mapping[str, Any]) -> bool:
-    """No topic has a threshold."""
+    """There is no topic with a threshold."""
     replicas = summary["replicas"]
     return bool(replicas) and summary["replicas_coverage_not_judged"] == replicas
 

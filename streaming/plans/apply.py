@@ -52,7 +52,7 @@ class Result:
 
 
 class RateLimit:
-    """At most ``per_minute`` changes in any 60 seconds."""
+    """A limit of ``per_minute`` changes in any 60 seconds."""
 
     def __init__(self, per_minute: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._per_minute, self._now_s = per_minute, now_s

@@ -87,7 +87,7 @@ def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[Way]:
 
 
 def bootstrapped_text(data: Mapping[str, Any]) -> Answer:
-    """Those data for a person."""
+    """The answer of those data for a person."""
     lines = [
         f"Broker {data['broker']}, empty, copies {_COPIES[data['copies']]}: "
         f"{counted(data['partitions'], 'partition')}. "

@@ -25,7 +25,7 @@ class HurtGroup(TypedDict):
 
 
 def harm_data(harm: GroupHarm) -> HurtGroup:
-    """As JSON has it."""
+    """The harm as plain data."""
     return {**changed_data(harm), "remote_bytes_kip1303": harm.remote_bytes_kip1303}
 
 

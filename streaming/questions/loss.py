@@ -79,7 +79,7 @@ def lost(
 def brokers_lost(
     states: Sequence[ShardState], brokers: Collection[int], racks: Collection[str]
 ) -> list[int]:
-    """Those brokers and all brokers of those racks.
+    """The ids of those brokers and of all brokers of those racks.
 
     Raises:
         NotThereError: a broker or rack that does not exist.
@@ -96,7 +96,7 @@ def brokers_lost(
 
 
 def lost_text(data: Mapping[str, Any], fields: Sequence[LossField]) -> Answer:
-    """Those data for a person, with the headings of those fields."""
+    """The answer of those data for a person, with the headings of those fields."""
     columns = _loss_columns(data["partitions"], fields)
     hit = plain.counted(data["total"], "partition loses its leader", "partitions lose their leader")
     line = (
@@ -167,7 +167,7 @@ def _order(row: Mapping[str, Any]) -> tuple[int, bool, str, int]:
 def _loss_rows(
     state: ShardState, losses: questions.Loss, places: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Those of the partitions that lose their leader, or end under min ISR."""
+    """Rows of partitions that lose their leader, or end under min ISR."""
     topics, row = state.topic_names(), losses.row
     numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
     rows = []

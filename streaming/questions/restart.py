@@ -77,7 +77,7 @@ class Answer:
         return "unknown" if self.stale else verdict_of(self.reasons)
 
     def data(self) -> RestartVerdict:
-        """As JSON has it."""
+        """The verdict as plain data."""
         return {
             "brokers": list(self.brokers),
             "verdict": self.verdict,
@@ -93,12 +93,12 @@ class Answer:
         }
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """The verdict for a person."""
         return verdict_lines(self.data())
 
 
 def verdict_lines(answer: RestartVerdict) -> list[str]:
-    """For a person: the verdict first, then a line a reason."""
+    """The answer for a person: the verdict first, then a line a reason."""
     lines = [_headline(answer["brokers"], answer["verdict"])]
     if answer["stale"]:
         lines.append(f"  {answer['stale']}")
@@ -212,7 +212,7 @@ def reason_lines(reasons: Sequence[GivenReason]) -> list[str]:
 
 
 def reasons_data(reasons: Names) -> list[GivenReason]:
-    """As JSON has them."""
+    """The reasons as plain data."""
     return [
         {
             "reason": reason.name.lower(),

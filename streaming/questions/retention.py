@@ -51,7 +51,7 @@ def retained(states: Sequence[ShardState], local_ms: int, local_bytes: int) -> A
 
 
 def retained_text(data: Mapping[str, Any]) -> Answer:
-    """Those data for a person."""
+    """The answer of those data for a person."""
     now, then = data["now"], data["then"]
     return Answer(
         data,

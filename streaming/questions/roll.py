@@ -70,7 +70,7 @@ class RollAnswer:
         return "unknown" if verdicts else "safe"
 
     def data(self) -> RollPlan:
-        """As JSON has it."""
+        """The plan as plain data."""
         return {
             "verdict": self.verdict,
             "stale": self.stale or None,
@@ -95,7 +95,7 @@ class RollAnswer:
         }
 
     def lines(self) -> list[str]:
-        """For a person: a line for each batch, then the brokers that are left out, and why."""
+        """The plan for a person: a line a batch, then the brokers that are left out, and why."""
         if self.stale:
             return [f"no plan: {self.stale}"]
         lines = []

@@ -79,7 +79,7 @@ def thresholds(
 
 
 def thresholds_text(data: Mapping[str, Any]) -> Answer:
-    """Those data for a person."""
+    """The answer of those data for a person."""
     own, topic = data["topics_with_own_thresholds"], data["topic"]
     keep = counted(own, "topic keeps thresholds of its own", "topics keep thresholds of their own")
     whose = "cluster-wide" + (f" ({keep})" if own else "")

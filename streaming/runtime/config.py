@@ -32,7 +32,7 @@ class ConfigError(UserError, ValueError):
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Unknown keys and wrong types are errors in every section."""
+    """A section, in which unknown keys and wrong types are errors."""
 
 
 class Cluster(_Section, frozen=True):

@@ -37,5 +37,5 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """No time is left."""
+        """The deadline has passed."""
         return self.left_s <= 0

@@ -38,7 +38,7 @@ class BrokerTap:
     def __init__(
         self, parser: BrokerLogParser, sources: Sequence[Source], max_rows: int = MAX_ROWS
     ) -> None:
-        """At most ``max_rows`` of a table wait to be encoded; the oldest are dropped."""
+        """Let at most ``max_rows`` of a table wait; the oldest are dropped."""
         self.parser = parser
         self.sources = tuple(sources)
         self._max_rows = max_rows
@@ -52,7 +52,7 @@ class BrokerTap:
 
     @property
     def ended(self) -> bool:
-        """No source will have another line."""
+        """The sources have no other line, now or later."""
         return all(source.ended for source in self.sources)
 
     @property

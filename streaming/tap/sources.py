@@ -192,7 +192,7 @@ class FileSource:
         self._splitter = _LineSplitter(self._max_line_bytes, within_line=True)
 
     def _rotated(self, file: BinaryIO) -> bool:
-        """At the end of the file: true if there is more to read, in a new file or from offset 0."""
+        """True if there is more to read at the end of the file: in a new one, or from offset 0."""
         try:
             named, opened = self._path.stat(), os.fstat(file.fileno())
         except OSError:

@@ -30,7 +30,7 @@ Later = Literal["later"]
 
 
 class Topic(NamedTuple):
-    """A topic."""
+    """The name and the id of a topic."""
 
     name: str
     topic_id: bytes  # 16

@@ -16,7 +16,7 @@ from twin.tables.state import BrokerMetrics, Brokers
 
 @ingest(BrokerMetricsFrame)
 def take_broker_metrics(state: ShardState, frame: Frame) -> ShardState:
-    """The newest measurements of each broker."""
+    """Keep the newest measurements of each broker."""
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     refuse_duplicates(columns["broker"], "broker")
     news, held = BrokerMetrics(**columns), state[BrokerMetrics]
@@ -31,7 +31,7 @@ def take_broker_metrics(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def metrics_of_listed(metrics: BrokerMetrics, brokers: Brokers) -> BrokerMetrics:
-    """Without brokers that the cluster does not list any more."""
+    """Drop the metrics of brokers that the cluster does not list any more."""
     listed = np.isin(metrics.broker, brokers.broker)
     if listed.all() or not len(brokers.broker):
         return metrics

@@ -23,7 +23,7 @@ from twin.tables.state import UNLISTED_STAYS_MS, Brokers
 
 @ingest(BrokersFrame)
 def take_brokers(state: ShardState, frame: Frame) -> ShardState:
-    """The rows replace those before; times of answers and silences are kept along."""
+    """Replace the brokers, and keep the times of their answers and silences."""
     at_ms = frame.header.observed_at_ms
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     refuse_duplicates(columns["broker"], "broker")

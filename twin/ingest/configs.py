@@ -17,7 +17,7 @@ from twin.tables.state import Configs, Topics
 
 @ingest(ConfigsFrame)
 def take_configs(state: ShardState, frame: Frame) -> ShardState:
-    """Each row replaces what was known of its topic."""
+    """Replace the configs of each topic of the frame."""
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     refuse_duplicates(columns["topic"], "topic")
     at_ms = np.full(len(columns["topic"]), frame.header.observed_at_ms)
@@ -27,7 +27,7 @@ def take_configs(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def used_configs(configs: Configs, topics: Topics, cycle: Cycle) -> Configs:
-    """Without topics that had no partition in a whole listing made since."""
+    """Drop the configs of topics that had no partition in a whole listing made since."""
     old = configs.configured_at_ms < cycle.listed_whole_at_ms
     if not old.any() or len(configs.topic) <= len(topics.topic) + 1:
         return configs

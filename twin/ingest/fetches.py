@@ -37,7 +37,7 @@ _STATE: Final = tuple(field.name for field in fields(ReplicaState))
 
 @ingest(FetchesFrame)
 def take_fetches(state: ShardState, frame: Frame) -> ShardState:
-    """Each follower's fetches in turn; failed ones and unlisted partitions are left out."""
+    """Apply each follower's fetches in turn, without failed ones and unlisted partitions."""
     if (to_numpy(frame.rows.column("broker")) < 0).any():
         raise InvalidFrame("rows", "a follower has a negative broker id")
     _, row = rows_of(state, frame.rows, create=False)
@@ -80,7 +80,7 @@ def take_fetches(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def followers_with_slots(followers: FollowerStates, assignment: Assignment) -> FollowerStates:
-    """Without followers that have no replica slot any more."""
+    """Drop followers that have no replica slot any more."""
     has_slot = (assignment.broker[followers.row] == followers.broker[:, None]).any(axis=1)
     return followers if has_slot.all() else followers.pick(has_slot)
 

@@ -25,7 +25,7 @@ from twin.tables.state import GroupListing, GroupOffsets, Groups, ReaderRacks
 
 @ingest(GroupsFrame)
 def take_groups(state: ShardState, frame: Frame) -> ShardState:
-    """The listed groups; a complete listing drops groups that it does not have."""
+    """Take in the listed groups; a complete listing drops groups that it does not have."""
     at_ms = frame.header.observed_at_ms
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     refuse_duplicates(columns["group"], "group")
@@ -97,7 +97,7 @@ def _with_offsets(state: ShardState, held_key: Array, news: GroupOffsets, key: A
 
 
 def _without_past_offsets(state: ShardState) -> ShardState:
-    """Without offsets that their group no longer had when its offsets were read last."""
+    """Drop offsets that their group no longer had when its offsets were read last."""
     offsets = state[GroupOffsets]
     is_past = offsets.read_at_ms < state[Groups].read_at_ms[offsets.group_index]
     if not is_past.any():
@@ -178,14 +178,14 @@ def _listed(state: ShardState, header: FrameHeader) -> ShardState:
 
 @expiry
 def used_racks(racks: ReaderRacks, offsets: GroupOffsets) -> ReaderRacks:
-    """Without racks that no member is in any more."""
+    """Drop racks that no member is in any more."""
     used = _used(racks, offsets)
     return racks if used.all() else racks.pick(used)
 
 
 @expiry
 def offsets_with_used_racks(racks: ReaderRacks, offsets: GroupOffsets) -> GroupOffsets:
-    """The same offsets: their racks are in the rows that ``used_racks`` leaves."""
+    """Let the offsets name the rows that ``used_racks`` gives their racks."""
     used = _used(racks, offsets)
     return offsets if used.all() else _with_rack_rows(offsets, np.cumsum(used) - 1)
 

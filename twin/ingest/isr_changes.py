@@ -28,7 +28,7 @@ DEDUP_WINDOW_MS: Final = 1_000
 
 @ingest(IsrChangesFrame)
 def take_isr_changes(state: ShardState, frame: Frame) -> ShardState:
-    """The removals, and the times at which removed replicas rejoined."""
+    """Note removals from ISRs, and the times at which removed replicas rejoined."""
     row, columns = logged_rows(state, frame)
     if not len(row):
         return state
@@ -58,7 +58,7 @@ def take_isr_changes(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def recent_removals(removals: IsrRemovals, cycle: Cycle) -> IsrRemovals:
-    """Kept as long as the shrinks that they explain."""
+    """Drop removals that no recent shrink of an ISR can be about."""
     return removals.pick(cycle.observed_at_ms - removals.at_ms <= SHRINK_WINDOW_MS)
 
 
@@ -94,7 +94,7 @@ def _was_behind(columns: dict[str, Array]) -> Int8:
 
 
 def _deduplicated(removals: IsrRemovals) -> IsrRemovals:
-    """Each removal once: of two log lines the leader's own wins, which has more in it."""
+    """Keep each removal once: of two log lines the leader's own, which has more columns."""
     if not len(removals):
         return removals
     has_more = removals.logged_caught_up_at_ms != UNKNOWN

@@ -59,7 +59,7 @@ class _Described:
 
 @ingest(PartitionsFrame)
 def take_partitions(state: ShardState, frame: Frame) -> ShardState:
-    """The higher leader epoch wins, then the later view."""
+    """Take in the view with the higher leader epoch, or the later one of the same epoch."""
     at_ms = frame.header.observed_at_ms
     described = _Described.from_rows(frame.rows)
     refuse_duplicate_rows(frame.rows)
@@ -98,7 +98,7 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
 def _reassigned(
     state: ShardState, row: Rows, broker: Int32, assigned: UInt8, at_ms: int
 ) -> ShardState:
-    """Those rows with a new assignment; every replica keeps what is known of it."""
+    """Give those rows a new assignment; every replica keeps what is known of it."""
     state = state.with_slot_capacity(broker.shape[1])
     target = np.full((len(row), state.slots), NO_BROKER, np.int32)
     target[:, : broker.shape[1]] = broker

@@ -17,7 +17,7 @@ from twin.tables.state import PendingUploadLookups
 
 @ingest(PendingUploadLookupsFrame)
 def take_lookups(state: ShardState, frame: Frame) -> ShardState:
-    """The last request of each follower, and how many there were."""
+    """Keep the last request of each follower, and count its requests."""
     row, columns = logged_rows(state, frame)
     held = state[PendingUploadLookups]
     held_key, key = keys.pack(held.row, held.broker), keys.pack(row, columns["broker"])
@@ -44,5 +44,5 @@ def take_lookups(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def recent_lookups(lookups: PendingUploadLookups, cycle: Cycle) -> PendingUploadLookups:
-    """Kept as long as shrinks of the ISR."""
+    """Drop lookups that are older than the shrinks of ISRs that are kept."""
     return lookups.pick(cycle.observed_at_ms - lookups.at_ms <= SHRINK_WINDOW_MS)

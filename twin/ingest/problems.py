@@ -18,7 +18,7 @@ Cause = tuple[str, int, str]
 
 @ingest(ProblemsFrame)
 def take_problems(state: ShardState, frame: Frame) -> ShardState:
-    """A list that is not newer changes nothing.
+    """Replace the list of problems by a newer one.
 
     A problem lasts while its source, broker and error are listed; its text may change meanwhile.
     """

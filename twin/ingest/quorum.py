@@ -15,7 +15,7 @@ from twin.tables.state import ControllerQuorum
 
 @ingest(QuorumFrame)
 def take_quorum(state: ShardState, frame: Frame) -> ShardState:
-    """A view that is not newer changes nothing."""
+    """Replace the view of the controller quorum by a newer one."""
     at_ms = frame.header.observed_at_ms
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     refuse_duplicates(columns["node"], "node")

@@ -22,7 +22,7 @@ _ASKED_APART = ("local_log_bytes", "local_start_timestamp_ms")
 
 @ingest(ReplicasFrame)
 def take_replicas(state: ShardState, frame: Frame) -> ShardState:
-    """Newer answers replace older ones; an error is noted and the last good answer ages."""
+    """Replace older answers by newer ones; a failed answer keeps the last good one."""
     at_ms, rows = frame.header.observed_at_ms, frame.rows
     broker = to_numpy(rows.column("broker"))
     refuse_duplicate_rows(rows, broker)

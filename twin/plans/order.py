@@ -50,7 +50,7 @@ class Successors:
     balanced: Int32
 
     def take(self, row: Rows) -> Successors:
-        """Those of some rows."""
+        """The successors of some rows."""
         return Successors(self.leader[row], self.coverage[row], self.balanced[row])
 
 

@@ -67,13 +67,13 @@ class Kip1303Leadership(PartitionTable, kind="kip1303_leadership", api="kip1303"
 
 @rule
 def next_leaders_kip1303(electorate: Electorate, stock: NextLeaders) -> NextLeadersKip1303:
-    """As Kafka's rule, with warm replicas before cold ones."""
+    """The next leaders by Kafka's rule, with warm replicas before cold ones."""
     return elected_without_kip1303(electorate, electorate.roles.is_leader, stock)
 
 
 @rule
 def kip1303_leadership(electorate: Electorate) -> Kip1303Leadership:
-    """None for partitions without cold replicas, or without a leader."""
+    """The effects on partitions that have a leader and a cold replica; no other has any."""
     cold = is_cold(electorate.coverage, electorate.roles)
     flags = np.zeros(len(cold), np.uint8)
     row = np.flatnonzero(cold.any(axis=1) & (electorate.partitions.leader != NO_BROKER))
@@ -131,7 +131,7 @@ def warm_first(eligible: Slots) -> NDArray[np.int16]:
 def next_leader(
     partitions: Partitions, following: NextLeadersKip1303
 ) -> Mapping[tuple[str], KnownValues]:
-    """By the rule of KIP-1303."""
+    """The next leader by the rule of KIP-1303."""
     described = partitions.described_at_ms != UNKNOWN
     return {("kip1303",): KnownValues(following.leader, described)}
 
@@ -140,7 +140,7 @@ def next_leader(
 def loss_partitions(
     partitions: Partitions, following: NextLeadersKip1303
 ) -> Mapping[tuple[str, str, str], ByBroker]:
-    """By the rule of KIP-1303."""
+    """The partitions of each broker by outcome and coverage, by the rule of KIP-1303."""
     losses = by_outcome(partitions, following.outcome, following.coverage)
     return {("kip1303", *labels): brokers for labels, brokers in losses.items()}
 
@@ -151,7 +151,7 @@ def loss_partitions(
     "cannot lead.",
 )
 def partitions_cold_leader_kept(leadership: Kip1303Leadership) -> int:
-    """Counted over all partitions."""
+    """The number of partitions with a cold leader that stays."""
     return int(((leadership.flags & LeadershipFlags.COLD_LEADER_KEPT) != 0).sum())
 
 
@@ -160,5 +160,5 @@ def partitions_cold_leader_kept(leadership: Kip1303Leadership) -> int:
     "Partitions that leader balancing visits without effect under KIP-1303: replica 0 is cold.",
 )
 def partitions_balancer_noop(leadership: Kip1303Leadership) -> int:
-    """Counted over all partitions."""
+    """The number of partitions that leader balancing visits without effect."""
     return int(((leadership.flags & LeadershipFlags.BALANCER_NOOP) != 0).sum())

@@ -39,7 +39,7 @@ class BalancedLeadersKip1303(
 def balanced_leaders_kip1303(
     electorate: Electorate, stock: BalancedLeaders
 ) -> BalancedLeadersKip1303:
-    """After a PREFERRED election of every partition, warm replicas before cold ones."""
+    """The leaders after a PREFERRED election of every partition, warm replicas first."""
     leader = stock.leader.copy()
     cold = is_cold(electorate.coverage, electorate.roles)
     row = np.flatnonzero(cold.any(axis=1))
@@ -51,7 +51,7 @@ def balanced_leaders_kip1303(
 
 @adds_to("kafka_twin_rack_leaders")
 def rack_leaders(balanced: BalancedLeadersKip1303, brokers: Brokers) -> Mapping[tuple[str], ByRack]:
-    """Once leaders are balanced under KIP-1303."""
+    """The leaders by rack once leaders are balanced under KIP-1303."""
     return {("kip1303",): ByRack(racks_of(brokers, balanced.leader))}
 
 
@@ -88,7 +88,7 @@ class PreferredReplicas(TableGroup):
     level="rack",
 )
 def rack_preferred_cold(preferred: PreferredReplicas) -> ByRack:
-    """By the rack of replica 0."""
+    """The cold preferred replicas by rack."""
     return ByRack(preferred.racks(preferred.is_cold))
 
 
@@ -98,7 +98,7 @@ def rack_preferred_cold(preferred: PreferredReplicas) -> ByRack:
     level="rack",
 )
 def rack_preferred_never_warm(preferred: PreferredReplicas) -> ByRack:
-    """By the rack of replica 0."""
+    """The cold preferred replicas that never become warm, by rack."""
     return ByRack(preferred.racks(preferred.is_cold & (preferred.warm_in_s == NEVER)))
 
 
@@ -108,7 +108,7 @@ def rack_preferred_never_warm(preferred: PreferredReplicas) -> ByRack:
     level="rack",
 )
 def rack_preferred_eta_unknown(preferred: PreferredReplicas) -> ByRack:
-    """By the rack of replica 0."""
+    """The cold preferred replicas of unknown time until they are warm, by rack."""
     return ByRack(preferred.racks(preferred.is_cold & np.isnan(preferred.warm_in_s)))
 
 
@@ -119,6 +119,6 @@ def rack_preferred_eta_unknown(preferred: PreferredReplicas) -> ByRack:
     combine="max",
 )
 def rack_time_to_balance(preferred: PreferredReplicas) -> ByRack:
-    """The longest of them; 0 where none is cold."""
+    """The longest time by rack; 0 where no preferred replica is cold."""
     waits = preferred.is_cold & np.isfinite(preferred.warm_in_s)
     return ByRack(preferred.racks(waits), preferred.warm_in_s[waits])

@@ -47,7 +47,7 @@ def groups_if_leader_lost_kip1303(
     partitions: Partitions,
     sizes: RecordSizes,
 ) -> GroupsIfLeaderLostKip1303:
-    """As ``groups_if_leader_lost``, in the order of ``group_offsets``."""
+    """The reads of each group if KIP-1303 chose the next leader."""
     rack = servers.reader_racks(offsets)
     led = led_by(following.leader, servers.roles.is_leader, servers, partitions)
     return GroupsIfLeaderLostKip1303(*reads_then(led, moves, reads, rack, sizes))
@@ -57,7 +57,7 @@ def groups_if_leader_lost_kip1303(
 @adds_to("kafka_twin_group_topic_if_leader_lost_remote_records")
 @adds_to("kafka_twin_group_partition_if_leader_lost_remote_records")
 def if_leader_lost_remote_records(then: GroupsIfLeaderLostKip1303) -> Mapping[tuple[str], Array]:
-    """By the rule of KIP-1303."""
+    """The remote records of each group by the rule of KIP-1303."""
     return {("kip1303",): then.remote_records}
 
 
@@ -65,7 +65,7 @@ def if_leader_lost_remote_records(then: GroupsIfLeaderLostKip1303) -> Mapping[tu
 @adds_to("kafka_twin_group_topic_if_leader_lost_remote_bytes")
 @adds_to("kafka_twin_group_partition_if_leader_lost_remote_bytes")
 def if_leader_lost_remote_bytes(then: GroupsIfLeaderLostKip1303) -> Mapping[tuple[str], Array]:
-    """By the rule of KIP-1303."""
+    """The remote bytes of each group by the rule of KIP-1303."""
     return {("kip1303",): np.rint(then.remote_bytes)}
 
 
@@ -73,7 +73,7 @@ def if_leader_lost_remote_bytes(then: GroupsIfLeaderLostKip1303) -> Mapping[tupl
 def loss_remote_read_bytes(
     then: GroupsIfLeaderLostKip1303, partitions: Partitions
 ) -> Mapping[tuple[str], ByBroker]:
-    """By the rule of KIP-1303."""
+    """The remote bytes by lost broker, by the rule of KIP-1303."""
     return {("kip1303",): remote_bytes_by_broker(then, then.row, partitions)}
 
 
@@ -81,7 +81,7 @@ def loss_remote_read_bytes(
 def loss_remote_read_seconds(
     then: GroupsIfLeaderLostKip1303, partitions: Partitions, metrics: BrokerMetrics, now_ms: NowMs
 ) -> Mapping[tuple[str], ByBroker]:
-    """By the rule of KIP-1303."""
+    """The seconds of these reads by lost broker, by the rule of KIP-1303."""
     return {("kip1303",): remote_seconds_by_broker(then, then.row, partitions, metrics, now_ms)}
 
 
@@ -93,6 +93,6 @@ def loss_remote_read_seconds(
 def groups_kip1303(
     partitions: Partitions, then: GroupsIfLeaderLostKip1303
 ) -> list[list[dict[str, Any]]]:
-    """A list for each partition."""
+    """A list of groups for each partition."""
     objects = ({"if_leader_lost": each} for each in then_objects(then))
     return plain.by_partition(then.row, objects, len(partitions.leader))

@@ -31,7 +31,7 @@ def kip1303_reports_per_hour(
     warm_up: WarmUp,
     cycle: Cycle,
 ) -> Mapping[tuple[str], int]:
-    """Reports an hour, in whole numbers, so shards add up.
+    """The reports an hour as whole numbers, which add up over shards.
 
     Every append changes the bytes of each follower, and the leader reports per partition: at least
     one report for each partition that grew between two polls, at most one a record. Crossings are

@@ -55,7 +55,7 @@ def in_sync_kip501(
     previous: Before[LeaderEnds],
     now_ms: NowMs,
 ) -> InSyncKip501:
-    """In sync by Kafka's rule, or as of when the leader had answered its fetch.
+    """A replica is in sync by Kafka's rule, or as of when the leader had answered the fetch.
 
     A replica that is not in sync by either rule is UNKNOWN if its log end reaches the leader's log
     end at its previous fetch, since a fetch that is still pending may keep it; otherwise, or if it
@@ -130,7 +130,7 @@ def would_have_stayed(shrinks: IsrShrinks) -> Int8:
     labels=("would_have_stayed",),
 )
 def isr_shrinks_preventable(shrinks: IsrShrinks) -> Mapping[tuple[str], int]:
-    """Without a tap, known only of those that the controller removed."""
+    """The recent shrinks by verdict, known without a tap if the controller removed the replica."""
     stayed = would_have_stayed(shrinks)
     return {
         (name,): int((stayed == value).sum())

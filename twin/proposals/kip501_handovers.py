@@ -105,7 +105,7 @@ def kip501_handovers(
     coverage: ReplicaCoverage,
     cycle: Cycle,
 ) -> Kip501Handovers:
-    """Judged when a shrink is first observed, and kept as long as that."""
+    """A handover is judged when its shrink is first observed, and kept as long as that."""
     if not len(shrinks):
         return Kip501Handovers.empty()
     to, cold = _next_member(
@@ -127,7 +127,7 @@ def kip501_handover_count(
     following: NextLeaderKip501, before: Before[NextLeaderKip501],
     count: Before[Kip501HandoverCount],
 ) -> Kip501HandoverCount:  # fmt: skip
-    """Counted when a leader that stayed in the previous cycle would hand over in this one."""
+    """The count grows if a leader that stayed in the previous cycle would hand over in this one."""
     begins = (following.leader != NO_BROKER) & (before.leader == NO_BROKER)
     return Kip501HandoverCount(np.array([count.handovers.sum() + begins.sum()], np.int64))
 
@@ -168,7 +168,7 @@ def _next_member(
     "the last minute for too long.",
 )
 def kip501_handovers_now(following: NextLeaderKip501) -> int:
-    """Those with a live member of the ISR to hand over to."""
+    """The partitions whose leader has a live member of the ISR to hand over to."""
     return int((following.leader != NO_BROKER).sum())
 
 
@@ -177,7 +177,7 @@ def kip501_handovers_now(following: NextLeaderKip501) -> int:
     "Times that a leader would have handed over by solution 2 of KIP-501.",
 )
 def kip501_handovers_counted(count: Kip501HandoverCount) -> int:
-    """Since the state began."""
+    """The handovers since the state began."""
     return int(count.handovers.sum())
 
 
@@ -190,7 +190,7 @@ def kip501_handovers_counted(count: Kip501HandoverCount) -> int:
 def kip501_field(
     shrinks: IsrShrinks, handovers: Kip501Handovers, partitions: Partitions
 ) -> list[list[dict[str, Any]]]:
-    """A list for each partition."""
+    """A list of handovers for each partition."""
     stayed = would_have_stayed(shrinks)
     objects = (
         {

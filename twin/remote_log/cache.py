@@ -66,7 +66,7 @@ class RemoteLogMetadataCache:
         segments: Iterable[tuple[Segment, Sequence[int]]], highest: Iterable[tuple[int, int]],
         refused_transitions: int,
     ) -> RemoteLogMetadataCache:  # fmt: skip
-        """From segments with a ReferenceState for each of their epochs, and (epoch, highest)."""
+        """The cache with these segments, a ReferenceState for each epoch, and (epoch, highest)."""
         made = RemoteLogMetadataCache()
         made.refused_transitions = refused_transitions
         for segment, referred in segments:

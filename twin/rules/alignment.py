@@ -20,7 +20,7 @@ class Dated(Protocol):
 
     @property
     def at_ms(self) -> Int64:
-        """[N] the time."""
+        """[N] the time of each row."""
 
 
 def appeared(was: Dated, now: Dated) -> list[int]:

@@ -25,7 +25,7 @@ class BalancedLeaders(
 
 @rule
 def balanced_leaders(electorate: Electorate) -> BalancedLeaders:
-    """After a PREFERRED election of every partition, as the balancer holds it.
+    """The leaders after a PREFERRED election of every partition, as the balancer holds it.
 
     Source: ReplicationControlManager.maybeBalancePartitionLeaders, Kafka 4.3.
     """
@@ -46,7 +46,7 @@ def balanced_leaders(electorate: Electorate) -> BalancedLeaders:
 def rack_leaders(
     partitions: Partitions, balanced: BalancedLeaders, brokers: Brokers
 ) -> Mapping[tuple[str], ByRack]:
-    """Leaders on brokers without a rack count nowhere."""
+    """The leaders by rack; brokers without a rack count nowhere."""
     return {
         ("now",): ByRack(racks_of(brokers, partitions.leader)),
         ("kafka",): ByRack(racks_of(brokers, balanced.leader)),
@@ -62,7 +62,7 @@ def rack_leaders(
 def rack_leader_skew(
     leaders: Mapping[tuple[str, ...], float],
 ) -> Mapping[tuple[str, ...], float]:
-    """No series where nothing is led."""
+    """The skew by rule; no series where nothing is led."""
     counts: defaultdict[str, list[float]] = defaultdict(list)
     for (_, rule_name), count in leaders.items():
         counts[rule_name].append(count)

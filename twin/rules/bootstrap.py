@@ -47,7 +47,7 @@ _WHY: Final = "a function of the leader's stored offsets"
 
 
 class BootstrapPath(IntEnum):
-    """Where an empty follower starts to copy (KIP-1023). The values are stored."""
+    """The place where an empty follower starts to copy (KIP-1023). The values are stored."""
 
     FROM_ZERO = 0  # the leader still has offset 0: a full copy, with the feature as without
     FROM_LOCAL_START = 1  # the leader's local log start
@@ -103,7 +103,7 @@ Bootstrap = BootstrapOff | BootstrapOn
 
 @rule
 def bootstrap_off(leaders: Leaders, sizes: RecordSizes) -> BootstrapOff:
-    """At offset 0 if the leader has it on disk, else at its local log start."""
+    """An empty follower starts at offset 0 if it is on disk, else at the local log start."""
     local = leaders.local_log_start_offset
     path = np.where(local == 0, BootstrapPath.FROM_ZERO, BootstrapPath.FROM_LOCAL_START)
     return BootstrapOff(*_columns(leaders, sizes, path, local))
@@ -111,7 +111,7 @@ def bootstrap_off(leaders: Leaders, sizes: RecordSizes) -> BootstrapOff:
 
 @rule
 def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) -> BootstrapOn:
-    """At the earliest pending upload offset, where the feature applies."""
+    """An empty follower starts at the earliest pending upload offset, where the feature applies."""
     local, end = leaders.local_log_start_offset, leaders.log_end_offset
     path = np.where(local == 0, BootstrapPath.FROM_ZERO, BootstrapPath.FROM_LOCAL_START)
     applies = (local > 0) & (end > 0) & applies_to(configs)
@@ -125,7 +125,7 @@ def bootstrap_on(leaders: Leaders, sizes: RecordSizes, configs: TopicConfigs) ->
 def follower_features(
     assignment: Assignment, roles: Roles, brokers: Brokers, configs: Configs
 ) -> FollowerFeatures:
-    """The setting of the replica's own broker; where that was not read, the cluster's."""
+    """The setting of the replica's own broker; the cluster's where that was not read."""
     own = brokers.follower_last_tiered_fetch
     value = keys.look_up(brokers.broker.astype(np.int64), own, assignment.broker.astype(np.int64))
     value = np.where(value == UNKNOWN, configs.cluster_wide("last_tiered_fetch"), value)
@@ -278,7 +278,7 @@ def partitions_by_bootstrap_path(
     labels=("feature",),
 )
 def bootstrap_bytes(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str], int]:
-    """Whole bytes, so shards add up; partitions of unknown size are left out."""
+    """The whole bytes, which add up over shards; partitions of unknown size are left out."""
     return {
         (feature,): int(np.rint(np.nan_to_num(each.bytes_estimate)).sum())
         for feature, each in (("on", on), ("off", off))
@@ -293,7 +293,7 @@ def bootstrap_bytes(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str], i
     labels=("feature",),
 )
 def bootstrap_start_offset(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str], Array]:
-    """Unknown where it cannot start."""
+    """The start offset, unknown where the follower cannot start."""
     return {("on",): on.start_offset, ("off",): off.start_offset}
 
 
@@ -305,7 +305,7 @@ def bootstrap_start_offset(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[
     labels=("feature",),
 )
 def bootstrap_records(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str], Array]:
-    """Unknown where it cannot start."""
+    """The records to copy, unknown where the follower cannot start."""
     return {("on",): on.records, ("off",): off.records}
 
 
@@ -317,7 +317,7 @@ def bootstrap_records(on: BootstrapOn, off: BootstrapOff) -> Mapping[tuple[str],
     "the feature saves",
 )
 def bootstrap_field(on: BootstrapOn, off: BootstrapOff) -> list[dict[str, Any]]:
-    """Both ways side by side."""
+    """The start of an empty follower with the feature on and off, side by side."""
     saved = saved_share(on, off)
     on_seconds, off_seconds = (copy_seconds(each, COPY_BYTES_PER_S) for each in (on, off))
     return [

@@ -72,7 +72,7 @@ def _occurrence(broker: int, kind: str, text: str) -> Occurrence:
     combine="newest",
 )
 def info(brokers: Brokers) -> Mapping[tuple[str], ByBroker]:
-    """Its address is a label."""
+    """A 1 for each broker, with its address as a label."""
     return {
         (str(host),): ByBroker(brokers.broker[brokers.host == host])
         for host in dict.fromkeys(brokers.host.tolist())
@@ -84,7 +84,7 @@ def info(brokers: Brokers) -> Mapping[tuple[str], ByBroker]:
     combine="newest",
 )  # fmt: skip
 def answered(brokers: Brokers) -> ByBroker:
-    """Every registered broker."""
+    """The answers of every registered broker."""
     return ByBroker(brokers.broker, brokers.answered.astype(np.int64))
 
 
@@ -130,7 +130,7 @@ def metrics_age_seconds(metrics: BrokerMetrics, cycle: Cycle) -> ByBroker:
 def broker_metric_difference(
     ours: Mapping[tuple[str, ...], float], theirs: Mapping[tuple[str, ...], float]
 ) -> Mapping[tuple[str, ...], float]:
-    """Only for brokers with both values."""
+    """The difference for brokers that have both values."""
     both = ours.keys() & theirs.keys()
     return {(key[0], "upload_lag_bytes"): ours[key] - theirs[key] for key in sorted(both)}
 

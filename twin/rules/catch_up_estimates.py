@@ -49,7 +49,7 @@ class LeadEstimates(
 def catch_up_estimates(
     rows: CatchingUp, assignment: Assignment, leaders: Leaders, growth: Growth
 ) -> CatchUpEstimates:
-    """By the offset that the leader has reached, and by the rates of both."""
+    """Estimates from the offset that the leader has reached, and from the rates of both."""
     goal = leaders.log_end_offset[rows.row]
     has_goal = (goal != UNKNOWN) & (rows.end_offset != UNKNOWN)
     has_progress = has_goal & (rows.start_offset != UNKNOWN)
@@ -138,7 +138,7 @@ def is_late(
     level="replica",
 )
 def catch_up_progress_ratio(estimates: CatchUpEstimates) -> OfReplicas:
-    """NaN where it is unknown."""
+    """The progress of each replica, NaN where it is unknown."""
     return OfReplicas(estimates.row, estimates.slot, estimates.progress)
 
 
@@ -148,7 +148,7 @@ def catch_up_progress_ratio(estimates: CatchUpEstimates) -> OfReplicas:
     level="replica",
 )
 def catch_up_time_left(estimates: CatchUpEstimates) -> OfReplicas:
-    """NaN before it has a rate."""
+    """The time left of each replica, NaN before it has a rate."""
     return OfReplicas(estimates.row, estimates.slot, estimates.seconds_left)
 
 
@@ -158,7 +158,7 @@ def catch_up_time_left(estimates: CatchUpEstimates) -> OfReplicas:
     level="replica",
 )
 def catch_up_time_to_lead(estimates: CatchUpEstimates, lead: LeadEstimates) -> OfReplicas:
-    """NaN where it is unknown."""
+    """The time until each replica can lead, NaN where it is unknown."""
     return OfReplicas(estimates.row, estimates.slot, lead.seconds_to_lead)
 
 
@@ -168,14 +168,14 @@ def catch_up_time_to_lead(estimates: CatchUpEstimates, lead: LeadEstimates) -> O
     level="replica",
 )
 def catch_up_records_per_second(rows: CatchingUp, estimates: CatchUpEstimates) -> OfReplicas:
-    """Unknown before two samples."""
+    """The rate of each replica, unknown before two samples."""
     rate = np.where(rows.records_per_s < 0, np.nan, rows.records_per_s)
     return OfReplicas(rows.row, estimates.slot, rate)
 
 
 @gauge("catch_up_stuck", "1 for a replica that should catch up and does not move.", level="replica")
 def catch_up_stuck(rows: CatchingUp, estimates: CatchUpEstimates) -> OfReplicas:
-    """No series for those that move."""
+    """A 1 for each replica that is stuck; no series for those that move."""
     stuck = rows.stuck != UNKNOWN
     return OfReplicas(rows.row[stuck], estimates.slot[stuck], np.ones(int(stuck.sum()), np.int64))
 
@@ -195,7 +195,7 @@ def catching_up_field(
     lookups: PendingUploadLookups,
     partitions: Partitions,
 ) -> list[list[dict[str, Any]]]:
-    """A list for each partition."""
+    """A list of replicas that catch up for each partition."""
     place = keys.find(keys.pack(lookups.row, lookups.broker), keys.pack(rows.row, rows.broker))
     objects = (
         {

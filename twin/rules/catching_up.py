@@ -269,7 +269,7 @@ def is_stuck(rows: CatchingUp, partitions: Partitions) -> Bool:
     labels=("path",),
 )  # fmt: skip
 def replicas_catching_up(rows: CatchingUp) -> Mapping[tuple[str], int]:
-    """Those that were not empty when they were first seen have an unknown path."""
+    """The replicas by path, which is unknown if they were not empty when first seen."""
     took = (
         BootstrapPath.FROM_ZERO,
         BootstrapPath.FROM_LOCAL_START,
@@ -285,5 +285,5 @@ def replicas_catching_up(rows: CatchingUp) -> Mapping[tuple[str], int]:
     labels=("reason",),
 )
 def replicas_stuck(rows: CatchingUp) -> Mapping[tuple[str], int]:
-    """All reasons, also those that hold nowhere."""
+    """The stuck replicas by reason, also for reasons that hold nowhere."""
     return {(reason.name.lower(),): int((rows.stuck == reason).sum()) for reason in StuckReason}

@@ -107,7 +107,7 @@ def cold_reads(
 def reads_cold(
     reads: ColdReads, selectors: LeaderSelectors, leaders: Leaders, configs: TopicConfigs
 ) -> ReadsCold:
-    """Certainly not where the leader has no selector, and for topics that are not tiered."""
+    """False for certain without a selector, and for a topic that is not tiered."""
     kind, tiered = selectors.replica_selector, configs.remote_storage
     no = (kind == ReplicaSelector.LEADER) | ((kind != UNKNOWN) & (tiered == 0))
     no |= (
@@ -148,7 +148,7 @@ def _serving(replicas: Replicas, roles: Roles) -> Bool:
     ),
 )
 def has_cold_reads(reads: ColdReads, partitions: Partitions) -> Bool:
-    """There is such a window."""
+    """Consumers of some rack are sent to a cold replica."""
     return reads.row_mask(len(partitions.leader))
 
 
@@ -162,7 +162,7 @@ def has_cold_reads(reads: ColdReads, partitions: Partitions) -> Bool:
     level="partition",
 )
 def cold_read_records(reads: ColdReads) -> OfRows:
-    """No series where there are none."""
+    """The records of the window; no series where there is none."""
     return OfRows(reads.row, reads.end_offset - reads.start_offset)
 
 
@@ -173,7 +173,7 @@ def cold_read_records(reads: ColdReads) -> OfRows:
     level="topic",
 )
 def topic_cold_read_records(reads: ColdReads, index: PartitionIndex) -> Array:
-    """Summed over its partitions."""
+    """The records of the windows of its partitions, added up."""
     records = np.zeros(len(index.partition), np.int64)
     records[reads.row] = reads.end_offset - reads.start_offset
     return records
@@ -186,7 +186,7 @@ def topic_cold_read_records(reads: ColdReads, index: PartitionIndex) -> Array:
     level="broker",
 )
 def cold_read_partitions(reads: ColdReads) -> ByBroker:
-    """By the broker that they are sent to."""
+    """The partitions by the broker that consumers are sent to."""
     return ByBroker(reads.broker)
 
 
@@ -196,7 +196,7 @@ def cold_read_partitions(reads: ColdReads) -> ByBroker:
     "replica.selector.class is a custom one, or an offset or a setting could not be read.",
 )
 def partitions_cold_read_unknown(reads: ReadsCold) -> int:
-    """No count of cold reads includes them."""
+    """The partitions that no count of cold reads includes."""
     return int((reads.reads_cold == UNKNOWN).sum())
 
 
@@ -207,7 +207,7 @@ def partitions_cold_read_unknown(reads: ReadsCold) -> int:
     "`reads_cold`",
 )
 def cold_reads_field(reads: ColdReads, partitions: Partitions) -> list[dict[str, int] | None]:
-    """At most one window a partition."""
+    """The window of each partition, null without one."""
     objects: list[dict[str, int] | None] = [None] * len(partitions.leader)
     columns = (reads.row, reads.broker, reads.start_offset, reads.end_offset)
     for row, broker, start, end in zip(*(c.tolist() for c in columns), strict=True):

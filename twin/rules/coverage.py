@@ -97,7 +97,7 @@ class SuspectTimestamps(
 
 @rule
 def local_log(replicas: Replicas, now_ms: NowMs) -> LocalLog:
-    """Unknown where the first timestamp or the size is."""
+    """The span and size of each local log, unknown where the first timestamp or the size is."""
     is_empty = (replicas.log_end_offset != UNKNOWN) & (
         replicas.local_log_start_offset == replicas.log_end_offset
     )
@@ -112,7 +112,7 @@ def local_log(replicas: Replicas, now_ms: NowMs) -> LocalLog:
 
 @rule
 def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
-    """WARM or COLD; ASSUMED where a needed number is unknown, NOT_JUDGED without a threshold."""
+    """WARM or COLD, ASSUMED if a needed number is unknown, NOT_JUDGED without a threshold."""
     least_ms = configs.eligible_local_log_ms[:, None]
     least_bytes = configs.eligible_local_log_bytes[:, None]
     shape = local.held_bytes.shape
@@ -130,7 +130,7 @@ def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
 
 @rule
 def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) -> FirstSeenEnds:
-    """Set once, from the first cycle that brought a log end."""
+    """The log ends of the first cycle that brought them."""
     is_set = first.offset != UNKNOWN
     return FirstSeenEnds(
         offset=np.where(is_set, first.offset, previous.offset),
@@ -142,7 +142,7 @@ def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) 
 def suspect_timestamps(
     local: LocalLog, replicas: Replicas, first: FirstSeenEnds, now_ms: NowMs
 ) -> SuspectTimestamps:
-    """The span is longer than the local log can have existed, so it proves nothing.
+    """A timestamp is suspect if the log cannot have existed for so long.
 
     A log that begins at or beyond the log end that the twin saw first was written since then. A
     span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill.
@@ -179,7 +179,7 @@ def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:
     ),
 )
 def leads_cold(partitions: Partitions, coverage: ReplicaCoverage, leaders: Leaders) -> Bool:
-    """Its leader is cold."""
+    """The partition's leader is cold."""
     of_leader = leaders.values_of(coverage.coverage)
     cold: Bool = (partitions.leader != NO_BROKER) & (of_leader == Coverage.COLD)
     return cold
@@ -233,7 +233,7 @@ class LeastLocalLog(TypedDict):
     "null if it is off",
 )
 def thresholds(configs: TopicConfigs) -> list[LeastLocalLog]:
-    """The topic's own, or the cluster-wide ones."""
+    """The topic's own thresholds, or the cluster-wide ones."""
     return [
         {"local_log_ms": least_ms if least_ms > 0 else None,
          "local_log_bytes": least_bytes if least_bytes > 0 else None}
@@ -249,21 +249,21 @@ def thresholds(configs: TopicConfigs) -> list[LeastLocalLog]:
     level="replica",
 )  # fmt: skip
 def local_log_span_seconds(local: LocalLog) -> Array:
-    """Unknown where the first timestamp is."""
+    """The span of each local log, unknown where the first timestamp is."""
     span_ms = local.local_log_span_ms
     return np.where(span_ms == UNKNOWN, np.nan, span_ms / 1000)
 
 
 @gauge("local_log_bytes", "Size of the replica's local log.", level="replica")
 def replica_local_log_bytes(local: LocalLog) -> Array:
-    """Unknown where the broker did not report it."""
+    """The size of each local log, unknown where the broker did not report it."""
     return local.held_bytes
 
 
 @gauge("timestamp_suspect", "1 if the replica's first local record is dated before it can have "
        "been written.", level="replica")  # fmt: skip
 def replica_timestamp_suspect(suspect: SuspectTimestamps) -> Array:
-    """No series where it is not."""
+    """A 1 for each suspect timestamp; no series for others."""
     return np.where(suspect.timestamp_suspect, 1, UNKNOWN)
 
 
@@ -274,7 +274,7 @@ def replica_timestamp_suspect(suspect: SuspectTimestamps) -> Array:
     level="replica",
 )
 def election_eligible(coverage: ReplicaCoverage) -> Array:
-    """An assumed coverage is eligible."""
+    """A replica of assumed coverage is eligible."""
     eligible = np.where(coverage.coverage != Coverage.COLD, 1, 0)
     return hidden(eligible, coverage.coverage == Coverage.NOT_JUDGED)
 
@@ -288,7 +288,7 @@ def partitions_leader_cold(coverage: ReplicaCoverage, roles: Roles, partitions: 
 
 @gauge("replicas_coverage_assumed", "Replicas taken as eligible because a number is unknown.")
 def replicas_coverage_assumed(coverage: ReplicaCoverage, roles: Roles) -> int:
-    """Replicas with a threshold, whose span or size is unknown."""
+    """The replicas with a threshold, whose span or size is unknown."""
     return int((roles.is_assigned & (coverage.coverage == Coverage.ASSUMED)).sum())
 
 
@@ -298,7 +298,7 @@ def replicas_coverage_assumed(coverage: ReplicaCoverage, roles: Roles) -> int:
     "their topic.",
 )
 def replicas_coverage_not_judged(coverage: ReplicaCoverage, roles: Roles) -> int:
-    """Assigned ones."""
+    """The assigned replicas without a threshold."""
     return int((roles.is_assigned & (coverage.coverage == Coverage.NOT_JUDGED)).sum())
 
 
@@ -307,7 +307,7 @@ def replicas_coverage_not_judged(coverage: ReplicaCoverage, roles: Roles) -> int
     "Replicas of unknown local log size, which all byte totals leave out.",
 )
 def replicas_local_log_unknown(local: LocalLog, roles: Roles) -> int:
-    """Their brokers did not report a size."""
+    """The replicas whose brokers did not report a size."""
     return int((roles.is_assigned & (local.held_bytes == UNKNOWN)).sum())
 
 
@@ -316,7 +316,7 @@ def replicas_local_log_unknown(local: LocalLog, roles: Roles) -> int:
     "Replicas whose first local record is dated before it can have been written.",
 )
 def replicas_timestamp_suspect(suspect: SuspectTimestamps, roles: Roles) -> int:
-    """Their span proves nothing."""
+    """The replicas whose span proves nothing."""
     return int((roles.is_assigned & suspect.timestamp_suspect).sum())
 
 
@@ -326,7 +326,7 @@ def replicas_timestamp_suspect(suspect: SuspectTimestamps, roles: Roles) -> int:
     level="broker",
 )
 def cold_replicas(coverage: ReplicaCoverage, roles: Roles, assignment: Assignment) -> ByBroker:
-    """Assigned ones."""
+    """The cold assigned replicas by broker."""
     return ByBroker(assignment.broker[is_cold(coverage, roles)])
 
 
@@ -335,7 +335,7 @@ def cold_replicas(coverage: ReplicaCoverage, roles: Roles, assignment: Assignmen
     level="broker",
 )  # fmt: skip
 def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment) -> ByBroker:
-    """Without replicas of unknown size."""
+    """The bytes by broker, without replicas of unknown size."""
     sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
     return ByBroker(assignment.broker[sized], local.held_bytes[sized])
 
@@ -345,7 +345,7 @@ def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment
     level="topic",
 )  # fmt: skip
 def topic_local_log_bytes(local: LocalLog, roles: Roles) -> Array:
-    """Without replicas of unknown size."""
+    """The bytes of each partition, without replicas of unknown size."""
     sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
     summed: Array = np.where(sized, local.held_bytes, 0).sum(axis=1)
     return summed

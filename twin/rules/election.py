@@ -23,7 +23,7 @@ Slots = NDArray[np.bool_]  # [partitions, slots]
 
 
 class Kind(IntEnum):
-    """Which of the controller's elections is held."""
+    """The controller's kinds of elections."""
 
     PREFERRED = 0  # leader balancing, or an operator asked for the preferred replica
     ONLINE = 1  # the leader was lost, or a replica came back

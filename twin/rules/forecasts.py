@@ -78,7 +78,7 @@ def forecasts(
     following: NextLeaders,
     balanced: BalancedLeaders,
 ) -> Forecasts:
-    """Each by the rule whose result users are shown."""
+    """The forecasts of each kind of election, by the rules whose results users are shown."""
     broker = assignment.broker
     described = (partitions.described_at_ms != UNKNOWN)[:, None] & roles.is_assigned
     kept = np.uint8(Forecast.IN_ISR | Forecast.IN_ELR | Forecast.IN_LAST_KNOWN_ELR)
@@ -99,7 +99,7 @@ def forecasts(
 
 @rule
 def forecast_outcomes(partitions: Partitions, following: NextLeaders) -> ForecastOutcomes:
-    """As they are shown to users."""
+    """The outcomes that users are shown."""
     return ForecastOutcomes(partitions.leader_epoch, following.outcome, following.coverage)
 
 

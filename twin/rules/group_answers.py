@@ -41,7 +41,7 @@ def groups_field(
     forecasts: GroupForecasts,
     then: GroupsIfLeaderLost,
 ) -> list[list[dict[str, Any]]]:
-    """A list for each partition, sorted by group."""
+    """A list of groups for each partition, sorted by name."""
     columns: dict[str, list[Any]] = {"group": groups.group[offsets.group_index].tolist()}
     for table in (offsets, moves, lags, servers, reads, forecasts):
         columns |= plain_columns(table)

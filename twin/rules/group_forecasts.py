@@ -64,7 +64,7 @@ def group_forecasts(
     sizes: RecordSizes,
     now_ms: NowMs,
 ) -> GroupForecasts:
-    """Unknown where a number that it depends on is; never where nothing is left to read."""
+    """Forecasts are unknown without a number they need, and never if nothing is left to read."""
     if not len(moves):
         return GroupForecasts.empty()
     run = _Run.from_tables(moves, leaders, replicas, growth, sizes, now_ms)
@@ -193,7 +193,7 @@ class _Run:
     combine="min",
 )
 def until_remote_seconds(forecasts: GroupForecasts) -> Array:
-    """The shortest time over the partitions."""
+    """The shortest time over the partitions of a group."""
     return forecasts.until_remote_s
 
 
@@ -204,5 +204,5 @@ def until_remote_seconds(forecasts: GroupForecasts) -> Array:
     combine="min",
 )
 def until_loss_seconds(forecasts: GroupForecasts) -> Array:
-    """The shortest time over the partitions."""
+    """The shortest time over the partitions of a group."""
     return forecasts.until_loss_s

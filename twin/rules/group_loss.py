@@ -47,7 +47,7 @@ READER_THREADS: Final = 10
 
 
 class ReadsThen(Table):
-    """Where groups would read."""
+    """The reads of groups after a change of leaders."""
 
     broker: Int32 = column("broker that would serve it", fill=NO_BROKER)
     reads_from: Int8 = column("where its next records would come from", enum=ReadsFrom)
@@ -81,7 +81,7 @@ def groups_if_leader_lost(
     partitions: Partitions,
     sizes: RecordSizes,
 ) -> GroupsIfLeaderLost:
-    """By the present offsets of the replicas that are left."""
+    """The reads of each group by the present offsets of the replicas that are left."""
     rack = servers.reader_racks(offsets)
     led = led_by(following.leader, servers.roles.is_leader, servers, partitions)
     return GroupsIfLeaderLost(*reads_then(led, moves, reads, rack, sizes))
@@ -125,7 +125,7 @@ def _in_bytes(records: Array, size: Float64) -> Float64:
 
 
 def remote_bytes_by_broker(then: ReadsThen, row: Array, partitions: Partitions) -> ByBroker:
-    """By the leader that would be lost; rows of unknown size are left out."""
+    """The bytes by the leader that would be lost; rows of unknown size are left out."""
     leader = partitions.leader[row]
     is_counted = ~np.isnan(then.more_remote_bytes) & (leader != NO_BROKER)
     values = np.rint(then.more_remote_bytes[is_counted]).astype(np.int64)
@@ -135,7 +135,7 @@ def remote_bytes_by_broker(then: ReadsThen, row: Array, partitions: Partitions) 
 def remote_seconds_by_broker(
     then: ReadsThen, row: Array, partitions: Partitions, metrics: BrokerMetrics, now_ms: int
 ) -> ByBroker:
-    """By the leader that would be lost: until the slowest of its successors has read the bytes.
+    """The time by the leader that would be lost, until its slowest successor has read the bytes.
 
     At the time of a read and the bytes of one as that broker measures them now; where it reads
     nothing, as the others do. NaN where nobody reads, and bytes are to be read.
@@ -182,7 +182,7 @@ def _bytes_per_s(metrics: BrokerMetrics, reader: Int32, now_ms: int) -> Float64:
     labels=("rule",),
 )
 def if_leader_lost_remote_records(then: GroupsIfLeaderLost) -> Mapping[tuple[str], Array]:
-    """By Kafka's rule."""
+    """The remote records of each group by Kafka's rule."""
     return {("kafka",): then.remote_records}
 
 
@@ -193,7 +193,7 @@ def if_leader_lost_remote_records(then: GroupsIfLeaderLost) -> Mapping[tuple[str
     labels=("rule",),
 )
 def if_leader_lost_remote_bytes(then: GroupsIfLeaderLost) -> Mapping[tuple[str], Array]:
-    """By Kafka's rule."""
+    """The remote bytes of each group by Kafka's rule."""
     return {("kafka",): np.rint(then.remote_bytes)}
 
 
@@ -207,7 +207,7 @@ def if_leader_lost_remote_bytes(then: GroupsIfLeaderLost) -> Mapping[tuple[str],
 def loss_remote_read_bytes(
     then: GroupsIfLeaderLost, partitions: Partitions
 ) -> Mapping[tuple[str], ByBroker]:
-    """By Kafka's rule."""
+    """The remote bytes by lost broker, by Kafka's rule."""
     return {("kafka",): remote_bytes_by_broker(then, then.row, partitions)}
 
 
@@ -222,5 +222,5 @@ def loss_remote_read_bytes(
 def loss_remote_read_seconds(
     then: GroupsIfLeaderLost, partitions: Partitions, metrics: BrokerMetrics, now_ms: NowMs
 ) -> Mapping[tuple[str], ByBroker]:
-    """By Kafka's rule."""
+    """The seconds of these reads by lost broker, by Kafka's rule."""
     return {("kafka",): remote_seconds_by_broker(then, then.row, partitions, metrics, now_ms)}

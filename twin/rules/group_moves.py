@@ -88,7 +88,7 @@ def group_moves(
 
 @rule
 def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs) -> GroupLags:
-    """Unknown where the offset or the high watermark is."""
+    """The lag of each group, unknown where the offset or the high watermark is."""
     is_known = (moves.committed_offset != UNKNOWN) & (moves.end_offset != UNKNOWN)
     lag = np.where(is_known, np.maximum(moves.end_offset - moves.committed_offset, 0), UNKNOWN)
     rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
@@ -111,7 +111,7 @@ def is_in_use(moves: GroupMoves, groups: Groups, now_ms: int) -> Bool:
 
 
 def _is_unchanged(before: GroupMoves, offsets: GroupOffsets) -> bool:
-    """No offset was read since: most cycles bring no round of groups."""
+    """The offsets are those of the cycle before: most cycles bring no round of groups."""
     names = ("read_at_ms", "row", "group_index")
     return all(np.array_equal(getattr(before, name), getattr(offsets, name)) for name in names)
 
@@ -148,7 +148,7 @@ def _renumbered(group_index: Int32, groups: Groups, old_groups: Groups) -> Int32
 
 @group_gauge("lag_records", "Records that {group} has not read.")
 def lag_records(lags: GroupLags) -> Array:
-    """Without partitions of unknown lag."""
+    """The lags, without partitions of unknown lag."""
     return lags.lag_records
 
 
@@ -157,13 +157,13 @@ def lag_records(lags: GroupLags) -> Array:
     combine="max",
 )  # fmt: skip
 def lag_seconds(lags: GroupLags) -> Array:
-    """The largest over the partitions."""
+    """The largest lag over the partitions of a group."""
     return lags.lag_s
 
 
 @gauge("groups", "Groups of consumers that the twin knows.", combine="max")
 def known_groups(groups: Groups) -> int:
-    """Shard 0 has all of them, others those that read their partitions."""
+    """The groups; shard 0 has all of them, others those that read their partitions."""
     return len(groups.group)
 
 
@@ -174,5 +174,5 @@ def known_groups(groups: Groups) -> int:
     combine="max",
 )
 def offsets_left_out(groups: Groups) -> int:
-    """Shard 0 has all of them."""
+    """The offsets that were left out; shard 0 has all of them."""
     return int(groups.offsets_left_out.sum())

@@ -55,7 +55,7 @@ _NEVER: Final = np.uint64(1) << np.uint64(62)
 
 
 class ReadsFrom(IntEnum):
-    """Where the next records of a group come from."""
+    """The place from which the next records of a group come."""
 
     DISK = 0  # of the replica that serves it
     REMOTE = 1  # remote storage
@@ -190,7 +190,7 @@ def group_reads(
     leaders: Leaders,
     selectors: LeaderSelectors,
 ) -> GroupReads:
-    """By the offsets of the replica that serves the group."""
+    """The reads of each group, by the offsets of the replica that serves it."""
     rack, kind = servers.reader_racks(offsets), selectors.replica_selector
     return GroupReads(moves.row, *servers.read(moves, leaders.slot, kind, rack))
 
@@ -230,5 +230,5 @@ def _on_disk(slot: Rows, kind: Int8) -> tuple[Int8, Int64]:
     "Records that {group} reads from remote storage before it reads from a disk.",
 )
 def remote_records(reads: GroupReads) -> Array:
-    """Unknown ones are left out."""
+    """The remote records of each group; unknown ones are left out."""
     return reads.remote_records

@@ -47,7 +47,7 @@ def growth(end: LeaderEnds, previous: Before[LeaderEnds], average: Before[Growth
 
 @rule
 def record_sizes(leaders: Leaders) -> RecordSizes:
-    """By the leader's local log; NaN where that is empty or unknown."""
+    """The mean size of records in the leader's local log; NaN if that is empty or unknown."""
     records = leaders.log_end_offset - leaders.local_log_start_offset
     size = leaders.local_log_bytes
     has_records = (size > 0) & (records > 0) & (leaders.local_log_start_offset != UNKNOWN)
@@ -60,6 +60,6 @@ def record_sizes(leaders: Leaders) -> RecordSizes:
     level="partition",
 )
 def appended_records_per_second(growth: Growth) -> Array:
-    """Unknown before two samples."""
+    """The rate of each partition, unknown before two samples."""
     rate = growth.appended_records_per_s
     return np.where(rate == UNKNOWN, np.nan, rate)

@@ -23,7 +23,7 @@ _NEVER: Final = np.int64(1) << 62
 
 
 class HighWatermarkSource(IntEnum):
-    """Where the number of a high watermark comes from."""
+    """The source of the number of a high watermark."""
 
     ISR = 0  # the twin's estimate: the lowest sampled log end of the ISR
     LEADER = 1  # the leader's own, as a tap saw it answer a follower since the previous cycle
@@ -59,7 +59,7 @@ class ShownHighWatermarks(
 
 @rule
 def high_watermarks(replicas: Replicas, roles: Roles) -> HighWatermarks:
-    """Unknown where a log end of the ISR is."""
+    """The lowest log end of each ISR, unknown where one of them is."""
     isr = roles.in_isr & roles.is_assigned
     ends = np.where(isr, replicas.log_end_offset, _NEVER).min(axis=1, initial=_NEVER)
     return HighWatermarks(np.where(ends == _NEVER, UNKNOWN, ends))
@@ -72,7 +72,7 @@ def shown_high_watermarks(
     logged: LoggedHighWatermarks,
     cycle: Cycle,
 ) -> ShownHighWatermarks:
-    """The leader's own where it answered a follower since the previous cycle, in this epoch."""
+    """The leader's own number if it answered a follower since the previous cycle, in this epoch."""
     offset = estimate.high_watermark_estimate.copy()
     source = np.where(offset == UNKNOWN, UNKNOWN, HighWatermarkSource.ISR).astype(np.int8)
     row = logged.row
@@ -90,5 +90,5 @@ def shown_high_watermarks(
     level="partition",
 )
 def high_watermark_offset(watermarks: ShownHighWatermarks) -> Array:
-    """No series where it is unknown."""
+    """The high watermark; no series where it is unknown."""
     return watermarks.high_watermark

@@ -21,7 +21,7 @@ class IsrSizes(PartitionTable, kind="isr_sizes", on_demand="flags of the table r
 
 @rule
 def isr_sizes(roles: Roles, replicas: Replicas) -> IsrSizes:
-    """Counted over the assigned replicas.
+    """The number of assigned replicas in each ISR.
 
     Source: Partition.isUnderReplicated and OngoingReassignmentState.replicationFactor, Kafka 4.3.
     """
@@ -49,7 +49,7 @@ def isr_sizes(roles: Roles, replicas: Replicas) -> IsrSizes:
     ),
 )
 def is_offline(partitions: Partitions) -> Bool:
-    """The controller has no leader for it."""
+    """The controller has no leader for the partition."""
     offline: Bool = partitions.leader == NO_BROKER
     return offline
 
@@ -72,7 +72,7 @@ def is_offline(partitions: Partitions) -> Bool:
     ),
 )
 def is_under_min_isr(sizes: IsrSizes, least: MinIsr) -> Bool:
-    """Producers with acks=all are refused."""
+    """The leader refuses producers with acks=all."""
     under: Bool = sizes.size < least.min_isr
     return under
 
@@ -105,20 +105,20 @@ def is_at_min_isr(sizes: IsrSizes, least: MinIsr) -> Bool:
 
 @gauge("isr_size", "In-sync replicas of the partition.", level="partition")
 def isr_size(sizes: IsrSizes, partitions: Partitions) -> Array:
-    """Unknown until a listing described it."""
+    """The size of each ISR, unknown until a listing described it."""
     return np.where(partitions.described_at_ms != UNKNOWN, sizes.size, UNKNOWN)
 
 
 @gauge("in_isr", "1 if the controller has the replica in the ISR, else 0.", level="replica")
 def in_isr(roles: Roles, partitions: Partitions) -> Array:
-    """Unknown until a listing described it."""
+    """The members of each ISR, unknown until a listing described it."""
     described = (partitions.described_at_ms != UNKNOWN)[:, None]
     return np.where(described, roles.in_isr, UNKNOWN)
 
 
 @gauge("partitions_offline", "Partitions without a leader.")
 def partitions_offline(partitions: Partitions) -> int:
-    """Partitions that no listing described are left out."""
+    """The offline partitions, of those that a listing described."""
     described = partitions.described_at_ms != UNKNOWN
     return int((described & (partitions.leader == NO_BROKER)).sum())
 
@@ -128,41 +128,41 @@ def partitions_offline(partitions: Partitions) -> int:
     "Partitions with fewer in-sync replicas than assigned ones, not counting those being added.",
 )
 def partitions_under_replicated(sizes: IsrSizes, partitions: Partitions) -> int:
-    """Partitions that no listing described are left out."""
+    """The under-replicated partitions, of those that a listing described."""
     described = partitions.described_at_ms != UNKNOWN
     return int((described & (sizes.size < sizes.expected)).sum())
 
 
 @gauge("partitions_under_min_isr", "Partitions with fewer in-sync replicas than min ISR.")
 def partitions_under_min_isr(sizes: IsrSizes, least: MinIsr, partitions: Partitions) -> int:
-    """Partitions that no listing described are left out."""
+    """The partitions under min ISR, of those that a listing described."""
     described = partitions.described_at_ms != UNKNOWN
     return int((described & (sizes.size < least.min_isr)).sum())
 
 
 @gauge("partitions_at_min_isr", "Partitions with exactly min ISR in-sync replicas.")
 def partitions_at_min_isr(sizes: IsrSizes, least: MinIsr, partitions: Partitions) -> int:
-    """Partitions that no listing described are left out."""
+    """The partitions at min ISR, of those that a listing described."""
     described = partitions.described_at_ms != UNKNOWN
     return int((described & (sizes.size == least.min_isr)).sum())
 
 
 @gauge("partitions_leader_not_preferred", "Partitions whose leader is not replica 0.")
 def partitions_leader_not_preferred(partitions: Partitions, assignment: Assignment) -> int:
-    """Partitions without a leader are left out."""
+    """The partitions that a replica other than the first leads."""
     led = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
     return int((led & (partitions.leader != assignment.broker[:, 0])).sum())
 
 
 @gauge("leaders", "Partitions that the broker leads.", level="broker")
 def leaders(partitions: Partitions) -> ByBroker:
-    """Without those that have no leader."""
+    """The partitions that have a leader, by leader."""
     return ByBroker(partitions.leader[partitions.leader != NO_BROKER])
 
 
 @gauge("replicas", "Replicas assigned to the broker.", level="broker")
 def replicas(assignment: Assignment, roles: Roles) -> ByBroker:
-    """Without unlisted ones."""
+    """The assigned replicas by broker."""
     return ByBroker(assignment.broker[roles.is_assigned])
 
 

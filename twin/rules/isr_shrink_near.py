@@ -82,7 +82,7 @@ def isr_shrink_near(
     ),
 )
 def is_about_to_shrink(near: IsrShrinkNear) -> Bool:
-    """At least one replica of the ISR."""
+    """At least one replica is about to leave the ISR."""
     any_near: Bool = (near.isr_shrink_near == 1).any(axis=1)
     return any_near
 
@@ -94,5 +94,5 @@ def is_about_to_shrink(near: IsrShrinkNear) -> Bool:
     level="broker",
 )
 def replicas_near_isr_shrink(near: IsrShrinkNear, assignment: Assignment) -> ByBroker:
-    """By the broker of the replica, not of its leader."""
+    """The replicas by their own broker, not by their leader."""
     return ByBroker(assignment.broker[near.isr_shrink_near == 1])

@@ -363,7 +363,7 @@ def has_slow_leader(shrinks: IsrShrinks, partitions: Partitions, cycle: Cycle) -
     labels=("verdict",),
 )
 def isr_shrinks_recent(shrinks: IsrShrinks) -> Mapping[tuple[str], int]:
-    """All verdicts, also those that hold nowhere."""
+    """The shrinks by verdict, also for verdicts that hold nowhere."""
     return {(v.name.lower(),): int((shrinks.verdict == v).sum()) for v in Verdict}
 
 
@@ -373,7 +373,7 @@ def isr_shrinks_recent(shrinks: IsrShrinks) -> Mapping[tuple[str], int]:
     level="partition",
 )
 def partition_isr_shrinks_recent(shrinks: IsrShrinks) -> OfRows:
-    """No series where there are none."""
+    """The shrinks of each partition; no series without any."""
     row, count = np.unique(shrinks.row, return_counts=True)
     return OfRows(row, count)
 
@@ -384,7 +384,7 @@ def partition_isr_shrinks_recent(shrinks: IsrShrinks) -> OfRows:
     level="broker",
 )
 def broker_isr_shrinks_recent(shrinks: IsrShrinks) -> ByBroker:
-    """By the leader at that time."""
+    """The shrinks by the leader at that time."""
     return ByBroker(shrinks.leader[shrinks.leader != NO_BROKER])
 
 
@@ -396,7 +396,7 @@ def broker_isr_shrinks_recent(shrinks: IsrShrinks) -> ByBroker:
     "pending when it was removed, which begins when a request handler takes it",
 )
 def isr_shrinks_field(shrinks: IsrShrinks, partitions: Partitions) -> list[list[dict[str, Any]]]:
-    """A list for each partition."""
+    """A list of shrinks for each partition."""
     objects = (_plain(shrinks, i, Verdict(int(shrinks.verdict[i]))) for i in range(len(shrinks)))
     return plain.by_partition(shrinks.row, objects, len(partitions.leader))
 

@@ -49,7 +49,7 @@ def is_thrashing(shrinks: IsrShrinks, partitions: Partitions) -> Bool:
 
 @gauge("isr_flaps", "Replicas that left an ISR in the last 10 minutes and rejoined it.")
 def isr_flaps(shrinks: IsrShrinks) -> int:
-    """Each shrink counts."""
+    """The shrinks after which the replica rejoined; each counts."""
     return int((shrinks.rejoined_at_ms != UNKNOWN).sum())
 
 
@@ -60,7 +60,7 @@ def isr_flaps(shrinks: IsrShrinks) -> int:
     "(`attributed_broker`); null where none rejoined",
 )
 def isr_thrash_field(shrinks: IsrShrinks, partitions: Partitions) -> list[dict[str, Any] | None]:
-    """Counted over the last ten minutes."""
+    """The thrash of each ISR over the last ten minutes."""
     objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     for row in np.unique(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN]).tolist():
         mine = shrinks.pick(shrinks.row == row)

@@ -71,7 +71,7 @@ class LeaderEnds(PartitionTable, kind="leader_ends", on_demand=_COPY):
 
 @rule
 def roles(partitions: Partitions, assignment: Assignment, replicas: Replicas) -> Roles:
-    """Flags as booleans, and the leader's slot."""
+    """The flags as booleans, and the leader's slot."""
     flags, broker = replicas.replica_flags, assignment.broker
     return Roles(
         is_assigned=np.arange(broker.shape[1]) < partitions.assigned[:, None],
@@ -132,46 +132,46 @@ def has_flag(flags: Array, flag: ReplicaFlags) -> Bool:
 
 @gauge("leader", "Broker id of the partition's leader; -1 if it has none.", level="partition")
 def leader(partitions: Partitions) -> KnownValues:
-    """-1 is a value here: it is known that there is no leader."""
+    """The leader; -1 is a value here, since it is known that there is none."""
     return KnownValues(partitions.leader, partitions.described_at_ms != UNKNOWN)
 
 
 @gauge("leader_epoch", "Leader epoch of the partition.", level="partition")
 def leader_epoch(partitions: Partitions) -> Array:
-    """As the controller has it."""
+    """The leader epoch that the controller has."""
     described = partitions.described_at_ms != UNKNOWN
     return np.where(described, partitions.leader_epoch, UNKNOWN)
 
 
 @gauge("replicas", "Replicas assigned to the partition.", level="partition")
 def assigned(partitions: Partitions) -> Array:
-    """As the controller has it."""
+    """The number of replicas that the controller has."""
     described = partitions.described_at_ms != UNKNOWN
     return np.where(described, partitions.assigned.astype(np.int64), UNKNOWN)
 
 
 @gauge("elr_size", "Eligible leader replicas of the partition (KIP-966).", level="partition")
 def elr_size(partitions: Partitions, roles: Roles) -> Array:
-    """Unknown where the controller was not asked or did not answer."""
+    """The size of the ELR, unknown where the controller was not asked or did not answer."""
     is_known = (partitions.described_at_ms != UNKNOWN) & partitions.elr_known
     return np.where(is_known, (roles.in_elr & roles.is_assigned).sum(axis=1), UNKNOWN)
 
 
 @gauge("log_start_offset", "First offset of the partition, by its leader.", level="partition")
 def log_start_offset(leaders: Leaders) -> Array:
-    """By the leader."""
+    """The log start that the leader reports."""
     return leaders.log_start_offset
 
 
 @gauge("local_log_start_offset", "First offset on the leader's disk.", level="partition")
 def local_log_start_offset(leaders: Leaders) -> Array:
-    """By the leader."""
+    """The local log start that the leader reports."""
     return leaders.local_log_start_offset
 
 
 @gauge("log_end_offset", "Offset of the leader's next record.", level="partition")
 def log_end_offset(leaders: Leaders) -> Array:
-    """By the leader."""
+    """The log end that the leader reports."""
     return leaders.log_end_offset
 
 
@@ -181,7 +181,7 @@ def log_end_offset(leaders: Leaders) -> Array:
     level="partition",
 )
 def last_tiered_offset(leaders: Leaders) -> Array:
-    """By the leader."""
+    """The last tiered offset that the leader reports."""
     return leaders.last_tiered_offset
 
 
@@ -191,30 +191,30 @@ def last_tiered_offset(leaders: Leaders) -> Array:
     level="partition",
 )
 def pending_upload_offset(leaders: Leaders) -> Array:
-    """By the leader."""
+    """The earliest pending upload offset that the leader reports."""
     return leaders.pending_upload_offset
 
 
 @gauge("log_start_offset", "First offset of the replica's log.", level="replica")
 def replica_log_start_offset(replicas: Replicas) -> Array:
-    """By the replica itself."""
+    """The log start that the replica reports."""
     return replicas.log_start_offset
 
 
 @gauge("local_log_start_offset", "First offset on the replica's disk.", level="replica")
 def replica_local_log_start_offset(replicas: Replicas) -> Array:
-    """By the replica itself."""
+    """The local log start that the replica reports."""
     return replicas.local_log_start_offset
 
 
 @gauge("log_end_offset", "Offset of the replica's next record.", level="replica")
 def replica_log_end_offset(replicas: Replicas) -> Array:
-    """By the replica itself."""
+    """The log end that the replica reports."""
     return replicas.log_end_offset
 
 
 @api_field("isr", "broker ids of the ISR, in assignment order")
 def isr(assignment: Assignment, roles: Roles) -> list[list[int]]:
-    """The members that the controller has."""
+    """The members of the ISR that the controller has."""
     members = roles.in_isr & roles.is_assigned
     return [row[mask].tolist() for row, mask in zip(assignment.broker, members, strict=True)]

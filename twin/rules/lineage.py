@@ -121,7 +121,7 @@ def has_dangling_upload(lineage: Lineage, partitions: Partitions, now_ms: NowMs)
     ),
 )
 def has_orphans(lineage: Lineage, partitions: Partitions) -> Bool:
-    """Finished copies do not belong to the log."""
+    """Finished copies of the partition do not belong to its log."""
     return lineage.pick(lineage.orphan_segments > 0).row_mask(len(partitions.leader))
 
 
@@ -130,7 +130,7 @@ def has_orphans(lineage: Lineage, partitions: Partitions) -> Bool:
 
 @gauge("partitions_with_known_segments", "Partitions whose remote segments are known.")
 def partitions_with_known_segments(lineage: Lineage) -> int:
-    """Those of which remote log metadata was read."""
+    """The partitions whose remote log metadata was read."""
     return len(lineage)
 
 
@@ -138,7 +138,7 @@ def partitions_with_known_segments(lineage: Lineage) -> int:
 def tier_gaps(
     lineage: Lineage, partitions: Partitions, leaders: Leaders, roles: Roles, replicas: Replicas
 ) -> int:
-    """As the risk of that name."""
+    """The partitions that have the risk of that name."""
     return int(has_gap(lineage, partitions, leaders, roles, replicas).sum())
 
 
@@ -209,7 +209,7 @@ METRICS: Final = (
     "where none are read",
 )
 def remote_segments(lineage: Lineage, partitions: Partitions) -> list[dict[str, Any] | None]:
-    """At most one row a partition."""
+    """The row of each partition, null without one."""
     objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     names = [c.name for c in Lineage.columns if c.name != "row"]
     for i, row in enumerate(lineage.row.tolist()):

@@ -74,7 +74,10 @@ class Electorate(TableGroup):
 def candidates(
     assignment: Assignment, roles: Roles, replicas: Replicas, brokers: Brokers
 ) -> Candidates:
-    """Source: ReplicationControlManager.LeaderAcceptor, Kafka 4.3."""
+    """The replicas on live brokers that the controller has not fenced.
+
+    Source: ReplicationControlManager.LeaderAcceptor, Kafka 4.3.
+    """
     able = roles.is_assigned & ~roles.is_offline
     if len(brokers.broker):
         is_active = brokers.listed & (brokers.fenced != 1)
@@ -252,7 +255,7 @@ def gets_cold_leader(partitions: Partitions, following: NextLeaders) -> Bool:
     labels=("rule",),
 )
 def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple[str], KnownValues]:
-    """By Kafka's rule."""
+    """The next leader by Kafka's rule."""
     described = partitions.described_at_ms != UNKNOWN
     return {("kafka",): KnownValues(following.leader, described)}
 
@@ -267,6 +270,6 @@ def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple
 def loss_partitions(
     partitions: Partitions, following: NextLeaders
 ) -> Mapping[tuple[str, str, str], ByBroker]:
-    """By Kafka's rule."""
+    """The partitions of each broker by outcome and coverage, by Kafka's rule."""
     losses = by_outcome(partitions, following.outcome, following.coverage)
     return {("kafka", *labels): brokers for labels, brokers in losses.items()}

@@ -95,7 +95,7 @@ def holds_back(transactions: OpenTransactions, partitions: Partitions) -> Bool:
     level="partition",
 )
 def last_stable_offset(leaders: Leaders) -> Array:
-    """Unknown where the leader did not answer."""
+    """The last stable offset, unknown where the leader did not answer."""
     return leaders.last_stable_offset
 
 
@@ -105,7 +105,7 @@ def last_stable_offset(leaders: Leaders) -> Array:
     level="partition",
 )
 def transaction_open_seconds(transactions: OpenTransactions) -> OfRows:
-    """No series where no transaction is open."""
+    """The time of each open transaction; no series without one."""
     held = transactions.pick(transactions.held_ms > 0)
     return OfRows(held.row, held.held_ms / 1000)
 
@@ -115,7 +115,7 @@ def transaction_open_seconds(transactions: OpenTransactions) -> OfRows:
     "Records that consumers with read_committed do not get because a transaction is open.",
 )
 def transaction_held_records(transactions: OpenTransactions) -> int:
-    """Only for partitions whose last stable offset has stayed for more than one cycle."""
+    """The records held where the last stable offset has stayed for more than one cycle."""
     return int(transactions.records_held[transactions.held_ms > 0].sum())
 
 
@@ -128,7 +128,7 @@ def transaction_held_records(transactions: OpenTransactions) -> int:
 def open_transaction_field(
     transactions: OpenTransactions, partitions: Partitions
 ) -> list[dict[str, Any] | None]:
-    """Only for partitions whose last stable offset has stayed for more than one cycle."""
+    """The transaction where the last stable offset has stayed for more than one cycle."""
     objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     names = [c.name for c in OpenTransactions.columns if c.name != "row"]
     for i in np.flatnonzero(transactions.held_ms > 0).tolist():

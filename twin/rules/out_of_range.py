@@ -64,7 +64,7 @@ def out_of_range(
 def windows(
     replicas: Replicas, roles: Roles, leaders: Leaders, watermarks: HighWatermarks
 ) -> Iterator[tuple[OutOfRange, Int64, Int64, Bool]]:
-    """Each case: [P, R] or [P, 1] first offset and end of its window, and [P, R] where it is one.
+    """The windows of each case: [P, R] or [P, 1] first offset and end, and [P, R] where it is one.
 
     Only followers on live brokers count, and only where there is a leader: without one nobody has
     what they lack, and an unclean election may cut it off. A consumer may also ask for the offset
@@ -123,7 +123,7 @@ def out_of_range_windows(
     leaders: Leaders,
     watermarks: HighWatermarks,
 ) -> list[list[dict[str, Any]]]:
-    """A list for each partition, in the order of the cases."""
+    """A list of windows for each partition, in the order of the cases."""
     listed: list[list[dict[str, Any]]] = [[] for _ in assignment.broker]
     for case, *bounds, holds in windows(replicas, roles, leaders, watermarks):
         lower, upper = (np.broadcast_to(bound, holds.shape) for bound in bounds)
@@ -145,7 +145,7 @@ def out_of_range_windows(
     labels=("case",),
 )
 def replicas_out_of_range_window(cases: OutOfRangeWindows) -> Mapping[tuple[str], int]:
-    """One follower may be in several cases."""
+    """The followers by case; one may be in several."""
     return {
         (str(case.name).lower(),): int(((cases.out_of_range & case) != 0).sum())
         for case in OutOfRange

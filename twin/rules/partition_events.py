@@ -16,7 +16,7 @@ from twin.tables.state import Assignment, Partitions
 
 @event("leader_moved")
 def leader_moved(was: Earlier[Partitions], now: Partitions) -> Iterator[Occurrence]:
-    """Another broker leads, or none."""
+    """The partition has another leader, or none."""
     for row in np.flatnonzero(_both_described(was, now) & (was.leader != now.leader)).tolist():
         old, new = int(was.leader[row]), int(now.leader[row])
         if new == NO_BROKER:
@@ -35,7 +35,7 @@ def reassigned(
     was_roles: Earlier[Roles],
     roles: Roles,
 ) -> Iterator[Occurrence]:
-    """Its replicas are on other brokers, or in another order."""
+    """The partition has replicas on other brokers, or in another order."""
     before, after = assigned_brokers(was_assignment, was_roles), assigned_brokers(assignment, roles)
     width = max(before.shape[1], after.shape[1])
     before, after = (

@@ -56,7 +56,7 @@ def prediction_counts(
     labels=("cause", "result"),
 )
 def prediction_count(counts: PredictionCounts) -> Mapping[tuple[str, str], int]:
-    """Combinations that never occurred are 0, so that the first one is an increase."""
+    """The counts by cause and result; combinations that never occurred are 0."""
     zeros = dict.fromkeys(product(Cause, Result), 0)
     keys = zip(counts.cause.tolist(), counts.result.tolist(), strict=True)
     counted = zeros | dict(zip(keys, counts.changes.tolist(), strict=True))
@@ -135,7 +135,7 @@ def _named(broker: int) -> str:
     ),
 )
 def was_predicted_wrong(predictions: Predictions, partitions: Partitions, now_ms: NowMs) -> Bool:
-    """Within the last hour."""
+    """A leader change within the last hour was predicted wrong."""
     recent = now_ms - predictions.at_ms <= WRONG_SHOWN_MS
     wrong = predictions.pick(recent & (predictions.result == Result.WRONG))
     return wrong.row_mask(len(partitions.leader))

@@ -62,7 +62,7 @@ class Result(IntEnum):
 
 
 class OvertakenBy(IntEnum):
-    """Which other change overtook a prediction. Stored: values never change."""
+    """The other change that overtook a prediction. Stored: values never change."""
 
     NOTHING = 0
     ASSIGNMENT = 1  # the replicas are others, or in another order

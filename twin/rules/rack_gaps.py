@@ -36,7 +36,7 @@ def rack_gaps(
     growth: Growth,
     sizes: RecordSizes,
 ) -> RackGaps:
-    """For every partition that was described, and every rack that a broker is in."""
+    """The racks without an in-sync replica, for every described partition and every rack."""
     racks = len(rack_names(brokers))
     place = racks_of(brokers, assignment.broker)
     serves = roles.in_isr & roles.is_assigned & ~roles.is_offline & (place != UNKNOWN)
@@ -56,7 +56,7 @@ def rack_gaps(
     level="rack",
 )
 def partitions_without_in_sync_replica(gaps: RackGaps) -> ByRack:
-    """Each partition once."""
+    """The partitions by rack."""
     return ByRack(gaps.rack)
 
 
@@ -67,7 +67,7 @@ def partitions_without_in_sync_replica(gaps: RackGaps) -> ByRack:
     level="rack",
 )
 def without_in_sync_replica_bytes_per_second(gaps: RackGaps) -> ByRack:
-    """In whole bytes, so that shards add up."""
+    """The whole bytes by rack, which add up over shards."""
     has_rate = ~np.isnan(gaps.bytes_per_s)
     return ByRack(gaps.rack[has_rate], np.rint(gaps.bytes_per_s[has_rate]).astype(np.int64))
 
@@ -78,7 +78,7 @@ def without_in_sync_replica_bytes_per_second(gaps: RackGaps) -> ByRack:
     level="rack",
 )
 def without_in_sync_replica_unknown_rates(gaps: RackGaps) -> ByRack:
-    """No sum of bytes includes them."""
+    """The partitions that no sum of bytes includes."""
     return ByRack(gaps.rack[np.isnan(gaps.bytes_per_s)])
 
 
@@ -90,7 +90,7 @@ def without_in_sync_replica_unknown_rates(gaps: RackGaps) -> ByRack:
 def racks_without_in_sync_replica(
     gaps: RackGaps, brokers: Brokers, partitions: Partitions
 ) -> list[list[str]]:
-    """By name."""
+    """The names of the racks."""
     names = rack_names(brokers)
     return plain.by_partition(
         gaps.row, (names[place] for place in gaps.rack.tolist()), len(partitions.leader)

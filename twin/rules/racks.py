@@ -40,7 +40,7 @@ def racks_of(brokers: Brokers, broker: Array) -> Int64:
     ),
 )
 def is_out_of_rack(partitions: Partitions, assignment: Assignment, brokers: Brokers) -> Bool:
-    """Both racks are known and differ."""
+    """The racks of the leader and of the preferred replica are known and differ."""
     leader = racks_of(brokers, partitions.leader)
     preferred = racks_of(brokers, assignment.broker[:, 0])
     apart = (leader != preferred) & (leader != UNKNOWN) & (preferred != UNKNOWN)

@@ -113,7 +113,7 @@ def leader_changes(
 
 @rule
 def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cycle) -> RecordsLost:
-    """Those of this cycle are made anew with each of its frames; earlier ones are kept."""
+    """Losses of this cycle are made anew with each of its frames; earlier ones are kept."""
     now_ms = cycle.observed_at_ms
     kept = latest.pick((latest.at_ms < now_ms) & (now_ms - latest.at_ms <= LOSS_WINDOW_MS))
     answered = changes.new_end_offset != UNKNOWN
@@ -146,13 +146,13 @@ def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cyc
     ),
 )
 def lost_records(lost: RecordsLost, partitions: Partitions) -> Bool:
-    """Within the last hour."""
+    """Records were lost within the last hour."""
     return lost.row_mask(len(partitions.leader))
 
 
 @event("records_lost")
 def records_were_lost(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[Occurrence]:
-    """Each election once."""
+    """Each election that lost records is reported once."""
     for i in appeared(was, now):
         start, end = int(now.start_offset[i]), int(now.end_offset[i])
         text = (
@@ -168,7 +168,7 @@ def records_were_lost(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[O
     "Records lost in leader elections in the last hour: the new leader lacked them.",
 )
 def records_lost_recent(lost: RecordsLost) -> int:
-    """Summed over all elections."""
+    """The lost records of all elections, added up."""
     return int((lost.end_offset - lost.start_offset).sum())
 
 
@@ -178,7 +178,7 @@ def records_lost_recent(lost: RecordsLost) -> int:
     level="partition",
 )
 def partition_records_lost(lost: RecordsLost) -> OfRows:
-    """No series where none were lost."""
+    """The lost records of each partition; no series without any."""
     row, at = np.unique(lost.row, return_inverse=True)
     records = np.zeros(len(row), np.int64)
     np.add.at(records, at, lost.end_offset - lost.start_offset)
@@ -191,7 +191,7 @@ def partition_records_lost(lost: RecordsLost) -> OfRows:
     "lost offsets from `start_offset` to before `end_offset`",
 )
 def records_lost_field(lost: RecordsLost, partitions: Partitions) -> list[list[dict[str, Any]]]:
-    """A list for each partition."""
+    """A list of elections that lost records for each partition."""
     names = [c.name for c in RecordsLost.columns if c.name != "row"]
     objects = ({name: int(getattr(lost, name)[i]) for name in names} for i in range(len(lost)))
     return plain.by_partition(lost.row, objects, len(partitions.leader))
@@ -205,7 +205,7 @@ def records_lost_field(lost: RecordsLost, partitions: Partitions) -> list[list[d
 def records_lost_then(
     following: NextLeaders, leaders: Leaders, assignment: Assignment, replicas: Replicas
 ) -> Array:
-    """By the present log ends; unknown where either is, and for clean successors."""
+    """The records that the present log ends differ by; unknown for clean successors."""
     unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe & (leaders.log_end_offset != UNKNOWN))
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)

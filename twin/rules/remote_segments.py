@@ -92,5 +92,5 @@ def bounded_epochs(epochs: LeaderEpochs, most: int = MOST_OF_SHARD) -> LeaderEpo
     ),
 )
 def has_duplicates(lineage: Lineage, partitions: Partitions) -> Bool:
-    """Only duplicates: an overlap that reaches further is normal."""
+    """A segment is a duplicate; an overlap that reaches further is normal."""
     return lineage.pick(lineage.duplicates > 0).row_mask(len(partitions.leader))

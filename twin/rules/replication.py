@@ -106,7 +106,7 @@ def in_sync(
     configs: Configs,
     now_ms: NowMs,
 ) -> InSync:
-    """The leader, equal to the leader's log end, or caught up recently enough.
+    """In sync are the leader, a follower at its log end, and one that caught up recently enough.
 
     Unknown where the replica was never seen caught up, unless the controller itself has it outside
     the ISR. Source: ReplicaState.isCaughtUp, Kafka 4.3.
@@ -124,7 +124,7 @@ def in_sync(
 
 @rule
 def lag(replicas: Replicas, leaders: Leaders) -> Lag:
-    """Unknown where either log end is."""
+    """The lag of each replica, unknown where either log end is."""
     end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
     has_both_ends = (end != UNKNOWN) & (leader_end != UNKNOWN)
     return Lag(np.where(has_both_ends, np.maximum(leader_end - end, 0), UNKNOWN))
@@ -151,7 +151,7 @@ def current(
     partitions: Partitions,
     cycle: Cycle,
 ) -> tuple[Rows, Rows, FollowerStates]:
-    """Those with a fetch since the previous cycle, by which the follower was seen caught up.
+    """Followers with a fetch since the previous cycle, by which they were seen caught up.
 
     Where fetches are no longer reported, samples take over. They also hold until a follower was
     seen caught up: nothing is known of the leader's state before its first fetch.
@@ -174,13 +174,13 @@ def is_exact(states: FollowerStates) -> Bool:
 
 @gauge("in_sync", "1 if the replica is caught up by Kafka's rule, else 0.", level="replica")
 def replica_in_sync(in_sync: InSync) -> Array:
-    """Tri-state."""
+    """The tri-state of each replica as a number."""
     return in_sync.in_sync
 
 
 @gauge("lag_records", "Records that the replica is behind its leader.", level="replica")
 def replica_lag_records(lag: Lag) -> Array:
-    """Unknown where either log end is."""
+    """The lag of each replica, unknown where either log end is."""
     return lag.lag_records
 
 
@@ -190,7 +190,7 @@ def replica_lag_records(lag: Lag) -> Array:
     level="replica",
 )
 def caught_up_age_seconds(caught_up: CaughtUp, now_ms: NowMs) -> Array:
-    """At the newest cycle."""
+    """The age at the newest cycle."""
     at_ms = caught_up.caught_up_at_ms
     return np.where(at_ms == UNKNOWN, np.nan, np.maximum(now_ms - at_ms, 0) / 1000)
 
@@ -202,7 +202,7 @@ def caught_up_age_seconds(caught_up: CaughtUp, now_ms: NowMs) -> Array:
     combine="max",
 )
 def caught_up_error_seconds(removals: IsrRemovals) -> float:
-    """NaN where no leader logged one."""
+    """The largest error, NaN where no leader logged one."""
     tracked_ms, logged_ms = removals.tracked_caught_up_at_ms, removals.logged_caught_up_at_ms
     both = (tracked_ms != UNKNOWN) & (logged_ms != UNKNOWN)
     if not both.any():
@@ -223,7 +223,7 @@ def caught_up_uncertainty_seconds(
     partitions: Partitions,
     cycle: Cycle,
 ) -> list[float | None]:
-    """The largest over the replicas; null where none is known."""
+    """The largest uncertainty over the replicas; null where none is known."""
     uncertainty_ms = caught_up_uncertainty_ms(
         replicas, previous_end, followers, assignment, roles, partitions, cycle
     )

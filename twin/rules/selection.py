@@ -56,7 +56,7 @@ class ReplicaViews:
     is_leader: Array
 
     def rows(self, row: Array) -> ReplicaViews:
-        """Those of some partitions."""
+        """The views of some partitions."""
         names = (field.name for field in fields(ReplicaViews))
         return ReplicaViews(*(getattr(self, name).take(row, axis=0) for name in names))
 
@@ -193,7 +193,7 @@ def _leader(views: ReplicaViews) -> Int32:
     labels=("selector",),
 )
 def partitions_by_replica_selector(selectors: LeaderSelectors) -> Mapping[tuple[str], int]:
-    """Unknown are those without a leader, and where the leader's settings could not be read."""
+    """The partitions by selector, unknown without a leader or without its settings."""
     kinds = selectors.replica_selector
     counts = {(kind.name.lower(),): int((kinds == kind).sum()) for kind in ReplicaSelector}
     return counts | {("unknown",): int((kinds == UNKNOWN).sum())}
@@ -216,7 +216,7 @@ def read_replicas(
     brokers: Brokers,
     selectors: LeaderSelectors,
 ) -> list[Mapping[str, Any]]:
-    """As the leader's selector decides; empty where offsets are unknown."""
+    """The replicas that the leader's selector chooses; empty where offsets are unknown."""
     oldest, newest = leaders.local_log_start_offset, watermarks.high_watermark_estimate
     by_replica = replica_views(assignment, replicas, roles, views)
     warm = is_warm_at(oldest, replicas)

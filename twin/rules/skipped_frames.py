@@ -14,6 +14,6 @@ from twin.tables.state import SkippedFrames
     labels=("kind",),
 )
 def frames_skipped(skipped: SkippedFrames) -> Mapping[tuple[str], int]:
-    """Since the state began."""
+    """The skipped frames since the state began."""
     pairs = zip(skipped.kind_name.tolist(), skipped.frames.tolist(), strict=True)
     return {(str(kind),): count for kind, count in pairs}

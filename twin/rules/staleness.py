@@ -29,7 +29,7 @@ STALE_MS: Final = 60_000
     ),
 )
 def is_stale(partitions: Partitions, leaders: Leaders, now_ms: NowMs) -> Bool:
-    """No listing named the partition, or its leader did not answer, for STALE_MS."""
+    """No listing named the partition for STALE_MS, or its leader did not answer."""
     sampled = leaders.sampled_at_ms
     silent = (partitions.leader != NO_BROKER) & (sampled != UNKNOWN)
     silent &= now_ms - sampled > STALE_MS

@@ -123,7 +123,7 @@ def _disorder(new: SuspectOffsets, old: SuspectOffsets) -> UInt8:
     ),
 )
 def is_disordered(disorder: TierDisorder) -> Bool:
-    """Any of the four."""
+    """One of the four inequalities does not hold."""
     disordered: Bool = disorder.tier_disorder != 0
     return disordered
 
@@ -134,7 +134,7 @@ def is_disordered(disorder: TierDisorder) -> Bool:
     labels=("inequality",),
 )
 def partitions_in_tier_disorder(disorder: TierDisorder) -> Mapping[tuple[str], int]:
-    """A partition may count under several."""
+    """The partitions by inequality; one may count under several."""
     return {
         (str(each.name).lower(),): int((disorder.tier_disorder & np.uint8(each) != 0).sum())
         for each in Disorder

@@ -46,7 +46,7 @@ class MinIsr(PartitionTable, kind="min_isr", api=""):
 
 @rule
 def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> TopicConfigs:
-    """A topic's value; the cluster-wide one where the topic does not override it."""
+    """The topic's own value, or the cluster-wide one where it does not override it."""
     row = keys.find_sorted(configs.topic, topics.topic)
     listed = row != UNKNOWN
     values = []
@@ -73,7 +73,7 @@ def holds_unclean_elections(configs: TopicConfigs) -> Bool:
 
 @rule
 def min_isr(index: PartitionIndex, partitions: Partitions, configs: TopicConfigs) -> MinIsr:
-    """Never above the replication of the topic's first partition; unknown counts as Kafka's 1.
+    """The value is never above the replication of the first partition; unknown counts as Kafka's 1.
 
     Source: ReplicationControlManager.getTopicEffectiveMinIsr.
     """
@@ -88,19 +88,19 @@ def min_isr(index: PartitionIndex, partitions: Partitions, configs: TopicConfigs
 
 @gauge("partitions", "Partitions of the topic.", level="topic")
 def topic_partitions(index: PartitionIndex) -> Array:
-    """Each counts once."""
+    """A 1 for each partition."""
     return np.ones(len(index.partition), np.int64)
 
 
 @gauge("partitions", "Partitions that the twin knows.")
 def partitions(index: PartitionIndex) -> int:
-    """Also those that no listing described yet."""
+    """The partitions, also those that no listing described yet."""
     return len(index.partition)
 
 
 @gauge("replicas", "Assigned replicas that the twin knows.")
 def replicas(partitions: Partitions, assignment: Assignment) -> int:
-    """Without unlisted ones."""
+    """The assigned replicas."""
     return int((np.arange(assignment.broker.shape[1]) < partitions.assigned[:, None]).sum())
 
 
@@ -112,7 +112,7 @@ def replicas(partitions: Partitions, assignment: Assignment) -> int:
     scale=1 / 1000,
 )
 def eligible_local_log_seconds(configs: TopicConfigs) -> Array:
-    """A threshold is the topic's: that of each of its partitions."""
+    """The topic's threshold, which each of its partitions has."""
     threshold = configs.eligible_local_log_ms
     return np.where(threshold > 0, threshold, UNKNOWN)
 
@@ -124,6 +124,6 @@ def eligible_local_log_seconds(configs: TopicConfigs) -> Array:
     combine="max",
 )
 def eligible_local_log_bytes(configs: TopicConfigs) -> Array:
-    """A threshold is the topic's: that of each of its partitions."""
+    """The topic's threshold, which each of its partitions has."""
     threshold = configs.eligible_local_log_bytes
     return np.where(threshold > 0, threshold, UNKNOWN)

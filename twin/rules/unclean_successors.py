@@ -65,7 +65,7 @@ def orphaned_bytes_then(
     following: NextLeaders, assignment: Assignment, replicas: Replicas, segments: RemoteSegments,
     lineage: Lineage,
 ) -> Array:  # fmt: skip
-    """By its present log end; unknown for clean successors."""
+    """The bytes beyond the successor's present log end; unknown for clean successors."""
     unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe)
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
@@ -88,7 +88,7 @@ def unclean_successors(
     segments: RemoteSegments,
     lineage: Lineage,
 ) -> list[list[dict[str, Any]]]:
-    """A list for each partition; empty where every replica is in the ISR or the ELR."""
+    """A list of successors for each partition, empty if every replica is in the ISR or the ELR."""
     outside = roles.is_assigned & ~roles.is_leader & ~roles.in_isr & ~roles.in_elr
     row, slot = np.nonzero(outside)
     end, leader_end = replicas.log_end_offset[row, slot], leaders.log_end_offset[row]
@@ -117,7 +117,7 @@ def unclean_successors(
 def truncations(
     lost: RecordsLost, assignment: Assignment, replicas: Replicas, partitions: Partitions
 ) -> list[list[dict[str, Any]]]:
-    """By the last answer of each, until it has answered since the election."""
+    """The last answer of each replica, until it has answered since the election."""
     ends = replicas.log_end_offset[lost.row]
     waits = (replicas.sampled_at_ms[lost.row] < lost.at_ms[:, None]) & (ends != UNKNOWN)
     which, slot = np.nonzero(waits & (ends > lost.start_offset[:, None]))

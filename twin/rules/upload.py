@@ -37,7 +37,7 @@ class UploadLag(
 
 @rule
 def upload_lag(leaders: Leaders, sizes: RecordSizes) -> UploadLag:
-    """Unknown where the leader does not report its last tiered offset."""
+    """The lag is unknown where the leader does not report its last tiered offset."""
     tiered, end = leaders.last_tiered_offset, leaders.log_end_offset
     has_offsets = (tiered != UNKNOWN) & (end != UNKNOWN)
     records = np.where(has_offsets, np.maximum(end - tiered - 1, 0), UNKNOWN)
@@ -82,7 +82,7 @@ def lags_retention(lag: UploadLag, growth: Growth, configs: TopicConfigs) -> Boo
     level="partition",
 )  # fmt: skip
 def upload_lag_records(lag: UploadLag) -> Array:
-    """Unknown where the leader does not report its last tiered offset."""
+    """The lag, unknown where the leader does not report its last tiered offset."""
     return lag.upload_lag_records
 
 
@@ -93,7 +93,7 @@ def upload_lag_records(lag: UploadLag) -> Array:
     level="partition",
 )
 def upload_lag_bytes(lag: UploadLag) -> Array:
-    """NaN where it is unknown."""
+    """The lag in bytes, NaN where it is unknown."""
     return lag.upload_lag_bytes
 
 
@@ -104,7 +104,7 @@ def upload_lag_bytes(lag: UploadLag) -> Array:
     level="broker",
 )
 def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:
-    """Partitions of unknown lag are left out, and brokers that lead no others."""
+    """The lag by leader, without partitions of unknown lag and brokers that lead no others."""
     is_counted = ~np.isnan(lag.upload_lag_bytes) & (partitions.leader != NO_BROKER)
     lag_bytes = np.rint(lag.upload_lag_bytes[is_counted]).astype(np.int64)
     return ByBroker(partitions.leader[is_counted], lag_bytes, named_only=True)

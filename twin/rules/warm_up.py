@@ -43,7 +43,7 @@ def warm_up(
     growth: Growth,
     sizes: RecordSizes,
 ) -> WarmUp:
-    """By span it gets there with the clock, as long as its log is not empty; by bytes as it grows.
+    """A replica reaches a span with the clock, if its log is not empty, and a size as it grows.
 
     Local retention bounds both: a threshold beyond it is never reached.
     """
@@ -85,7 +85,7 @@ def is_unreachable(configs: TopicConfigs) -> Bool:
     ),
 )
 def stays_cold(coverage: ReplicaCoverage, roles: Roles, configs: TopicConfigs) -> Bool:
-    """It has a cold replica that waiting does not help."""
+    """The partition has a cold replica that waiting does not help."""
     return is_cold(coverage, roles).any(axis=1) & is_unreachable(configs)
 
 
@@ -96,7 +96,7 @@ def stays_cold(coverage: ReplicaCoverage, roles: Roles, configs: TopicConfigs) -
     level="replica",
 )
 def warm_in_seconds(warm_up: WarmUp) -> Array:
-    """NaN where it is unknown."""
+    """The time of each replica, NaN where it is unknown."""
     return warm_up.warm_in_s
 
 

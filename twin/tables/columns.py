@@ -21,7 +21,7 @@ ABSENT = float("nan")
 
 
 class PartitionKey(Table):
-    """Which partition."""
+    """The partition that a row is about."""
 
     topic: Text = column("topic name", source="Metadata", fill="")
     topic_id: Uuid = column(
@@ -31,7 +31,7 @@ class PartitionKey(Table):
 
 
 class ReplicaKey(PartitionKey):
-    """Which replica."""
+    """The replica that a row is about."""
 
     broker: Int32 = column("broker id")
 

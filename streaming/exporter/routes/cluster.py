@@ -131,7 +131,7 @@ def _partitions(source: Source) -> list[Endpoint]:
 
 
 def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
-    """Which partitions are asked for."""
+    """The parameters that select partitions."""
     bits = {name: 1 << place for place, name in enumerate(catalog.risk_names)}
     return {
         "topic": text("partitions of this topic"),
