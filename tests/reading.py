@@ -27,7 +27,7 @@ def computed(state: ShardState, source: str | Metric | Addition) -> Any:
 
 
 def is_of_few(metric: Metric) -> bool:
-    """It has series of few partitions or replicas: of none, where nothing of the kind is."""
+    """The metric has series of few partitions or replicas, and perhaps of none."""
     if metric.compute is None:
         return False
     return get_type_hints(metric.compute)["return"] in (OfRows, OfReplicas)

@@ -101,7 +101,7 @@ def stopped_at_end(query: StreamingQuery) -> Iterator[StreamingQuery]:
 
 
 def until_written(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Usage:
-    """Until every shard's snapshot of that time was read; the most memory seen meanwhile."""
+    """Wait until every shard's snapshot of that time was read; the most memory meanwhile."""
     read: dict[int, set[int]] = {}
     whole: set[int] = set()
     deadline = time.monotonic() + _DEADLINE_S

@@ -62,14 +62,14 @@ class Held(NamedTuple):
 
     @staticmethod
     def from_values(values: list[int] | None, replicas: int) -> Held:
-        """From the numbers that are stored, None before there were any."""
+        """The numbers that are stored, as an object; None before there were any."""
         if values is None:
             values = [UNKNOWN] * (2 + 5 * replicas)
         lists = [values[2 + i * replicas :][:replicas] for i in range(5)]
         return Held(values[0], values[1], *lists)
 
     def values(self) -> list[int]:
-        """As numbers to store."""
+        """The numbers to store."""
         end, sampled, *lists = self
         return [end, sampled, *(value for each in lists for value in each)]
 
@@ -241,4 +241,4 @@ class PartitionProcessor(StatefulProcessor):
             yield Row(topic=self._topic, key=key[0], value=repr(tuple(answer)).encode())
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Release nothing."""

@@ -51,7 +51,7 @@ def measured(shape: Shape) -> Spent:
 
 
 def main() -> None:
-    """Without groups of consumers: ``step_groups`` has what these add."""
+    """Time a step without groups of consumers: ``step_groups`` has what these add."""
     replicas = SHAPE.topics * SHAPE.partitions * SHAPE.replication
     spent = measured(SHAPE)
     for name in ("step", "step_with_codec"):

@@ -73,7 +73,7 @@ class PartitionState:
 
     @property
     def is_in_sync(self) -> bool:
-        """It has a leader, and every replica is in sync."""
+        """The partition has a leader, and every replica is in sync."""
         return self.leader >= 0 and self.isr == set(self.replicas)
 
 

@@ -103,7 +103,7 @@ class Pipeline:
         return process
 
     def alive(self, name: str) -> bool:
-        """It runs."""
+        """The program runs."""
         process = self.programs[name].process
         return process is not None and process.poll() is None
 

@@ -190,7 +190,7 @@ def test_a_slow_group_falls_off_the_local_log_and_loses_records_when_the_twin_sa
 
 
 def assert_comes_true(looks: list[tuple[float, float, bool]]) -> None:
-    """Each forecast, once the group's rate is settled, names the moment at which it happened."""
+    """Once the rate is settled, each forecast names the moment at which it came true."""
     happened_s = next(at for at, _, has_happened in looks if has_happened)
     foretold = [at + left for at, left, has_happened in looks[4:] if not has_happened]
     assert len(foretold) >= 3

@@ -195,7 +195,7 @@ def test_a_group_that_is_deleted_between_listing_and_asking_is_dead(
 
 
 def places_of(state: ShardState, group: str) -> set[str]:
-    """Where the group is."""
+    """The places at which the group is."""
     text, view = served(state)
     is_there = {
         "snapshot": group in states_of(state),

@@ -45,7 +45,7 @@ def stable_offset(state: ShardState) -> int:
 
 
 def read_committed_end(cluster: LocalCluster) -> int:
-    """Where Kafka's own answer to a consumer with read_committed ends."""
+    """The end of Kafka's own answer to a consumer with read_committed."""
     place = TopicPartition(TOPIC, 0)
     with closing(
         KafkaConsumer(bootstrap_servers=cluster.bootstrap, isolation_level="read_committed")
@@ -85,7 +85,7 @@ def test_an_open_transaction_holds_back_uploads_and_consumers(
         producer.commit_transaction()
 
         def is_stable() -> bool:
-            """Also the marker of the commit, which is written once the producer has its answer."""
+            """The marker of the commit is written, too, which comes after the producer's answer."""
             stable = stable_offset(watch.look())
             return stable == client.offset(1, TOPIC, 0, LATEST) == read_committed_end(cluster)
 

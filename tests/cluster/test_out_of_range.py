@@ -73,7 +73,7 @@ def fetched(client: BrokerClient, broker: int, topic: str, offset: int) -> Fetch
 
 
 def windows(state: ShardState, topic: str) -> dict[tuple[int, str], tuple[int, int, str | None]]:
-    """By follower and case: the first offset, the end, and the error that the twin names."""
+    """The first offset, the end, and the error that the twin names, by follower and case."""
     [field] = [f for f in state.catalog.api_fields if f.name == "out_of_range_windows"]
     listed = state.call(field.values, field.reads)[keys(state).index((topic, 0))]
     return {

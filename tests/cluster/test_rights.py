@@ -99,7 +99,7 @@ def guarded(
 
 
 def acl(operation: ACLOperation, resource: ResourcePattern) -> ACL:
-    """It allows the watcher an operation."""
+    """An ACL that allows the watcher an operation."""
     return ACL(
         principal="User:watcher",
         host="*",
@@ -110,7 +110,7 @@ def acl(operation: ACLOperation, resource: ResourcePattern) -> ACL:
 
 
 def allowing(one: ACL) -> ACLFilter:
-    """It matches that ACL alone."""
+    """A filter that matches that ACL alone."""
     return ACLFilter(
         principal=one.principal, host=one.host, operation=one.operation,
         permission_type=one.permission_type, resource_pattern=one.resource_pattern,

@@ -342,7 +342,7 @@ class FakeBroker(FakeCoordinator):
         )  # fmt: skip
 
     def _epoch_end(self, topic: str, asked: Any) -> Any:
-        """As LeaderEpochFileCache.endOffsetFor of Kafka 4.3."""
+        """The end of an epoch, as LeaderEpochFileCache.endOffsetFor of Kafka 4.3 has it."""
         kind = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset
         partition = self.world.topics[topic].partitions[asked.partition]
         error, epoch, end = 0, -1, -1

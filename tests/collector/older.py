@@ -58,7 +58,7 @@ _HIGHEST: Final = {
 
 
 def be_kafka(version: str, *brokers: FakeBroker) -> None:
-    """Those brokers support what that version does, for connections made from now on."""
+    """Let those brokers support what that version does, on connections made from now on."""
     for broker in brokers:
         broker.highest |= {api.API_KEY: most for api, most in _HIGHEST[version].items()}
 

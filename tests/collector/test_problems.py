@@ -147,7 +147,7 @@ def denied(api: Any) -> Callable[[Stage], Callable[[], object]]:
 def silent(
     api: Any, prepare: Callable[[Stage], object] = lambda _: None
 ) -> Callable[[Stage], Callable[[], object]]:
-    """No broker answers one kind of request."""
+    """A failure in which no broker answers one kind of request."""
 
     def breaks(stage: Stage) -> Callable[[], object]:
         prepare(stage)

@@ -118,7 +118,7 @@ class Stack:
         return {c.labels["com.docker.compose.service"]: c for c in containers}
 
     def await_healthy(self, service: str) -> None:
-        """Until its own health check is content."""
+        """Wait until its own health check succeeds."""
         healthy = ("running", "healthy")
 
         def is_healthy() -> bool:
@@ -196,7 +196,7 @@ class ContainerCluster:
         return ",".join(f"127.0.0.1:{self.port(node)}" for node in NODES)
 
     def port(self, node: int) -> int:
-        """Where clients on this machine reach a broker."""
+        """The port at which clients on this machine reach a broker."""
         return self._stack.ports[f"KAFKA_{node}"]
 
     def status(self) -> list[NodeStatus]:
@@ -210,7 +210,7 @@ class ContainerCluster:
         return statuses
 
     def kill(self, node: int) -> None:
-        """A crash."""
+        """Crash a service."""
         self._stack.container(f"kafka-{node}").kill()
 
     def term(self, node: int) -> None:
@@ -218,15 +218,15 @@ class ContainerCluster:
         self._stack.container(f"kafka-{node}").stop(timeout=30)
 
     def pause(self, node: int) -> None:
-        """It stands still, its connections stay open."""
+        """Freeze a service; its connections stay open."""
         self._stack.container(f"kafka-{node}").pause()
 
     def resume(self, node: int) -> None:
-        """It goes on."""
+        """Let a frozen service go on."""
         self._stack.container(f"kafka-{node}").unpause()
 
     def start(self) -> None:
-        """Those that do not run are started, and waited for: a published port always answers."""
+        """Start services that do not run, and wait for them: a published port always answers."""
         for status in self.status():
             if status.state == "stopped":
                 self._stack.container(f"kafka-{status.id}").start()

@@ -97,7 +97,7 @@ def stack(begun: Stack) -> Stack:
 
 @pytest.fixture
 def stage(stack: Stack) -> Stage:
-    """For the demo's scripts."""
+    """The stage for the demo's scripts."""
     return Stage(stack.cluster, stack.exporter, stack.prometheus, print, threading.Event())
 
 
@@ -106,7 +106,7 @@ def submitted(
     begun: Stack,
     engine: DockerClient, images: dict[str, str],
 ) -> Iterator[Container]:  # fmt: skip
-    """As the driver of a SparkApplication is started, with the master and files of this machine.
+    """A driver started like that of a SparkApplication, with the master and files of this machine.
 
     Asked for before it is looked at: Spark starts while a broker is lost.
     """

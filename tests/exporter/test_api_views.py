@@ -98,7 +98,7 @@ def objects(state: ShardState) -> list[dict[str, Any]]:
 
 
 def column_fields(kind: type[Table]) -> dict[str, set[str]]:
-    """By table that the API shows, the names of its fields: columns, or the flags of a column."""
+    """The names of fields (columns, or flags of a column) by table that the API shows."""
     by_table: dict[str, set[str]] = {}
     for table in (*CATALOG.stored, *CATALOG.on_demand):
         if issubclass(table, kind) and table.api is not None:

@@ -41,7 +41,7 @@ def asked(client: TestClient, question: str, **parameters: object) -> dict[str, 
 
 
 def plain(data: dict[str, Any]) -> dict[str, Any]:
-    """As it looks after a way through JSON."""
+    """The data after a way through JSON."""
     copy: dict[str, Any] = json.loads(json.dumps(data))
     return copy
 

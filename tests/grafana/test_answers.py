@@ -51,7 +51,7 @@ def exporter() -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -94,7 +94,7 @@ def ask(exporter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask
 
 
 def filled(expr: str, one_partition: bool) -> str:
-    """With the variables as they are when a person opens the dashboard."""
+    """The query with the variables as they are when a person opens the dashboard."""
     topic = "warm" if one_partition else ".*"
     chosen = {"cluster": "c", "topic": topic, "partition": "0"}
     expr = re.sub(r"\$__(rate_interval|range)", "1m", expr)

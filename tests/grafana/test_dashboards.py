@@ -37,7 +37,7 @@ def queries(dashboard: Dashboard) -> Iterator[tuple[str, str, str]]:
 
 
 def parsed(expr: str) -> promql_parser.Expr:
-    """With Grafana's own variables filled in, as Grafana does before it asks."""
+    """The query with Grafana's own variables filled in, as Grafana does before it asks."""
     return promql_parser.parse(re.sub(r"\$__(rate_interval|range)", "1m", expr))
 
 

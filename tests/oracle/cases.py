@@ -100,7 +100,7 @@ def _registration(rng: random.Random, case: Case) -> Case:
 
 
 def _offline(rng: random.Random, case: Case, last_in_sync: list[int]) -> Case:
-    """No leader: with ELR the ISR is empty, without it the last member stays in it."""
+    """A partition without a leader: with ELR the ISR is empty, without it the last member stays."""
     if not case["elrEnabled"] or rng.random() < 0.1:  # ELR was turned on while it was offline
         return {"leader": NOBODY, "isr": last_in_sync[:1]}
     replicas = case["partition"]["replicas"]

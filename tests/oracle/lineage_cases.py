@@ -114,7 +114,7 @@ def _segments(rng: random.Random, entries: list[list[int]], end: int) -> list[Ca
 
 
 def _events(rng: random.Random, segments: int) -> list[list[int]]:
-    """Each segment's own life, in one of many orders of all; some events are repeated or wrong."""
+    """The events of all segments in one of many orders; some are repeated or wrong."""
     lives = []
     for segment in range(1, segments + 1):
         states = [STARTED]

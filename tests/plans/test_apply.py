@@ -70,7 +70,7 @@ def asked(kafka: FakeCluster, api: type) -> int:
 
 
 def recorded(folder: Path) -> dict[int, tuple[int, ...]]:
-    """By partition: the order that the journal would bring back."""
+    """The order that the journal would bring back, by partition."""
     _, changed = journal.read(folder / journal.FILE)
     return {key[1]: original.replicas for key, original in changed.items()}
 

@@ -297,7 +297,7 @@ class SimulatedShard:
         )
 
     def _fetches(self, at_ms: int) -> tuple[type[Table], pa.Table]:
-        """Each live follower asked for its log end, waited, and has its answer by now."""
+        """A frame in which each live follower asked for its log end, and has its answer by now."""
         leader = self._truth.leader[:, None]
         follows = self.alive[self._truth.broker] & (self._truth.broker != leader)
         follows &= leader != NO_BROKER

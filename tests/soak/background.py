@@ -15,7 +15,7 @@ class Background:
     _thread: threading.Thread | None = None
 
     def run(self) -> None:
-        """The work."""
+        """Do the work until the block ends."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -91,7 +91,7 @@ class Span(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """At an observation the twin's record has a leader that Kafka had not."""
+    """An observation at which the twin's record has a leader that Kafka had not."""
 
     key: Key
     at_ms: int

@@ -36,7 +36,7 @@ class MemorySampler(Background):
     samples: dict[str, list[int]] = field(default_factory=dict)  # bytes by part
 
     def run(self) -> None:
-        """Until the block ends."""
+        """Sample until the block ends."""
         while True:
             for part, size in parts(processes(), self.pids()).items():
                 self.samples.setdefault(part, []).append(size)

@@ -71,7 +71,7 @@ class Recorder(Background):
     problem: str = ""
 
     def run(self) -> None:
-        """Until the block ends."""
+        """Record until the block ends."""
         while not self.over.wait(READ_EVERY_S):
             self.read()
 

@@ -45,7 +45,7 @@ def test_keys_say_their_shard_and_are_text_of_whole_blocks(cluster, shards):
 
 def test_the_last_step_of_the_hash_can_be_undone():
     def finish(state: int, length: int) -> int:
-        """As in Spark's Murmur3_x86_32.fmix."""
+        """The last step of a hash, as in Spark's Murmur3_x86_32.fmix."""
         state ^= length
         state ^= state >> 16
         state = state * 0x85EBCA6B & _BITS

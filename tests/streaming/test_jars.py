@@ -29,7 +29,7 @@ NAME = "metrics-core-2.2.0.jar"
 
 @pytest.fixture
 def declared(tmp_path: Path) -> Path:
-    """A list of one jar."""
+    """A list of jars with one entry."""
     folder = tmp_path / "deploy"
     folder.mkdir()
     (folder / "jars.xml").write_text(IVY)

@@ -30,7 +30,7 @@ LATER_MS = NOW_MS + 5_000
 def old_list(
     ids: Sequence[int] = (1, 2, 3), at_ms: int = LATER_MS, *, unlisted: Sequence[int] = ()
 ) -> Frame:
-    """As a Kafka before 4.0 lists brokers: without those that are fenced."""
+    """The brokers as a Kafka before 4.0 lists them: without those that are fenced."""
     return brokers_frame(ids, at_ms, unlisted=unlisted, complete=False)
 
 

@@ -36,7 +36,7 @@ def read(
 
 
 def committed(state: ShardState) -> dict[tuple[str, str], int]:
-    """By group and topic."""
+    """The committed offsets by group and topic."""
     offsets, groups = state[GroupOffsets], state[Groups].group
     topics = state.topic_names()[offsets.row]
     keys = zip(groups[offsets.group_index], topics, strict=True)

@@ -29,7 +29,7 @@ def fetched(part: Partition, *fetches: Fetch, **config) -> ShardState:
 
 
 def in_sync(state: ShardState) -> tuple[list[int], list[int]]:
-    """By Kafka's rule and by solution 1, for each replica."""
+    """Whether each replica is in sync, by Kafka's rule and by solution 1."""
     return state[InSync].in_sync[0].tolist(), state[InSyncKip501].in_sync_kip501[0].tolist()
 
 

@@ -59,7 +59,7 @@ class Release:
 
     @property
     def has_tiers(self) -> bool:
-        """It has tiered storage, and the remote storage that is a folder."""
+        """The release has tiered storage, and the remote storage that is a folder."""
         return self.number >= (3, 6)
 
     @property

@@ -56,7 +56,7 @@ def take_temperatures(state: ShardState, frame: Frame) -> ShardState:
 
 @rule
 def leader_disks(partitions: Partitions, temperatures: DiskTemperatures) -> LeaderDisks:
-    """Unknown without a leader, or without a sensor."""
+    """The disk of each leader, unknown without a leader or without a sensor."""
     celsius = np.full(len(partitions.leader), UNKNOWN, np.int64)
     for broker, degrees in zip(temperatures.broker, temperatures.celsius, strict=True):
         celsius[partitions.leader == broker] = degrees
@@ -77,14 +77,14 @@ def leader_disks(partitions: Partitions, temperatures: DiskTemperatures) -> Lead
     ),
 )
 def is_hot(disks: LeaderDisks) -> Bool:
-    """At HOT_CELSIUS or above."""
+    """The leader's disk is at HOT_CELSIUS or above."""
     hot: Bool = disks.celsius >= HOT_CELSIUS
     return hot
 
 
 @gauge("leader_disk_celsius", "Temperature of the disk of the leader.", level="partition")
 def leader_disk_celsius(disks: LeaderDisks) -> Int64:
-    """Unknown ones have no series."""
+    """The temperatures; unknown ones have no series."""
     return disks.celsius
 
 
