@@ -187,7 +187,7 @@ def _alerting(home: Path, ports: Ports, say: Callable[[str], None]) -> list[Chil
     if not prometheus.available():
         say(prometheus.HOW)
         return []
-    say(f"alerts wait {prometheus.WAITS_CUT_TO_S} s at the most here, not minutes")
+    say(f"alerts wait {prometheus.WAITS_CUT_TO_S} s at most here, not minutes")
     folder = home / "twin" / "prometheus"
     scraped = (ports.metrics, ports.tap, ports.collector, ports.query)
     return prometheus.programs(folder, scraped, ports.prometheus, ports.alertmanager)

@@ -57,7 +57,7 @@ SUSPECTED_MS: Final = 300_000
 """How long after a shrink its leader is called slow."""
 
 SLOW_ANSWER_MS: Final = 1_000
-"""Small requests are answered in a few milliseconds; followers wait half a second at the most."""
+"""Small requests are answered in a few milliseconds; followers wait at most half a second."""
 
 BROKER_CLOCK_SKEW_MS: Final = 2_000
 """How far the clocks of brokers and collector may differ where observations of both are joined."""

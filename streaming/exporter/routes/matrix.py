@@ -22,7 +22,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "broker": number("a broker to take as lost; may be repeated", repeated=True),
     "rack": text("a rack to take as lost; may be repeated", repeated=True),
     "partitions": number(
-        f"topics of at most so many partitions list them; 0 by default, at most {MAX_LISTED}",
+        f"topics with at most that many partitions list them; 0 by default, at most {MAX_LISTED}",
         most=MAX_LISTED,
     ),
     "limit": limit("topics", 100),
