@@ -35,14 +35,15 @@ def why_not() -> str:
     """Why there can be no such machine here; empty if there can."""
     try:
         done = subprocess.run(
-            [*_unshare(), "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True
+            [*unshare(), "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True
         )
     except FileNotFoundError:
         return "there is no unshare (util-linux)"
     return done.stderr.strip() and f"no namespaces of mounts: {done.stderr.strip()}"
 
 
-def _unshare() -> list[str]:
+def unshare() -> list[str]:
+    """Runs a command in namespaces of its own, and ends with it all that it has started."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     return ["unshare", *as_root, *_NAMESPACES, "--kill-child"]
 
@@ -85,7 +86,7 @@ class Machine:
         }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_unshare(), "sh", "-c", _ENTER, "sh", *command], cwd=self.home,
+                [*unshare(), "sh", "-c", _ENTER, "sh", *command], cwd=self.home,
                 env=variables | dict(environment or {}), stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, start_new_session=True,
             )  # fmt: skip

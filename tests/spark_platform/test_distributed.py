@@ -5,7 +5,6 @@ The query is started by the very line that ``kafka-twin spark-package`` prints.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -34,15 +33,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
 REPLICAS: Final = 300_000
 SHARDS: Final = 16
 KAFKA_PORTS: Final = 40
-
-
-@pytest.fixture
-def namespaces() -> None:
-    """Mount namespaces can be had. Without them its tests are skipped, and fail in CI."""
-    if why_not := machines.why_not():
-        if os.environ.get("CI"):
-            pytest.fail(why_not)
-        pytest.skip(why_not)
 
 
 def configured(path: Path, bootstrap: str, files: str) -> Config:
