@@ -6,6 +6,7 @@ that calls one command does not wait for the imports of all.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from importlib import import_module
@@ -204,10 +205,17 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     from streaming.packing.lines import kind
     from streaming.packing.package import write
     from streaming.query.checkpoint import require_shared
+    from streaming.runtime.config import given_by
 
     config = _config(ctx)
     if kind(master) != "k8s":  # there the driver is given its settings
         require_shared(config.query.checkpoint, master, config.query.checkpoint_shared)
+    if kind(master) == "yarn" and (given := given_by(os.environ)):
+        click.echo(
+            f"Not in the line: {', '.join(given)}. A driver on YARN reads twin.toml alone; for "
+            "each of them add --conf spark.yarn.appMasterEnv.NAME=VALUE.",
+            err=True,
+        )
     click.echo(write(folder, master, ctx.obj))
 
 

@@ -53,7 +53,8 @@ class SessionError(UserError):
 def spark_session(config: Config) -> Iterator[SparkSession]:
     """A Spark session with what the query needs, stopped at the end unless it was there before.
 
-    It is the active session if there is one, as in a notebook. Else, with ``query.master`` set, it
+    It is the active session if there is one, as in a notebook, with settings that are unset at
+    the end. Else, with ``query.master`` set, it
     runs on this machine, offline once the jars are cached. Without, it is that of the spark-submit
     that runs this program: whatever is set there by ``--conf`` or by the platform stays, and
     master, memory, addresses, Python, jars, UI, metrics and logs are its matter.
@@ -65,10 +66,9 @@ def spark_session(config: Config) -> Iterator[SparkSession]:
     """
     spark = SparkSession.getActiveSession()
     if spark is not None:
-        _configure(spark, config)
-        _choose_state_partitions(spark, config)
-        _require_shared(spark, config)
-        yield spark
+        with _configured(spark, config):
+            _require_shared(spark, config)
+            yield spark
         return
     spark = _on_this_machine(config) if config.query.master else _on_platform(config)
     try:
@@ -126,12 +126,22 @@ def _choose_state_partitions(spark: SparkSession, config: Config) -> None:
     spark.conf.set(STATE_PARTITIONS, str(min(cores, config.bus.shards)))
 
 
-def _configure(spark: SparkSession, config: Config) -> None:
-    """Set what the query needs in a session that was there, unless it is set already."""
-    given = spark.conf.getAll
+@contextmanager
+def _configured(spark: SparkSession, config: Config) -> Iterator[None]:
+    """Set what the query needs in a session that was there, unless it is set; unset it at the end.
+
+    Shuffles of whatever else the session does would have as many partitions as the state.
+    """
+    ours = {*_needed(config), STATE_PARTITIONS} - spark.conf.getAll.keys()
     for name, value in _needed(config).items():
-        if name not in given:
+        if name in ours:
             spark.conf.set(name, value)
+    _choose_state_partitions(spark, config)
+    try:
+        yield
+    finally:
+        for name in ours:
+            spark.conf.unset(name)
 
 
 def _on_platform(config: Config) -> SparkSession:

@@ -215,6 +215,12 @@ def load(path: Path | None = None, environment: Mapping[str, str] | None = None)
     return config
 
 
+def given_by(environment: Mapping[str, str]) -> list[str]:
+    """The variables that ``load`` lays over the file."""
+    names = (name for name in environment if name.startswith(PREFIX))
+    return sorted(name for name in names if name not in _NOT_CONFIG)
+
+
 _NOT_CONFIG: Final = {f"{PREFIX}CONFIG", f"{PREFIX}CACHE", f"{PREFIX}IVY_SETTINGS"}
 _CLIENT_PREFIXES: Final = (f"{PREFIX}CLUSTER_CLIENT_", f"{PREFIX}BUS_CLIENT_")
 

@@ -40,8 +40,11 @@ except UserError as error:
     settings = {{"error": str(error)}}
 same = os.environ.get("PYSPARK_PYTHON") == python
 stopped = before is not None and before.sparkContext._jsc is None
+left = {{}} if before is None else {{name: before.conf.getAll.get(name) for name in names}}
 with open({result!r}, "w") as file:
-    json.dump({{"settings": settings, "python_untouched": same, "stopped": stopped}}, file)
+    json.dump(
+        {{"settings": settings, "python_untouched": same, "stopped": stopped, "left": left}}, file
+    )
 """
 NAMES = (
     "spark.sql.shuffle.partitions", "spark.task.maxFailures", "spark.ui.enabled",
@@ -101,6 +104,8 @@ def test_a_session_that_was_there_is_used_and_not_stopped(tmp_path: Path) -> Non
     assert settings["spark.sql.streaming.stateStore.providerClass"] == PROVIDER
     assert settings["spark.sql.shuffle.partitions"] == "1", "a state partition for each core"
     assert not result["stopped"]
+    left = {name: value for name, value in result["left"].items() if ".sql." in name and value}
+    assert left == {"spark.sql.streaming.minBatchesToRetain": "5"}, "ours are gone again"
     assert result["python_untouched"]
 
 

@@ -98,6 +98,20 @@ def test_a_driver_on_yarn_gets_the_configuration_as_a_file() -> None:
     assert given["spark.executorEnv.PYSPARK_PYTHON"] == "./environment/bin/python"
 
 
+def test_settings_of_this_shell_that_a_driver_on_yarn_lacks_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")  # so nothing is packed
+    secret = {"KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD": "hidden"}
+    for master, note in (
+        ("yarn", "Not in the line: KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD, "
+                 "KAFKA_TWIN_QUERY_CHECKPOINT. A driver on YARN reads"),
+        ("spark://host:7077", "Error: "),
+    ):  # fmt: skip
+        folder = str(tmp_path / "file" / "package")
+        result = invoked(folder, "--master", master, **CHECKPOINT, **secret)
+        assert result.output.startswith(note)
+        assert "hidden" not in result.output
+
+
 def test_on_kubernetes_the_image_has_all_and_nothing_is_written(tmp_path: Path) -> None:
     result = invoked(str(tmp_path / "package"), "--master", "k8s://https://host:6443")
     assert result.exit_code == 0
