@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from streaming.runtime.errors import UserError
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_URL_OF_FOLDER: Final = re.compile(r"file:(?://[^/]*)?(/.*)")
+"""To Hadoop each character of a path stands for itself, also ``%``, ``?`` and ``#``."""
 
 
 class CheckpointError(UserError):
@@ -33,8 +34,8 @@ def local_folder(checkpoint: str) -> Path | None:
     """The folder on this machine, or None if the checkpoint is elsewhere."""
     if not _URL.match(checkpoint):
         return Path(checkpoint).resolve()
-    url = urlsplit(checkpoint)
-    return Path(unquote(url.path)) if url.scheme == "file" else None
+    here = _URL_OF_FOLDER.match(checkpoint)
+    return Path(here[1]) if here else None
 
 
 def require_shared(checkpoint: str, master: str, is_shared: bool) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from streaming.query.checkpoint import CheckpointError
+from streaming.query.checkpoint import CheckpointError, local_folder
 
 
 class Folder:
@@ -23,6 +24,7 @@ class Folder:
             CheckpointError: Hadoop does not know such a file system, or does not find it.
         """
         self.url = url
+        self._local = local_folder(url)
         java: Any = spark._jvm
         self._to_bytes = java.org.apache.commons.io.IOUtils.toByteArray
         with self._used():
@@ -38,12 +40,24 @@ class Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, in place of one that is there."""
+        if self._local is not None:
+            return self._write_here(self._local / name, content)
         with self._used():
             file = self._files.create(self._child(self._folder, name), True)
             try:
                 file.write(content)
             finally:
                 file.close()
+
+    def _write_here(self, file: Path, content: bytes) -> None:
+        """Hadoop would start a process, chmod, to set the rights of each file."""
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        except OSError as error:
+            raise CheckpointError(
+                f"query.checkpoint: {error.filename or file}: {error.strerror}"
+            ) from None
 
     def read(self, name: str) -> bytes:
         """The content of a file."""

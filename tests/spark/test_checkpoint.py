@@ -37,7 +37,9 @@ def test_a_path_is_a_folder_here_whatever_hadoops_default_is(
 def test_only_paths_and_file_urls_are_folders_of_this_machine() -> None:
     folders = [local_folder(url) for url in URLS]
     assert [folder for folder in folders if folder] == [Path("/var/twin")]
-    assert local_folder("file:/var/a%20b") == Path("/var/a b")
+    for name in ("a b", "a%20b", "a#b?c"):
+        assert local_folder(f"file:/var/{name}") == Path("/var", name)
+        assert local_folder(location(f"/var/{name}")) == Path("/var", name)
 
 
 @pytest.mark.parametrize(

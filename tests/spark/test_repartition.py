@@ -240,6 +240,18 @@ def test_a_checkpoint_that_hadoop_does_not_reach_is_one_line(spark, checkpoint, 
         pass
 
 
+def test_a_checkpoint_that_cannot_be_written_is_one_line(spark, tmp_path):
+    (tmp_path / "file").write_text("")
+    for checkpoint in (f"{tmp_path}/file/twin", f"file://{tmp_path}/file/twin"):
+        with (
+            pytest.raises(
+                CheckpointError, match=rf"^query.checkpoint: {tmp_path}/file[^\n]*: Not a"
+            ),
+            beating(spark, checkpoint),
+        ):
+            pass
+
+
 def test_a_query_that_runs_is_not_touched_also_while_it_has_nothing_to_do(deployment, spark):
     before = deployment.states()
     with (
