@@ -34,10 +34,12 @@ exec bash "$ENTRYPOINT" executor
 DRIVER: Final = """
 import os, sys
 from pyspark.sql import SparkSession
+from streaming.query.stalled import observed_cause
 builder = SparkSession.builder.master(sys.argv[1]).config("spark.driver.port", sys.argv[2])
 builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.ui.enabled", "false")
 context = builder.getOrCreate().sparkContext
 print(context.applicationId, flush=True)
+print(observed_cause(context).kind.name, flush=True)
 def observed(_):
     import streaming.query.processor
     daemon = os.getppid()
@@ -47,6 +49,7 @@ def observed(_):
         options = [word for word in command.read().split(chr(0)) if word.startswith("-Dtest=")]
     return [sys.executable, *options]
 print(*context.parallelize([0], 1).map(observed).first())
+print(observed_cause(context).kind.name)
 """
 
 
@@ -80,6 +83,7 @@ def test_an_executor_registers_and_runs_the_python_of_the_image(
         assert driver.stdout is not None
         application = driver.stdout.readline().strip()
         assert application.startswith("app-"), (tmp_path / "log").read_text()
+        assert driver.stdout.readline() == "NO_EXECUTOR\n"
         started(
             "sh", "-c", AS_IN_THE_IMAGE,
             SPARK_DRIVER_URL=f"spark://CoarseGrainedScheduler@127.0.0.1:{port + 2}",
@@ -89,5 +93,7 @@ def test_an_executor_registers_and_runs_the_python_of_the_image(
             SPARK_JAVA_OPT_10="-Dtest=last one", SPARK_JAVA_OPT_2="-Dtest=2",
         )  # fmt: skip
         assert driver.wait(60) == 0, (tmp_path / "log").read_text()
-        printed = driver.stdout.read().strip()
-        assert printed == "/opt/kafka-twin/venv/bin/python -Dtest=2 -Dtest=last one"
+        assert driver.stdout.read().splitlines() == [
+            "/opt/kafka-twin/venv/bin/python -Dtest=2 -Dtest=last one",
+            "NO_TASK",
+        ]
