@@ -46,7 +46,7 @@ def _now() -> tuple[Json, ...]:
         at_risk(
             "Lose records",
             "consumer_loses_records",
-            "Partitions of which retention deletes what a group has not read, within an hour or "
+            "Partitions where retention deletes what a group has not read, within an hour or "
             "already.",
             Look(steps=NONE_OR_RED),
         ),
@@ -102,7 +102,7 @@ def _over_time() -> tuple[Json, ...]:
         ),
         lines(
             "Lag, time",
-            "Seconds in which these records were appended, of the partition that is furthest "
+            "Seconds in which these records were appended, for the partition that is furthest "
             "behind.",
             [Query(expr("lag_seconds"), "{{group}}")],
             Look("s", lowest=0),

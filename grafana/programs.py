@@ -35,8 +35,7 @@ def collector() -> tuple[Json, ...]:
         ),
         lines(
             "Problems by source",
-            "What the collector could not find out in its newest cycle; its log has brokers and "
-            "reasons.",
+            "Problems of the collector's newest cycle; its log has brokers and reasons.",
             [Query(f"{problems} > 0", "{{source}}")],
             _WHOLE,
             stacked=True,
@@ -114,7 +113,7 @@ def _durations(title: str, name: str, empty: str) -> Json:
     buckets = per_second(_HERE, f"{name}_bucket", "le")
     return lines(
         title,
-        "On average, and what 99 of 100 stay below.",
+        "Mean and 99th percentile.",
         [
             Query(f"{total} / {count}", "average"),
             Query(f"histogram_quantile(0.99, {buckets})", "99 of 100"),

@@ -106,7 +106,7 @@ def _kip501() -> tuple[Json, ...]:
     return (
         stat(
             "Would have stayed under KIP-501",
-            "Share of the replicas that left an ISR, of those of which it is known. Solution 1: a "
+            "Share of the replicas that left an ISR, where the answer is known. Solution 1: a "
             "replica stays in sync while the leader works on its fetch.",
             f"{stayed} / ({judged} > 0)",
             Look("percentunit", BLUE, decimals=0),
