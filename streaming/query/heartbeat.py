@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 
 from streaming.query.checkpoint import CheckpointError
 from streaming.query.folder import Folder
+from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 
 BEAT_EVERY_S: Final = 2.0
@@ -99,8 +100,8 @@ def require_none(spark: SparkSession, checkpoint: str, say: Say) -> None:
         return
     wait_s = f"{SILENT_AFTER_S:.0f} s"
     say(f"the query of {checkpoint} did not say that it has ended: waiting {wait_s} for a sign")
-    deadline = time.monotonic() + SILENT_AFTER_S
-    while now == first and time.monotonic() < deadline:
+    deadline = Deadline.after_s(SILENT_AFTER_S)
+    while now == first and not deadline.is_over:
         time.sleep(_LOOK_EVERY_S)
         now = folder.written_at_ms(_FILE)
     if now not in (first, None):

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config, Query
+from streaming.runtime.deadline import Deadline
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.frames import batch_messages, encode_parts, headers
 
@@ -104,10 +105,10 @@ def until_written(reader: bus.Reader, query: Any, shards: int, at_ms: int) -> Us
     """Wait until every shard's snapshot of that time was read; the most memory meanwhile."""
     read: dict[int, set[int]] = {}
     whole: set[int] = set()
-    deadline = time.monotonic() + _DEADLINE_S
+    deadline = Deadline.after_s(_DEADLINE_S)
     most, looked_at = 0, 0.0
     while len(whole) < shards:
-        if not query.isActive or time.monotonic() > deadline:
+        if not query.isActive or deadline.is_over:
             raise SystemExit(f"the query did not answer: {query.exception()}")
         if time.monotonic() - looked_at > 1:
             most, looked_at = max(most, usage().memory_bytes), time.monotonic()
