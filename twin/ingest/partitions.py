@@ -10,6 +10,7 @@ import pyarrow as pa
 from twin.declare import ingest
 from twin.frames import Frame, InvalidFrame
 from twin.rows import refuse_duplicate_rows, rows_of, without
+from twin.slots import any_slot, count_slots
 from twin.state import Listing, ShardState
 from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, UInt8, to_numpy
 from twin.tables.observations import PartitionsFrame
@@ -44,8 +45,10 @@ class _Described:
         slots[holds] = flags.flatten().to_numpy()
         if (broker[holds] < 0).any():
             raise InvalidFrame("rows", "a replica has a negative broker id")
-        in_order = np.sort(np.where(holds, broker, -1 - np.arange(width)), axis=1)
-        if (np.diff(in_order, axis=1) == 0).any():
+        if any(
+            (holds[:, apart:] & (broker[:, apart:] == broker[:, :-apart])).any()
+            for apart in range(1, width)
+        ):
             raise InvalidFrame("rows", "a partition lists one broker twice")
         return _Described(
             leader=to_numpy(rows.column("leader")),
@@ -103,7 +106,7 @@ def _reassigned(
     target = np.full((len(row), state.slots), NO_BROKER, np.int32)
     target[:, : broker.shape[1]] = broker
     held = state[Assignment].broker
-    moved = (held[row] != target).any(axis=1) | (state[Partitions].assigned[row] != assigned)
+    moved = any_slot(held[row] != target) | (state[Partitions].assigned[row] != assigned)
     if not moved.any():
         return state
     row, target, assigned = row[moved], target[moved], assigned[moved]
@@ -116,7 +119,7 @@ def _reassigned(
     )
     far = np.iinfo(np.int32).max
     unlisted = np.sort(np.where(is_unlisted, old, far), axis=1)
-    state = state.with_slot_capacity(int((assigned + is_unlisted.sum(axis=1)).max()))
+    state = state.with_slot_capacity(int((assigned + count_slots(is_unlisted)).max()))
     rank = np.arange(state.slots) - assigned[:, None].astype(np.intp)
     padded = np.full((len(row), state.slots), NO_BROKER, np.int32)
     padded[:, : target.shape[1]] = target[:, : state.slots]

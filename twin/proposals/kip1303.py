@@ -21,6 +21,7 @@ from twin.rules.next_leader import (
     state_without,
 )
 from twin.rules.topic_configs import holds_unclean_elections
+from twin.slots import any_slot
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -76,7 +77,7 @@ def kip1303_leadership(electorate: Electorate) -> Kip1303Leadership:
     """The effects on partitions that have a leader and a cold replica; no other has any."""
     cold = is_cold(electorate.coverage, electorate.roles)
     flags = np.zeros(len(cold), np.uint8)
-    row = np.flatnonzero(cold.any(axis=1) & (electorate.partitions.leader != NO_BROKER))
+    row = np.flatnonzero(any_slot(cold) & (electorate.partitions.leader != NO_BROKER))
     if not len(row):
         return Kip1303Leadership(flags)
     state, cold = state_as_it_is(electorate).rows(row), cold[row]
@@ -85,7 +86,7 @@ def kip1303_leadership(electorate: Electorate) -> Kip1303Leadership:
     elected, _ = elect(state, Kind.PREFERRED, order)
     first = state.broker[np.arange(len(row)), order[:, 0]]
     stays = elected == state.leader
-    leads_cold = ((state.broker == state.leader[:, None]) & cold).any(axis=1)
+    leads_cold = any_slot((state.broker == state.leader[:, None]) & cold)
     kept = stays & leads_cold & (first != state.leader)
     noop = stays & (state.leader != state.broker[:, 0]) & (stock == state.broker[:, 0])
     flags[row] = np.where(kept, LeadershipFlags.COLD_LEADER_KEPT, 0) | np.where(
@@ -108,7 +109,7 @@ def elected_without_kip1303(
     """
     cold = is_cold(electorate.coverage, electorate.roles)
     leader, outcome = stock.leader.copy(), stock.outcome.copy()
-    row = np.flatnonzero(cold.any(axis=1))
+    row = np.flatnonzero(any_slot(cold))
     if len(row):
         unclean = holds_unclean_elections(electorate.topic_configs)[row]
         state = state_without(electorate, lost).rows(row)

@@ -23,6 +23,7 @@ from twin.rules.next_leader import Electorate, state_as_it_is
 from twin.rules.racks import racks_of
 from twin.rules.warm_up import NEVER, WarmUp
 from twin.signature import TableGroup
+from twin.slots import any_slot
 from twin.table import NO_BROKER, Bool, Float64, Int32, Int64, PartitionTable, column
 from twin.tables.state import Assignment, Brokers
 
@@ -42,7 +43,7 @@ def balanced_leaders_kip1303(
     """The leaders after a PREFERRED election of every partition, warm replicas first."""
     leader = stock.leader.copy()
     cold = is_cold(electorate.coverage, electorate.roles)
-    row = np.flatnonzero(cold.any(axis=1))
+    row = np.flatnonzero(any_slot(cold))
     if len(row):
         state = state_as_it_is(electorate).rows(row)
         leader[row], _ = elect(state, Kind.PREFERRED, warm_first(~cold[row]))

@@ -16,6 +16,7 @@ from twin.rules.racks import rack_names
 from twin.rules.selection import LeaderSelectors, SelectorViews, replica_views, select
 from twin.rules.topic_configs import TopicConfigs
 from twin.signature import Lazy
+from twin.slots import any_slot, over_slots
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -76,8 +77,8 @@ def cold_reads(
     """
     serving = _serving(replicas, roles)
     local = replicas.local_log_start_offset
-    highest = np.where(serving, local, UNKNOWN).max(axis=1, initial=UNKNOWN)
-    lowest = np.where(serving, local, _NEVER).min(axis=1, initial=_NEVER)
+    highest = over_slots(np.maximum, np.where(serving, local, UNKNOWN))
+    lowest = over_slots(np.minimum, np.where(serving, local, _NEVER))
     by_rack = selectors.replica_selector == ReplicaSelector.RACK_AWARE
     row = np.flatnonzero((highest > lowest) & (configs.remote_storage == 1) & by_rack)
     if not len(row):
@@ -90,13 +91,13 @@ def cold_reads(
     )
     serving, local = serving[row], local[row]
     by_replica = replica_views(assignment, replicas, roles, views()).rows(row)
-    begins = np.where(serving, replicas.log_start_offset[row], UNKNOWN).max(axis=1)
-    ends = np.where(serving, replicas.log_end_offset[row], _NEVER).min(axis=1)
+    begins = over_slots(np.maximum, np.where(serving, replicas.log_start_offset[row], UNKNOWN))
+    ends = over_slots(np.minimum, np.where(serving, replicas.log_end_offset[row], _NEVER))
     start = np.maximum(begins, lowest[row])
     for rack in (*range(len(rack_names(brokers))), UNKNOWN):
         chosen = select(by_replica, serving, rack)
         sent_to = by_replica.broker == chosen[:, None]
-        end = np.minimum(ends, np.where(sent_to, local, UNKNOWN).max(axis=1))
+        end = np.minimum(ends, over_slots(np.maximum, np.where(sent_to, local, UNKNOWN)))
         wider = end - start > widest.end_offset - widest.start_offset
         widest.start_offset[wider], widest.end_offset[wider] = start[wider], end[wider]
         widest.broker[wider] = chosen[wider]
@@ -123,7 +124,7 @@ def _serving(replicas: Replicas, roles: Roles) -> Bool:
     """[P, R] in-sync replicas whose offsets are known: the leader and those that may be chosen."""
     is_known = (replicas.log_end_offset != UNKNOWN) & (replicas.local_log_start_offset != UNKNOWN)
     member = roles.is_assigned & (roles.is_leader | roles.in_isr)
-    serving: Bool = is_known & member & roles.is_leader.any(axis=1, keepdims=True)
+    serving: Bool = is_known & member & any_slot(roles.is_leader)[:, None]
     return serving
 
 

@@ -30,6 +30,7 @@ from twin.rules.alignment import assigned_brokers, in_present_slots
 from twin.rules.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.topic_configs import TopicConfigs
 from twin.signature import Before, Earlier, Latest, NowMs
+from twin.slots import any_slot, over_slots
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -282,7 +283,7 @@ def election_eligible(coverage: ReplicaCoverage) -> Array:
 @gauge("partitions_leader_cold", "Partitions whose leader holds too little local log (KIP-1303).")
 def partitions_leader_cold(coverage: ReplicaCoverage, roles: Roles, partitions: Partitions) -> int:
     """Partitions that no listing described are left out."""
-    cold = (is_cold(coverage, roles) & roles.is_leader).any(axis=1)
+    cold = any_slot(is_cold(coverage, roles) & roles.is_leader)
     return int((cold & (partitions.described_at_ms != UNKNOWN)).sum())
 
 
@@ -347,5 +348,5 @@ def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment
 def topic_local_log_bytes(local: LocalLog, roles: Roles) -> Array:
     """The bytes of each partition, without replicas of unknown size."""
     sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
-    summed: Array = np.where(sized, local.held_bytes, 0).sum(axis=1)
+    summed = over_slots(np.add, np.where(sized, local.held_bytes, 0))
     return summed

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.slots import any_slot
 from twin.table import NO_BROKER, Array
 
 Slots = NDArray[np.bool_]  # [partitions, slots]
@@ -76,8 +77,8 @@ def elect(
     if preference is not None:
         state = _reordered(state, preference)
 
-    isr_is_empty = np.logical_not(state.in_isr.any(axis=1))
-    elr_is_empty = np.logical_not(state.in_elr.any(axis=1))
+    isr_is_empty = np.logical_not(any_slot(state.in_isr))
+    elr_is_empty = np.logical_not(any_slot(state.in_elr))
     clean: Slots = state.acceptable & (state.in_isr | (isr_is_empty[:, None] & state.in_elr))
     leads_now: Slots = state.broker == state.leader[:, None]
     # lastKnownElr is consulted only when nobody is left in either set.
@@ -93,7 +94,7 @@ def elect(
     outcome = np.full(len(state.broker), Outcome.NONE, np.int8)
 
     def elect_from(candidates: Slots, answer: Outcome) -> None:
-        open_rows = (slot == NO_BROKER) & candidates.any(axis=1)
+        open_rows = (slot == NO_BROKER) & any_slot(candidates)
         slot[open_rows] = candidates[open_rows].argmax(axis=1)
         outcome[open_rows] = answer
 

@@ -17,6 +17,7 @@ from twin.rules.coverage import Coverage
 from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.next_leader import Candidates, NextLeaders
+from twin.slots import any_slot
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -90,7 +91,7 @@ def forecasts(
     ):
         flags |= holds * np.uint8(flag)
     leaving = has_flag(replicas.replica_flags, ReplicaFlags.REMOVING)
-    row = np.flatnonzero((leaving & described).any(axis=1))
+    row = np.flatnonzero(any_slot(leaving & described))
     if len(row):
         leader = _leaders_once_reassigned(row, partitions, assignment, replicas, roles, candidates)
         flags[row] |= (broker[row] == leader[:, None]) * np.uint8(Forecast.LEADS_IF_REASSIGNED)
@@ -113,7 +114,7 @@ def _leaders_once_reassigned(
     """
     flags, broker, leader = replicas.replica_flags[row], assignment.broker[row], partitions.leader
     stays = roles.is_assigned[row] & ~has_flag(flags, ReplicaFlags.REMOVING)
-    leads_on = (roles.is_leader[row] & stays).any(axis=1)
+    leads_on = any_slot(roles.is_leader[row] & stays)
     complete = ElectionState(
         broker=np.where(stays, broker, NO_BROKER),
         acceptable=candidates.is_acceptable[row] & stays,

@@ -16,6 +16,7 @@ import numpy as np
 from twin.declare import gauge, rule
 from twin.rules.leaders import Roles
 from twin.signature import Cycle
+from twin.slots import over_slots
 from twin.table import UNKNOWN, Array, Int8, Int64, PartitionTable, column
 from twin.tables.state import LoggedHighWatermarks, Partitions, Replicas
 
@@ -61,7 +62,7 @@ class ShownHighWatermarks(
 def high_watermarks(replicas: Replicas, roles: Roles) -> HighWatermarks:
     """The lowest log end of each ISR, unknown where one of them is."""
     isr = roles.in_isr & roles.is_assigned
-    ends = np.where(isr, replicas.log_end_offset, _NEVER).min(axis=1, initial=_NEVER)
+    ends = over_slots(np.minimum, np.where(isr, replicas.log_end_offset, _NEVER))
     return HighWatermarks(np.where(ends == _NEVER, UNKNOWN, ends))
 
 

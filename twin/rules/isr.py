@@ -7,6 +7,7 @@ import numpy as np
 from twin.declare import Alert, ByBroker, gauge, risk, rule
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.topic_configs import MinIsr
+from twin.slots import count_slots
 from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, PartitionTable, column
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Partitions, Replicas
@@ -27,8 +28,8 @@ def isr_sizes(roles: Roles, replicas: Replicas) -> IsrSizes:
     """
     adding = has_flag(replicas.replica_flags, ReplicaFlags.ADDING)
     return IsrSizes(
-        size=(roles.in_isr & roles.is_assigned).sum(axis=1).astype(np.int32),
-        expected=(roles.is_assigned & ~adding).sum(axis=1).astype(np.int32),
+        size=count_slots(roles.in_isr & roles.is_assigned),
+        expected=count_slots(roles.is_assigned & ~adding),
     )
 
 

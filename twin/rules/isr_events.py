@@ -13,6 +13,7 @@ from twin.rules.isr_shrinks import IsrShrinks
 from twin.rules.isr_verdicts import SENTENCE, Verdict
 from twin.rules.leaders import Roles
 from twin.signature import Cycle, Earlier
+from twin.slots import any_slot
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.state import Assignment, Partitions
 
@@ -34,7 +35,7 @@ def isr_changed(
     now = assigned_brokers(assignment, roles)
     held = in_present_slots(was, now, was_roles.in_isr, fill=False)
     here = now != NO_BROKER
-    changed = both & (here & (held != roles.in_isr)).any(axis=1)
+    changed = both & any_slot(here & (held != roles.in_isr))
     for row in np.flatnonzero(changed).tolist():
         isr = tuple(now[row][roles.in_isr[row] & here[row]].tolist())
         before = tuple(now[row][held[row] & here[row]].tolist())

@@ -17,6 +17,7 @@ from twin.declare import Alert, ByBroker, gauge, risk, rule
 from twin.rules.leaders import Leaders, Roles
 from twin.rules.replication import CaughtUp
 from twin.signature import Cycle
+from twin.slots import any_slot
 from twin.table import UNKNOWN, Bool, Int8, ReplicaTable, column
 from twin.tables.state import Assignment, Configs, Replicas
 
@@ -83,7 +84,7 @@ def isr_shrink_near(
 )
 def is_about_to_shrink(near: IsrShrinkNear) -> Bool:
     """At least one replica is about to leave the ISR."""
-    any_near: Bool = (near.isr_shrink_near == 1).any(axis=1)
+    any_near: Bool = any_slot(near.isr_shrink_near == 1)
     return any_near
 
 

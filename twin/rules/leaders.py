@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twin.declare import KnownValues, api_field, gauge, rule
+from twin.slots import count_slots
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -154,7 +155,7 @@ def assigned(partitions: Partitions) -> Array:
 def elr_size(partitions: Partitions, roles: Roles) -> Array:
     """The size of the ELR, unknown where the controller was not asked or did not answer."""
     is_known = (partitions.described_at_ms != UNKNOWN) & partitions.elr_known
-    return np.where(is_known, (roles.in_elr & roles.is_assigned).sum(axis=1), UNKNOWN)
+    return np.where(is_known, count_slots(roles.in_elr & roles.is_assigned), UNKNOWN)
 
 
 @gauge("log_start_offset", "First offset of the partition, by its leader.", level="partition")

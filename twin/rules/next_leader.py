@@ -15,6 +15,7 @@ from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect, pick
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.topic_configs import MinIsr, TopicConfigs, holds_unclean_elections
 from twin.signature import TableGroup
+from twin.slots import any_slot, count_slots
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -83,7 +84,7 @@ def candidates(
         is_active = brokers.listed & (brokers.fenced != 1)
         able &= np.isin(assignment.broker, brokers.broker[is_active])
     last = has_flag(replicas.replica_flags, ReplicaFlags.LAST_KNOWN_ELR) & roles.is_assigned
-    sole = last.sum(axis=1) == 1
+    sole = count_slots(last) == 1
     return Candidates(able, last & sole[:, None])
 
 
@@ -123,9 +124,9 @@ def state_without(electorate: Electorate, lost: Slots) -> ElectionState:
     elr = np.zeros_like(in_isr)
     if electorate.elr_enabled:
         # maybePopulateTargetElr: below min ISR, a replica that leaves the ISR stays eligible.
-        short = left.sum(axis=1) < electorate.least.min_isr
+        short = count_slots(left) < electorate.least.min_isr
         elr = short[:, None] & (in_isr | (roles.in_elr & roles.is_assigned)) & ~left
-    led_by_lost = (roles.is_leader & lost).any(axis=1)
+    led_by_lost = any_slot(roles.is_leader & lost)
     leader = np.where(led_by_lost, NO_BROKER, partitions.leader).astype(np.int32)
     return ElectionState(
         broker=_assigned_brokers(electorate),
@@ -193,7 +194,7 @@ def _last_known_leaders(electorate: Electorate) -> Int32:
     if not last.any():
         return np.full(len(last), NO_BROKER, np.int32)
     broker = pick_slot(electorate.assignment.broker, last.argmax(axis=1))
-    return np.where(last.any(axis=1), broker, NO_BROKER)
+    return np.where(any_slot(last), broker, NO_BROKER)
 
 
 # ---------------------------------------------------------------- risks

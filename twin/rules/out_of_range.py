@@ -20,6 +20,7 @@ import numpy as np
 from twin.declare import Alert, api_field, gauge, risk, rule
 from twin.rules.high_watermark import HighWatermarks
 from twin.rules.leaders import Leaders, Roles
+from twin.slots import any_slot
 from twin.table import UNKNOWN, Bool, Int64, ReplicaTable, UInt8, column
 from twin.tables.state import Assignment, Replicas
 
@@ -74,7 +75,7 @@ def windows(
     committed = watermarks.high_watermark_estimate[:, None]
     leader_end, leader_start = leaders.log_end_offset[:, None], leaders.log_start_offset[:, None]
     follows = roles.is_assigned & ~roles.is_leader & ~roles.is_offline
-    follows &= roles.is_leader.any(axis=1, keepdims=True)
+    follows &= any_slot(roles.is_leader)[:, None]
     follows &= (end != UNKNOWN) & (committed != UNKNOWN)
     for case, lower, upper in (
         (OutOfRange.UNCOMMITTED, committed, end),
@@ -106,7 +107,7 @@ def windows(
 )
 def refuses_consumers(cases: OutOfRangeWindows) -> Bool:
     """A follower lacks committed records that the leader has."""
-    refuses: Bool = ((cases.out_of_range & _REFUSING) != 0).any(axis=1)
+    refuses: Bool = any_slot((cases.out_of_range & _REFUSING) != 0)
     return refuses
 
 

@@ -10,6 +10,7 @@ from twin.declare import Occurrence, event
 from twin.rules.alignment import assigned_brokers
 from twin.rules.leaders import Roles
 from twin.signature import Earlier
+from twin.slots import any_slot
 from twin.table import NO_BROKER, UNKNOWN, Bool
 from twin.tables.state import Assignment, Partitions
 
@@ -42,7 +43,7 @@ def reassigned(
         np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=NO_BROKER)
         for each in (before, after)
     )
-    changed = _both_described(was, now) & (before != after).any(axis=1)
+    changed = _both_described(was, now) & any_slot(before != after)
     for row in np.flatnonzero(changed).tolist():
         held, holds = (
             tuple(int(b) for b in each[row] if b != NO_BROKER) for each in (before, after)

@@ -27,6 +27,7 @@ from twin.rules.leaders import Leaders, Roles
 from twin.rules.racks import rack_names, racks_of
 from twin.rules.replication import CaughtUp
 from twin.signature import NowMs
+from twin.slots import any_slot
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -125,7 +126,7 @@ def select(views: ReplicaViews, candidates: Bool, rack: Array | int) -> Int32:
     """
     near = candidates & (views.rack == np.asarray(rack).reshape(-1, 1)) & (views.rack != UNKNOWN)
     chosen = _leader(views).astype(np.int32)
-    follows = (chosen != NO_BROKER) & near.any(axis=1) & ~(near & views.is_leader).any(axis=1)
+    follows = (chosen != NO_BROKER) & any_slot(near) & ~any_slot(near & views.is_leader)
     row = np.flatnonzero(follows)
     if len(row):
         chosen[row] = _best(views.rows(row), near[row])
@@ -140,11 +141,11 @@ def select_warm(views: ReplicaViews, candidates: Bool, is_warm: Bool, rack: Arra
     """
     warm = candidates & is_warm
     chosen = select(views, warm, rack)
-    is_cold = ~((views.broker == chosen[:, None]) & warm).any(axis=1)
-    row = np.flatnonzero(is_cold & warm.any(axis=1))
+    is_cold = ~any_slot((views.broker == chosen[:, None]) & warm)
+    row = np.flatnonzero(is_cold & any_slot(warm))
     if len(row):
         chosen[row] = _best(views.rows(row), warm[row])
-    nobody = ~warm.any(axis=1)
+    nobody = ~any_slot(warm)
     return np.where(nobody, select(views, candidates, rack), chosen).astype(np.int32)
 
 
@@ -180,7 +181,7 @@ def _leader(views: ReplicaViews) -> Int32:
     """[P] the leader's broker."""
     slot = views.is_leader.argmax(axis=1)
     leader = views.broker[np.arange(len(slot)), slot]
-    return np.where(views.is_leader.any(axis=1), leader, NO_BROKER)
+    return np.where(any_slot(views.is_leader), leader, NO_BROKER)
 
 
 # ---------------------------------------------------------------- exported

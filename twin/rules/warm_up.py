@@ -16,6 +16,7 @@ from twin.rules.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
 from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Roles
 from twin.rules.topic_configs import TopicConfigs
+from twin.slots import any_slot
 from twin.table import UNKNOWN, Array, Bool, Float64, ReplicaTable, Rows, column
 
 NEVER: Final = np.inf
@@ -49,7 +50,7 @@ def warm_up(
     """
     cold = is_cold(coverage, roles)
     seconds = np.where(coverage.coverage == Coverage.WARM, 0.0, np.nan)
-    row = np.flatnonzero(cold.any(axis=1))
+    row = np.flatnonzero(any_slot(cold))
     if len(row):
         by_span = _seconds_by_span(configs, local, growth, row)
         by_bytes = _seconds_by_bytes(configs, local, growth, sizes, row)
@@ -86,7 +87,7 @@ def is_unreachable(configs: TopicConfigs) -> Bool:
 )
 def stays_cold(coverage: ReplicaCoverage, roles: Roles, configs: TopicConfigs) -> Bool:
     """The partition has a cold replica that waiting does not help."""
-    return is_cold(coverage, roles).any(axis=1) & is_unreachable(configs)
+    return any_slot(is_cold(coverage, roles)) & is_unreachable(configs)
 
 
 @gauge(
