@@ -23,6 +23,7 @@ Kinds = Mapping[str, type[Observation]]
 
 # Arrow's thread pool costs more than it saves on tables of this size.
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_READ = pa.ipc.IpcReadOptions(use_threads=False)
 _NUMBERS = ("version", "shard", "shards", "observed_at_ms", "cycle", "part", "parts")
 
 
@@ -161,7 +162,7 @@ def streams(message: bytes) -> Iterator[tuple[dict[str, str], pa.Table]]:
     source = pa.BufferReader(message)
     while source.tell() < len(message):
         try:
-            with pa.ipc.open_stream(source) as reader:
+            with pa.ipc.open_stream(source, options=_READ) as reader:
                 rows = reader.read_all()
                 rows.validate(full=True)
             metadata = {k.decode(): v.decode() for k, v in (rows.schema.metadata or {}).items()}
