@@ -26,7 +26,7 @@ BATCH_AT: Final = Metric(
 )
 STATE_ROWS: Final = Metric(
     "query_state_rows",
-    "Rows of the query's state: one for each shard, and one more for each that has remote "
+    "Rows of the query's state: two for each shard, and one more for each that has remote "
     "segments.",
 )
 ROCKSDB_BYTES: Final = Metric(

@@ -6,6 +6,7 @@ observation's own, so a batch that Spark runs again gives the same result again.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from streaming.query import events
+from streaming.query.written_states import WrittenStates
 from streaming.runtime.plugins import catalog
 from twin import codec, frames
 from twin.catalog import Catalog
@@ -33,6 +35,7 @@ from twin.step import count_skipped, step, step_archive
 from twin.table import UNKNOWN
 
 _STATE = StructType([StructField("state", BinaryType(), nullable=False)])
+_DIGEST = StructType([StructField("digest", BinaryType(), nullable=False)])
 _ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
 
 Entry = tuple[Frame, Row]  # a frame and the record that it came in
@@ -62,6 +65,8 @@ class TwinProcessor(StatefulProcessor):
         """Spark calls it once a task. The catalog is made where the task runs."""
         self._catalog: Catalog = catalog(self._proposals)
         self._state = handle.getValueState("state", _STATE)
+        self._digest = handle.getValueState("digest", _DIGEST)
+        self._written = WrittenStates.of_executor(os.environ)
         self._archive = handle.getValueState("archive", _ARCHIVE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -71,7 +76,8 @@ class TwinProcessor(StatefulProcessor):
         first = next(rows)
         shard_key = first.key
         batch = self._decoded(chain([first], rows))
-        state = before = yield from self._held_state(shard_key)
+        digest = self._held_digest()
+        state = before = yield from self._held_state(shard_key, digest)
         yield from self._reported(shard_key, [], batch.refused)
         for at_ms in sorted(batch.cycles):
             header = batch.cycles[at_ms][0][0].header
@@ -86,7 +92,7 @@ class TwinProcessor(StatefulProcessor):
             return
         # State and snapshot are the same bytes; a message of the bus may not be that large.
         messages = codec.encode_parts(state)
-        self._state.update((frames.join(messages),))
+        self._store(frames.join(messages), digest)
         for part, message in enumerate(messages):
             yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
 
@@ -121,19 +127,36 @@ class TwinProcessor(StatefulProcessor):
     def _empty(self, cluster: str, shard: int) -> ShardState:
         return ShardState.empty(self._catalog, cluster, shard, self._shards)
 
-    def _held_state(self, shard_key: str) -> Generator[Row, None, ShardState | None]:
+    def _held_state(
+        self, shard_key: str, digest: bytes | None
+    ) -> Generator[Row, None, ShardState | None]:
         """The state that Spark holds. What cannot be read of it is reported, never fatal."""
-        held = self._state.get()
+        held = self._stored(digest)
         if held is None:
             return None
         try:
-            decoded = codec.decode(bytes(held[0]), self._catalog)
+            decoded = codec.decode(held, self._catalog)
         except InvalidFrame as error:
             yield self._event(*events.state_discarded(shard_key, error))
             return None
         for table in decoded.discarded:
             yield self._event(*events.state_table_discarded(shard_key, table))
         return decoded.state
+
+    def _held_digest(self) -> bytes | None:
+        held = self._digest.get()
+        return None if held is None else bytes(held[0])
+
+    def _stored(self, digest: bytes | None) -> bytes | None:
+        written = None if digest is None else self._written.read(digest)
+        if written is not None:
+            return written
+        held = self._state.get()
+        return None if held is None else bytes(held[0])
+
+    def _store(self, state: bytes, replaced: bytes | None) -> None:
+        self._state.update((state,))
+        self._digest.update((self._written.write(state, replaced),))
 
     def _held_archive(self, shard_key: str) -> Generator[Row, None, Archive]:
         held = self._archive.get()

@@ -221,6 +221,53 @@ def test_events_of_another_number_of_shards_are_refused():
     assert {e["reason"] for e in batch(tester, *a_copy())[1]} == {"shard"}
 
 
+def test_a_worker_reads_the_file_that_holds_what_spark_holds_and_asks_spark_without_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/elsewhere")
+    tester = a_tester()
+    batch(tester, *a_cycle())
+    spark_holds = bytes(tester.peekValueState("state", "c/0")[0])
+    (file,) = (tmp_path / "kafka-twin").iterdir()
+    assert file.read_bytes() == spark_holds
+    assert file.name == bytes(tester.peekValueState("digest", "c/0")[0]).hex()
+
+    # What Spark would give is unreadable: only the file can have been read.
+    tester.updateValueState("state", "c/0", (b"from another version",))
+    _, events = batch(tester, *a_cycle(LATER_MS, isr=(1, 2)))
+    assert [e["text"] for e in events] == ["t-0: replica 3 left the ISR, [1, 2] stay"]
+
+    (replacing,) = (tmp_path / "kafka-twin").iterdir()
+    assert replacing.read_bytes() == bytes(tester.peekValueState("state", "c/0")[0])
+    assert replacing.name != file.name
+    replacing.unlink()
+    _, events = batch(tester, *a_cycle(LATER_MS + 5_000))
+    assert [e["kind"] for e in events] == ["isr_expanded"]
+
+
+def test_a_batch_that_is_run_again_does_not_read_the_file_of_the_first_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    tester = a_tester()
+    batch(tester, *a_cycle())
+    held = {name: tester.peekValueState(name, "c/0") for name in ("state", "digest")}
+    first, _ = batch(tester, *a_cycle(LATER_MS, isr=(1, 2)))
+    for name, value in held.items():  # as after the failure of a task
+        tester.updateValueState(name, "c/0", value)
+    again, events = batch(tester, *a_cycle(LATER_MS, isr=(1, 2)))
+    assert [e["kind"] for e in events] == ["isr_shrank"]
+    assert [codec.encode(state) for state in again] == [codec.encode(state) for state in first]
+
+
+def test_a_folder_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
+    (tmp_path / "kafka-twin").write_text("a file, where a folder should be")
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    tester = a_tester()
+    batch(tester, *a_cycle())
+    snapshots, events = batch(tester, *a_cycle(LATER_MS, isr=(1, 2)))
+    assert len(snapshots) == 1
+    assert [e["kind"] for e in events] == ["isr_shrank"]
+
+
 def test_a_state_that_cannot_be_read_is_reported_and_built_anew():
     tester = a_tester()
     batch(tester, *a_cycle())
