@@ -105,6 +105,9 @@ def _needed_at_start(config: Config) -> dict[str, str]:
     return _needed(config) | {
         "spark.shuffle.compress": "false",  # frames are compressed already
         "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
+        # Else Spark's status lacks a task that starts right after its stage until an executor's
+        # next heartbeat, and a batch that is only slow looks like one without a free core.
+        "spark.ui.liveUpdate.period": "0",
         "spark.task.maxFailures": str(TASK_TRIES),
     }
 

@@ -65,12 +65,13 @@ def cause(executors: int, stages: Sequence[Tasks]) -> Cause:
             "the driver (spark.driver.host)",
         )
     if failed:
-        text = f"{failed} tasks failed and are tried again; the logs of the executors say why"
+        text = f"failed tasks: {failed}; they are tried again, and logs of the executors say why"
         return Cause(Kind.TASKS_FAIL, text)
     if left and not active:
-        return Cause(Kind.NO_FREE_CORE, f"{left} tasks wait for a free core")
+        return Cause(Kind.NO_FREE_CORE, f"tasks that wait for a free core: {left}")
     if left:
-        return Cause(Kind.TASKS_RUN, f"{active} tasks run, and {left - active} wait")
+        text = f"running tasks: {active}, waiting tasks: {left - active}"
+        return Cause(Kind.TASKS_RUN, text)
     return Cause(Kind.NO_TASK, "the driver works, or waits for the brokers of the bus")
 
 

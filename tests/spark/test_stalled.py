@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +20,9 @@ RUNS, WAITS = Tasks(number=4, active=2, failed=0, completed=1), Tasks(2, 0, 0, 0
     ("executors", "stages", "text", "is_problem"),
     [
         (0, [], "no executor has registered", True),
-        (2, [Tasks(2, 1, 5, 0)], "5 tasks failed", True),
-        (1, [WAITS], "2 tasks wait for a free core", True),
-        (1, [RUNS], "2 tasks run, and 1 wait", False),
+        (2, [Tasks(2, 1, 5, 0)], "failed tasks: 5", True),
+        (1, [WAITS], "tasks that wait for a free core: 2", True),
+        (1, [RUNS], "running tasks: 2, waiting tasks: 1", False),
         (1, [], "the driver works", False),
     ],
 )
@@ -34,20 +35,26 @@ def test_the_likeliest_cause_is_named(
 
 
 PROGRAM = """
-import threading, time
+import pathlib, sys, threading, time
 from pyspark.sql import SparkSession
+from streaming.query.session import _needed_at_start
 from streaming.query.stalled import Stall, observed_cause
+from streaming.runtime.config import Config
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-# A task that starts within 0.1 s after its stage is in Spark's status with the next heartbeat only.
-context = builder.config("spark.executor.heartbeatInterval", "1s").getOrCreate().sparkContext
-def job(): context.parallelize([0], 1).map(lambda _: time.sleep(8)).count()
+for name, value in _needed_at_start(Config()).items():
+    builder = builder.config(name, value)
+context, begun = builder.getOrCreate().sparkContext, pathlib.Path(sys.argv[1])
+def task(_):
+    begun.touch()
+    time.sleep(6)
+first = threading.Thread(target=lambda: context.parallelize([0], 1).foreach(task))
 print(observed_cause(context).text)
-first = threading.Thread(target=job); first.start()
-stall, seen = Stall(context, 0.0), ""
-while "tasks run" not in seen:
-    assert first.is_alive(), seen
-    seen = observed_cause(context).text
-print(seen)
+first.start()
+while not begun.exists():
+    assert first.is_alive()
+    time.sleep(0.1)
+print(observed_cause(context).text)
+stall = Stall(context, 0.0)
 stall.check()
 stall.check()
 first.join()
@@ -55,11 +62,11 @@ first.join()
 
 
 @pytest.mark.spark
-def test_what_a_session_does_is_observed_and_said_once() -> None:
+def test_what_a_session_does_is_observed_and_said_once(tmp_path: Path) -> None:
     output = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=os.environ | {"PYSPARK_PYTHON": sys.executable},
-        capture_output=True, text=True, timeout=120, check=True,
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "begun")], timeout=120, check=True,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True,
     ).stdout  # fmt: skip
     assert "the driver works" in output
     assert output.count("no batch has ended") == 1
-    assert output.count("1 tasks run, and 0 wait") == 2
+    assert output.count("running tasks: 1, waiting tasks: 0") == 2
