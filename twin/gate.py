@@ -31,6 +31,7 @@ from twin.rules.leaders import Roles, has_flag
 from twin.rules.next_leader import Candidates
 from twin.rules.topic_configs import MinIsr
 from twin.signature import reading
+from twin.slots import any_slot, count_slots
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.tables.enums import ReplicaFlags
@@ -41,6 +42,7 @@ from twin.tables.state import (
     PartitionIndex,
     Partitions,
     Replicas,
+    Topics,
 )
 from twin.whatif import Loss
 
@@ -155,10 +157,10 @@ def _harmed(
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
     mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
     serves = roles.in_isr & state[Candidates].is_acceptable
-    left = (serves & ~mine).sum(axis=1)
+    left = count_slots(serves & ~mine)
     least, assigned = state[MinIsr].min_isr, partitions.assigned
     # A broker that is out costs nothing any more, though it stays in an ISR as the last of it.
-    leaves = (serves & mine).any(axis=1)
+    leaves = any_slot(serves & mine)
     no_spare = leaves & (assigned <= least)
     goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
     leads = whatif.on_brokers(partitions.leader[lost], together)
@@ -183,7 +185,7 @@ def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:
     described = (state[Partitions].described_at_ms != UNKNOWN)[:, None]
     is_added = has_flag(state[Replicas].replica_flags, ReplicaFlags.ADDING)
     outside = described & roles.is_assigned & ~roles.in_isr & ~is_added
-    outside &= ~np.isin(broker, list(together))
+    outside &= ~whatif.on_brokers(broker, together)
     return Counter(broker[outside].tolist())
 
 
@@ -196,7 +198,7 @@ def not_in_sync(shards: Iterable[Counter[int]]) -> Names:
 
 def led_by(state: ShardState, together: Collection[int]) -> int:
     """The number of partitions that those brokers lead."""
-    return int(np.isin(state[Partitions].leader, list(together)).sum())
+    return int(whatif.on_brokers(state[Partitions].leader, together).sum())
 
 
 def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
@@ -247,8 +249,10 @@ def combined(parts: Iterable[Names]) -> Names:
 
 def _partition_names(state: ShardState, mask: Bool) -> list[str]:
     row = np.flatnonzero(mask)
+    if not len(row):
+        return []
     index = state[PartitionIndex]
-    topics = state.topic_names()[row].tolist()
+    topics = state[Topics].topic[index.topic_index[row]].tolist()
     numbers = index.partition[row].tolist()
     return [f"{topic}-{number}" for topic, number in zip(topics, numbers, strict=True)]
 

@@ -356,7 +356,8 @@ def _taken(table: Table, rows: Rows) -> list[Array]:
     """
     is_new = rows < 0
     if not is_new.any():
-        if len(rows) and (np.diff(rows) == 1).all():
+        spans = len(rows) and rows[-1] - rows[0] == len(rows) - 1  # a glance, for most it is enough
+        if spans and (np.diff(rows) == 1).all():
             return [old[rows[0] : rows[-1] + 1] for old in table.values()]
         return [old.take(rows, axis=0) for old in table.values()]
     taken = []

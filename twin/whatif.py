@@ -24,7 +24,7 @@ from twin.rules.racks import rack_names, racks_of
 from twin.rules.topic_configs import TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
 from twin.signature import parameters
-from twin.slots import over_slots
+from twin.slots import any_slot, count_slots
 from twin.state import ShardState
 from twin.table import (
     NO_BROKER,
@@ -57,7 +57,6 @@ class Loss:
     kip1303: NextLeadersKip1303 | None
     isr: Int64
     min_isr: Int32
-    fields: Mapping[str, Array]  # what rules add (``@loss_field``), by name
 
     @property
     def offline(self) -> Bool:
@@ -91,7 +90,7 @@ def on_brokers(ids: Array, brokers: Collection[int]) -> Bool:
 
 def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
     """[N] rows of the described partitions that have a replica on one of the brokers."""
-    is_held = over_slots(np.logical_or, on_brokers(state[Assignment].broker, brokers))
+    is_held = any_slot(on_brokers(state[Assignment].broker, brokers))
     return np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
 
 
@@ -103,29 +102,36 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     never safer.
     """
     held = described_on(state, brokers)
-    fields = state.catalog.loss_fields
-    reads = [*_ELECTION, *(parameter for field in fields for parameter in field.reads)]
     # Nothing changes for the others, so no election is held for them.
-    affected = state.with_only(reads).take(held)
-    roles, electorate = affected[Roles], electorate_of(affected)
-    named = on_brokers(affected[Assignment].broker, brokers) & roles.is_assigned
+    electorate = electorate_of(state).take(held)
+    roles = electorate.roles
+    named = on_brokers(electorate.assignment.broker, brokers) & roles.is_assigned
     lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
     in_isr = roles.in_isr & roles.is_assigned
     following = elected_without(electorate, lost)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
-    isr = np.maximum((in_isr & ~lost).sum(axis=1), following.leader != NO_BROKER)
+    isr = np.maximum(count_slots(in_isr & ~lost), following.leader != NO_BROKER)
     least = electorate.least.min_isr
-    falls_short = (isr < least) & (in_isr & named).any(axis=1)
-    row = np.flatnonzero((named & roles.is_leader).any(axis=1) | falls_short)
+    falls_short = (isr < least) & any_slot(in_isr & named)
+    row = np.flatnonzero(any_slot(named & roles.is_leader) | falls_short)
     kip1303 = None
     if NextLeadersKip1303 in state.catalog.rules:
         kip1303 = elected_without_kip1303(electorate, lost, following).take(row)
-    then = affected.with_tables(following)
-    costs = {field.name: then.call(field.values, field.reads)[row] for field in fields}
-    return Loss(held[row], following.take(row), kip1303, isr[row], least[row], costs)
+    return Loss(held[row], following.take(row), kip1303, isr[row], least[row])
 
 
 _ELECTION: Final = parameters(Electorate)
+
+
+def loss_fields(state: ShardState, loss: Loss, chosen: Rows) -> Mapping[str, Array]:
+    """What rules add (``@loss_field``) about those rows of the loss, by name.
+
+    Apart from the loss, since few of its rows are shown to anybody.
+    """
+    fields = state.catalog.loss_fields
+    reads = [parameter for field in fields for parameter in field.reads]
+    affected = state.with_only(reads).take(loss.row[chosen]).with_tables(loss.kafka.take(chosen))
+    return {field.name: affected.call(field.values, field.reads) for field in fields}
 
 
 def electorate_of(state: ShardState) -> Electorate:

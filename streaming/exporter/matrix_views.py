@@ -6,7 +6,7 @@ With brokers to lose it also says who would lead then, by the same function as `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Literal, TypedDict
@@ -21,7 +21,7 @@ from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.next_leader import NextLeaders
 from twin.state import ShardState
-from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int8, Int64, Rows
+from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int8, Int32, Int64, Rows
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas, Topics
 from twin.whatif import on_brokers
@@ -126,11 +126,11 @@ def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
     few = shards.partitions[page] <= asked.partitions
     for each, lists in zip(topics, few.tolist(), strict=True):
         each["listed"] = [] if lists else None
-    for shard, index in zip(view.shards, shards.index, strict=True):
-        at = place[index]
-        rows = np.flatnonzero(at != UNKNOWN)
-        then = _leaders_then(shard, lost)
-        _add_shard(topics, shard.state, rows, at[rows], few, then)
+    shown = list(_on_page(view, shards, place, lost))
+    _count_replicas(topics, shown)
+    _count_losses(topics, shown)
+    for of_shard in shown:
+        _list_partitions(topics, of_shard, few)
     for each in topics:
         if each["listed"] is not None:
             each["listed"].sort(key=lambda partition: partition["partition"])
@@ -230,26 +230,48 @@ def _risk_name(names: Sequence[str], bits: int) -> str | None:
     return names[(bits & -bits).bit_length() - 1] if bits else None
 
 
-def _add_shard(
-    topics: list[MatrixTopic], state: ShardState, rows: Rows, place: Int64, few: Bool,
-    then: Mapping[Rule, Array],
-) -> None:  # fmt: skip
-    """Add those rows of a shard to the topics at ``place``; ``then`` leads them after a loss."""
-    assigned = np.arange(state.slots) < state[Partitions].assigned[rows, None]
-    square, broker = squares(state, rows), state[Assignment].broker[rows]
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """[N] rows of a shard whose topics are on the page."""
+
+    state: ShardState
+    row: Rows
+    place: Int64  # of the topic on the page
+    square: Int8  # [N, R]
+    then: Mapping[Rule, Int64]  # by rule: who leads after the loss, see ``_leaders_then``
+
+
+def _on_page(
+    view: ClusterView, shards: _Shards, place: Int64, lost: Sequence[int]
+) -> Iterator[_Shown]:
+    """The rows of each shard that has some; ``place`` [T] is UNKNOWN for topics on other pages."""
+    for shard, index in zip(view.shards, shards.index, strict=True):
+        row = np.flatnonzero(place[index] != UNKNOWN)
+        if len(row):
+            then = {rule: leaders[row] for rule, leaders in _leaders_then(shard, lost).items()}
+            yield _Shown(shard.state, row, place[index[row]], squares(shard.state, row), then)
+
+
+def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
+    """Count the replicas by broker and square. All shards at once: that is a third of the time."""
+    if not shown:
+        return
+    keys = [_replicas(each) for each in shown]
+    for at, on, what, count in _counted(*map(np.concatenate, zip(*keys, strict=True))):
+        topics[at]["brokers"].setdefault(str(on), {})[_NAMES[what]] = count
+
+
+def _replicas(shown: _Shown) -> tuple[Int64, Int32, Int8]:
+    """[M] of each replica of those rows: the topic's place, its broker, its square."""
+    state = shown.state
+    assigned = np.arange(state.slots) < state[Partitions].assigned[shown.row, None]
     row, slot = np.nonzero(assigned)
-    for (at, on, what), count in _counted(place[row], broker[row, slot], square[row, slot]):
-        cell = topics[at]["brokers"].setdefault(str(on), {})
-        name = _NAMES[what]
-        cell[name] = cell.get(name, 0) + count
-    for rule, leaders in then.items():
-        _add_losses(topics, rule, place, leaders[rows])
-    listed = np.flatnonzero(few[place])
-    _list_partitions(topics, state, rows[listed], place[listed], square[listed], then)
+    broker = state[Assignment].broker[shown.row[row], slot]
+    return shown.place[row], broker, shown.square[row, slot]
 
 
-def _counted(*keys: Array) -> list[tuple[list[int], int]]:
-    """Equal tuples of the keys, and how often each is there.
+def _counted(*keys: Array) -> Iterator[tuple[int, ...]]:
+    """Equal tuples of the keys, each with how often it is there behind it.
 
     As one number each: to sort rows of an array takes ten times as long.
     """
@@ -261,7 +283,7 @@ def _counted(*keys: Array) -> list[tuple[list[int], int]]:
         (column + low).tolist()
         for column, low in zip(np.unravel_index(codes, spans), least, strict=True)
     ]
-    return list(zip(map(list, zip(*columns, strict=True)), counts.tolist(), strict=True))
+    return zip(*columns, counts.tolist(), strict=True)
 
 
 _NAMES: Final[Mapping[int, SquareName]] = {int(s): s.name.lower() for s in Square}  # type: ignore[misc]
@@ -269,13 +291,13 @@ _KEPT: Final = -2
 """The partition does not lose its leader."""
 
 
-def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[Rule, Array]:
+def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[Rule, Int64]:
     """By rule [P] who leads once those brokers are lost, NO_BROKER for nobody, _KEPT for others."""
     if not lost:
         return {}
     state, loss = shard.state, shard.lose(lost)
     changes = on_brokers(state[Partitions].leader[loss.row], lost)
-    then: dict[Rule, Array] = {}
+    then: dict[Rule, Int64] = {}
     by_rule: dict[Rule, NextLeaders | NextLeadersKip1303 | None] = {
         "kafka": loss.kafka,
         "kip1303": loss.kip1303,
@@ -288,40 +310,41 @@ def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[Rule, Array]:
     return then
 
 
-def _add_losses(topics: list[MatrixTopic], rule: Rule, place: Int64, leaders: Array) -> None:
-    changes = leaders != _KEPT
-    for (at, leader), count in _counted(place[changes], leaders[changes]):
-        if leader == NO_BROKER:
-            nobody = topics[at]["nobody_leads"]
-            nobody[rule] = nobody.get(rule, 0) + count
-        else:
-            by_broker = topics[at]["would_lead"].setdefault(rule, {})
-            by_broker[str(leader)] = by_broker.get(str(leader), 0) + count
+def _count_losses(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
+    """Count the partitions that get another leader by broker, and those that get none."""
+    for rule in shown[0].then if shown else ():
+        place = np.concatenate([each.place for each in shown])
+        leaders = np.concatenate([each.then[rule] for each in shown])
+        changes = leaders != _KEPT
+        for at, leader, count in _counted(place[changes], leaders[changes]):
+            if leader == NO_BROKER:
+                topics[at]["nobody_leads"][rule] = count
+            else:
+                topics[at]["would_lead"].setdefault(rule, {})[str(leader)] = count
 
 
-def _list_partitions(
-    topics: list[MatrixTopic], state: ShardState, rows: Rows, place: Int64, squared: Int8,
-    then: Mapping[Rule, Array],
-) -> None:  # fmt: skip
-    """Add those partitions, and their squares, to the lists of their topics."""
+def _list_partitions(topics: list[MatrixTopic], shown: _Shown, few: Bool) -> None:
+    """Add those partitions of topics that have few, and their squares, to the lists of these."""
+    listed = np.flatnonzero(few[shown.place])
+    state, row = shown.state, shown.row[listed]
     partitions, names = state[Partitions], state.catalog.risk_names
-    square, broker = squared.tolist(), state[Assignment].broker[rows].tolist()
-    numbers = state[PartitionIndex].partition[rows].tolist()
-    is_described = partitions.described_at_ms[rows] != UNKNOWN
-    bits = state[OpenRisks].bits[rows].tolist()
-    for i, (at, assigned) in enumerate(
-        zip(place.tolist(), partitions.assigned[rows].tolist(), strict=True)
-    ):
-        leaders = {rule: int(each[rows[i]]) for rule, each in then.items()}
-        listed = topics[at]["listed"]
-        assert listed is not None  # few have a list, and these are of few
-        listed.append(
+    square, broker = shown.square[listed].tolist(), state[Assignment].broker[row].tolist()
+    numbers = state[PartitionIndex].partition[row].tolist()
+    leader, assigned = partitions.leader[row].tolist(), partitions.assigned[row].tolist()
+    is_described = partitions.described_at_ms[row] != UNKNOWN
+    bits = state[OpenRisks].bits[row].tolist()
+    then = {rule: leaders[listed].tolist() for rule, leaders in shown.then.items()}
+    for i, at in enumerate(shown.place[listed].tolist()):
+        leaders = {rule: each[i] for rule, each in then.items()}
+        partitions_listed = topics[at]["listed"]
+        assert partitions_listed is not None  # few have a list, and these are of few
+        partitions_listed.append(
             {
                 "partition": numbers[i],
-                "leader": int(partitions.leader[rows[i]]) if is_described[i] else None,
+                "leader": leader[i] if is_described[i] else None,
                 "risk": _risk_name(names, bits[i]),
                 "replicas": {
-                    str(broker[i][slot]): _NAMES[square[i][slot]] for slot in range(assigned)
+                    str(broker[i][slot]): _NAMES[square[i][slot]] for slot in range(assigned[i])
                 },
                 "then": leaders if leaders and _KEPT not in leaders.values() else None,
             }

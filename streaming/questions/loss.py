@@ -24,6 +24,7 @@ from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
 from twin.rules.next_leader import NOBODY
 from twin.state import ShardState
+from twin.table import Rows
 from twin.tables.state import Brokers, PartitionIndex, Partitions
 from twin.whatif_groups import hurt_by_loss, together
 
@@ -154,7 +155,7 @@ def _worst(
     rows = []
     for number in np.unique(shard[chosen]).tolist():
         here = chosen[shard[chosen] == number]
-        rows += _loss_rows(states[number], losses[number], place[here].tolist())
+        rows += _loss_rows(states[number], losses[number], np.sort(place[here]))
     rows.sort(key=_order)
     return rows
 
@@ -164,14 +165,13 @@ def _order(row: Mapping[str, Any]) -> tuple[int, bool, str, int]:
     return -_WORST[row["outcome_kafka"]], is_warm, row["topic"], row["partition"]
 
 
-def _loss_rows(
-    state: ShardState, losses: questions.Loss, places: Sequence[int]
-) -> list[dict[str, Any]]:
+def _loss_rows(state: ShardState, losses: questions.Loss, places: Rows) -> list[dict[str, Any]]:
     """Rows of partitions that lose their leader, or end under min ISR."""
     topics, row = state.topic_names(), losses.row
+    added = questions.loss_fields(state, losses, places)
     numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
     rows = []
-    for i in places:
+    for at, i in enumerate(places.tolist()):
         loss: dict[str, Any] = {
             "topic": str(topics[row[i]]),
             "partition": int(numbers[row[i]]),
@@ -183,7 +183,7 @@ def _loss_rows(
                 loss[f"outcome_{rule}"] = plain.name(Outcome, following.outcome[i])
                 loss[f"coverage_{rule}"] = plain.name(Coverage, following.coverage[i])
         loss |= {"isr": int(losses.isr[i]), "min_isr": int(losses.min_isr[i])}
-        loss |= {name: plain.integer(values[i]) for name, values in losses.fields.items()}
+        loss |= {name: plain.integer(values[at]) for name, values in added.items()}
         rows.append(loss)
     return rows
 

@@ -71,7 +71,8 @@ def test_segments_that_are_not_listed_make_orphans_unknown_unless_the_listed_rea
 
 def test_losing_the_leader_shows_the_bytes_that_an_unclean_successor_orphans():
     state = tiered(partition(offline=(3,)))
-    assert whatif.lose(state, [1]).fields["orphaned_bytes"].tolist() == [60]
+    loss = whatif.lose(state, [1])
+    assert whatif.loss_fields(state, loss, np.array([0]))["orphaned_bytes"].tolist() == [60]
 
 
 def test_the_old_leader_truncates_to_where_the_new_one_began_when_it_is_back():

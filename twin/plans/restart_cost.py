@@ -14,6 +14,7 @@ from twin.rules.leaders import Leaders, Roles
 from twin.rules.next_leader import Candidates
 from twin.rules.topic_configs import MinIsr, TopicConfigs
 from twin.signature import reading
+from twin.slots import any_slot, count_slots
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN, Int64, Rows
 from twin.tables.state import Assignment, Partitions
@@ -45,16 +46,15 @@ class RestartCost:
 def restart_cost(state: ShardState, together: Collection[int], loss: Loss) -> RestartCost:
     """The cost in one shard, if those brokers are out at once; ``loss`` is theirs."""
     held = whatif.described_on(state, together)  # the others cost nothing
-    state, lost = state.with_only(_READS).take(held), np.searchsorted(held, loss.row)
-    partitions = state[Partitions]
-    serves = state[Roles].in_isr & state[Candidates].is_acceptable
-    mine = whatif.on_brokers(state[Assignment].broker, together)
-    leaves = (serves & mine).any(axis=1)
-    left, least = (serves & ~mine).sum(axis=1), state[MinIsr].min_isr
-    leads = whatif.on_brokers(partitions.leader[lost], together)
-    following = loss.kafka.take(np.flatnonzero(leads))
+    here = state.with_only(_READS).take(held)
+    serves = here[Roles].in_isr & here[Candidates].is_acceptable
+    mine = whatif.on_brokers(here[Assignment].broker, together)
+    leaves = any_slot(serves & mine)
+    left, least = count_slots(serves & ~mine), here[MinIsr].min_isr
+    leads = np.flatnonzero(whatif.on_brokers(state[Partitions].leader[loss.row], together))
+    following = loss.kafka.take(leads)
     cold = following.coverage == Coverage.COLD
-    remote = remote_bytes(state, lost[leads][cold], following.leader[cold])
+    remote = remote_bytes(state, loss.row[leads][cold], following.leader[cold])
     return RestartCost(
         leaders_moved=int((following.leader != NO_BROKER).sum()),
         offline=int((following.leader == NO_BROKER).sum()),
@@ -66,10 +66,8 @@ def restart_cost(state: ShardState, together: Collection[int], loss: Loss) -> Re
     )
 
 
-_READS: Final = reading(
-    Partitions, Assignment, Roles, Candidates, MinIsr, LocalLog, Leaders, TopicConfigs
-)
-"""The tables that the cost is made of."""
+_READS: Final = reading(Assignment, Roles, Candidates, MinIsr)
+"""The tables of which all partitions on the brokers are read."""
 
 
 def remote_bytes(state: ShardState, row: Rows, next_leader: Int64) -> Int64:
@@ -77,9 +75,10 @@ def remote_bytes(state: ShardState, row: Rows, next_leader: Int64) -> Int64:
 
     0 where the topic is not tiered: what is not on the disk cannot be read at all.
     """
-    held = state[LocalLog].held_bytes
+    held, leading = state[LocalLog].held_bytes, state[Leaders].slot[row]
     slot = (state[Assignment].broker[row] == next_leader[:, None]).argmax(axis=1)
-    now, then = state[Leaders].values_of(held)[row], held[row, slot]
+    now = np.where(leading == UNKNOWN, UNKNOWN, held[row, leading])
+    then = held[row, slot]
     is_known = (now != UNKNOWN) & (then != UNKNOWN)
     missing = np.where(is_known, np.maximum(now - then, 0), UNKNOWN)
     return np.where(state[TopicConfigs].remote_storage[row] == 1, missing, 0)

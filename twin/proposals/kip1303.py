@@ -111,9 +111,12 @@ def elected_without_kip1303(
     leader, outcome = stock.leader.copy(), stock.outcome.copy()
     row = np.flatnonzero(any_slot(cold))
     if len(row):
-        unclean = holds_unclean_elections(electorate.topic_configs)[row]
-        state = state_without(electorate, lost).rows(row)
-        leader[row], outcome[row] = hold_election(state, unclean, warm_first(~cold[row]))
+        few = electorate.take(row)
+        leader[row], outcome[row] = hold_election(
+            state_without(few, lost[row]),
+            holds_unclean_elections(few.topic_configs),
+            warm_first(~cold[row]),
+        )
     return NextLeadersKip1303(leader, outcome, coverage_of(leader, electorate))
 
 

@@ -94,9 +94,9 @@ def elect(
     outcome = np.full(len(state.broker), Outcome.NONE, np.int8)
 
     def elect_from(candidates: Slots, answer: Outcome) -> None:
-        open_rows = (slot == NO_BROKER) & any_slot(candidates)
-        slot[open_rows] = candidates[open_rows].argmax(axis=1)
-        outcome[open_rows] = answer
+        row = np.flatnonzero((slot == NO_BROKER) & any_slot(candidates))
+        slot[row] = candidates.take(row, axis=0).argmax(axis=1)
+        outcome[row] = answer
 
     if kind is Kind.PREFERRED:
         elect_from(clean & (np.arange(clean.shape[1]) == 0), Outcome.CLEAN)

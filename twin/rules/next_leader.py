@@ -24,6 +24,7 @@ from twin.table import (
     Int32,
     PartitionTable,
     ReplicaTable,
+    Rows,
     column,
 )
 from twin.tables.enums import ReplicaFlags
@@ -69,6 +70,19 @@ class Electorate(TableGroup):
     def elr_enabled(self) -> bool:
         """KIP-966 is on: replicas that leave an ISR below its minimum stay eligible."""
         return self.configs.cluster_wide("elr_enabled") == 1
+
+    def take(self, rows: Rows) -> Electorate:
+        """The electorate of those partitions."""
+        return Electorate(
+            partitions=self.partitions.take(rows),
+            assignment=self.assignment.take(rows),
+            roles=self.roles.take(rows),
+            candidates=self.candidates.take(rows),
+            least=self.least.take(rows),
+            coverage=self.coverage.take(rows),
+            topic_configs=self.topic_configs.take(rows),
+            configs=self.configs,
+        )
 
 
 @rule
