@@ -17,6 +17,15 @@ pytestmark = pytest.mark.browser
 GROUPS = 2
 MOST_NODES = 12_000
 
+IS_CUT_OFF = """place => {
+  const outer = place.getBoundingClientRect();
+  return [...place.querySelectorAll("*")].filter(each => {
+    const inner = each.getBoundingClientRect();
+    return inner.left < outer.left || inner.right > outer.right || inner.bottom > outer.bottom;
+  }).map(each => each.outerHTML);
+}"""
+"""What is in an element, and reaches beyond it."""
+
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
@@ -62,10 +71,25 @@ def test_topics_out_of_sight_are_neither_asked_for_nor_drawn(tab: Page, url: str
 def test_a_click_asks_for_the_loss_and_marks_who_would_lead(tab: Page, url: str):
     opened(tab, url, "#/")
     tab.get_by_role("button", name=re.compile("^Broker 2,")).click()
-    expect(tab.locator(".matrix .gains").first).to_be_visible()
-    expect(tab.locator(".matrix td.lost").first).to_be_visible()
+    expect(tab.locator(".matrix .row .sq-next").first).to_be_visible()
+    expect(tab.locator(".matrix col.lost")).to_have_count(1)
     expect(tab.locator(".panel")).to_contain_text("not safe to restart")
     expect(tab.locator(".panel")).to_contain_text("group-0")
+
+
+def test_in_narrow_columns_nothing_is_cut_off_and_no_head_lies_on_another(tab: Page, url: str):
+    opened(tab, url, "#/?lose=5")
+    gains = tab.locator(".matrix .row td:has(.sq-next)").first
+    gains.wait_for()
+    assert gains.evaluate(IS_CUT_OFF) == []
+    heads = tab.locator(".matrix .broker")
+    assert [each for head in heads.all() for each in head.evaluate(IS_CUT_OFF)] == []
+    edges = [box["x"] for box in (head.bounding_box() for head in heads.all()) if box]
+    widths = [box["width"] for box in (head.bounding_box() for head in heads.all()) if box]
+    assert len(edges) == 30
+    assert all(
+        left + width <= right for left, width, right in zip(edges, widths, edges[1:], strict=False)
+    )
 
 
 def test_a_group_that_reads_everything_has_a_page(tab: Page, url: str):

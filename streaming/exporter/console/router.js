@@ -25,14 +25,14 @@ export function href(path, query = {}) {
   return `#/${path.map(encodeURIComponent).join("/")}${text && `?${text}`}`;
 }
 
-/** Go there. Replacing leaves no entry in the history: for what is typed letter by letter. */
+/**
+ * Go there. Replacing leaves no entry in the history: for what is typed letter by letter. To set
+ * `location.hash` would lay out the page first, to look for a place of that name to scroll to.
+ */
 export function go(to, { replace = false } = {}) {
-  if (replace) {
-    history.replaceState(null, "", to);
-    dispatchEvent(new HashChangeEvent("hashchange"));
-  } else {
-    location.hash = to;
-  }
+  if (to === location.hash) return;
+  history[replace ? "replaceState" : "pushState"](null, "", to);
+  dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
 export const partitionHref = (topic, number) => href(["partitions", topic, String(number)]);

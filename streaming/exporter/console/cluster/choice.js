@@ -1,5 +1,5 @@
 /** What the URL of the cluster view says: what is lost, by which rule, what is open, and searched. */
-import { go, href } from "../router.js";
+import { go, href, parse } from "../router.js";
 
 /** {brokers, racks, rule, open, search} of a route. */
 export function choiceOf({ query }) {
@@ -21,7 +21,8 @@ export function choiceHref(choice) {
 }
 
 /** Choose that as well, or no longer. */
-export function toggle(choice, name, value) {
+export function toggle(name, value) {
+  const choice = choiceOf(parse(location.hash));
   const held = choice[name];
   const next = held.includes(value) ? held.filter(each => each !== value) : [...held, value];
   go(choiceHref({ ...choice, [name]: next }));

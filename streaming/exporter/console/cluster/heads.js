@@ -4,6 +4,9 @@ import { html } from "../ui.js";
 import { toggle } from "./choice.js";
 import { harmed, lossesOf } from "./losses.js";
 
+const NARROW_PX = 92; // narrower columns have the broker's number, and its state as a mark
+const DIGIT_PX = 8.5;
+
 /** Brokers by rack, then by id; those without a rack last. */
 export function inRacks(brokers) {
   const rack = each => each.rack ?? "\uffff";
@@ -20,17 +23,19 @@ function racksOf(brokers) {
   return racks;
 }
 
-export function Heads({ brokers, choice, lost, narrow }) {
+export function Heads({ brokers, choice, lost, width }) {
   const racks = racksOf(brokers);
-  return html`<thead>
+  const narrow = width < NARROW_PX;
+  return html`<thead class=${narrow ? "narrow" : ""}>
     ${racks.some(each => each.rack) && html`<tr class="racks"><td></td>
       ${racks.map(({ rack, size }) => html`<th scope="colgroup" colspan=${size}>
         ${rack ? html`<button type="button" class="rack" aria-pressed=${choice.racks.includes(rack)}
-            onClick=${() => toggle(choice, "racks", rack)} title="Lose the rack">${rack}</button>`
+            onClick=${() => toggle("racks", rack)} title="Lose the rack">${rack}</button>`
           : html`<span class="muted">no rack known</span>`}</th>`)}</tr>`}
     <tr class="brokers"><td></td>
       ${brokers.map(each => html`<th scope="col" key=${each.broker}>
-        <${BrokerHead} broker=${each} choice=${choice} lost=${lost} narrow=${narrow} /></th>`)}</tr>
+        <${BrokerHead} broker=${each} choice=${choice} lost=${lost} narrow=${narrow}
+          long=${String(each.broker).length * DIGIT_PX > width} /></th>`)}</tr>
   </thead>`;
 }
 
@@ -43,16 +48,17 @@ export function verdictOf(broker, rule) {
   return harmed(losses) ? ["not safe", "bad"] : ["safe", "good"];
 }
 
-function BrokerHead({ broker, choice, lost, narrow }) {
-  const isLost = lost.has(broker.broker);
+function BrokerHead({ broker, choice, lost, narrow, long }) {
+  const isLost = lost.includes(broker.broker);
   const [word, state] = isLost ? ["lost?", "bad"] : verdictOf(broker, choice.rule);
   const inRack = choice.racks.includes(broker.rack);
   const about = `leads ${broker.leaders ?? 0} · ${bytes(broker.local_log_bytes)}`;
   const label = `Broker ${broker.broker}, ${isLost ? "taken as lost"
     : `${word} to lose`}, leads ${counted(broker.leaders ?? 0, "partition")}`;
-  return html`<button type="button" class=${`broker ${state} ${isLost ? "chosen" : ""}`}
+  return html`<button type="button" class=${`broker ${state} ${isLost ? "chosen" : ""} ${
+      long ? "long" : ""}`}
     aria-pressed=${isLost} aria-label=${label} disabled=${inRack} title=${`${label} · ${about}`}
-    onClick=${() => toggle(choice, "brokers", broker.broker)}>
+    onClick=${() => toggle("brokers", broker.broker)}>
     <b>${broker.broker}</b>
     <span class=${`pill ${state}`}>${narrow ? "" : word}</span>
     ${!narrow && html`<small>${about}</small>`}</button>`;

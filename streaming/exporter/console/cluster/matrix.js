@@ -2,6 +2,7 @@
 import { counted } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { go } from "../router.js";
+import { steady } from "../parts/steady.js";
 import { Component, createRef, html } from "../ui.js";
 import { choiceHref, losesSomething, lossOf, lostIds } from "./choice.js";
 import { Heads, inRacks } from "./heads.js";
@@ -12,8 +13,10 @@ import { Legend } from "./square.js";
 const ROW_PX = 30;
 const BEYOND = 8; // rows drawn above and below those in sight, once these are there
 const SQUARE_PX = 18;
-const NARROW_PX = 92;
+const LEAST_PX = 24; // of a column: more brokers are scrolled to
 const NAMES_PX = 190;
+const NAMES_ON_PHONE_PX = 118;
+const ON_PHONE = "(max-width: 40rem)";
 const MOST_LISTED = 64;
 
 export class Matrix extends Component {
@@ -21,17 +24,21 @@ export class Matrix extends Component {
   scroller = createRef();
 
   componentDidMount() {
-    this.follow();
+    this.follow(this.props.choice);
     this.sizes = new ResizeObserver(() => this.look());
     this.sizes.observe(this.scroller.current);
   }
 
-  componentDidUpdate(before) {
+  /** The question is on its way while the page is drawn with what was clicked. */
+  componentWillReceiveProps({ choice }) {
+    if (questionOf(choice) !== questionOf(this.props.choice)) this.follow(choice);
+  }
+
+  componentDidUpdate() {
     if (this.drawn && !this.hasDrawn) {
       this.hasDrawn = true;
       requestAnimationFrame(() => setTimeout(this.look));
     }
-    if (questionOf(before.choice) !== questionOf(this.props.choice)) this.follow();
   }
 
   componentWillUnmount() {
@@ -40,8 +47,7 @@ export class Matrix extends Component {
   }
 
   /** Ask for what the URL names. What is on the page stays until there is an answer. */
-  follow() {
-    const { choice } = this.props;
+  follow(choice) {
     this.pages?.stop();
     const question = {
       search: choice.search, loss: lossOf(choice), open: choice.open,
@@ -59,7 +65,8 @@ export class Matrix extends Component {
   /** Pixels of a column. */
   column() {
     this.width ||= this.scroller.current?.clientWidth ?? 0; // to ask for it is to lay out the page
-    return (this.width - NAMES_PX) / Math.max(this.props.brokers.length, 1);
+    const brokers = Math.max(this.props.brokers.length, 1);
+    return Math.max(LEAST_PX, (this.width - namesPx()) / brokers);
   }
 
   /** Squares that a cell has room for. */
@@ -81,20 +88,29 @@ export class Matrix extends Component {
     }
   };
 
+  ids = steady();
+  lost = steady();
+  severities = steady();
+
   render({ brokers, choice, severities, children }, { from, inSight }) {
     const columns = inRacks(brokers);
-    const lost = lostIds(choice, brokers);
+    const ids = this.ids(columns.map(each => each.broker));
+    const lost = this.lost([...lostIds(choice, brokers)].sort());
     const drawn = this.drawn;
     const { rows, count } = drawn ? drawn.rows(from, from + inSight) : { rows: [], count: 0 };
     const places = rows.filter(row => row.place !== undefined).map(row => row.place);
     if (places.length) this.pages.show(places[0], places.at(-1) + 1);
-    const shared = { choice, lost, severities, brokers: columns, room: this.room() };
+    const width = this.column();
+    const shared = {
+      choice, ids, lost, width, room: this.room(), severities: this.severities(severities),
+    };
     return html`<div class="matrix">
       <div class="over"><${Search} choice=${choice} total=${drawn?.total} />${children}</div>
       <div class="scroller" ref=${this.scroller} onScroll=${this.look} tabindex="0" role="region"
         aria-label="Topics by brokers">
-        <table><caption class="unseen">What each topic's replicas are, by broker</caption>
-          <${Heads} brokers=${columns} choice=${choice} lost=${lost} narrow=${this.column() < NARROW_PX} />
+        <table style=${{ minWidth: `${namesPx() + LEAST_PX * columns.length}px` }}><caption class="unseen">What each topic's replicas are, by broker</caption>
+          <colgroup><col />${ids.map(id => html`<col class=${lost.includes(id) ? "lost" : ""} />`)}</colgroup>
+          <${Heads} brokers=${columns} choice=${choice} lost=${lost} width=${width} />
           <tbody>
             <${Spacer} rows=${from} />
             ${rows.map(row => html`<${Row} key=${keyOf(row)} row=${row} ...${shared} />`)}
@@ -110,6 +126,9 @@ export class Matrix extends Component {
     </div>`;
   }
 }
+
+/** Pixels of the names of topics, as the style sheet has them. */
+const namesPx = () => (matchMedia(ON_PHONE).matches ? NAMES_ON_PHONE_PX : NAMES_PX);
 
 const questionOf = ({ brokers, racks, open, search }) =>
   JSON.stringify([brokers, racks, open, search]);
