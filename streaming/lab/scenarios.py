@@ -32,6 +32,9 @@ FENCED_S: Final = 45.0
 SLOW_RESOLVES_S: Final = 600.0
 """The alert stays for five minutes after a shrink; a later script may cause another shrink."""
 
+LOOK_S: Final = 5.0
+"""For whoever has the console open: it asks each 3 s."""
+
 WRITERS: Final = 8
 ATTEMPTS: Final = 10
 
@@ -193,10 +196,10 @@ def failover(stage: Stage) -> None:
     lost = stage.until(
         lambda: stage.partition(topic).get("leader"), SOON_S, f"nobody leads {topic}"
     )
-    led = stage.until(
-        lambda: _led_at_rest(stage, lost), SOON_S,
-        f"a partition that broker {lost} leads is not whole, for Kafka or for the twin,",
-    )  # fmt: skip
+    _await_whole(stage, lost)
+    stage.say(f"look       {stage.exporter}/#/?lose={lost} shows who would lead if it were lost")
+    stage.stop.wait(LOOK_S)
+    led = _await_whole(stage, lost)
     predicted = {_key(p): p["next_leader"]["leader"] for p in led}
     nobody = sum(leader < 0 for leader in predicted.values())
     stage.say(
@@ -216,10 +219,20 @@ def failover(stage: Stage) -> None:
                 f"predicted was {predicted[wrong]}"
             )
         stage.fires("KafkaTwinPartitionOffline")
+        stage.stop.wait(LOOK_S)
     finally:
         stage.cluster.start()
     stage.say(f"action     broker {lost} was started again")
     stage.resolves("KafkaTwinPartitionOffline")
+
+
+def _await_whole(stage: Stage, broker: int) -> list[dict[str, Any]]:
+    """Wait until all partitions that a broker leads are whole, and return them."""
+    led: list[dict[str, Any]] = stage.until(
+        lambda: _led_at_rest(stage, broker), SOON_S,
+        f"a partition that broker {broker} leads is not whole, for Kafka or for the twin,",
+    )  # fmt: skip
+    return led
 
 
 def _led_at_rest(stage: Stage, broker: int) -> list[dict[str, Any]]:
