@@ -117,7 +117,10 @@ def test_many_brokers_can_be_lost_but_few_are_named(open_view: Open, shown: Show
     expect(page.locator("h1")).to_have_text("The only brokers you can lose are 10, 11 and 12.")
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(open_view: Open):
+def test_on_a_phone_the_name_of_a_topic_stays_beside_what_is_wrong_with_it(open_view: Open):
     page = open_view("#/?lose=2", size=NARROW)
-    expect(page.locator(".panel")).to_contain_text("nobody leads")
-    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    mark = page.locator(f"{row('scratch')} .mark")
+    expect(mark).to_have_text("1 offline", use_inner_text=False)
+    assert mark.inner_text() == "1"
+    name = page.locator(f"{row('scratch')} .name")
+    assert name.evaluate("it => it.scrollWidth <= it.clientWidth")

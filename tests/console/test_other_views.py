@@ -8,8 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.builders import Partition, a_state
+from tests.console.browser import NARROW
 from tests.console.cluster import BROKERS, ODD_NAME, Shown, now_ms, small, with_problems
 from tests.console.conftest import Open
+from tests.console.screenshots import VIEWS, settled
 
 pytestmark = pytest.mark.browser
 
@@ -59,6 +61,14 @@ def test_a_partitions_page_shows_its_log_its_next_leaders_and_why(open_view: Ope
     expect(page.locator(".risks")).to_contain_text("docs/runbook.md#next_leader_cold")
     expect(page.locator("main")).to_contain_text("4 segments")
     expect(page.locator("main")).to_contain_text("3 epochs")
+
+
+@pytest.mark.parametrize("view", [*VIEWS.values(), "#/?lose=2&rule=kip1303&open=ledger"])
+def test_on_a_phone_nothing_is_wider_than_the_screen(open_view: Open, shown: Shown, view: str):
+    shown.happen()
+    page = open_view(view, size=NARROW)
+    settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
 
 
 def test_a_partition_that_does_not_exist_is_said(open_view: Open, shown: Shown):

@@ -35,6 +35,12 @@ def test_events_are_narrowed_by_kind_and_text_in_the_url(open_view: Open, shown:
     expect(page.locator("main")).to_contain_text("Nothing has happened")
 
 
+def test_kinds_of_events_are_in_kafkas_terms(open_view: Open, shown: Shown):
+    shown.bus.report(kind="isr_shrunk", text="replica 2 left the ISR")
+    page = open_view("#/timeline")
+    expect(page.locator(".events td").nth(2)).to_have_text("ISR shrunk")
+
+
 def test_a_partitions_page_has_its_own_events(open_view: Open, shown: Shown):
     shown.happen()
     shown.bus.report(text="of another", topic="ledger", partition=1)

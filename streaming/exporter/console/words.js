@@ -37,4 +37,6 @@ export const BAD_OUTCOMES = ["last_known", "unclean", "none"];
 
 export const SEVERITIES = { page: "bad", warn: "warn", info: "info" };
 
-export const risk = name => name.replaceAll("_", " ");
+/** A name of the API in words, "at_min_isr" as "at min ISR": risks, and kinds of events. */
+export const inWords = name => name.replaceAll("_", " ").replace(/\b(isr|elr)\b/g,
+  word => word.toUpperCase());

@@ -86,8 +86,9 @@ function counts(held, wouldLead, width) {
   const px = width - GAP_PX - (gains ? textPx(gains) : 0);
   let shown = width < BARE_PX ? 0 : fitting(kinds, held, px);
   if (!shown) return html`<${Square} state=${kinds[0]} next=${wouldLead > 0} title="" />`;
-  if (shown < kinds.length) shown = fitting(kinds, held, px - MORE_PX) || 1;
-  const more = kinds.slice(shown).reduce((sum, name) => sum + held[name], 0);
+  const beside = shown < kinds.length && fitting(kinds, held, px - MORE_PX); // with the others' number
+  if (beside) shown = beside;
+  const more = beside && kinds.slice(shown).reduce((sum, name) => sum + held[name], 0);
   return html`${kinds.slice(0, shown).map(name => html`
       <i class=${`count sq sq-${name}`}></i>${held[name]}`)}
     ${more > 0 && html`<span class="more">+${more}</span>`}

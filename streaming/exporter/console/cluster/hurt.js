@@ -10,7 +10,7 @@ export function HurtGroups({ groups, rule }) {
   return html`<h3>Whom it hurts</h3>
     <table class="list"><thead><tr><th scope="col">group</th><th scope="col">would</th></tr></thead>
     <tbody>${groups.slice(0, SHOWN).map(each => html`<tr key=${each.group}>
-      <th scope="row"><a href=${groupHref(each.group)}>${each.group}</a></th><td class=${each.offline ? "bad" : "warn"}>${
+      <th scope="row"><a href=${groupHref(each.group)}>${each.group}</a></th><td class=${`would ${each.offline ? "bad" : "warn"}`}>${
         inWords(each, rule)}</td></tr>`)}</tbody></table>
     ${groups.length > SHOWN && html`<p class="muted">and ${
       counted(groups.length - SHOWN, "other group")}</p>`}`;

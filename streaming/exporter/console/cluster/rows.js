@@ -2,7 +2,7 @@
 import { counted } from "../format.js";
 import { partitionHref } from "../router.js";
 import { Component, html } from "../ui.js";
-import { SEVERITIES, risk } from "../words.js";
+import { SEVERITIES, inWords } from "../words.js";
 import { PartitionCell, TopicCell, contentsOf } from "./cell.js";
 import { toggle } from "./choice.js";
 
@@ -47,12 +47,13 @@ class TopicRow extends Component {
 function Mark({ topic, nobody, severities }) {
   if (nobody) {
     return html`<span class="mark bad" title=${`${counted(nobody, "partition")} would have no leader`}>
-      ${nobody} offline</span>`;
+      ${nobody}<span class="word"> offline</span></span>`;
   }
-  if (topic.offline) return html`<span class="mark bad">${topic.offline} no leader</span>`;
+  if (topic.offline) return html`<span class="mark bad" title=${`${counted(topic.offline, "partition")} without a leader`}>
+    ${topic.offline}<span class="word"> no leader</span></span>`;
   const state = SEVERITIES[severities[topic.risk]];
   if (!topic.risk || state === "info") return null;
-  return html`<span class=${`mark ${state}`} title=${`${risk(topic.risk)}: ${
+  return html`<span class=${`mark ${state}`} title=${`${inWords(topic.risk)}: ${
     counted(topic.at_risk, "partition")} at risk`}>${topic.at_risk}!</span>`;
 }
 
@@ -63,7 +64,7 @@ function PartitionRow({ row, rule, ids, lost, severities }) {
   return html`<tr class=${`row partition ${then === -1 || partition.leader === -1 ? "harmed" : ""}`}>
     <th scope="row"><a href=${partitionHref(topic.topic, partition.partition)}>
       <span class="unseen">${topic.topic}-</span>${partition.partition}</a>
-      ${partition.risk && html`<span class=${`mark ${state}`}>${risk(partition.risk)}</span>`}</th>
+      ${partition.risk && html`<span class=${`mark ${state}`}>${inWords(partition.risk)}</span>`}</th>
     ${ids.map(broker => html`<${PartitionCell} key=${broker} topic=${topic.topic}
       partition=${partition} broker=${broker} rule=${rule} lost=${lost.includes(broker)} />`)}
   </tr>`;

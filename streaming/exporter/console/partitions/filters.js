@@ -1,7 +1,7 @@
 /** What narrows the list of partitions; all of it is in the URL. */
 import { go, href } from "../router.js";
 import { html } from "../ui.js";
-import { risk } from "../words.js";
+import { inWords } from "../words.js";
 
 const NAMES = ["search", "topic", "broker", "rack", "risk", "at_risk"];
 
@@ -27,7 +27,7 @@ export function Filters({ filters, risks, brokers }) {
       String(each.broker), String(each.broker)]))}
     ${racks.length > 0 && choose("rack", "replica in rack", "any", racks.map(each => [each, each]))}
     ${choose("risk", "risk", "any or none", open.map(([name, { partitions }]) => [
-      name, `${risk(name)} (${partitions ?? "unknown"})`]))}
+      name, `${inWords(name)} (${partitions ?? "unknown"})`]))}
     <label class="tick"><input type="checkbox" checked=${filters.at_risk === "true"}
       onChange=${event => change("at_risk", event.target.checked ? "true" : "")} /> at risk</label>
     ${filters.topic && html`<span class="pill">topic ${filters.topic}

@@ -36,7 +36,7 @@ function Listed({ answer, error, items, name, known, head, line }) {
   return html`<${Failed} error=${error} />
     <p class="muted">${counted(total, name)}${
       total > shown.length ? `, of which ${shown.length} are shown` : ""}</p>
-    ${shown.length > 0 && html`<div class="wide" tabindex="0" role="region" aria-label=${`${name}s`}>
+    ${shown.length > 0 && html`<div class="wide long" tabindex="0" role="region" aria-label=${`${name}s`}>
       <table class="list"><thead><tr>${head.map(each => html`<th scope="col">${each}</th>`)}</tr></thead>
       <tbody>${shown.map(each => html`<tr>${line(each).map(cell => html`<td>${cell}</td>`)}</tr>`)}
       </tbody></table></div>`}`;

@@ -6,7 +6,7 @@ import { Pager, pageOf } from "../parts/pager.js";
 import { Poll } from "../poll.js";
 import { href, partitionHref } from "../router.js";
 import { html } from "../ui.js";
-import { SEVERITIES, risk } from "../words.js";
+import { SEVERITIES, inWords } from "../words.js";
 import { Filters, filtersOf } from "./filters.js";
 import { NextLeader } from "./next_leader.js";
 
@@ -69,5 +69,5 @@ function Line({ partition, risks }) {
 /** A risk by its name; its sentence is in the title, and on the partition's page. */
 export function Risk({ name, risks }) {
   const state = SEVERITIES[risks[name]?.severity] ?? "info";
-  return html`<span class=${`pill ${state}`} title=${risks[name]?.meaning ?? ""}>${risk(name)}</span> `;
+  return html`<span class=${`pill ${state}`} title=${risks[name]?.meaning ?? ""}>${inWords(name)}</span> `;
 }

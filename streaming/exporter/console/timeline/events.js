@@ -3,6 +3,7 @@ import { counted, moment } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { partitionHref } from "../router.js";
 import { Component, html } from "../ui.js";
+import { inWords } from "../words.js";
 import { EventStream } from "./stream.js";
 
 /** How grave an event is to look at, by its kind or by what it says of itself. */
@@ -46,7 +47,7 @@ function Line({ event }) {
   const { at_ms: at, text, kind, topic, partition } = event;
   const isOf = topic && partition >= 0;
   return html`<tr><td>${moment(at)}</td><td class=${`text ${STATES[kind] ?? ""}`}>${text}</td>
-    <td>${kind.replaceAll("_", " ")}</td>
+    <td>${inWords(kind)}</td>
     <th scope="row">${isOf && html`<a href=${partitionHref(topic, partition)}>${topic}-${partition}</a>`}</th>
     </tr>`;
 }

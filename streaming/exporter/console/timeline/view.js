@@ -1,6 +1,7 @@
 /** Changes of the cluster as they come, each prediction with what Kafka then did. */
 import { go, href } from "../router.js";
 import { html } from "../ui.js";
+import { inWords } from "../words.js";
 import { Events } from "./events.js";
 
 const SHOWN = 300;
@@ -32,6 +33,6 @@ function Filters({ filters, events }) {
     <label>kind <select value=${filters.kind}
       onChange=${event => change("kind", event.target.value)}>
       <option value="">any</option>
-      ${kinds.map(kind => html`<option value=${kind}>${kind.replaceAll("_", " ")}</option>`)}
+      ${kinds.map(kind => html`<option value=${kind}>${inWords(kind)}</option>`)}
     </select></label></form>`;
 }

@@ -80,11 +80,12 @@ const RESULTS = ["right", "wrong", "overtaken", "unforeseen"];
 function Record({ summary }) {
   const byCause = Object.entries(summary.predictions ?? {});
   if (!byCause.length) return html`<p>No leader change has been judged yet.</p>`;
-  return html`<table class="numbers"><thead><tr><th scope="col">leader changed by</th>
+  return html`<div class="wide" tabindex="0" role="region" aria-labelledby="record-title">
+    <table class="numbers"><thead><tr><th scope="col">leader changed by</th>
       ${RESULTS.map(name => html`<th scope="col">${name}</th>`)}</tr></thead>
     <tbody>${byCause.map(([cause, results]) => html`<tr><th scope="row">${cause}</th>
       ${RESULTS.map(name => html`<td class=${!results[name] ? "muted" : name === "wrong" ? "bad" : ""}>
-        ${count(results[name])}</td>`)}</tr>`)}</tbody></table>
+        ${count(results[name])}</td>`)}</tr>`)}</tbody></table></div>
     <p class="muted">Right: Kafka elected the predicted leader. Wrong: another one, and nothing observed
       explains it. Overtaken: something else changed in between. Unforeseen: a replica that was not
       known.</p>`;
