@@ -122,7 +122,8 @@ def _lose(tab: Page, record: Played, seen: Seen) -> None:
             seen.forecast = dict(_forecast(tab))
             [led] = re.findall(r"leads (\d+) partition", head.get_attribute("aria-label") or "")
             seen.led = int(led)
-    killed_at_s, deadline = record.first_printed_s("was killed"), Deadline.after_s(COMES_TRUE_WITHIN_S)
+    killed_at_s = record.first_printed_s("was killed")
+    deadline = Deadline.after_s(COMES_TRUE_WITHIN_S)
     while seen.on_page != seen.forecast and not deadline.is_over:
         tab.wait_for_timeout(100)
         seen.banners += tab.locator(".banner").all_inner_texts()
@@ -194,7 +195,7 @@ def _look_around(tab: Page, record: Played, seen: Seen) -> None:
 def _see_the_end(tab: Page, record: Played, seen: Seen) -> None:
     browsers.go(tab, f"{record.exporter}/#/")
     deadline = Deadline.after_s(WHOLE_S)
-    while not record.prints("stopping ...") and not record.is_over.is_set() and not deadline.is_over:
+    while not (record.prints("stopping ...") or record.is_over.is_set() or deadline.is_over):
         seen.banners += tab.locator(".banner").all_inner_texts()
         tab.wait_for_timeout(1_000)
     alert = tab.get_by_role("alert")
