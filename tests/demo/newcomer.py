@@ -48,8 +48,8 @@ _TITLE: Final = re.compile(r"(.+) on broker (\d+): .*")
 
 
 @dataclass
-class Seen:
-    """What the page said, and Kafka beside it."""
+class Visit:
+    """Notes of the page, and of Kafka at the same time."""
 
     lost: int = NOBODY  # the broker that was clicked
     led: int = 0  # partitions that it leads, by its head
@@ -66,21 +66,21 @@ class Seen:
     error: str = ""  # what ended all this early
 
 
-def visit(record: Played, seen: Seen) -> None:
-    """Be the newcomer; returns once the demo is over."""
+def browse(record: Played, visit: Visit) -> None:
+    """Use the console as a newcomer would, until the demo is over."""
     try:
         if not _await(record, "the twin is live"):
             return
         commit(",".join(record.bootstrap), GROUP, {("ledger", 0): 2_900})
         with browsers.browser() as running, browsers.page(running, may_log="net::ERR_") as tab:
             tab.set_default_timeout(30_000)
-            _keep_failures(tab, record, seen)
+            _keep_failures(tab, record, visit)
             browsers.go(tab, f"{record.exporter}/#/")
-            _lose(tab, record, seen)
-            _look_around(tab, record, seen)
-            _see_the_end(tab, record, seen)
+            _lose(tab, record, visit)
+            _look_around(tab, record, visit)
+            _see_the_end(tab, record, visit)
     except Exception:  # the tests show it: nobody reads what a thread raises
-        seen.error = traceback.format_exc()
+        visit.error = traceback.format_exc()
 
 
 def _await(record: Played, text: str) -> bool:
@@ -91,53 +91,53 @@ def _await(record: Played, text: str) -> bool:
     return True
 
 
-def _keep_failures(tab: Page, record: Played, seen: Seen) -> None:
+def _keep_failures(tab: Page, record: Played, visit: Visit) -> None:
     def runs() -> bool:
         return not record.prints("stopping ...")
 
     def failed(request: Any) -> None:
         # The page gives up its own questions when it has others.
         if runs() and "ERR_ABORTED" not in request.failure:
-            seen.failed.append(f"{request.url}: {request.failure}")
+            visit.failed.append(f"{request.url}: {request.failure}")
 
     def answered(response: Any) -> None:
         if runs() and response.status >= 400:
-            seen.failed.append(f"{response.url}: status {response.status}")
+            visit.failed.append(f"{response.url}: status {response.status}")
 
     tab.on("requestfailed", failed)
     tab.on("response", answered)
 
 
-def _lose(tab: Page, record: Played, seen: Seen) -> None:
+def _lose(tab: Page, record: Played, visit: Visit) -> None:
     """Lose the broker on the page, then really, and wait until the forecast has come true."""
     only = tab.locator(f".matrix .sq-leads[title^='{ONE_REPLICA}-0 on broker ']")
-    seen.lost = int(_TITLE.match(only.get_attribute("title") or "")[2])  # type: ignore[index]
-    head = tab.get_by_role("button", name=re.compile(f"^Broker {seen.lost},"))
+    visit.lost = int(_TITLE.match(only.get_attribute("title") or "")[2])  # type: ignore[index]
+    head = tab.get_by_role("button", name=re.compile(f"^Broker {visit.lost},"))
     head.click()
     while not record.prints("was killed"):
         if record.is_over.is_set():
             return
         tab.wait_for_timeout(200)
         if record.prints("look       "):
-            seen.forecast = dict(_forecast(tab))
+            visit.forecast = dict(_forecast(tab))
             [led] = re.findall(r"leads (\d+) partition", head.get_attribute("aria-label") or "")
-            seen.led = int(led)
+            visit.led = int(led)
     killed_at_s = record.first_printed_s("was killed")
     deadline = Deadline.after_s(COMES_TRUE_WITHIN_S)
-    while seen.on_page != seen.forecast and not deadline.is_over:
+    while visit.on_page != visit.forecast and not deadline.is_over:
         tab.wait_for_timeout(100)
-        seen.banners += tab.locator(".banner").all_inner_texts()
+        visit.banners += tab.locator(".banner").all_inner_texts()
         leads = _leaders(tab)
-        seen.on_page |= {
-            each: leader for each, leader in seen.forecast.items() if leads.get(each) == leader
+        visit.on_page |= {
+            each: leader for each, leader in visit.forecast.items() if leads.get(each) == leader
         }
-        seen.took_s = monotonic() - killed_at_s
-    seen.heading = tab.locator("h1").inner_text()
-    seen.by_kafka = _leaders_by_kafka(record, seen)
+        visit.took_s = monotonic() - killed_at_s
+    visit.heading = tab.locator("h1").inner_text()
+    visit.by_kafka = _leaders_by_kafka(record, visit)
     tab.locator("nav").get_by_text("Timeline").click()
     tab.get_by_label("kind").select_option("prediction_judged")
-    expect(tab.locator(".events td.text").nth(len(seen.forecast) - 1)).to_be_visible()
-    seen.judged = tab.locator(".events td.text").all_inner_texts()
+    expect(tab.locator(".events td.text").nth(len(visit.forecast) - 1)).to_be_visible()
+    visit.judged = tab.locator(".events td.text").all_inner_texts()
 
 
 def _squares(tab: Page) -> Iterator[tuple[str, int, list[str]]]:
@@ -167,9 +167,9 @@ def _leaders(tab: Page) -> dict[str, int]:
     return leaders
 
 
-def _leaders_by_kafka(record: Played, seen: Seen) -> dict[str, int]:
+def _leaders_by_kafka(record: Played, visit: Visit) -> dict[str, int]:
     """The same partitions, in the metadata of a broker that was not lost."""
-    others = [at for node, at in enumerate(record.bootstrap, 1) if node != seen.lost]
+    others = [at for node, at in enumerate(record.bootstrap, 1) if node != visit.lost]
     try:
         with KafkaAdminClient(bootstrap_servers=others) as admin:
             leaders = {
@@ -179,25 +179,25 @@ def _leaders_by_kafka(record: Played, seen: Seen) -> dict[str, int]:
             }
     except KafkaError as error:
         raise AssertionError(f"Kafka does not say who leads: {error}") from error
-    return {name: leaders[name] for name in seen.forecast}
+    return {name: leaders[name] for name in visit.forecast}
 
 
-def _look_around(tab: Page, record: Played, seen: Seen) -> None:
+def _look_around(tab: Page, record: Played, visit: Visit) -> None:
     for view, shows in VIEWS.items():
         if record.is_over.is_set():
             return
         browsers.go(tab, f"{record.exporter}/{view}")
         tab.locator(shows).first.wait_for()
-        seen.shown.append(view)
-        seen.banners += tab.locator(".banner").all_inner_texts()
+        visit.shown.append(view)
+        visit.banners += tab.locator(".banner").all_inner_texts()
 
 
-def _see_the_end(tab: Page, record: Played, seen: Seen) -> None:
+def _see_the_end(tab: Page, record: Played, visit: Visit) -> None:
     browsers.go(tab, f"{record.exporter}/#/")
     deadline = Deadline.after_s(WHOLE_S)
     while not (record.prints("stopping ...") or record.is_over.is_set() or deadline.is_over):
-        seen.banners += tab.locator(".banner").all_inner_texts()
+        visit.banners += tab.locator(".banner").all_inner_texts()
         tab.wait_for_timeout(1_000)
     alert = tab.get_by_role("alert")
     alert.wait_for()
-    seen.after_the_end = alert.inner_text()
+    visit.after_the_end = alert.inner_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.console import browser as browsers
-from tests.demo.newcomer import NOBODY, ONE_REPLICA, VIEWS, Seen
+from tests.demo.newcomer import NOBODY, ONE_REPLICA, VIEWS, Visit
 from tests.demo.playing import MARKS, Played
 
 pytestmark = [
@@ -17,38 +17,38 @@ pytestmark = [
 
 
 @pytest.fixture
-def seen(demo: Played, newcomer: Seen) -> Seen:
-    """All that was seen once the demo is over."""
+def visit(demo: Played, newcomer: Visit) -> Visit:
+    """The visit once the demo is over, and nothing has ended it early."""
     assert not newcomer.error, newcomer.error
     return newcomer
 
 
-def test_the_forecast_is_about_every_partition_that_the_lost_broker_leads(seen: Seen):
-    assert len(seen.forecast) == seen.led > 1
-    assert seen.forecast[f"{ONE_REPLICA}-0"] == NOBODY
-    assert seen.lost not in seen.forecast.values()
-    assert len(set(seen.forecast.values())) > 2, "nobody, and each of the other brokers"
+def test_the_forecast_is_about_every_partition_that_the_lost_broker_leads(visit: Visit):
+    assert len(visit.forecast) == visit.led > 1
+    assert visit.forecast[f"{ONE_REPLICA}-0"] == NOBODY
+    assert visit.lost not in visit.forecast.values()
+    assert len(set(visit.forecast.values())) > 2, "nobody, and each of the other brokers"
 
 
-def test_the_forecast_comes_true_on_the_page_and_in_kafkas_metadata(seen: Seen):
-    print(f"\nthe page showed all {seen.led} new leaders {seen.took_s:.1f} s after the kill")
-    assert seen.on_page == seen.forecast
-    assert seen.by_kafka == seen.forecast
-    assert seen.heading.startswith(f"Broker {seen.lost} is down. 1 partition has no leader.")
+def test_the_forecast_comes_true_on_the_page_and_in_kafkas_metadata(visit: Visit):
+    print(f"\nthe page showed all {visit.led} new leaders {visit.took_s:.1f} s after the kill")
+    assert visit.on_page == visit.forecast
+    assert visit.by_kafka == visit.forecast
+    assert visit.heading.startswith(f"Broker {visit.lost} is down. 1 partition has no leader.")
 
 
-def test_the_timeline_has_each_prediction_with_its_deed(seen: Seen):
-    for partition, leader in seen.forecast.items():
+def test_the_timeline_has_each_prediction_with_its_deed(visit: Visit):
+    for partition, leader in visit.forecast.items():
         name = "nobody" if leader == NOBODY else f"broker {leader}"
-        deed = f"leader {seen.lost} was lost; {name} leads, {name} was predicted"
-        assert f"{partition}: {deed}" in seen.judged
+        deed = f"leader {visit.lost} was lost; {name} leads, {name} was predicted"
+        assert f"{partition}: {deed}" in visit.judged
 
 
-def test_every_view_shows_what_it_is_about_and_no_request_fails(seen: Seen):
-    assert seen.shown == list(VIEWS)
-    assert seen.failed == []
+def test_every_view_shows_what_it_is_about_and_no_request_fails(visit: Visit):
+    assert visit.shown == list(VIEWS)
+    assert visit.failed == []
 
 
-def test_nothing_is_red_until_the_exporter_ends_and_then_it_is_said(seen: Seen):
-    assert seen.banners == []
-    assert seen.after_the_end.startswith("The exporter does not answer.")
+def test_nothing_is_red_until_the_exporter_ends_and_then_it_is_said(visit: Visit):
+    assert visit.banners == []
+    assert visit.after_the_end.startswith("The exporter does not answer.")
