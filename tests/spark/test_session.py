@@ -85,7 +85,9 @@ def test_what_spark_submit_is_given_wins_and_the_rest_is_ours(tmp_path: Path) ->
     assert settings["spark.master"] == "local[1]"
     assert settings["spark.sql.streaming.stateStore.providerClass"] == PROVIDER
     assert settings["spark.sql.streaming.minBatchesToRetain"] == "20"
-    assert "-XX:TieredStopAtLevel=1" in settings["spark.executor.extraJavaOptions"]
+    options = settings["spark.executor.extraJavaOptions"].split()
+    assert {"-XX:TieredStopAtLevel=1", "-XX:G1HeapRegionSize=8m"} <= set(options)
+    assert not [o for o in options if "Use" in o and "GC" in o], "the collector is the platform's"
     assert result["python_untouched"]
     assert not (tmp_path / "spark.log").exists(), "spark-submit has a log of its own"
 
