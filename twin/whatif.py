@@ -33,7 +33,6 @@ from twin.table import (
     Bool,
     Float64,
     Int32,
-    Int64,
     Rows,
     blank,
     object_array,
@@ -55,7 +54,7 @@ class Loss:
     row: Rows
     kafka: NextLeaders
     kip1303: NextLeadersKip1303 | None
-    isr: Int64
+    isr: Int32
     min_isr: Int32
 
     @property
