@@ -49,8 +49,12 @@ CLUSTER = "prod-eu"
 
 HAPPENED: Final = (
     ("broker_fenced", "broker 2 was fenced: it leads nothing", False),
-    ("leader_moved", "the leader of ledger-0 moved from 2 to 3", True),
-    ("prediction_judged", "ledger-0: 3 leads after the loss of 2, as predicted", True),
+    ("leader_moved", "ledger-0 is led by 3, was 2", True),
+    (
+        "prediction_judged",
+        "ledger-0: leader 2 was lost; broker 3 leads, broker 3 was predicted",
+        True,
+    ),
     ("risk_opened", "ledger-0: the leader holds too little local log", True),
 )
 

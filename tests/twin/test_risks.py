@@ -113,6 +113,14 @@ def test_a_risk_whose_condition_is_gone_stays_open_for_its_time_and_is_closed_on
     assert len(state[RiskStates]) == 0
 
 
+def test_a_risk_that_is_closed_is_named_by_its_sentence():
+    state, _ = cycles(a_state(COLD_NEXT, eligible_local_log_bytes=MIB), WARM_NEXT, WARM_NEXT)
+    at_ms = state.observed_at_ms + INTERVAL_MS
+    _, changes = step(state, [replicas_frame([WARM_NEXT], at_ms)], at_ms)
+    texts = [each.text for each in changes if each.kind == "risk_closed"]
+    assert texts == [f"t-0: no longer: {declared('next_leader_cold').sentence}"]
+
+
 def test_a_condition_that_flickers_opens_its_risk_once():
     cold = a_state(COLD_NEXT, eligible_local_log_bytes=MIB)
     state, events = cycles(cold, *[WARM_NEXT, COLD_NEXT] * 6)
