@@ -29,6 +29,7 @@ def test_the_source_never_waits_long_for_one_broker_and_its_limits_fit_each_othe
         request, api = (int(made[f"kafka.{n}.timeout.ms"]) for n in ("request", "default.api"))
         assert api > request
     assert int(fail_fast_options({})["kafka.default.api.timeout.ms"]) <= 5_000
+    assert int(fail_fast_options({})["kafka.fetch.max.wait.ms"]) <= 50, "or each task waits it out"
 
 
 def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_configured_to():
