@@ -143,8 +143,8 @@ def end_one():
     while True:
         time.sleep(0.2)
         active = {query.name: query for query in spark.streams.active}
-        progress = [query.lastProgress for query in active.values()]
-        if len(active) == 2 and any(each and each["numInputRows"] for each in progress):
+        batch = len(active) == 2 and active["kafka-twin"].lastProgress
+        if batch and batch["numInputRows"]:
             print(*sorted(active))
             return active["kafka-twin"].stop()
 threading.Thread(target=end_one, daemon=True).start()
