@@ -112,7 +112,11 @@ def groups_by_name(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
 
 
 def _reading(view: ClusterView) -> tuple[Counter[tuple[str, str]], set[str]]:
-    """Partitions by group and where it reads them, or would not; and the groups in use."""
+    """Partitions by group and where it reads them, or would not; and the groups in use.
+
+    The snapshots have this of each partition. It is counted here, since a total declared by a rule
+    is also a series of /metrics, and there are five for each group.
+    """
     places: Counter[tuple[str, str]] = Counter()
     in_use: set[str] = set()
     kinds = (*PLACES, UNREAD_THEN)
