@@ -1,12 +1,15 @@
 """Names and ids of topics: the request log has one of them, the server log the other.
 
 The cluster is asked when an unknown topic turns up, but at most every ``ASK_EVERY_S``: the topic
-may be deleted, or this user may have no right to see it. A topic that was created a moment ago is
-in the next answer, so what is logged about it waits ``WAIT_S`` before it is given up.
+may be deleted, or this user may have no right to see it. What is logged about an unknown topic
+waits for an answer that must have it: a broker may hear of a new topic ``LISTED_WITHIN_S`` later
+than its leader does. A request that fails is no answer, so nothing is given up meanwhile.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
@@ -20,11 +23,11 @@ from streaming.runtime.kafka_uuid import uuid_text
 from streaming.tap.admin import connect
 
 ASK_EVERY_S: Final = 10.0
-WAIT_S: Final = 1.5 * ASK_EVERY_S
-"""The cluster is asked at least once within this time."""
+LISTED_WITHIN_S: Final = 5.0
+"""A topic exists on every broker this long after its leader has logged something about it."""
 
 LATER: Final = "later"
-"""In place of a topic: the cluster has not been asked for long enough to say that it has none."""
+"""In place of a topic: no answer of the cluster is new enough to say that there is none."""
 
 Later = Literal["later"]
 
@@ -40,28 +43,34 @@ class TopicIds:
     """Resolves topic names and ids; keeps its connection to the cluster."""
 
     def __init__(
-        self, config: Config, *, ask_every_s: float = ASK_EVERY_S, wait_s: float = WAIT_S
+        self,
+        config: Config,
+        *,
+        ask_every_s: float = ASK_EVERY_S,
+        listed_within_s: float = LISTED_WITHIN_S,
     ) -> None:
         self.problem = ""  # why topics cannot be resolved, in one line
-        self._config, self._ask_every_s, self._wait_s = config, ask_every_s, wait_s
+        self._config, self._ask_every_s = config, ask_every_s
+        self._listed_within_s = listed_within_s
         self._admin: KafkaAdminClient | None = None
         self._next_request = Deadline.after_s(0)
         self._topics: dict[str, Topic] = {}
-        self._missing: dict[str, Deadline] = {}  # by name or id, and until when to wait for each
+        self._first_logged_s: dict[str, float] = {}  # by name or id that no answer had; monotonic
         self._waits = True
+        self._asked_at_s = -math.inf  # monotonic; of the last request that was answered
 
     def resolve(self, key: str) -> Topic | Later | None:
         """The topic of a name, or of an id as Kafka's logs write it.
 
-        ``LATER`` if the cluster may just not have listed it yet; None if it has no such topic.
+        ``LATER`` while an answer may yet have it; None if the cluster has no such topic.
         """
         if key not in self._topics and self._next_request.is_over:
             self._refresh()
         if key in self._topics:
-            self._missing.pop(key, None)
+            self._first_logged_s.pop(key, None)
             return self._topics[key]
-        wait = self._missing.setdefault(key, Deadline.after_s(self._wait_s))
-        return LATER if self._waits and not wait.is_over else None
+        listed_at_s = self._listed_within_s + self._first_logged_s.setdefault(key, time.monotonic())
+        return LATER if self._waits and self._asked_at_s < listed_at_s else None
 
     def end_waiting(self) -> None:
         """Ask the cluster for the next topic that is unknown, and never answer ``LATER`` again."""
@@ -74,7 +83,7 @@ class TopicIds:
             self._admin = None
 
     def _refresh(self) -> None:
-        self._next_request = Deadline.after_s(self._ask_every_s)
+        self._next_request, now_s = Deadline.after_s(self._ask_every_s), time.monotonic()
         try:
             if self._admin is None:
                 self._admin = connect(self._config)
@@ -83,7 +92,7 @@ class TopicIds:
             self.problem = clients.one_line(error)
             self.close()
             return
-        self.problem = ""
+        self.problem, self._asked_at_s = "", now_s
         # Deleted topics are kept: the last fetches from them may not have been logged yet.
         for described in topics:
             name, topic_id = str(described["name"]), _id_bytes(described.get("topic_id"))
