@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from streaming.tap.isr_changes import IsrChange, IsrTracker, leader_shrinks
-from streaming.tap.lines import InvalidLineError, parse
+from streaming.tap.isr_changes import IsrChange, IsrTracker, LeaderShrinks
+from streaming.tap.lines import InvalidLineError, LeaderShrinkLine, parse
 from streaming.tap.request_log import (
     EARLIEST_PENDING_UPLOAD,
     CompletedAlterPartition,
@@ -58,6 +58,7 @@ class BrokerLogParser:
         self._zone = zone
         self._sessions = FetchSessions()
         self._isrs = IsrTracker()
+        self._shrinks = LeaderShrinks()
 
     def feed(self, line: bytes) -> None:
         """Parse one line; a line that cannot be parsed is counted in ``invalid_lines``."""
@@ -77,13 +78,16 @@ class BrokerLogParser:
             self.pending_upload_lookups.extend(_pending_upload_lookups(at_ms, content))
         elif isinstance(content, CompletedAlterPartition):
             self.isr_changes.extend(self._isrs.apply(at_ms, content))
+        elif isinstance(content, LeaderShrinkLine):
+            self._shrinks.propose(at_ms, content)
         else:
-            self.isr_changes.extend(leader_shrinks(at_ms, content))
+            self.isr_changes.extend(self._shrinks.commit(content))
 
     def reset_sessions(self) -> None:
-        """Forget fetch sessions and ISRs: lines were skipped, so both may be out of date."""
+        """Forget fetch sessions and ISRs: lines were skipped, so all may be out of date."""
         self._sessions.reset()
         self._isrs.reset()
+        self._shrinks.reset()
 
     def flush(self) -> None:
         """Make rows of what waits for a later line: there may be none for a while."""

@@ -1,7 +1,8 @@
 """Changes of ISRs, from the active controller's request log and from the leaders' server logs.
 
-A leader that shrinks an ISR logs when each removed replica was last caught up; no other source has
-that. The controller's request log has every change that a leader asks for, but only the new ISR:
+A leader that wants to shrink an ISR logs when each replica that it wants out was last caught up; no
+other source has that. It asks the controller then, and logs the new ISR once the controller has
+agreed. The controller's request log has every change that a leader asks for, but only the new ISR:
 the difference is known if the ISR of the partition epoch before the change is.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from streaming.tap.lines import LeaderShrinkLine
+from streaming.tap.lines import LeaderShrinkLine, LeaderUpdateLine
 from streaming.tap.request_log import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -82,10 +83,38 @@ class IsrTracker:
             self._isrs[key] = epoch, isr
 
 
-def leader_shrinks(at_ms: int, line: LeaderShrinkLine) -> Iterator[IsrChange]:
-    """The replicas that a leader has logged to remove from an ISR."""
-    for replica in line.removed:
-        yield IsrChange(
-            line.topic, line.partition, line.leader, UNKNOWN, replica.broker, True, at_ms,
-            replica.caught_up_at_ms, replica.log_end_offset, line.leader_end_offset,
-        )  # fmt: skip
+class LeaderShrinks:
+    """Replicas that leaders want out of ISRs, until the controller has agreed.
+
+    A leader that was frozen for so long that the controller fenced it finds its followers late when
+    it goes on, and logs that it shrinks ISRs of partitions that others lead by then: in vain.
+    """
+
+    def __init__(self) -> None:
+        self._proposed: dict[tuple[str, int], list[IsrChange]] = {}
+
+    def reset(self) -> None:
+        """Forget all: lines were skipped, and an answer of the controller may be among them."""
+        self._proposed.clear()
+
+    def propose(self, at_ms: int, line: LeaderShrinkLine) -> None:
+        """Note which replicas the leader of a partition wants out; it proposes one ISR at a time.
+
+        Source: Partition.maybeShrinkIsr, Kafka 4.3.
+        """
+        self._proposed[line.topic, line.partition] = [
+            IsrChange(
+                line.topic, line.partition, line.leader, UNKNOWN, replica.broker, True, at_ms,
+                replica.caught_up_at_ms, replica.log_end_offset, line.leader_end_offset,
+            )
+            for replica in line.removed
+        ]  # fmt: skip
+
+    def commit(self, line: LeaderUpdateLine) -> Iterator[IsrChange]:
+        """The replicas that are out now, as of when the leader proposed it.
+
+        Source: Partition.handleAlterPartitionUpdate, Kafka 4.3.
+        """
+        for change in self._proposed.pop((line.topic, line.partition), ()):
+            if change.broker not in line.isr:
+                yield change

@@ -5,7 +5,7 @@ Two kinds of line matter, and all others are skipped as early as possible:
 * The request log has one line for each completed request:
   ``[time] DEBUG Completed request:{json} (kafka.request.logger)``. Fetches and ListOffsets requests
   of followers are used, and AlterPartition requests.
-* The server log of a leader states why it shrinks an ISR.
+* The server log of a leader states why it shrinks an ISR, and whether the controller agreed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from twin.table import UNKNOWN
 
 _REQUEST: Final = b"Completed request:"
 _SHRINK: Final = b"Shrinking ISR from "
+_UPDATE: Final = b"ISR updated to "
 _BEFORE_3_0: Final = b'"partitionResponses"'
 """A field of fetch responses that is called ``partitions`` since Kafka 3.0."""
 
@@ -43,9 +44,10 @@ _API_KEY_WITHIN: Final = 200
 """The request header comes first in the JSON, with a few short fields before the API key."""
 
 _TIME_LENGTH: Final = len("[2026-11-20 15:37:58,809]")
+_PARTITION: Final = rb"\[Partition (?P<topic>\S+)-(?P<partition>\d+) broker=(?P<leader>\d+)\] "
+_LEADER_UPDATE: Final = re.compile(_PARTITION + rb"ISR updated to (?P<isr>[\d,]+) ")
 _LEADER_SHRINK: Final = re.compile(
-    rb"\[Partition (?P<topic>\S+)-(?P<partition>\d+) broker=(?P<leader>\d+)\] "
-    rb"Shrinking ISR from [\d,]* to [\d,]*\. "
+    _PARTITION + rb"Shrinking ISR from [\d,]* to [\d,]*\. "
     rb"Leader: \(highWatermark: (?P<hw>-?\d+), endOffset: (?P<end>-?\d+)\)\. "
     rb"Out of sync replicas: (?P<removed>.*)\."
 )
@@ -73,7 +75,7 @@ class RemovedReplica:
 
 @dataclass(frozen=True, slots=True)
 class LeaderShrinkLine:
-    """A leader's own statement of which replicas it removes from an ISR, and why."""
+    """A leader's own statement of which replicas it wants out of an ISR, and why."""
 
     topic: str
     partition: int
@@ -82,8 +84,17 @@ class LeaderShrinkLine:
     removed: tuple[RemovedReplica, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderUpdateLine:
+    """A leader's statement of an ISR that the controller has agreed to."""
+
+    topic: str
+    partition: int
+    isr: frozenset[int]
+
+
 CompletedRequest = CompletedFetch | CompletedListOffsets | CompletedAlterPartition
-LogLine = CompletedRequest | LeaderShrinkLine
+LogLine = CompletedRequest | LeaderShrinkLine | LeaderUpdateLine
 
 _DECODERS: Final[dict[int, msgspec.json.Decoder[Any]]] = {
     FETCH: msgspec.json.Decoder(CompletedFetch),
@@ -102,14 +113,16 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
 
     Raises:
         InvalidLineError: the reason is ``request`` (the broker parsed the request before its log
-            was enabled, so it is not logged), ``kafka_before_3_0``, ``json``, ``timestamp`` or
-            ``shrink``.
+            was enabled, so it is not logged), ``kafka_before_3_0``, ``json``, ``timestamp``,
+            ``shrink`` or ``isr``.
     """
     at = line.find(_REQUEST)
     if at >= 0:
         return _completed_request(line, at + len(_REQUEST), zone)
     if line.find(_SHRINK) >= 0:
         return _logged_at_ms(line, zone), _leader_shrink(line)
+    if line.find(_UPDATE) >= 0:
+        return _logged_at_ms(line, zone), _leader_update(line)
     return None
 
 
@@ -149,6 +162,17 @@ def _leader_shrink(line: bytes) -> LeaderShrinkLine:
         leader=int(match["leader"]),
         leader_end_offset=int(match["end"]),
         removed=tuple(removed),
+    )
+
+
+def _leader_update(line: bytes) -> LeaderUpdateLine:
+    match = _LEADER_UPDATE.search(line)
+    if match is None:
+        raise InvalidLineError("isr")
+    return LeaderUpdateLine(
+        topic=match["topic"].decode("ascii", "replace"),
+        partition=int(match["partition"]),
+        isr=frozenset(map(int, match["isr"].split(b","))),
     )
 
 

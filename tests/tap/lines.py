@@ -89,3 +89,8 @@ SHRINK = (
     "endOffset: 622). Out of sync replicas: (brokerId: 5, endOffset: 619, lastCaughtUpTimeMs: "
     "1795189766308)."
 )
+
+SHRUNK = (
+    "[Partition orders-eu-3 broker=4] ISR updated to 4 (under-min-isr) and version updated to 7"
+)
+"""Its end, once the controller has agreed; the words in brackets are optional."""

@@ -16,6 +16,7 @@ from streaming.tap.sources import FileSource
 from tests.tap.lines import (
     SAMPLE,
     SHRINK,
+    SHRUNK,
     T0_MS,
     TOPIC_ID,
     UTC_ZONE,
@@ -163,7 +164,10 @@ class TestFetchSessions:
 
 class TestIsrChanges:
     def test_a_leader_logs_the_state_of_a_replica_that_it_removes(self):
-        log = parsed(stamped(T0_MS, SHRINK, "INFO", "kafka.cluster.Partition"))
+        log = parsed(
+            stamped(T0_MS, SHRINK, "INFO", "kafka.cluster.Partition"),
+            stamped(T0_MS + 9, SHRUNK, "INFO", "kafka.cluster.Partition"),
+        )
         assert [m._asdict() for m in log.isr_changes] == [
             {
                 "topic": "orders-eu",
@@ -183,7 +187,33 @@ class TestIsrChanges:
         line = SHRINK.replace(
             "766308).", "766308) (brokerId: 6, endOffset: -1, lastCaughtUpTimeMs: 0)."
         )
-        assert [m.broker for m in parsed(stamped(T0_MS, line)).isr_changes] == [5, 6]
+        log = parsed(stamped(T0_MS, line), stamped(T0_MS + 9, SHRUNK))
+        assert [m.broker for m in log.isr_changes] == [5, 6]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            SHRUNK.replace("-3 ", "-2 "),  # of another partition
+            SHRUNK.replace("to 4 (under-min-isr)", "to 4,5 "),  # that of an earlier request
+            "[Partition orders-eu-3 broker=4] Failed to alter partition to PendingShrinkIsr(...)",
+        ],
+    )
+    def test_a_replica_is_not_out_unless_the_controller_agrees(self, answer: str):
+        log = parsed(stamped(T0_MS, SHRINK), stamped(T0_MS + 9, answer))
+        assert log.isr_changes == []
+
+    def test_a_leader_that_was_fenced_shrinks_in_vain_until_it_leads_again(self):
+        later = SHRINK.replace("endOffset: 619", "endOffset: 700")
+        log = parsed(
+            stamped(T0_MS, SHRINK), stamped(T0_MS + 9_000, later), stamped(T0_MS + 9_009, SHRUNK)
+        )
+        assert [(m.at_ms - T0_MS, m.log_end_offset) for m in log.isr_changes] == [(9_000, 700)]
+
+    def test_what_was_proposed_before_skipped_lines_is_forgotten(self):
+        log = parsed(stamped(T0_MS, SHRINK))
+        log.reset_sessions()
+        log.feed(stamped(T0_MS + 9, SHRUNK))
+        assert log.isr_changes == []
 
     def test_changes_follow_from_the_isr_of_the_partition_epoch_before(self):
         log = parsed(
@@ -262,6 +292,7 @@ class TestInvalidLines:
             (fetch(T0_MS, {0: 1}).replace(b'"fetchOffset":1', b'"fetchOffset":"x"'), "json"),
             (fetch(T0_MS, {0: 1}).replace(b"[20", b"[xx"), "timestamp"),
             (stamped(T0_MS, SHRINK).replace(b"endOffset", b"end"), "shrink"),
+            (stamped(T0_MS, SHRUNK).replace(b"to 4", b"to ?"), "isr"),
             (of_kafka_2_8(T0_MS), "kafka_before_3_0"),
         ],
     )
@@ -272,7 +303,8 @@ class TestInvalidLines:
 
     @given(st.binary(max_size=300))
     def test_no_bytes_raise_an_error(self, line: bytes):
-        parsed(line, b"[2026-11-20 15:37:58,809] Completed request:" + line, SHRINK.encode()[:50])
+        parsed(line, b"[2026-11-20 15:37:58,809] Completed request:" + line)
+        parsed(SHRINK.encode()[:50], SHRUNK.encode()[:50])
 
     @given(st.randoms(use_true_random=False))
     def test_damaged_lines_of_a_real_broker_raise_no_error(self, chance: random.Random):

@@ -8,7 +8,7 @@ from streaming import bus
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.encode import Deployment, RowCounts, messages
 from streaming.tap.topic_ids import LATER, Later, Topic
-from tests.tap.lines import SAMPLE, SHRINK, T0_MS, TOPIC_ID, UTC_ZONE, opening, stamped
+from tests.tap.lines import SAMPLE, SHRINK, SHRUNK, T0_MS, TOPIC_ID, UTC_ZONE, opening, stamped
 from twin import frames
 from twin.frames import Frame
 from twin.table import UNKNOWN
@@ -43,7 +43,7 @@ def decoded(
 
 
 def test_each_topics_rows_go_to_its_shard_under_its_name():
-    lines = [opening(T0_MS, {0: 40, 1: 7}), stamped(T0_MS + 5, SHRINK)]
+    lines = [opening(T0_MS, {0: 40, 1: 7}), stamped(T0_MS + 4, SHRINK), stamped(T0_MS + 5, SHRUNK)]
     by_shard = decoded(parsed(*lines))
     orders, eu = (bus.shard_of(name, 4) for name in ("orders", "orders-eu"))
     fetches, changes = by_shard[orders, "fetches"], by_shard[eu, "isr_changes"]
@@ -69,7 +69,7 @@ def test_rows_of_unknown_topics_are_dropped_and_counted():
 
 
 def test_rows_wait_for_a_topic_that_may_be_resolved_later():
-    parser = parsed(opening(T0_MS, {0: 40}), stamped(T0_MS + 5, SHRINK))
+    parser = parsed(opening(T0_MS, {0: 40}), stamped(T0_MS + 4, SHRINK), stamped(T0_MS + 5, SHRUNK))
     counts = RowCounts(Counter(), Counter())
     topics: dict[str, Topic | Later] = TOPICS | {TOPIC_ID: LATER}
     [(shard, _)] = messages(DEPLOYMENT, parser, topics.get, counts)
