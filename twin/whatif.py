@@ -123,9 +123,9 @@ _ELECTION: Final = parameters(Electorate)
 
 
 def loss_fields(state: ShardState, loss: Loss, chosen: Rows) -> Mapping[str, Array]:
-    """What rules add (``@loss_field``) about those rows of the loss, by name.
+    """The values of every ``@loss_field`` for those rows of the loss, by name.
 
-    Apart from the loss, since few of its rows are shown to anybody.
+    They are not part of the loss, since few of its rows are shown to anybody.
     """
     fields = state.catalog.loss_fields
     reads = [parameter for field in fields for parameter in field.reads]

@@ -1,9 +1,9 @@
 """The newest events, in memory, for those who follow them over HTTP.
 
 One thread writes what it reads from the bus; streams in the web server's event loop read. A
-``Position`` says for each partition of the events topic which offset comes next, so it means the
-same to every exporter of the bus and after a restart. What is kept has an end: a stream that is
-behind it is told that it missed something.
+``Position`` has the next offset of each partition of the events topic, so it means the same to
+every exporter of the bus and after a restart. Only so many events are kept: a stream that falls
+behind them gets an event that names the gap.
 """
 
 from __future__ import annotations

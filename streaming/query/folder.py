@@ -89,7 +89,7 @@ class Folder:
 
     @contextmanager
     def _used(self) -> Iterator[None]:
-        """Say in one line what Hadoop throws; that the JVM has ended is left as it is."""
+        """Raise exceptions of Hadoop as CheckpointErrors; the end of the JVM stays a Py4JError."""
         try:
             yield
         except (Py4JJavaError, PySparkException) as error:
@@ -97,6 +97,6 @@ class Folder:
 
 
 def first_line(error: Exception) -> str:
-    """What was thrown in the JVM, in one line."""
+    """The message of an exception of the JVM, cut to one line."""
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     return (text.strip().splitlines() or [type(error).__name__])[0][:300]

@@ -118,7 +118,7 @@ class Pipeline:
         return self.process(name).wait(STOPS_WITHIN_S[name])
 
     def log(self, name: str) -> str:
-        """All a program has said, over all its starts."""
+        """The log of a program, over all its starts."""
         path = self.programs[name].log_file
         assert path is not None
         return path.read_text()

@@ -49,7 +49,7 @@ def page(
     shown.set_default_timeout(10_000)
     errors: list[str] = []
     shown.on("pageerror", lambda error: errors.append(str(error)))
-    shown.on("console", lambda said: errors.append(said.text) if _is_wrong(said, may_log) else None)
+    shown.on("console", lambda entry: errors.extend(_errors(entry, may_log)))
     try:
         yield shown
         assert not errors, "\n".join(errors)
@@ -57,10 +57,13 @@ def page(
         context.close()
 
 
-def _is_wrong(said: Any, may_log: str) -> bool:
-    """Browsers log what the policy refuses, and every answer that is an error."""
-    expected = (may_log, NETWORK_CHANGED)
-    return said.type == "error" and not any(each in said.text for each in expected)
+def _errors(entry: Any, may_log: str) -> list[str]:
+    """The text of an error in the browser's log: a refused request, or an answer with an error.
+
+    Empty for an error that is expected, and for an entry that is none.
+    """
+    expected = any(each in entry.text for each in (may_log, NETWORK_CHANGED))
+    return [entry.text] if entry.type == "error" and not expected else []
 
 
 def go(tab: Page, url: str) -> None:

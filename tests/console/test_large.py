@@ -24,7 +24,7 @@ IS_CUT_OFF = """place => {
     return inner.left < outer.left || inner.right > outer.right || inner.bottom > outer.bottom;
   }).map(each => each.outerHTML);
 }"""
-"""What is in an element, and reaches beyond it."""
+"""The descendants of an element that reach beyond its edges."""
 
 
 @pytest.fixture(scope="module")

@@ -114,7 +114,7 @@ class Programs:
         output: bytes = self._running[program].logs()
         return output.decode(errors="replace")
 
-    def until_said(self, program: str, pattern: str, within_s: float, after: int = 0) -> None:
+    def until_logged(self, program: str, pattern: str, within_s: float, after: int = 0) -> None:
         """Wait for words in its log, behind its first characters; fails with the end of the log."""
         deadline = Deadline.after_s(within_s)
         while not re.search(pattern, output := self.log(program)[after:]):

@@ -242,7 +242,7 @@ def test_what_the_collector_may_not_see_any_more_is_kept_and_said(
     assert len(rights_on_shops) == 2
     cluster.revoke("collector", rights_on_shops)
     try:
-        programs.until_said(
+        programs.until_logged(
             "collector", r"unavailable +\[collector\].* source=topics .* that were listed", SOON_S
         )
         since = time.time()
@@ -250,7 +250,7 @@ def test_what_the_collector_may_not_see_any_more_is_kept_and_said(
         assert programs.metrics().by_partition("leader") == before
     finally:
         cluster.grant("collector", rights_on_shops)
-    programs.until_said("collector", r"recovered +\[collector\] source=topics", SOON_S)
+    programs.until_logged("collector", r"recovered +\[collector\] source=topics", SOON_S)
     assert "partition_deleted" not in programs.served()
 
 
@@ -277,7 +277,7 @@ def test_what_the_exporter_may_not_read_is_said_and_goes_on_later(
     log_length = len(programs.log("exporter"))
     cluster.revoke("exporter", taken)
     try:
-        programs.until_said(
+        programs.until_logged(
             "exporter", rf"the bus cannot be read .*{taken[0].name}", SOON_S, after=log_length
         )
     finally:
@@ -298,12 +298,12 @@ def test_remote_segments_that_may_not_be_read_are_said_and_the_rest_goes_on(
     assert not re.search(log_line("unavailable"), programs.log("query"))
     cluster.revoke("query", [taken])
     try:
-        programs.until_said("query", log_line("unavailable"), SOON_S)
+        programs.until_logged("query", log_line("unavailable"), SOON_S)
         since = time.time()
         until(lambda: programs.observed_since(since), SOON_S, "the rest does not go on")
     finally:
         cluster.grant("query", [taken])
-    programs.until_said("query", log_line("recovered"), SOON_S)
+    programs.until_logged("query", log_line("recovered"), SOON_S)
 
 
 @pytest.mark.parametrize("wants", ["writing snapshots"])

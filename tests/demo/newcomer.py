@@ -40,7 +40,7 @@ VIEWS: Final = {
     "#/timeline": ".events td.text",
     "#/twin": ".answers li:has-text('It is up')",
 }
-"""What each view shows of the demo, whichever incident is being played."""
+"""A selector for each view, which matches in the demo while any incident is being played."""
 
 _SQUARES: Final = """() => [...document.querySelectorAll(".matrix .sq[title]")]
   .map(each => [each.title, each.className])"""

@@ -188,14 +188,14 @@ def values(states: dict[str, tuple[int, bytes]]) -> dict[str, bytes]:
 def test_the_state_is_the_same_elsewhere_and_the_query_goes_on_as_a_replay_does(deployment):
     before = deployment.states()
     assert {partition for partition, _ in before.values()} == {0, 1}
-    said: list[str] = []
-    repartition(deployment.config, 4, said.append)
+    printed: list[str] = []
+    repartition(deployment.config, 4, printed.append)
     after = deployment.states()
     assert values(after) == values(before)
     assert {int(key[2]): partition for key, (partition, _) in after.items()} == {
         shard: shard % 4 for shard in range(SHARDS)
     }
-    assert "from 2 to 4 partitions" in said[-2]
+    assert "from 2 to 4 partitions" in printed[-2]
     deployment.observe()
     deployment.run()
     assert deployment.by_shard() == deployment.replayed()
@@ -203,9 +203,9 @@ def test_the_state_is_the_same_elsewhere_and_the_query_goes_on_as_a_replay_does(
 
 def test_a_query_that_was_killed_inside_a_batch_repeats_it_afterwards(deployment):
     deployment.kill_inside_the_last_batch()
-    said: list[str] = []
-    repartition(deployment.config, 3, said.append)
-    assert "waiting 12 s for a sign" in said[0]
+    printed: list[str] = []
+    repartition(deployment.config, 3, printed.append)
+    assert "waiting 12 s for a sign" in printed[0]
     deployment.observe()
     deployment.run()
     assert deployment.by_shard() == deployment.replayed()
@@ -262,9 +262,9 @@ def test_a_query_that_runs_is_not_touched_also_while_it_has_nothing_to_do(deploy
     ):
         repartition(deployment.config, 4, lambda _: None)
     assert deployment.states() == before
-    said: list[str] = []
-    repartition(deployment.config, 4, said.append)
-    assert not any("waiting" in line for line in said), "the query said that it has ended"
+    printed: list[str] = []
+    repartition(deployment.config, 4, printed.append)
+    assert not any("waiting" in line for line in printed), "the query said that it has ended"
 
 
 def test_a_query_that_was_taken_for_ended_ends_and_nothing_is_lost(deployment):

@@ -1,4 +1,4 @@
-"""What tests of Spark platforms share."""
+"""Fixtures that the tests of Spark platforms share."""
 
 from __future__ import annotations
 

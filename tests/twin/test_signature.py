@@ -42,7 +42,7 @@ class Ends(PartitionTable, kind="ends"):
 
 @dataclass(frozen=True)
 class EndsAndTime(TableGroup):
-    """What two rules read."""
+    """A group of two parameters."""
 
     before: Before[LeaderEnds]
     now_ms: NowMs
