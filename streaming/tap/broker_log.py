@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from streaming.tap.isr_changes import IsrChange, IsrTracker, LeaderShrinks
-from streaming.tap.lines import InvalidLineError, LeaderShrinkLine, parse
+from streaming.tap.lines import FollowerLine, InvalidLineError, LeaderShrinkLine, parse
 from streaming.tap.request_log import (
     EARLIEST_PENDING_UPLOAD,
     CompletedAlterPartition,
@@ -80,8 +80,11 @@ class BrokerLogParser:
             self.isr_changes.extend(self._isrs.apply(at_ms, content))
         elif isinstance(content, LeaderShrinkLine):
             self._shrinks.propose(at_ms, content)
+        elif isinstance(content, FollowerLine):
+            self._shrinks.follow(content)
         else:
-            self.isr_changes.extend(self._shrinks.commit(content))
+            self.isr_changes.extend(self._shrinks.agree(content))
+        self.isr_changes.extend(self._shrinks.settled(at_ms))
 
     def reset_sessions(self) -> None:
         """Forget fetch sessions and ISRs: lines were skipped, so all may be out of date."""
@@ -92,6 +95,10 @@ class BrokerLogParser:
     def flush(self) -> None:
         """Make rows of what waits for a later line: there may be none for a while."""
         self.fetches.extend(self._sessions.flush())
+
+    def settle(self) -> None:
+        """Make rows of shrinks whose outcome a later line could show: there may be none."""
+        self.isr_changes.extend(self._shrinks.settled())
 
     def rows_by_table(self) -> Iterator[tuple[type[Table], list[Any]]]:
         """The lists of rows that nobody has taken out yet, and the table that each is for."""

@@ -11,6 +11,7 @@ import structlog
 
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.encode import Deployment, Resolve, RowCounts, messages
+from streaming.tap.isr_changes import SETTLED_MS
 from streaming.tap.lines import KAFKA_BEFORE_3_0
 from streaming.tap.sources import Source
 
@@ -94,13 +95,17 @@ class BrokerTap:
         Args:
             deployment: the twin that the messages are for.
             resolve: the topic of a name or of an id; rows wait while it answers ``LATER``.
-            flush: include rows that wait for a later line; done anyway after ``IDLE_S``.
+            flush: include rows that wait for a later line; done anyway after ``IDLE_S``, and after
+                ``SETTLED_MS`` for shrinks that may be in vain.
         """
         parser = self.parser
-        is_idle = time.monotonic() - self._last_line_s >= IDLE_S
+        idle_s = time.monotonic() - self._last_line_s
+        is_idle = idle_s >= IDLE_S
         if flush or (is_idle and not self._is_flushed):
             parser.flush()
             self._is_flushed = True
+        if flush or idle_s * 1_000 >= SETTLED_MS:
+            parser.settle()
         for _, rows in parser.rows_by_table():
             excess = len(rows) - self._max_rows
             if excess > 0:

@@ -1,17 +1,19 @@
 """Changes of ISRs, from the active controller's request log and from the leaders' server logs.
 
 A leader that wants to shrink an ISR logs when each replica that it wants out was last caught up; no
-other source has that. It asks the controller then, and logs the new ISR once the controller has
-agreed. The controller's request log has every change that a leader asks for, but only the new ISR:
-the difference is known if the ISR of the partition epoch before the change is.
+other source has that. Only then it asks the controller (``LeaderShrinks``).
+
+The controller's request log has every change that a leader asks for, but only the new ISR: the
+difference is known if the ISR of the partition epoch before the change is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from streaming.tap.lines import LeaderShrinkLine, LeaderUpdateLine
+from streaming.tap.lines import FollowerLine, LeaderShrinkLine, LeaderUpdateLine
 from streaming.tap.request_log import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -21,6 +23,10 @@ from twin.table import UNKNOWN
 
 _MAX_PARTITIONS: Final = 1_000_000
 """Partitions whose ISR is remembered; five times as many as Kafka supports in a cluster."""
+
+
+SETTLED_MS: Final = 10_000
+"""A broker that goes on follows its new leaders within a second; busy ones take some."""
 
 
 class IsrChange(NamedTuple):
@@ -84,37 +90,48 @@ class IsrTracker:
 
 
 class LeaderShrinks:
-    """Replicas that leaders want out of ISRs, until the controller has agreed.
+    """Replicas that a leader wants out of ISRs, until it shows whether the controller agreed.
 
     A leader that was frozen for so long that the controller fenced it finds its followers late when
-    it goes on, and logs that it shrinks ISRs of partitions that others lead by then: in vain.
+    it goes on, and logs that it shrinks ISRs of partitions that others lead by then. Then it learns
+    of the new leaders, and follows them. If the controller agrees, the leader logs the new ISR,
+    unless it has read that from the metadata log before it has the answer. So a leader that has
+    logged neither within SETTLED_MS is believed.
+
+    Source: Partition.maybeShrinkIsr and submitAlterPartition, Kafka 4.3.
     """
 
     def __init__(self) -> None:
-        self._proposed: dict[tuple[str, int], list[IsrChange]] = {}
+        self._proposed: dict[tuple[str, int], tuple[IsrChange, ...]] = {}
 
     def reset(self) -> None:
-        """Forget all: lines were skipped, and an answer of the controller may be among them."""
+        """Forget all: lines were skipped, and what settles them may be among these."""
         self._proposed.clear()
 
     def propose(self, at_ms: int, line: LeaderShrinkLine) -> None:
-        """Note which replicas the leader of a partition wants out; it proposes one ISR at a time.
-
-        Source: Partition.maybeShrinkIsr, Kafka 4.3.
-        """
-        self._proposed[line.topic, line.partition] = [
+        """Note which replicas the leader wants out; it proposes one ISR at a time."""
+        self._proposed[line.topic, line.partition] = tuple(
             IsrChange(
                 line.topic, line.partition, line.leader, UNKNOWN, replica.broker, True, at_ms,
                 replica.caught_up_at_ms, replica.log_end_offset, line.leader_end_offset,
             )
             for replica in line.removed
-        ]  # fmt: skip
+        )  # fmt: skip
 
-    def commit(self, line: LeaderUpdateLine) -> Iterator[IsrChange]:
-        """The replicas that are out now, as of when the leader proposed it.
+    def agree(self, line: LeaderUpdateLine) -> Iterator[IsrChange]:
+        """The replicas that are out, now that the controller has agreed."""
+        key = line.topic, line.partition
+        changes = self._proposed.get(key, ())
+        if line.isr.isdisjoint(change.broker for change in changes):
+            yield from self._proposed.pop(key, ())
 
-        Source: Partition.handleAlterPartitionUpdate, Kafka 4.3.
-        """
-        for change in self._proposed.pop((line.topic, line.partition), ()):
-            if change.broker not in line.isr:
-                yield change
+    def follow(self, line: FollowerLine) -> None:
+        """Drop what was proposed for partitions that the broker does not lead any more."""
+        for key in self._proposed.keys() & line.partitions:
+            del self._proposed[key]
+
+    def settled(self, now_ms: float = math.inf) -> Iterator[IsrChange]:
+        """The replicas that were proposed SETTLED_MS before that time of the log."""
+        for key, changes in list(self._proposed.items()):
+            if now_ms - changes[0].at_ms >= SETTLED_MS:
+                yield from self._proposed.pop(key)

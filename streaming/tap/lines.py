@@ -5,7 +5,8 @@ Two kinds of line matter, and all others are skipped as early as possible:
 * The request log has one line for each completed request:
   ``[time] DEBUG Completed request:{json} (kafka.request.logger)``. Fetches and ListOffsets requests
   of followers are used, and AlterPartition requests.
-* The server log of a leader states why it shrinks an ISR, and whether the controller agreed.
+* The server log of a leader states why it shrinks an ISR, when the controller has agreed, and of
+  which partitions it became a follower.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from twin.table import UNKNOWN
 _REQUEST: Final = b"Completed request:"
 _SHRINK: Final = b"Shrinking ISR from "
 _UPDATE: Final = b"ISR updated to "
+_FOLLOW: Final = b"Added fetcher to broker "
 _BEFORE_3_0: Final = b'"partitionResponses"'
 """A field of fetch responses that is called ``partitions`` since Kafka 3.0."""
 
@@ -51,6 +53,7 @@ _LEADER_SHRINK: Final = re.compile(
     rb"Leader: \(highWatermark: (?P<hw>-?\d+), endOffset: (?P<end>-?\d+)\)\. "
     rb"Out of sync replicas: (?P<removed>.*)\."
 )
+_FOLLOWED: Final = re.compile(rb"[( ]([^\s(]+)-(\d+) -> ")
 _REMOVED: Final = re.compile(
     rb"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (-?\d+)\)"
 )
@@ -93,8 +96,15 @@ class LeaderUpdateLine:
     isr: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class FollowerLine:
+    """A broker's statement of the partitions that it follows from now on."""
+
+    partitions: frozenset[tuple[str, int]]
+
+
 CompletedRequest = CompletedFetch | CompletedListOffsets | CompletedAlterPartition
-LogLine = CompletedRequest | LeaderShrinkLine | LeaderUpdateLine
+LogLine = CompletedRequest | LeaderShrinkLine | LeaderUpdateLine | FollowerLine
 
 _DECODERS: Final[dict[int, msgspec.json.Decoder[Any]]] = {
     FETCH: msgspec.json.Decoder(CompletedFetch),
@@ -123,6 +133,10 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
         return _logged_at_ms(line, zone), _leader_shrink(line)
     if line.find(_UPDATE) >= 0:
         return _logged_at_ms(line, zone), _leader_update(line)
+    if line.find(_FOLLOW) >= 0:
+        followed = _FOLLOWED.findall(line)
+        partitions = frozenset((topic.decode("ascii", "replace"), int(n)) for topic, n in followed)
+        return _logged_at_ms(line, zone), FollowerLine(partitions)
     return None
 
 

@@ -94,3 +94,11 @@ SHRUNK = (
     "[Partition orders-eu-3 broker=4] ISR updated to 4 (under-min-isr) and version updated to 7"
 )
 """Its end, once the controller has agreed; the words in brackets are optional."""
+
+FOLLOWS = (
+    "[ReplicaFetcherManager on broker 4] Added fetcher to broker 5 for partitions HashMap("
+    "orders-eu-1 -> InitialFetchState(Some(QrzXiA--T_um4Qa9NmIAGg),BrokerEndPoint[id=5, "
+    "host=127.0.0.1, port=9095],1,781), orders-eu-33 -> InitialFetchState(Some("
+    "QrzXiA--T_um4Qa9NmIAGg),BrokerEndPoint[id=5, host=127.0.0.1, port=9095],1,7))"
+)
+"""The line of a broker that follows two partitions from now on."""

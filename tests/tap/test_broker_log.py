@@ -10,10 +10,12 @@ from structlog.testing import capture_logs
 
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.broker_tap import BrokerTap
+from streaming.tap.isr_changes import SETTLED_MS
 from streaming.tap.lines import InvalidLineError, parse
 from streaming.tap.sessions import REPORT_IDLE_EVERY_MS, SLOW_MS, FetchRow
 from streaming.tap.sources import FileSource
 from tests.tap.lines import (
+    FOLLOWS,
     SAMPLE,
     SHRINK,
     SHRUNK,
@@ -190,19 +192,33 @@ class TestIsrChanges:
         log = parsed(stamped(T0_MS, line), stamped(T0_MS + 9, SHRUNK))
         assert [m.broker for m in log.isr_changes] == [5, 6]
 
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            SHRUNK.replace("-3 ", "-2 "),  # of another partition
-            SHRUNK.replace("to 4 (under-min-isr)", "to 4,5 "),  # that of an earlier request
-            "[Partition orders-eu-3 broker=4] Failed to alter partition to PendingShrinkIsr(...)",
-        ],
-    )
-    def test_a_replica_is_not_out_unless_the_controller_agrees(self, answer: str):
-        log = parsed(stamped(T0_MS, SHRINK), stamped(T0_MS + 9, answer))
+    def test_a_leader_that_follows_another_by_then_has_shrunk_in_vain(self):
+        follows = FOLLOWS.replace("orders-eu-1", "orders-eu-3")
+        log = parsed(stamped(T0_MS, SHRINK), stamped(T0_MS + 700, follows))
+        log.settle()
         assert log.isr_changes == []
 
-    def test_a_leader_that_was_fenced_shrinks_in_vain_until_it_leads_again(self):
+    @pytest.mark.parametrize(
+        "later",
+        [
+            FOLLOWS,  # of other partitions
+            SHRUNK.replace("-3 ", "-2 "),  # of another partition
+            SHRUNK.replace("to 4 (under-min-isr)", "to 4,5 "),  # it is back
+        ],
+    )
+    def test_a_leader_that_read_the_new_isr_elsewhere_logs_none_and_is_believed(self, later: str):
+        log = parsed(stamped(T0_MS, SHRINK), stamped(T0_MS + SETTLED_MS - 1, later))
+        assert log.isr_changes == []
+        log.feed(stamped(T0_MS + SETTLED_MS, FOLLOWS))
+        assert [(m.at_ms, m.broker) for m in log.isr_changes] == [(T0_MS, 5)]
+
+    def test_at_the_end_of_a_log_what_a_leader_proposed_is_believed(self):
+        log = parsed(stamped(T0_MS, SHRINK))
+        log.settle()
+        log.settle()
+        assert [m.broker for m in log.isr_changes] == [5]
+
+    def test_a_later_proposal_takes_the_place_of_one_in_vain(self):
         later = SHRINK.replace("endOffset: 619", "endOffset: 700")
         log = parsed(
             stamped(T0_MS, SHRINK), stamped(T0_MS + 9_000, later), stamped(T0_MS + 9_009, SHRUNK)
@@ -213,6 +229,7 @@ class TestIsrChanges:
         log = parsed(stamped(T0_MS, SHRINK))
         log.reset_sessions()
         log.feed(stamped(T0_MS + 9, SHRUNK))
+        log.settle()
         assert log.isr_changes == []
 
     def test_changes_follow_from_the_isr_of_the_partition_epoch_before(self):
