@@ -67,6 +67,8 @@ def _state_of_stranger(pid: int, words: Iterable[str]) -> State:
         # A zombie without threads has ended, and its parent has not reaped it. One with threads is
         # about to end and still holds its ports.
         return "stopped" if threads <= 1 else "running"
+    if status and not command:
+        return "running"  # about to end as well: its memory is freed, its ports are not yet
     if not (status and all(word in command for word in words)):
         return "stopped"
     return _running_or_paused(status)
