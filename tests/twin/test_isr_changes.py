@@ -195,6 +195,19 @@ class TestOneShrinkFromManySources:
             step(state, [isr_changes_frame([Moved(LEFT_MS, broker=-1)])], NOW_MS)
 
 
+def test_no_fetch_was_pending_though_one_of_afterwards_is_the_slowest():
+    """A follower that is always written to has no slow fetch from before the removal."""
+    before = [Fetch(LEFT_MS - 40, took_ms=3), Fetch(LEFT_MS - 20, took_ms=3)]
+    after = [Fetch(LEFT_MS + 5, took_ms=90), Fetch(LEFT_MS + 200)]
+    state = step(a_state(Partition()), [fetches_frame(before)], NOW_MS)[0]
+    frames = [isr_changes_frame([Moved(LEFT_MS)]), fetches_frame(after)]
+    assert step(state, frames, NOW_MS)[0][IsrShrinks].fetch_was_pending.tolist() == [0]
+    # Had the removal come last, a fetch that was pending might have been replaced by a slower one.
+    for frame in reversed(frames):
+        state = step(state, [frame], NOW_MS)[0]
+    assert state[IsrShrinks].fetch_was_pending.tolist() == [UNKNOWN]
+
+
 class TestTheFollowerStateAgainstTheLeadersLog:
     removal = Moved(LEFT_MS, caught_up_ms=LEFT_MS - 4_000)
 

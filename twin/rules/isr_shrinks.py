@@ -118,7 +118,7 @@ def isr_shrinks(
     if len(removals):
         table = _with_removals(it, table, latest)
     lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
-    return _with_pending_fetches(table, followers, lag_max_ms)
+    return _with_pending_fetches(table, removals, followers, lag_max_ms)
 
 
 class _Inputs:
@@ -304,7 +304,7 @@ def _logged_only(it: _Inputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShr
 
 
 def _with_pending_fetches(
-    shrinks: IsrShrinks, followers: FollowerStates, lag_max_ms: int
+    shrinks: IsrShrinks, logs: IsrRemovals, followers: FollowerStates, lag_max_ms: int
 ) -> IsrShrinks:
     """The shrinks in the light of the followers' fetches, which may become known later."""
     if not len(shrinks) or not len(followers) or lag_max_ms == UNKNOWN:
@@ -316,6 +316,7 @@ def _with_pending_fetches(
         broker=shrinks.broker,
         earliest_ms=np.where(logged, shrinks.logged_at_ms, shrinks.last_in_isr_at_ms),
         latest_ms=np.where(logged, shrinks.logged_at_ms, shrinks.at_ms),
+        was_tracked=_was_tracked(shrinks, logs),
     )
     fetches = slowest_fetches(followers, removals, lag_max_ms)
     pending = np.maximum(shrinks.fetch_was_pending, fetches.was_pending).astype(np.int8)
@@ -326,6 +327,17 @@ def _with_pending_fetches(
     return replace(
         shrinks, fetch_was_pending=pending, evidence=evidence, verdict=verdict_of(evidence)
     )
+
+
+def _was_tracked(shrinks: IsrShrinks, logs: IsrRemovals) -> Bool:
+    """[N] a follower state of just before the shrink was known once a log had reported it."""
+    shrink, removal = keys.pairs(
+        keys.pack(shrinks.row, shrinks.broker), keys.pack(logs.row, logs.broker)
+    )
+    same = shrinks.logged_at_ms[shrink] == logs.at_ms[removal]
+    was_tracked = np.zeros(len(shrinks), bool)
+    was_tracked[shrink[same]] = logs.tracked_caught_up_at_ms[removal[same]] != UNKNOWN
+    return was_tracked
 
 
 # ---------------------------------------------------------------- risk

@@ -30,13 +30,18 @@ counted from the last but one: in two fetches it misses the limit only if one wa
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """[N] replicas that left an ISR, and between which two times; the same time where logged."""
+    """[N] replicas that left an ISR, and between which two times; the same time where logged.
+
+    ``was_tracked``: the last fetch before that is known, and all since were taken with the removal
+    known.
+    """
 
     row: Int32
     leader: Int32
     broker: Int32
     earliest_ms: Int64
     latest_ms: Int64
+    was_tracked: Bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,9 @@ def slowest_fetches(
     moment of the removal is known only to a cycle, the fetch must also have waited long enough to
     be the reason (SLOW_FETCH_SHARE), and the removal came after that wait. A fetch that a handler
     took between the first and the last possible moment is unknown to have been pending. None was
-    pending where the fetches from before the removal on are known and none of them was such.
+    pending where the fetches from before the removal on are known and none of them was such: the
+    slowest one came before it, or the removal was known when those since were taken, and one that
+    was pending would have been kept in place of any slower one.
     """
     place = keys.find(
         keys.pack(followers.row, followers.broker), keys.pack(removals.row, removals.broker)
@@ -86,7 +93,8 @@ def slowest_fetches(
     first_ms = np.where(logged, until_ms, np.maximum(from_ms, arrived_ms + enough_ms))
     was_taken = (taken_ms != UNKNOWN) & (taken_ms <= np.minimum(first_ms, until_ms))
     was_queued = (taken_ms != UNKNOWN) & ~was_taken & (taken_ms >= until_ms)
-    known_since = (arrived_ms < until_ms) & (followers.last_fetch_at_ms[place] >= until_ms)
+    known_since = (arrived_ms < until_ms) | removals.was_tracked
+    known_since &= followers.last_fetch_at_ms[place] >= until_ms
     no_other = tracked & known_since & (~waited | (asked_enough == 0))
     pending = np.where(waited_for_all & was_taken, 1, UNKNOWN)
     pending = np.where((waited_for_all & was_queued) | no_other, 0, pending)
