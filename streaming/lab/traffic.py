@@ -29,6 +29,11 @@ FIRST_RECORDS: Final = 400
 ENOUGH_BYTES: Final = 262_144
 """The demo's threshold of KIP-1303: below FIRST_RECORDS, above what a newcomer has to copy."""
 
+_GIVES_UP: Final = {"request_timeout_ms": 3_000, "delivery_timeout_ms": 4_000}
+CLOSE_S: Final = 5.0
+"""By then every record is written or given up. A producer that is closed before reports an error of
+its own later, when it is deleted."""
+
 COLD_TOPIC: Final = "ledger"
 COLD_ASSIGNMENT: Final = {"before": [1, 2], "after": [1, 3, 2]}
 
@@ -111,7 +116,7 @@ class Traffic:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Stop writing; returns within a second or two."""
+        """Stop writing; returns within CLOSE_S, and mostly at once."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
@@ -129,12 +134,12 @@ class Traffic:
                 return
             self._stop.wait(0.5)
 
-    def _producer(self) -> Any:
+    def _producer(self, **settings: Any) -> Any:
         return KafkaProducer(
             bootstrap_servers=self._bootstrap, acks=1, linger_ms=20,
             # kafka-python's idempotent producer never sends again once a message has expired,
             # which the loss of a broker brings about.
-            enable_idempotence=False,
+            enable_idempotence=False, **settings,
         )  # fmt: skip
 
     def _steady(self) -> None:
@@ -146,8 +151,8 @@ class Traffic:
             topic = self._topics[turn % len(self._topics)]
             # Losing brokers is what the demo is for: what cannot be written is dropped.
             with contextlib.suppress(KafkaError, OSError, AssertionError):
-                producer = producer or self._producer()
+                producer = producer or self._producer(**_GIVES_UP)
                 producer.send(topic, record, key=str(turn % 97).encode())
         with contextlib.suppress(KafkaError):
             if producer is not None:
-                producer.close(timeout=2)
+                producer.close(timeout=CLOSE_S)
