@@ -94,9 +94,9 @@ class LeaderShrinks:
 
     A leader that was frozen for so long that the controller fenced it finds its followers late when
     it goes on, and logs that it shrinks ISRs of partitions that others lead by then. Then it learns
-    of the new leaders, and follows them. If the controller agrees, the leader logs the new ISR,
-    unless it has read that from the metadata log before it has the answer. So a leader that has
-    logged neither within SETTLED_MS is believed.
+    of the new leaders, and follows them. If the controller agrees, the leader logs the new ISR, or
+    a later one if it has read the new one from the metadata log before it has the answer. A leader
+    that has logged none of all that within SETTLED_MS is believed.
 
     Source: Partition.maybeShrinkIsr and submitAlterPartition, Kafka 4.3.
     """
@@ -119,11 +119,8 @@ class LeaderShrinks:
         )  # fmt: skip
 
     def agree(self, line: LeaderUpdateLine) -> Iterator[IsrChange]:
-        """The replicas that are out, now that the controller has agreed."""
-        key = line.topic, line.partition
-        changes = self._proposed.get(key, ())
-        if line.isr.isdisjoint(change.broker for change in changes):
-            yield from self._proposed.pop(key, ())
+        """The replicas that were out; they may be back, if the ISR has changed once more since."""
+        yield from self._proposed.pop((line.topic, line.partition), ())
 
     def follow(self, line: FollowerLine) -> None:
         """Drop what was proposed for partitions that the broker does not lead any more."""

@@ -47,7 +47,7 @@ _API_KEY_WITHIN: Final = 200
 
 _TIME_LENGTH: Final = len("[2026-11-20 15:37:58,809]")
 _PARTITION: Final = rb"\[Partition (?P<topic>\S+)-(?P<partition>\d+) broker=(?P<leader>\d+)\] "
-_LEADER_UPDATE: Final = re.compile(_PARTITION + rb"ISR updated to (?P<isr>[\d,]+) ")
+_LEADER_UPDATE: Final = re.compile(_PARTITION + rb"ISR updated to [\d,]+ ")
 _LEADER_SHRINK: Final = re.compile(
     _PARTITION + rb"Shrinking ISR from [\d,]* to [\d,]*\. "
     rb"Leader: \(highWatermark: (?P<hw>-?\d+), endOffset: (?P<end>-?\d+)\)\. "
@@ -93,7 +93,6 @@ class LeaderUpdateLine:
 
     topic: str
     partition: int
-    isr: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,6 @@ def _leader_update(line: bytes) -> LeaderUpdateLine:
     return LeaderUpdateLine(
         topic=match["topic"].decode("ascii", "replace"),
         partition=int(match["partition"]),
-        isr=frozenset(map(int, match["isr"].split(b","))),
     )
 
 

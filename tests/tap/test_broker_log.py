@@ -203,7 +203,7 @@ class TestIsrChanges:
         [
             FOLLOWS,  # of other partitions
             SHRUNK.replace("-3 ", "-2 "),  # of another partition
-            SHRUNK.replace("to 4 (under-min-isr)", "to 4,5 "),  # it is back
+            SHRUNK.replace("ISR updated", "Log loaded"),
         ],
     )
     def test_a_leader_that_read_the_new_isr_elsewhere_logs_none_and_is_believed(self, later: str):
@@ -211,6 +211,13 @@ class TestIsrChanges:
         assert log.isr_changes == []
         log.feed(stamped(T0_MS + SETTLED_MS, FOLLOWS))
         assert [(m.at_ms, m.broker) for m in log.isr_changes] == [(T0_MS, 5)]
+
+    def test_a_leader_that_has_its_next_isr_agreed_to_had_this_one_too(self):
+        log = parsed(
+            stamped(T0_MS, SHRINK),
+            stamped(T0_MS + 500, SHRUNK.replace("to 4 (under-min-isr)", "to 4,5 ")),
+        )
+        assert [(m.at_ms, m.broker, m.left) for m in log.isr_changes] == [(T0_MS, 5, True)]
 
     def test_at_the_end_of_a_log_what_a_leader_proposed_is_believed(self):
         log = parsed(stamped(T0_MS, SHRINK))

@@ -116,6 +116,22 @@ class TestShrinksBetweenPolls:
             assert state[IsrShrinks].fetch_was_pending.tolist() == [1]
             assert state[IsrShrinks].verdict.tolist() == [Verdict.SLOW_LEADER]
 
+    def test_a_fetch_that_queues_by_then_does_not_hide_the_long_one_that_was_answered(self):
+        """As logged by an overloaded broker that was frozen for 6 s."""
+        frozen = Fetch(LEFT_MS - 6_589, took_ms=6_545)
+        queued = Fetch(LEFT_MS - 14, took_ms=332, queue_ms=331, leader_end=UNKNOWN, estimate=101)
+        fetches = [Fetch(LEFT_MS - 6_600), frozen, queued, Fetch(LEFT_MS + 328, 101)]
+        removal = isr_changes_frame([Moved(LEFT_MS, end=100, leader_end=101)])
+        for frames in (
+            [removal, fetches_frame(fetches)],
+            [removal, *(fetches_frame([fetch]) for fetch in fetches)],
+            [fetches_frame(fetches), removal],
+        ):
+            state = a_state(Partition(), replica_lag_time_max_ms=3_000)
+            for frame in frames:
+                state = step(state, [frame], NOW_MS)[0]
+            assert state[IsrShrinks].fetch_was_pending.tolist() == [1]
+
     def test_an_estimate_of_the_leaders_end_is_enough_for_what_would_have_been(self):
         earlier = Fetch(LEFT_MS - 6, leader_end=UNKNOWN, estimate=101)
         for offset, pending_by_then in ((101, 1), (100, UNKNOWN)):

@@ -8,6 +8,7 @@ may at most add where the leader's log ended then.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -24,8 +25,9 @@ from twin.rules.follower_state import (
     update_fetch_state,
     update_fetch_state_solution_1,
 )
+from twin.rules.pending_fetches import RESUMED_MS
 from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Bool, Int64, Rows, blank, to_numpy
+from twin.table import UNKNOWN, Array, Bool, Int8, Int64, Rows, blank, to_numpy
 from twin.tables.observations import FetchesFrame
 from twin.tables.state import Assignment, FollowerStates, IsrRemovals
 
@@ -48,8 +50,8 @@ def take_fetches(state: ShardState, frame: Frame) -> ShardState:
     fetch = {name: values[good] for name, values in fetch.items()}
     state = with_high_watermarks(state, row[good], fetch)
     key, removals = keys.pack(row[good], fetch["broker"]), state[IsrRemovals]
-    fetch["spans_removal"] = _spans_removal(
-        removals, key, fetch["arrived_at_ms"], fetch["completed_at_ms"]
+    fetch |= _at_removal(
+        removals, key, fetch["arrived_at_ms"], _taken_at_ms(fetch), fetch["completed_at_ms"]
     )
     order = np.lexsort((fetch["fetch_offset"], fetch["arrived_at_ms"], key))
     key, fetch = key[order], {name: values[order] for name, values in fetch.items()}
@@ -57,16 +59,18 @@ def take_fetches(state: ShardState, frame: Frame) -> ShardState:
     follower, at = np.unique(key, return_inverse=True)
     held = state[FollowerStates]
     table = _of_followers(held, follower)
-    slow_spans = _spans_removal(
-        removals, follower, table.slow_arrived_at_ms, table.slow_completed_at_ms
-    )
+    slow_rank = _rank(
+        _at_removal(removals, follower, table.slow_arrived_at_ms, table.slow_taken_at_ms,
+                    table.slow_completed_at_ms),
+        table.slow_asked_for_leader_end != 0,
+    )  # fmt: skip
     turns = np.arange(len(key)) - np.searchsorted(key, key)
     any_new = False
     for turn in range(int(turns.max()) + 1):  # the n-th fetch of every follower at once
         chosen = turns == turn
         this = {name: values[chosen] for name, values in fetch.items()}
-        step = _after_fetch(table, at[chosen], this, slow_spans)
-        table, slow_spans = step.table, step.slow_spans
+        step = _after_fetch(table, at[chosen], this, slow_rank)
+        table, slow_rank = step.table, step.slow_rank
         any_new |= step.is_new
         removals = with_tracked_caught_up(removals, table)
     if not any_new:
@@ -89,11 +93,11 @@ def followers_with_slots(followers: FollowerStates, assignment: Assignment) -> F
 class _Step:
     """The table after a fetch of some followers.
 
-    ``slow_spans``: the slowest fetch that is kept of each was pending at a removal from the ISR.
+    ``slow_rank``: the ``_rank`` of the slowest fetch that is kept of each.
     """
 
     table: FollowerStates
-    slow_spans: Bool
+    slow_rank: Int8
     is_new: bool
 
 
@@ -109,19 +113,46 @@ def _of_followers(held: FollowerStates, follower: Int64) -> FollowerStates:
     return FollowerStates(**columns)
 
 
-def _spans_removal(
-    removals: IsrRemovals, key: Int64, arrived_ms: Int64, completed_ms: Int64
-) -> Bool:
-    """[N] the fetch was pending at the moment at which its follower left the ISR, as logged."""
+def _at_removal(
+    removals: IsrRemovals, key: Int64, arrived_ms: Int64, taken_ms: Int64, completed_ms: Int64
+) -> dict[str, Bool]:
+    """[N] masks: where a fetch was at the moment at which its follower left the ISR, as logged.
+
+    ``removal_at_work``: the leader worked on it. ``removal_after``: it had been answered just
+    before, after a long time. ``removal_in_queue``: it waited in the request queue, or the leader
+    worked on it.
+    """
+    spans = partial(_spans_removal, removals, key)
+    is_long = completed_ms - arrived_ms >= RESUMED_MS
+    return {
+        "removal_at_work": spans(taken_ms, completed_ms),
+        "removal_after": is_long & spans(completed_ms, completed_ms + RESUMED_MS),
+        "removal_in_queue": spans(arrived_ms, completed_ms),
+    }
+
+
+def _rank(at_removal: dict[str, Array], may_ask_for_all: Bool) -> Int8:
+    """[N] how much a fetch tells of why its follower left the ISR: the higher, the more.
+
+    A fetch that a frozen leader works on once it goes on would have kept its follower, though the
+    next one waits in the queue by then.
+    """
+    at_work = at_removal["removal_at_work"] & may_ask_for_all
+    after = at_removal["removal_after"] & may_ask_for_all
+    return np.select([at_work, after, at_removal["removal_in_queue"]], [3, 2, 1], 0).astype(np.int8)
+
+
+def _spans_removal(removals: IsrRemovals, key: Int64, since_ms: Int64, until_ms: Int64) -> Bool:
+    """[N] the follower left the ISR between those times, as logged."""
     if not len(removals):
         return np.zeros(len(key), bool)
     # Follower and time as one number, so that one search finds the first removal since.
     follower, number = np.unique(keys.pack(removals.row, removals.broker), return_inverse=True)
     moments = np.sort(number << _TIME_BITS | removals.at_ms)
     at = keys.find_sorted(follower, key)
-    is_comparable = (at != UNKNOWN) & (arrived_ms >= 0)
-    since = at << _TIME_BITS | np.maximum(arrived_ms, 0)
-    until = at << _TIME_BITS | np.maximum(completed_ms, 0)
+    is_comparable = (at != UNKNOWN) & (since_ms >= 0)
+    since = at << _TIME_BITS | np.maximum(since_ms, 0)
+    until = at << _TIME_BITS | np.maximum(until_ms, 0)
     first = np.searchsorted(moments, since)
     next_removal = moments[np.minimum(first, len(moments) - 1)]
     spans: Bool = is_comparable & (first < len(moments)) & (next_removal <= until)
@@ -129,12 +160,11 @@ def _spans_removal(
 
 
 def _after_fetch(
-    table: FollowerStates, at: Rows, fetch: dict[str, Array], slow_spans: Bool
+    table: FollowerStates, at: Rows, fetch: dict[str, Array], slow_rank: Int8
 ) -> _Step:
     """The table after one fetch of each follower at ``at``.
 
-    Keeps the slowest recent fetch of each follower, preferring one that was pending when the
-    follower was removed from the ISR.
+    Keeps the slowest recent fetch of each follower, preferring those of a higher ``_rank``.
     """
     before = {c.name: getattr(table, c.name)[at] for c in table.columns}
     new_leader, is_new, completes = _news(before, fetch)
@@ -147,8 +177,9 @@ def _after_fetch(
     slow_took_ms = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
     forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > SLOW_FETCH_KEPT_MS
     taken_at_ms = _taken_at_ms(fetch)
-    slower = new_leader | forgotten | (took_ms >= slow_took_ms)
-    slower = fetch["spans_removal"] | (slower & ~slow_spans[at]) | new_leader
+    rank, slow = _rank(fetch, asked | ~has_estimate), slow_rank[at]
+    slower = (rank > 0) | forgotten | (took_ms >= slow_took_ms)
+    slower = new_leader | (rank > slow) | ((rank == slow) & slower)
     slowest = {
         "slow_arrived_at_ms": fetch["arrived_at_ms"],
         "slow_taken_at_ms": taken_at_ms,
@@ -165,9 +196,9 @@ def _after_fetch(
     for name, value in values.items():
         columns[name][at[is_new]] = value[is_new]
     columns["last_fetch_leader_end_estimate_offset"][at[completes]] = end[completes]
-    slow_spans = slow_spans.copy()
-    slow_spans[at] = np.where(is_new & slower, fetch["spans_removal"], slow_spans[at])
-    return _Step(FollowerStates(**columns), slow_spans, bool((is_new | completes).any()))
+    slow_rank = slow_rank.copy()
+    slow_rank[at] = np.where(is_new & slower, rank, slow)
+    return _Step(FollowerStates(**columns), slow_rank, bool((is_new | completes).any()))
 
 
 def _taken_at_ms(fetch: dict[str, Array]) -> Int64:
