@@ -113,7 +113,7 @@ def test_the_batches_of_a_real_query_are_all_counted_and_reports_without_one_are
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     batches, rows, reports = map(int, done.stderr.splitlines()[-1].split())
-    assert reports > batches >= 4
+    assert reports >= batches >= 4  # a query that is never idle reports no more
     scraped = Scraped(done.stdout)
     assert_declared(scraped, OWN)
     assert scraped.value("query_batches_total") == batches
