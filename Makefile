@@ -32,7 +32,7 @@ test-all: $(READY) lint ## The same, long tests, containers, the demo and other 
 	@tests/run --all $(BIN)/pytest
 
 unit: $(READY) ## The tests that start nothing, in minutes
-	$(BIN)/pytest -m "not cluster and not spark and not docker and not browser" $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile -m "not cluster and not spark and not docker and not browser" $(ARGS)
 
 lint: $(READY) ## Style, types, import rules
 	$(BIN)/ruff check .
@@ -43,7 +43,7 @@ lint: $(READY) ## Style, types, import rules
 bench: $(READY) ## Figures, one JSON line each (ARGS=--full: 2.8 million replicas; --sizes: what is needed)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-soak: $(READY) ## Faults on five brokers, every prediction judged (ARGS="--minutes 30 --seed 1")
+soak: $(READY) ## Faults on five brokers, every prediction judged (ARGS="--minutes 30 --seed 1"; --life: no faults)
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 versions: $(READY) ## Real clusters of other Kafka releases (ARGS="3.5 upgrade"), and docs/compatibility.md

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from streaming.runtime.jars import QUICK_SPARK
 
@@ -15,6 +15,8 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 # Spark is started a dozen times, each for a minute or two.
 os.environ.update(QUICK_SPARK | os.environ)
 
-# How long an example takes depends on what else the machine does; in CI this is the default.
-settings.register_profile("no-deadline", settings.default, deadline=None)
-settings.load_profile("no-deadline")
+# How long an example takes, or its generation, depends on what else the machine does.
+settings.register_profile(
+    "no-clock", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("no-clock")

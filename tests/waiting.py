@@ -1,14 +1,37 @@
-"""Waiting for something that another process or thread does."""
+"""Waiting for something that another process or thread does, on a quiet machine or a busy one."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
 
 from streaming.runtime.deadline import Deadline
 
 T = TypeVar("T")
+
+PATIENCE: Final = 10
+"""How many times as long as on a quiet machine a wait may take before its test fails."""
+
+
+def patience() -> float:
+    """Processes that want a core at present, for each core that there is; at least 1.
+
+    A request takes that many times as long as on a quiet machine.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    runnable = os.getloadavg()[0]  # the mean of a minute
+    with suppress(OSError, ValueError, IndexError):  # no Linux
+        runnable = max(runnable, int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]))
+    return max(1.0, runnable / (cores or 1))
+
+
+def patient_ms(quiet_ms: int) -> int:
+    """A deadline that brokers of tests meet now, which on a quiet machine is ``quiet_ms``."""
+    return round(quiet_ms * patience())
 
 
 def until(
@@ -18,13 +41,13 @@ def until(
 
     Args:
         condition: called again and again, and at least once.
-        within_s: fails after this time, which is far more than it should take.
+        within_s: what it takes at most on a quiet machine; it fails after PATIENCE times that.
         otherwise: what is wrong then; by default the name of the condition.
         pause_s: between two calls.
     """
-    deadline = Deadline.after_s(within_s)
+    deadline = Deadline.after_s(PATIENCE * within_s)
     while not (value := condition()):
         wrong = otherwise or f"not {condition.__name__.replace('_', ' ')}"
-        assert not deadline.is_over, f"{wrong} after {within_s:.0f} s"
+        assert not deadline.is_over, f"{wrong} after {PATIENCE * within_s:.0f} s"
         time.sleep(pause_s)
     return value
