@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -150,6 +151,12 @@ class Catalog:
                 raise DeclarationError(
                     f"risk {risk.name}: its alert gives way to {risk.alert.unless}, and nobody "
                     "declares it"
+                )
+        for one, other in pairwise(self.risks):
+            if one.rank == other.rank:
+                raise DeclarationError(
+                    f"risks {one.name} and {other.name} have the same rank, {one.rank}: it is the "
+                    "order in which a person would act, so each needs one of its own"
                 )
         if len(self.risks) > MAX_RISKS:
             raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")

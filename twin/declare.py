@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
-import numpy as np
-
 from twin.signature import Parameter, makes, parameters
 from twin.table import UNKNOWN, Array, Observation, Table
 
@@ -275,11 +273,6 @@ class ByRack:
 
     rack: Array
     values: Array | None = None
-
-
-def hidden(values: Array, where: Array) -> Array:
-    """The values as whole numbers, without a series where ``where`` holds."""
-    return np.where(where, UNKNOWN, values.astype(np.int64))
 
 
 # ---------------------------------------------------------------- risks

@@ -1,14 +1,14 @@
 """May these brokers be restarted now? Reasons against it, from the twin's state alone.
 
 A restart takes a broker out of every ISR and comes back a minute later. It is unsafe if meanwhile
-a partition would have no leader, a leader from outside the ISR or a cold one, or too few replicas
-in sync; if the controllers would have no majority; or if another broker is not whole yet, since two
-that are out at once are what replication does not cover. Brokers that are asked for together are
-out together: the same terms hold for what all of them leave behind.
+a partition would have no leader, a leader from outside the ISR, a cold leader where it has none
+now, or too few replicas in sync; if the controllers would have no majority; or if another broker is
+not whole yet, since two that are out at once are what replication does not cover. Brokers that are
+asked for together are out together: the same terms hold for what all of them leave behind.
 
 What no order of restarts can avoid (a partition with one replica, or with no more replicas than
 min.insync.replicas; a quorum of one or two voters) is a reason of its own, so that it can be
-allowed.
+allowed: each time, or single replicas once for the cluster by its configuration.
 
 Each shard is asked by itself; ``reasons`` puts the answers together.
 """
@@ -25,11 +25,12 @@ import numpy as np
 
 from twin import whatif
 from twin.plain import counted
-from twin.rules.coverage import Coverage
+from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.election import Outcome
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.next_leader import Candidates
-from twin.rules.topic_configs import MinIsr
+from twin.rules.redundancy import Redundancy, Spare
+from twin.rules.topic_configs import LeaderMinIsr
 from twin.signature import reading
 from twin.slots import any_slot, count_slots
 from twin.state import ShardState
@@ -60,9 +61,10 @@ class Reason(Enum):
     UNDER_MARGIN = (
         "partitions would have fewer replicas in sync than min.insync.replicas and margin"
     )
-    COLD = "partitions would be led by a cold replica"
+    COLD = "partitions would be led by a cold replica, and are not now"
     ONE_REPLICA = "partitions have one replica: a restart always takes them offline"
     NO_SPARE_REPLICA = "partitions have min.insync.replicas replicas or fewer: none can be spared"
+    ONE_REPLICA_ACCEPTED = "partitions have one replica, which the configuration accepts"
     QUORUM = "the other controllers that are caught up would be no majority"
     SMALL_QUORUM = "a controller quorum of one or two voters has no majority without one of them"
     BROKER_OUT = "other brokers are out"
@@ -71,6 +73,11 @@ class Reason(Enum):
     BROKER_SILENT = "brokers do not answer"
     QUORUM_UNKNOWN = "facts on the controller quorum are not known"
 
+
+LASTING_REASONS: Final = frozenset(
+    {Reason.ONE_REPLICA, Reason.NO_SPARE_REPLICA, Reason.SMALL_QUORUM}
+)
+"""Reasons that no time and no order of restarts removes."""
 
 UNKNOWN_REASONS: Final = frozenset(
     {Reason.NOT_DESCRIBED, Reason.BROKER_SILENT, Reason.QUORUM_UNKNOWN}
@@ -87,6 +94,10 @@ class Terms:
 
     margin: int = 0  # replicas in sync above min.insync.replicas, where replication allows it
     allowed: frozenset[Reason] = frozenset()
+
+    def allows(self, reason: Reason) -> bool:
+        """A user allows the reason, or the configuration does."""
+        return reason in self.allowed or reason is Reason.ONE_REPLICA_ACCEPTED
 
 
 def reasons(
@@ -146,7 +157,9 @@ def restart(state: ShardState, together: Collection[int], terms: Terms, loss: Lo
     return {reason: names for reason, names in named.items() if names}
 
 
-_READS: Final = reading(Partitions, Assignment, Roles, Candidates, MinIsr)
+_READS: Final = reading(
+    Partitions, Assignment, Roles, Candidates, LeaderMinIsr, ReplicaCoverage, Redundancy
+)
 """The tables that ``_harmed`` reads."""
 
 
@@ -158,7 +171,7 @@ def _harmed(
     mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
     serves = roles.in_isr & state[Candidates].is_acceptable
     left = count_slots(serves & ~mine)
-    least, assigned = state[MinIsr].min_isr, partitions.assigned
+    least, assigned = state[LeaderMinIsr].min_isr, partitions.assigned
     # A broker that is out costs nothing any more, though it stays in an ISR as the last of it.
     leaves = any_slot(serves & mine)
     no_spare = leaves & (assigned <= least)
@@ -167,14 +180,17 @@ def _harmed(
     outcome, coverage = (np.full(len(left), UNKNOWN, np.int64) for _ in range(2))
     outcome[lost[leads]] = loss.kafka.outcome[leads]
     coverage[lost[leads]] = loss.kafka.coverage[leads]
+    cold_now = any_slot(roles.is_leader & (state[ReplicaCoverage].coverage == Coverage.COLD))
     one = leaves & (assigned == 1)
+    is_accepted = state[Redundancy].redundancy == Spare.ONE_REPLICA_ACCEPTED
     return {
         Reason.OFFLINE: (outcome == Outcome.NONE) & ~one,
         Reason.OUTSIDE_ISR: np.isin(outcome, (Outcome.ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN)),
         Reason.UNDER_MIN_ISR: leaves & (left < least) & ~no_spare,
         Reason.UNDER_MARGIN: leaves & (left >= least) & (left < goal),
-        Reason.COLD: coverage == Coverage.COLD,
-        Reason.ONE_REPLICA: one,
+        Reason.COLD: (coverage == Coverage.COLD) & ~cold_now,
+        Reason.ONE_REPLICA: one & ~is_accepted,
+        Reason.ONE_REPLICA_ACCEPTED: one & is_accepted,
         Reason.NO_SPARE_REPLICA: no_spare & ~one,
     }
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from twin.declare import Metric, OfRows, Risk, Rule
-from twin.signature import Before, NowMs, Parameter, Reads, parameters
+from twin.signature import Before, DeclarationError, NowMs, Parameter, Reads, parameters
 from twin.table import (
     UNKNOWN,
     Bool,
@@ -78,6 +78,11 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
         is_described = described.described_at_ms != UNKNOWN
         for number, (risk, names) in enumerate(zip(risks, named, strict=True)):
             holds = risk.holds(**{name: inputs[source] for name, source in names.items()})
+            if holds.dtype != bool or holds.shape != bits.shape:
+                raise DeclarationError(
+                    f"risk {risk.name}: its function must return a boolean for each of the "
+                    f"{len(bits)} partitions, not {holds.dtype} of shape {holds.shape}"
+                )
             if holds.any():
                 bits |= np.where(is_described & holds, np.int64(1) << np.int64(number), 0)
         return RiskConditions(bits)

@@ -159,8 +159,8 @@ def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
         (hint,), reads = get_args(hint), Reads.LAZY
     if not (_is_table(hint) and isinstance(reads, Reads)):
         raise DeclarationError(
-            f"{name_of(function)}: parameter {name} is no table with a kind, nor Before, Latest, "
-            "Lazy or Earlier of one, nor a group of tables"
+            f"{name_of(function)}: parameter {name} must be a table with a kind, or Before, "
+            "Latest, Lazy or Earlier of one, a group of tables (TableGroup), NowMs, or Cycle"
         )
     return Parameter(name, reads, hint)
 

@@ -7,12 +7,17 @@ their answers add up.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
 import numpy as np
 
-from twin.proposals.kip1303 import NextLeadersKip1303, elected_without_kip1303
+from twin.adds_up import AddsUp, highest, lowest, same
+from twin.proposals.kip1303 import (
+    Kip1303Eligibility,
+    NextLeadersKip1303,
+    elected_without_kip1303,
+)
 from twin.proposals.kip1303_balance import BalancedLeadersKip1303
 from twin.rules.balance import BalancedLeaders
 from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
@@ -21,7 +26,7 @@ from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Roles
 from twin.rules.next_leader import Electorate, NextLeaders, elected_without
 from twin.rules.racks import rack_names, racks_of
-from twin.rules.topic_configs import TopicConfigs
+from twin.rules.topic_configs import LeaderMinIsr, TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
 from twin.signature import parameters
 from twin.slots import any_slot, count_slots
@@ -65,7 +70,7 @@ class Loss:
 
     @property
     def under_min_isr(self) -> Bool:
-        """[N] too few replicas in sync for acks=all."""
+        """[N] too few replicas in sync for acks=all, by the leader's count (``LeaderMinIsr``)."""
         under: Bool = self.isr < self.min_isr
         return under
 
@@ -110,12 +115,13 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     following = elected_without(electorate, lost)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
     isr = np.maximum(count_slots(in_isr & ~lost), following.leader != NO_BROKER)
-    least = electorate.least.min_isr
+    least = state[LeaderMinIsr].min_isr[held]
     falls_short = (isr < least) & any_slot(in_isr & named)
     row = np.flatnonzero(any_slot(named & roles.is_leader) | falls_short)
     kip1303 = None
     if NextLeadersKip1303 in state.catalog.rules:
-        kip1303 = elected_without_kip1303(electorate, lost, following).take(row)
+        eligibility = state[Kip1303Eligibility].take(held)
+        kip1303 = elected_without_kip1303(electorate, eligibility, lost, following).take(row)
     return Loss(held[row], following.take(row), kip1303, isr[row], least[row])
 
 
@@ -139,15 +145,15 @@ def electorate_of(state: ShardState) -> Electorate:
 
 
 @dataclass(frozen=True, slots=True)
-class Eligibility:
+class Eligibility(AddsUp):
     """How a threshold divides the replicas, and what it does to leaders.
 
     A higher threshold makes leaders surer to serve from their own disks, and keeps them out of
     balance for longer: until each cold preferred leader (replica 0) has grown to the threshold.
     """
 
-    local_log_ms: int
-    local_log_bytes: int
+    local_log_ms: Annotated[int, same]
+    local_log_bytes: Annotated[int, same]
     cold_replicas: int
     cold_leaders: int
     next_leaders_cold: int
@@ -156,7 +162,7 @@ class Eligibility:
     preferred_cold: int  # partitions that are out of balance until replica 0 is warm
     preferred_eta_unknown: int  # those for which the time is unknown
     preferred_never_warm: int  # those whose threshold is out of reach
-    balanced_in_s: float  # until the last of the others is in balance; 0 without any
+    balanced_in_s: Annotated[float, highest]  # until the last of the others is; 0 without any
     leaders_by_rack: tuple[tuple[str, int], ...]
 
     @property
@@ -164,24 +170,6 @@ class Eligibility:
         """Leaders of the rack with the most over the mean, NaN without leaders in racks."""
         counts = [count for _, count in self.leaders_by_rack]
         return max(counts) * len(counts) / sum(counts) if sum(counts) else float("nan")
-
-    def __add__(self, other: Eligibility) -> Eligibility:
-        racks = dict(self.leaders_by_rack)
-        for rack, count in other.leaders_by_rack:
-            racks[rack] = racks.get(rack, 0) + count
-        counts = {name: getattr(self, name) + getattr(other, name) for name in _ADDED_UP}
-        return replace(
-            self,
-            leaders_by_rack=tuple(sorted(racks.items())),
-            balanced_in_s=max(self.balanced_in_s, other.balanced_in_s),
-            **counts,
-        )
-
-
-_ADDED_UP: Final = (
-    "cold_replicas", "cold_leaders", "next_leaders_cold", "moved_leaders",
-    "unreachable_partitions", "preferred_cold", "preferred_eta_unknown", "preferred_never_warm",
-)  # fmt: skip
 
 
 def of_topic(state: ShardState, topic: str) -> ShardState:
@@ -244,7 +232,7 @@ def eligibility(
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapCost:
+class BootstrapCost(AddsUp):
     """The records that an empty broker would copy, with KIP-1023's feature on and off.
 
     Partitions of unknown size are counted in ``unknown``, and in no sum.
@@ -259,16 +247,6 @@ class BootstrapCost:
     bytes_on: float
     bytes_off: float
     paths: tuple[tuple[str, int], ...]
-
-    def __add__(self, other: BootstrapCost) -> BootstrapCost:
-        paths = dict(self.paths)
-        for path, count in other.paths:
-            paths[path] = paths.get(path, 0) + count
-        sums = {
-            f.name: getattr(self, f.name) + getattr(other, f.name)
-            for f in fields(BootstrapCost) if f.name != "paths"
-        }  # fmt: skip
-        return BootstrapCost(**sums, paths=tuple(sorted(paths.items())))
 
 
 def replicas_on(state: ShardState, broker: int) -> Rows:
@@ -314,7 +292,7 @@ def bootstrap_cost(state: ShardState, broker: int, rows: Rows) -> BootstrapCost:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFootprint:
+class LocalFootprint(AddsUp):
     """The local log of tiered topics under a local retention, and how many replicas are cold."""
 
     replicas: int
@@ -322,18 +300,8 @@ class LocalFootprint:
     cold_for_good: int  # retention deletes before a threshold is reached
     bytes: int
     # The spans that local logs reach: the busiest partition, and the calmest.
-    shortest_span_ms: float
-    longest_span_ms: float
-
-    def __add__(self, other: LocalFootprint) -> LocalFootprint:
-        return LocalFootprint(
-            replicas=self.replicas + other.replicas,
-            cold=self.cold + other.cold,
-            cold_for_good=self.cold_for_good + other.cold_for_good,
-            bytes=self.bytes + other.bytes,
-            shortest_span_ms=float(np.fmin(self.shortest_span_ms, other.shortest_span_ms)),
-            longest_span_ms=float(np.fmax(self.longest_span_ms, other.longest_span_ms)),
-        )
+    shortest_span_ms: Annotated[float, lowest]
+    longest_span_ms: Annotated[float, highest]
 
 
 def local_footprint(state: ShardState) -> LocalFootprint:

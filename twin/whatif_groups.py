@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 
+from twin.adds_up import AddsUp, same
 from twin.rules.group_loss import ReadsThen, led_by, reads_then
 from twin.rules.group_moves import GroupMoves
 from twin.rules.group_reads import GroupReads, ReadsFrom, Servers
@@ -24,10 +25,10 @@ from twin.whatif import Loss
 
 
 @dataclass(frozen=True, slots=True)
-class GroupHarm:
+class GroupHarm(AddsUp):
     """The effect on one group. Counts of partitions, and sums over them."""
 
-    group: str
+    group: Annotated[str, same]
     offline: int = 0  # partitions that nobody leads
     remote: int = 0  # partitions of which it reads more from remote storage
     remote_records: int = 0  # that it reads from there, and does not now
@@ -35,19 +36,10 @@ class GroupHarm:
     remote_bytes_kip1303: int = 0  # if KIP-1303 chose the leaders
     unknown: int = 0  # partitions for which that is unknown
 
-    def __add__(self, other: GroupHarm) -> GroupHarm:
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _ADDED_UP}
-        return GroupHarm(self.group, **sums)
-
     @property
     def is_hurt(self) -> bool:
         """The group reads more remotely, or cannot read a partition."""
         return self.offline > 0 or self.remote > 0
-
-
-_ADDED_UP: Final = (
-    "offline", "remote", "remote_records", "remote_bytes", "remote_bytes_kip1303", "unknown",
-)  # fmt: skip
 
 
 def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:

@@ -18,7 +18,7 @@ from tests.builders import NOW_MS, Log, Partition, a_state
 from twin import codec
 from twin.builtin import CATALOG
 
-COLD = {2: Log(size_bytes=10)}
+COLD = {2: Log(local_start=1, size_bytes=10)}
 
 
 def view(*parts: Partition, **configs: int) -> ClusterView:

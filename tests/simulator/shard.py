@@ -416,6 +416,7 @@ class SimulatedShard:
             "retention_bytes": UNKNOWN,
             "replica_lag_time_max_ms": 30_000,
             "fetch_processing_max_ms": UNKNOWN,
+            "one_replica_accepted": 0,
             "elr_enabled": 0,
             "unclean_elections": 1,
             "last_tiered_fetch": 1,

@@ -17,6 +17,7 @@ from tests.builders import (
     epochs_frame,
     segments_frame,
 )
+from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec, frames
 from twin.frames import Frame, InvalidFrame
@@ -106,6 +107,7 @@ def events(draw: st.DrawFn) -> list[SegmentEvent]:
     return made
 
 
+@examples(100)
 @given(made=events(), cut=st.integers(0, 15))
 def test_a_log_of_events_that_is_read_again_from_any_place_changes_nothing(made, cut):
     frame = segments_frame(PART, made)
@@ -116,6 +118,7 @@ def test_a_log_of_events_that_is_read_again_from_any_place_changes_nothing(made,
     assert archive is once[1]
 
 
+@examples(100)
 @given(made=events(), cut=st.integers(0, 15))
 def test_events_in_one_frame_or_in_two_come_to_the_same(made, cut):
     whole = after(segments_frame(PART, made))[1]
@@ -124,6 +127,7 @@ def test_events_in_one_frame_or_in_two_come_to_the_same(made, cut):
     assert archives.encode(whole) == archives.encode(parts)
 
 
+@examples(100)
 @given(
     entries=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), min_size=1, max_size=8),
     order=st.randoms(),

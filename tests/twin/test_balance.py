@@ -1,6 +1,8 @@
 """The balance of leaders in KIP-1303's order (brokers 1..5 are in az-a, b, c, a, b)."""
 
 import math
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from twin.proposals.kip1303 import Kip1303Leadership, LeadershipFlags
 from twin.proposals.kip1303_balance import BalancedLeadersKip1303
 from twin.rules.balance import BalancedLeaders
 from twin.rules.coverage import SuspectTimestamps
-from twin.rules.growth import Growth, RecordSizes
+from twin.rules.growth import IDLE_RECORDS_PER_S, Growth, RecordSizes
 from twin.rules.racks import is_out_of_rack
 from twin.rules.topic_configs import TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
@@ -22,7 +24,7 @@ from twin.tables.state import Assignment, Brokers, Partitions
 
 MIB = 1 << 20
 LATER_MS = NOW_MS + 5_000
-COLD, WARM = Log(size_bytes=1), Log(size_bytes=2 * MIB)
+COLD, WARM = Log(local_start=1, size_bytes=1), Log(size_bytes=2 * MIB)
 BY_BYTES = {"eligible_local_log_bytes": MIB}
 
 
@@ -87,44 +89,64 @@ class TestSecondsUntilWarm:
             state, _ = step(state, [frame], LATER_MS)
         return float(state[WarmUp].warm_in_s[0, 0])
 
+    YOUNG = Log(local_start=1, started_ms=NOW_MS - 9_000)
+
     def test_a_warm_replica_is_there(self):
-        assert self.seconds(Log(started_ms=NOW_MS - 9_000), eligible_local_log_ms=9_000) == 0
+        assert (
+            self.seconds(Log(local_start=1, started_ms=NOW_MS - 9_000), eligible_local_log_ms=9_000)
+            == 0
+        )
 
     def test_a_span_grows_with_the_clock(self):
-        assert self.seconds(Log(started_ms=NOW_MS - 9_000), eligible_local_log_ms=60_000) == 51
+        assert (
+            self.seconds(
+                Log(local_start=1, started_ms=NOW_MS - 9_000), eligible_local_log_ms=60_000
+            )
+            == 51
+        )
 
     def test_a_span_beyond_local_retention_is_never_reached(self):
-        log = Log(started_ms=NOW_MS - 9_000)
         config = {"eligible_local_log_ms": 60_000, "local_retention_ms": 30_000}
-        assert self.seconds(log, **config) == NEVER
+        assert self.seconds(self.YOUNG, **config) == NEVER
 
     def test_retention_equal_to_the_threshold_is_enough(self):
-        log = Log(started_ms=NOW_MS - 9_000)
         config = {"eligible_local_log_ms": 60_000, "local_retention_ms": 60_000}
-        assert self.seconds(log, **config) == 51
+        assert self.seconds(self.YOUNG, **config) == 51
 
     def test_bytes_grow_at_the_rate_of_the_partition(self):
         """Records of 10 B, 100 of them in 5 s: 200 B/s, and 40 000 B are missing."""
-        first = Log(end=900, size_bytes=9_000)
-        later = Log(end=1_000, size_bytes=10_000)
+        first = Log(end=901, local_start=1, size_bytes=9_000)
+        later = Log(end=1_001, local_start=1, size_bytes=10_000)
         assert self.seconds(first, later, eligible_local_log_bytes=50_000) == pytest.approx(200)
 
     def test_an_idle_partition_never_reaches_bytes(self):
-        idle = Log(end=1_000, size_bytes=10_000)
+        idle = Log(end=1_001, local_start=1, size_bytes=10_000)
         assert self.seconds(idle, idle, eligible_local_log_bytes=50_000) == NEVER
 
     def test_before_a_rate_is_known_the_answer_is_unknown(self):
-        assert math.isnan(self.seconds(Log(size_bytes=10), eligible_local_log_bytes=50_000))
+        assert math.isnan(
+            self.seconds(Log(local_start=1, size_bytes=10), eligible_local_log_bytes=50_000)
+        )
 
     def test_the_sooner_of_two_conditions_counts(self):
-        first = Log(end=900, size_bytes=9_000, started_ms=NOW_MS - 1_000)
-        later = Log(end=1_000, size_bytes=10_000, started_ms=NOW_MS - 1_000)
+        first = Log(end=901, local_start=1, size_bytes=9_000, started_ms=NOW_MS - 1_000)
+        later = Log(end=1_001, local_start=1, size_bytes=10_000, started_ms=NOW_MS - 1_000)
         both = {"eligible_local_log_bytes": 50_000, "eligible_local_log_ms": 16_000}
         assert self.seconds(first, later, **both) == pytest.approx(10)
 
-    def test_an_empty_log_that_nobody_writes_to_never_spans_anything(self):
-        empty = Log(end=50, local_start=50, started_ms=UNKNOWN, size_bytes=0)
-        assert self.seconds(empty, empty, eligible_local_log_ms=60_000) == NEVER
+    EMPTY = Log(end=50, local_start=50, started_ms=UNKNOWN, size_bytes=0)
+    KEPT_SHORTLY: ClassVar = {"eligible_local_log_ms": 60_000, "local_retention_ms": 30_000}
+
+    def test_an_empty_log_lacks_nothing_that_is_younger_than_the_last_append(self):
+        written = replace(self.EMPTY, end=40, local_start=40)
+        assert self.seconds(written, self.EMPTY, eligible_local_log_ms=60_000) == 60
+
+    def test_an_empty_log_that_is_written_to_never_spans_more_than_local_retention(self):
+        written = replace(self.EMPTY, end=40, local_start=40)
+        assert self.seconds(written, self.EMPTY, **self.KEPT_SHORTLY) == NEVER
+
+    def test_it_is_unknown_when_an_empty_log_was_written_last(self):
+        assert math.isnan(self.seconds(self.EMPTY, self.EMPTY, eligible_local_log_ms=60_000))
 
 
 @pytest.mark.parametrize(
@@ -186,6 +208,15 @@ class TestGrowth:
 
     def test_an_idle_partition_has_a_rate_of_zero(self):
         assert self.rate(100, 100) == [0]
+
+    def test_an_average_that_has_died_away_is_zero(self):
+        """It lowers to 0.7 of itself in each interval without a record: 3.2e-4, 2.2e-4 a second."""
+        for idle, expected in ((31, [pytest.approx(20 * 0.7**31)]), (32, [0.0]), (200, [0.0])):
+            assert self.rate(100, 200, *[200] * idle) == expected
+        assert 20 * 0.7**32 < IDLE_RECORDS_PER_S < 20 * 0.7**31
+
+    def test_the_first_record_after_a_long_time_gives_a_rate_again(self):
+        assert self.rate(100, 200, *[200] * 40, 201) == pytest.approx([0.3 * 0.2])
 
     def test_a_leader_that_is_truncated_keeps_the_average(self):
         assert self.rate(100, 200, 150) == [20]

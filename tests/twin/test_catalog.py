@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import NOW_MS, Log, Partition, partitions_frame, replicas_frame
+from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
 from tests.modules import Declared, module_of
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec, frames
@@ -43,7 +43,7 @@ from twin.signature import (
 )
 from twin.state import ShardState
 from twin.step import step
-from twin.table import Bool, Int64, KeyedTable, Observation, PartitionTable, column
+from twin.table import Array, Bool, Int64, KeyedTable, Observation, PartitionTable, column
 from twin.tables.state import Assignment, Partitions
 
 
@@ -111,6 +111,36 @@ class TestRefusals:
 
     def test_a_rule_whose_table_no_module_declares(self):
         assert refused(ends) == "rule ends makes a table that no module of the catalog declares"
+
+    def test_two_risks_of_one_rank(self):
+        @a_risk("first", rank=70)
+        def one(partitions: Partitions) -> Array:
+            return partitions.leader == 1
+
+        assert refused(one) == (
+            "risks leader_cold and first have the same rank, 70: it is the order in which a person "
+            "would act, so each needs one of its own"
+        )
+
+    def test_a_risk_that_answers_with_numbers(self):
+        @a_risk("led_by")
+        def led_by(partitions: Partitions) -> Array:
+            return partitions.leader * 1.0
+
+        state = ShardState.empty(with_module(led_by), "c", 0, 1)
+        with pytest.raises(DeclarationError, match="risk led_by: its function must return a b"):
+            a_state(Partition(), since=state)
+
+    def test_a_parameter_of_an_unknown_type_is_answered_with_all_that_there_are(self):
+        def ages(now_ms: int) -> Ends:
+            return Ends(np.zeros(now_ms))
+
+        with pytest.raises(DeclarationError) as refusal:
+            rule(ages)
+        assert str(refusal.value).endswith(
+            ".ages: parameter now_ms must be a table with a kind, or Before, Latest, Lazy or "
+            "Earlier of one, a group of tables (TableGroup), NowMs, or Cycle"
+        )
 
     def test_observations_are_no_part_of_a_state(self):
         class PortsFrame(Observation, kind="ports"):
@@ -237,7 +267,7 @@ class TestRefusals:
                 return partitions.leader == 0
 
             for i in range(count):
-                a_risk(f"risk_{i}")(holds)
+                a_risk(f"risk_{i}", rank=1_000 + i)(holds)
             return [holds]
 
         room = MAX_RISKS - len(CATALOG.risks)

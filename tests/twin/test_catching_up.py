@@ -19,6 +19,7 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from tests.examples import examples
 from tests.reading import open_risks
 from twin import codec
 from twin.rules.bootstrap import BootstrapPath, FollowerFeatures
@@ -108,6 +109,11 @@ def test_progress_rate_and_time_left():
     assert state[CatchUpEstimates].progress.tolist() == [0.5]
     assert only(state).records_per_s.tolist() == [5]
     assert seconds_left(state) == [10]
+
+
+def test_the_rate_of_a_replica_that_has_long_stood_still_is_zero():
+    copies = [joins(Log(end=end, local_start=900)) for end in (925, 950, *[950] * 40)]
+    assert only(watched(*copies)).records_per_s.tolist() == [0.0]
 
 
 def test_what_is_written_meanwhile_has_to_be_copied_too():
@@ -228,6 +234,7 @@ REPLICA = st.builds(
 )  # fmt: skip
 
 
+@examples(100)
 @given(st.lists(REPLICA, min_size=1, max_size=5), st.booleans(), st.randoms())
 def test_the_frames_of_a_cycle_give_the_same_state_in_any_order(
     cycles: list[Partition], added: bool, rng: random.Random

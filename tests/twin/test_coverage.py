@@ -1,5 +1,7 @@
 """Replicas that hold enough local log to lead (KIP-1303)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,15 @@ from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.reading import computed
-from twin.rules.coverage import Coverage, LocalLog, ReplicaCoverage
+from twin.proposals.kip1303 import Kip1303Eligibility
+from twin.proposals.kip1303_balance import BalancedLeadersKip1303
+from twin.rules.coverage import (
+    PRODUCER_CLOCK_SKEW_MS,
+    Coverage,
+    LocalLog,
+    ReplicaCoverage,
+    SuspectTimestamps,
+)
 from twin.rules.next_leader import NextLeaders
 from twin.table import UNKNOWN
 
@@ -21,7 +31,7 @@ def covered(log: Log, *, topics=None, **thresholds) -> Coverage:
 
 
 def spanning(ms: int, **more) -> Log:
-    return Log(started_ms=NOW_MS - ms, **more)
+    return Log(local_start=1, started_ms=NOW_MS - ms, **more)
 
 
 def test_without_a_threshold_nobody_is_judged():
@@ -59,7 +69,7 @@ def test_a_span_exactly_at_the_threshold_is_enough(held_ms, expected):
 
 @pytest.mark.parametrize(("held", "expected"), [(MIB - 1, Coverage.COLD), (MIB, Coverage.WARM)])
 def test_bytes_exactly_at_the_threshold_are_enough(held, expected):
-    assert covered(Log(size_bytes=held), eligible_local_log_bytes=MIB) is expected
+    assert covered(Log(local_start=1, size_bytes=held), eligible_local_log_bytes=MIB) is expected
 
 
 def test_either_condition_is_enough():
@@ -71,7 +81,8 @@ def test_either_condition_is_enough():
 
 def test_an_unknown_number_makes_a_replica_assumed_eligible():
     assert (
-        covered(Log(started_ms=UNKNOWN), eligible_local_log_ms=TEN_MINUTES_MS) is Coverage.ASSUMED
+        covered(Log(local_start=1, started_ms=UNKNOWN), eligible_local_log_ms=TEN_MINUTES_MS)
+        is Coverage.ASSUMED
     )
 
 
@@ -81,16 +92,110 @@ def test_one_known_failure_does_not_settle_it_while_the_other_is_unknown():
     assert covered(log, **both) is Coverage.ASSUMED
 
 
+EMPTY = Log(end=50, local_start=50, started_ms=UNKNOWN, size_bytes=UNKNOWN)
+
+
 def test_an_empty_local_log_is_known_to_hold_nothing():
-    empty = Log(end=50, local_start=50, started_ms=UNKNOWN, size_bytes=UNKNOWN)
-    state = a_state(Partition(replicas=(1,), log=empty))
+    state = a_state(Partition(replicas=(1,), log=EMPTY))
     local = state[LocalLog]
     assert local.local_log_span_ms[0, 0] == local.held_bytes[0, 0] == 0
-    assert covered(empty, eligible_local_log_ms=TEN_MINUTES_MS) is Coverage.COLD
+    assert covered(EMPTY, eligible_local_log_bytes=1) is Coverage.COLD
 
 
-def test_a_timestamp_in_the_future_spans_nothing():
-    assert covered(spanning(-60_000), eligible_local_log_ms=TEN_MINUTES_MS) is Coverage.COLD
+WHOLE = Log(started_ms=NOW_MS - 1_000, size_bytes=1)
+
+
+@pytest.mark.parametrize(
+    ("log", "config"),
+    [
+        pytest.param(spanning(1_000, size_bytes=1), {"remote_storage": 0}, id="not tiered"),
+        pytest.param(spanning(1_000, size_bytes=1), {"compacted": 1}, id="compacted"),
+        pytest.param(WHOLE, {"remote_storage": 1}, id="its whole log is on disk"),
+        pytest.param(WHOLE, {}, id="whether it is tiered is unknown"),
+        pytest.param(replace(WHOLE, start=7, local_start=7), {"remote_storage": 1}, id="cut"),
+        pytest.param(replace(EMPTY, start=50), {"remote_storage": 1}, id="no record"),
+        pytest.param(
+            Log(end=0, size_bytes=0, started_ms=UNKNOWN), {"remote_storage": 1}, id="never written"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "threshold",
+    [{"eligible_local_log_ms": TEN_MINUTES_MS}, {"eligible_local_log_bytes": MIB}],
+)
+def test_a_replica_that_lacks_nothing_is_warm_however_young_and_small(log, config, threshold):
+    assert covered(log, topics={"t": config}, **threshold) is Coverage.WARM
+
+
+def test_the_threshold_decides_about_a_replica_that_lacks_records_of_a_tiered_topic():
+    topics = {"t": {"remote_storage": 1}}
+    by_time = {"eligible_local_log_ms": TEN_MINUTES_MS}
+    assert covered(spanning(1_000), topics=topics, **by_time) is Coverage.COLD
+    assert covered(spanning(TEN_MINUTES_MS), topics=topics, **by_time) is Coverage.WARM
+
+
+@pytest.mark.parametrize("unknown", [{"start": UNKNOWN}, {"local_start": UNKNOWN}])
+def test_a_replica_whose_start_is_unknown_is_not_called_cold(unknown):
+    log = replace(spanning(1_000), **unknown)
+    assert covered(log, eligible_local_log_ms=TEN_MINUTES_MS) is Coverage.ASSUMED
+
+
+def idle(*ends: int, minutes: int = 1, **config: int) -> Coverage:
+    """Coverage after cycles with these ends of a log that local retention has emptied."""
+    state = None
+    for i, end in enumerate(ends):
+        part = Partition(replicas=(1,), log=replace(EMPTY, end=end, local_start=end))
+        at_ms = NOW_MS + i * minutes * 60_000
+        state = a_state(part, at_ms=at_ms, since=state, **config)
+    return Coverage(state[ReplicaCoverage].coverage[0, 0])
+
+
+def test_an_empty_local_log_is_warm_once_nothing_was_appended_for_the_threshold():
+    by_time = {"eligible_local_log_ms": TEN_MINUTES_MS}
+    appended = [40, *[50] * 10]
+    assert idle(*appended, **by_time) is Coverage.COLD
+    assert idle(*appended, 50, **by_time) is Coverage.WARM
+    assert idle(*appended, 50, 51, **by_time) is Coverage.COLD
+
+
+def test_before_the_twin_has_watched_for_so_long_it_is_unknown_whether_records_are_missing():
+    by_time = {"eligible_local_log_ms": TEN_MINUTES_MS}
+    assert idle(*[50] * 10, **by_time) is Coverage.ASSUMED
+    assert idle(*[50] * 11, **by_time) is Coverage.WARM
+
+
+def test_an_idle_partition_still_misses_a_threshold_of_bytes():
+    assert idle(*[50] * 20, eligible_local_log_bytes=MIB) is Coverage.COLD
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "expected"),
+    [
+        (PRODUCER_CLOCK_SKEW_MS, (Coverage.COLD, False)),
+        (PRODUCER_CLOCK_SKEW_MS + 1, (Coverage.ASSUMED, True)),
+        (24 * 3_600_000, (Coverage.ASSUMED, True)),
+    ],
+)
+def test_a_first_record_that_is_dated_in_the_future_says_nothing_and_is_suspect(ahead_ms, expected):
+    state = a_state(
+        Partition(replicas=(1,), log=spanning(-ahead_ms)), eligible_local_log_ms=TEN_MINUTES_MS
+    )
+    found = Coverage(state[ReplicaCoverage].coverage[0, 0])
+    assert (found, bool(state[SuspectTimestamps].timestamp_suspect[0, 0])) == expected
+    assert (state[LocalLog].local_log_span_ms[0, 0] == UNKNOWN) == expected[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "eligible"), [({"remote_storage": 1}, 0), ({}, 0), ({"remote_storage": 0}, 1)]
+)
+def test_kip_1303_itself_looks_at_the_thresholds_of_tiered_topics_alone(config, eligible):
+    """A replica with the whole log on disk is warm, and KIP-1303 elects it last all the same."""
+    state = a_state(
+        Partition(logs={1: WHOLE}), topics={"t": config}, eligible_local_log_ms=TEN_MINUTES_MS
+    )
+    assert state[ReplicaCoverage].coverage[0, 0] == Coverage.WARM
+    assert state[Kip1303Eligibility].eligible_kip1303[0].tolist() == [eligible, 1, 1]
+    assert state[BalancedLeadersKip1303].leader[0] == (1 if eligible else 2)
 
 
 def test_a_topics_own_threshold_wins_and_can_switch_the_feature_off():

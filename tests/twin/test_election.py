@@ -5,11 +5,12 @@ import pytest
 
 from tests.builders import Log, Partition, a_state
 from tests.reading import conditions
+from twin import whatif
 from twin.proposals.kip1303 import NextLeadersKip1303, warm_first
 from twin.rules.coverage import Coverage
 from twin.rules.election import ElectionState, Kind, Outcome, elect
-from twin.rules.next_leader import NextLeaders
-from twin.rules.topic_configs import MinIsr
+from twin.rules.next_leader import NextLeaders, state_without
+from twin.rules.topic_configs import ControllerMinIsr, LeaderMinIsr
 from twin.table import NO_BROKER, UNKNOWN
 
 MIB = 1 << 20
@@ -141,7 +142,7 @@ def test_kafka_elects_the_cold_replica_and_kip_1303_the_full_one():
 def test_the_coverage_of_the_next_leader_is_given_whatever_set_it_is_elected_from(
     partition, settings, outcome, size, threshold, coverage
 ):
-    part = Partition(replicas=(4, 5), logs={5: Log(size_bytes=size)}, **partition)
+    part = Partition(replicas=(4, 5), logs={5: Log(local_start=1, size_bytes=size)}, **partition)
     state = a_state(part, eligible_local_log_bytes=threshold, **settings)
     for following in (state[NextLeaders], state[NextLeadersKip1303]):
         assert following.leader[0] == 5
@@ -208,17 +209,32 @@ def test_a_replica_on_a_failed_disk_is_passed_over():
     assert state[NextLeaders].leader[0] == 2
 
 
-def test_min_isr_is_never_above_the_replication_of_the_first_partition():
+def test_leader_and_controller_cap_min_isr_at_different_replications():
     state = a_state(
         Partition(number=0, replicas=(1, 2)),
         Partition(number=1, replicas=(1, 2, 3)),
+        Partition(number=2, replicas=(1,)),
         min_insync_replicas=3,
     )
-    assert state[MinIsr].min_isr.tolist() == [2, 2]
+    assert state[LeaderMinIsr].min_isr.tolist() == [2, 3, 1]
+    assert state[ControllerMinIsr].controller_min_isr.tolist() == [2, 2, 2]
+
+
+def test_the_first_partition_decides_when_the_elr_begins():
+    for first, elr in (((1, 2, 3), [True, False, False]), ((1, 2), [False] * 3)):
+        state = a_state(
+            Partition(number=0, replicas=first), Partition(number=1),
+            elr_enabled=1, min_insync_replicas=3,
+        )  # fmt: skip
+        electorate = whatif.electorate_of(state)
+        without_leader = state_without(electorate, electorate.roles.is_leader)
+        assert without_leader.in_elr[1].tolist() == elr
 
 
 def test_an_unknown_min_isr_counts_as_kafkas_default():
-    assert a_state()[MinIsr].min_isr.tolist() == [1]
+    state = a_state()
+    assert state[LeaderMinIsr].min_isr.tolist() == [1]
+    assert state[ControllerMinIsr].controller_min_isr.tolist() == [1]
 
 
 def test_warm_first_is_a_permutation_that_keeps_the_order_within_each_group():

@@ -64,7 +64,7 @@ def test_a_reassignment_is_not_mistaken_for_an_isr_change():
 
 def test_a_replica_that_grows_past_the_threshold_becomes_warm():
     cold = a_state(
-        Partition(logs={2: Log(size_bytes=1)}, log=Log(size_bytes=2 * MIB)),
+        Partition(logs={2: Log(local_start=1, size_bytes=1)}, log=Log(size_bytes=2 * MIB)),
         eligible_local_log_bytes=MIB,
     )
     grown = replicas_frame([Partition(log=Log(size_bytes=2 * MIB))], LATER_MS)

@@ -19,6 +19,7 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec
 from twin.builtin import CATALOG
@@ -219,6 +220,7 @@ def test_follower_states_survive_the_codec():
     assert follower_state(codec.decode(codec.encode(state), CATALOG).state) == follower_state(state)
 
 
+@examples(100)
 @given(seed=st.integers(0, 10**6), cut=st.integers(0, 12))
 def test_frames_cut_anywhere_give_the_same_and_more_fetches_are_never_caught_up_earlier(seed, cut):
     rng = random.Random(seed)
@@ -233,6 +235,7 @@ def test_frames_cut_anywhere_give_the_same_and_more_fetches_are_never_caught_up_
         assert follower_state(whole)[3] >= follower_state(first)[3]
 
 
+@examples(100)
 @given(seed=st.integers(0, 10**6))
 def test_frames_of_a_cycle_with_fetches_give_the_same_state_in_any_order_and_repeated(seed):
     """After the first cycle: fetches of unlisted partitions are left out."""

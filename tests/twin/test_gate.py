@@ -6,15 +6,16 @@ from collections.abc import Collection
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, a_state, empty
+from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import gate, whatif
 from twin.gate import Names, Reason, Terms
 from twin.rules.leaders import Roles
-from twin.rules.topic_configs import MinIsr
+from twin.rules.topic_configs import LeaderMinIsr
 from twin.state import ShardState
 from twin.step import step
 from twin.tables.state import Assignment, Brokers, ControllerQuorum, PartitionIndex, Partitions
@@ -51,6 +52,12 @@ def test_each_reason_names_its_partition(part: Partition, reason: Reason):
     assert reasons(part, **MIN_2)[reason] == ["t-0"]
 
 
+def test_each_partition_needs_as_many_in_sync_as_its_own_replicas_allow():
+    first, other = Partition(number=0, replicas=(3,)), Partition(number=1, isr=(1, 2))
+    state = a_state(first, other, **MIN_2)
+    assert dict(against(state, [1])) == {Reason.UNDER_MIN_ISR: ["t-1"]}
+
+
 def test_a_follower_counts_for_the_isr_as_the_leader_does():
     assert reasons(Partition(isr=(1, 2)), broker=2, **MIN_2) == {Reason.UNDER_MIN_ISR: ["t-0"]}
 
@@ -67,8 +74,13 @@ def test_a_leader_from_outside_the_isr_is_unsafe():
 
 
 def test_a_cold_successor_is_unsafe():
-    part = Partition(logs={2: Log(size_bytes=10)})
+    part = Partition(logs={2: Log(local_start=1, size_bytes=10)})
     assert reasons(part, eligible_local_log_bytes=100) == {Reason.COLD: ["t-0"]}
+
+
+def test_a_leader_that_is_cold_already_is_no_reason():
+    cold = Log(local_start=1, size_bytes=10)
+    assert reasons(Partition(log=cold), eligible_local_log_bytes=100) == {}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +229,7 @@ def test_a_cluster_with_zookeeper_has_no_quorum_to_lose():
 # ---------------------------------------------------------------- any state
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(seed=st.integers(0, 10**6), lost=st.sets(st.integers(1, 6), max_size=2))
 def test_a_restart_without_a_reason_harms_no_partition_and_each_reason_names_one_that_it_harms(
     seed: int, lost: set[int]
@@ -246,7 +258,7 @@ def simulated(seed: int, lost: Collection[int], shape: Shape = SHAPE) -> ShardSt
 
 def harmed_by(state: ShardState, broker: int) -> set[str]:
     """Partitions with a leader that end without one, or newly below min ISR, one by one."""
-    roles, least = state[Roles], state[MinIsr].min_isr
+    roles, least = state[Roles], state[LeaderMinIsr].min_isr
     loss = whatif.lose(state, [broker])
     leaders = dict(zip(loss.row.tolist(), loss.kafka.leader.tolist(), strict=True))
     brokers = state[Brokers]

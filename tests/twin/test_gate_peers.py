@@ -35,7 +35,14 @@ CASES: Final = {
     "5": (a_case(Partition(), fenced=(5,), **MIN_2), [1]),
     "6": (a_case(Partition(), silent=(3,), **MIN_2), [1]),
     "7": (a_case(Partition(isr=(1,), leader=-1), fenced=(1,), **MIN_2), [1]),
-    "8": (a_case(Partition(logs={2: Log(size_bytes=1)}), eligible_local_log_bytes=9, **MIN_2), [1]),
+    "8": (
+        a_case(
+            Partition(logs={2: Log(local_start=1, size_bytes=1)}),
+            eligible_local_log_bytes=9,
+            **MIN_2,
+        ),
+        [1],
+    ),
     "9": (a_case(Partition(), controllers=quorum(0, 0), **MIN_2), [1]),
     "10": (a_case(Partition(), controllers=quorum(0, 0, 3_000), **MIN_2), [1]),
     "11": (a_case(Partition(), **MIN_2), [1, 2]),

@@ -122,6 +122,14 @@ def test_the_rate_is_a_moving_average_over_reads_and_not_over_cycles():
         assert state[GroupMoves].records_per_s.tolist() == pytest.approx([expected])
 
 
+def test_the_rate_of_a_group_that_has_long_stood_still_is_zero():
+    state = cycle(Group(offsets=[(Partition(), 0)]))
+    for offset in (30, *[30] * 40):
+        state = cycle(Group(offsets=[(Partition(), offset)]), since=state,
+                      at_ms=state.observed_at_ms + ROUND_MS)  # fmt: skip
+    assert state[GroupMoves].records_per_s.tolist() == [0.0]
+
+
 def test_the_rate_of_a_group_that_was_reset_begins_anew():
     state = cycle(Group(offsets=[(Partition(), 90)]))
     for at_ms, offset, expected in ((1, 10, UNKNOWN), (2, 40, 1.0)):

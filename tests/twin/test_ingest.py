@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import (
@@ -25,6 +25,7 @@ from tests.builders import (
     problems_frame,
     replicas_frame,
 )
+from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec
 from twin.builtin import CATALOG
@@ -282,7 +283,7 @@ def frames_of_groups(rng: random.Random, parts: list[Partition], at_ms: int) -> 
     return frames + [group_offsets_frame(read[i::split], at_ms) for i in range(split)]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(seed=st.integers(0, 10**9), cycles=st.integers(1, 4))
 def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(seed, cycles):
     rng = random.Random(seed)
@@ -301,7 +302,7 @@ def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(se
         assert same(whole, one_by_one)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 10**6), limit=st.integers(8_000, 20_000))
 def test_a_listing_sent_in_parts_gives_the_same_as_one_sent_whole(seed, limit):
     shard = SimulatedShard(Shape(topics=3, partitions=40), seed)
@@ -314,7 +315,7 @@ def test_a_listing_sent_in_parts_gives_the_same_as_one_sent_whole(seed, limit):
         assert same(whole, parts)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(seed=st.integers(0, 10**6))
 def test_a_state_survives_being_encoded_at_every_cycle(seed):
     shard = SimulatedShard(Shape(topics=2, partitions=5), seed)

@@ -17,7 +17,7 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
-from tests.reading import open_risks
+from tests.reading import conditions
 from twin import codec
 from twin.builtin import CATALOG
 from twin.frames import InvalidFrame
@@ -98,7 +98,7 @@ class TestShrinksBetweenPolls:
         assert state[IsrShrinks].fetch_was_pending.tolist() == [1]
         assert state[IsrShrinks].verdict.tolist() == [Verdict.SLOW_LEADER]
         assert state[IsrShrinks].evidence[0] & Evidence.FETCH_WAS_PENDING
-        assert "slow_leader" in open_risks(state)
+        assert "slow_leader" in conditions(state)
         explained = [change for change in changes if change.kind == "isr_shrink_explained"]
         assert [change.text for change in explained] == [
             f"t-0: replica 2 left the ISR of 1: {SENTENCE[Verdict.SLOW_LEADER]}"

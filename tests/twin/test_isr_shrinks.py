@@ -18,15 +18,16 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
-from tests.reading import open_risks
+from tests.reading import conditions, open_risks
 from twin.proposals.kip501 import would_have_stayed
 from twin.proposals.kip501_handovers import Kip501Handovers
 from twin.rules.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
-from twin.rules.isr_thrash import attributed_broker, period_ms
+from twin.rules.isr_thrash import attributed_broker, isr_thrash_field, period_ms
 from twin.rules.isr_verdicts import SENTENCE, Evidence, Verdict
 from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.state import Partitions
 from twin.totals import cluster_totals, shard_totals
 
 INTERVAL_MS = 5_000
@@ -90,7 +91,9 @@ def test_a_leader_that_was_silent_and_is_back_stood_still():
     paused = cycle(a_state(Partition()), Partition(silent=(1,)), silent=(1,))
     state = cycle(paused, Partition(isr=(1, 3)))
     assert verdicts(state) == [Verdict.FROZEN_LEADER]
-    assert "slow_leader" in open_risks(state)
+    assert "slow_leader" in conditions(state)
+    later = cycle(cycle(state, Partition(isr=(1, 3))), Partition(isr=(1, 3)))
+    assert "slow_leader" in open_risks(later)
 
 
 def test_a_leader_that_hands_over_is_no_slow_follower():
@@ -217,7 +220,7 @@ def test_solution_1_keeps_no_replica_that_the_controller_removes(after, stayed):
 
 
 def test_solution_2_hands_over_to_the_next_live_member_and_says_if_it_is_cold():
-    part = Partition(logs={2: Log(size_bytes=1)}, log=Log(size_bytes=2 * MIB))
+    part = Partition(logs={2: Log(local_start=1, size_bytes=1)}, log=Log(size_bytes=2 * MIB))
     whole = a_state(part, eligible_local_log_bytes=MIB)
     handovers = cycle(whole, replace(part, isr=(1,)))[Kip501Handovers]
     assert handovers.next_leader.tolist() == [2, 2]
@@ -243,7 +246,71 @@ def test_the_first_cycle_in_which_a_replica_is_back_stays():
     assert state[IsrShrinks].rejoined_at_ms.tolist() == [rejoined_at_ms]
 
 
-def test_three_shrinks_and_a_return_are_thrash_with_a_period_and_a_broker():
+def shrinking(*out: Partition, before: Partition = Partition()) -> ShardState:
+    """Each shrink is seen for a cycle, and then undone."""
+    state = a_state(before)
+    for part in out:
+        state = cycle(cycle(state, part), before)
+    return state
+
+
+def thrash_of(state: ShardState) -> dict:
+    return isr_thrash_field(state[IsrShrinks], state[Partitions])[0]
+
+
+def test_a_rolling_restart_is_no_thrash():
+    two, three = Partition(isr=(1, 3), offline=(2,)), Partition(isr=(1, 2), offline=(3,))
+    moved = Partition(leader=2, epoch=2)
+    state = shrinking(two, three)
+    state = cycle(cycle(state, replace(moved, isr=(2, 3), offline=(1,))), moved)
+    assert verdicts(state) == [Verdict.DEAD_FOLLOWER] * 3
+    assert "isr_thrash" not in open_risks(state)
+    assert thrash_of(state) is None
+
+
+def test_a_leader_that_hands_over_again_and_again_is_no_thrash():
+    """Its broker is restarted between two polls, and elected once it is back."""
+    state = a_state(Partition())
+    for epoch in (2, 4, 6):
+        state = cycle(state, Partition(leader=2, epoch=epoch, isr=(2, 3)))
+        state = cycle(state, Partition(epoch=epoch + 1))
+    assert state[IsrShrinks].broker.tolist() == [1, 1, 1]
+    assert "isr_thrash" not in open_risks(state)
+    assert thrash_of(state) is None
+
+
+def test_a_broker_that_is_stopped_again_and_again_is_no_thrash():
+    state = shrinking(*[Partition(isr=(1, 3), offline=(2,))] * 5)
+    assert verdicts(state) == [Verdict.DEAD_FOLLOWER] * 5
+    assert "isr_thrash" not in open_risks(state)
+
+
+def test_three_replicas_that_are_late_once_each_are_no_thrash():
+    whole = Partition(replicas=(1, 2, 3, 4))
+    late = [replace(whole, isr=tuple({1, 2, 3, 4} - {b})) for b in (2, 3, 4)]
+    state = shrinking(*late, before=whole)
+    assert len(state[IsrShrinks]) == 3
+    assert "isr_thrash" not in open_risks(state)
+
+
+def test_followers_that_a_slow_leader_drops_again_and_again_are_thrash():
+    state = shrinking(*[Partition(isr=(1,))] * 3)
+    assert set(verdicts(state)) == {Verdict.SLOW_LEADER}
+    assert "isr_thrash" in open_risks(state)
+    assert thrash_of(state)["attributed_broker"] == 1
+
+
+def test_the_replica_that_left_most_often_is_the_one_of_the_thrash():
+    late = Partition(isr=(1, 3), logs={2: Log(end=60)})
+    dead, once = Partition(isr=(1, 2), offline=(3,)), Partition(isr=(1, 2), logs={3: Log(end=60)})
+    state = shrinking(dead, late, late, once, late, dead, dead)
+    assert "isr_thrash" in open_risks(state)
+    assert thrash_of(state) == {
+        "replica": 2, "flaps": 3, "period_seconds": 15.0, "attributed_broker": 2,
+    }  # fmt: skip
+
+
+def test_three_shrinks_of_a_replica_are_thrash_with_a_period_and_a_broker():
     out, whole = Partition(isr=(1, 3), logs={2: Log(end=60)}), Partition()
     state = a_state(whole)
     for part in (out, whole, out, whole):
@@ -274,6 +341,25 @@ def test_a_dead_follower_does_not_speak_against_the_leader_of_another_that_left(
         2: Verdict.SLOW_FOLLOWER,
         3: Verdict.SLOW_FOLLOWER,
     }
+
+
+def test_a_follower_that_left_and_then_fell_silent_was_stopped_and_its_leader_was_not_slow():
+    """On a busy machine every leader answers slowly while a broker is restarted."""
+    state = left(Partition(isr=(1, 3)), slow=(1,))
+    assert verdicts(state) == [Verdict.SLOW_LEADER]  # nothing says yet that 2 is stopping
+    state = cycle(state, Partition(isr=(1, 3)), slow=(1,), silent=(2,))
+    assert verdicts(state) == [Verdict.SLOW_FOLLOWER]
+    for _ in range(4):  # it is back before any listing has it fenced
+        state = cycle(state, Partition())
+        assert verdicts(state) == [Verdict.SLOW_FOLLOWER]
+
+
+def test_a_follower_that_falls_silent_much_later_says_nothing_of_why_it_left():
+    state = left(Partition(isr=(1, 3)), slow=(1,))
+    for _ in range(4):
+        state = cycle(state, Partition(isr=(1, 3)))
+    state = cycle(state, Partition(isr=(1, 3)), silent=(2,))
+    assert verdicts(state) == [Verdict.SLOW_LEADER]
 
 
 def test_a_follower_that_left_by_lag_and_is_fenced_later_was_dead():

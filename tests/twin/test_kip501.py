@@ -92,7 +92,9 @@ def test_a_leader_hands_over_that_took_longer_than_the_limit():
 
 
 def test_to_the_next_live_member_and_says_if_that_one_is_cold():
-    cold = Partition(logs={1: Log(end=200)}, log=Log(size_bytes=10), offline=(2,), isr=(1, 3))
+    cold = Partition(
+        logs={1: Log(end=200)}, log=Log(local_start=1, size_bytes=10), offline=(2,), isr=(1, 3)
+    )
     fetches = [Fetch(f.arrived_ms, f.offset, f.leader_end, f.estimate, f.took_ms, broker=3)
                for f in slow(40_000)]  # fmt: skip
     state = fetched(cold, *fetches, topics={"t": {"eligible_local_log_bytes": 100}})

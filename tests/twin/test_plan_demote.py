@@ -6,10 +6,11 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import Log, Partition, a_state
+from tests.examples import examples
 from tests.twin.test_gate import simulated
 from twin.plans.demote import Demotion, demote, leaders_of
 from twin.plans.reordering import Undone, could_lead
@@ -17,7 +18,7 @@ from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.state import ShardState
 from twin.tables.state import Assignment, Brokers, Partitions
 
-COLD = {2: Log(size_bytes=10)}
+COLD = {2: Log(local_start=1, size_bytes=10)}
 THRESHOLD = {"eligible_local_log_bytes": 100}
 
 
@@ -47,7 +48,7 @@ def test_a_cold_replica_or_one_out_of_sync_does_not_lead():
 
 
 def test_what_is_unknown_does_not_lead_where_a_threshold_is_set():
-    unknown = Partition(replicas=(1, 2), logs={2: Log(size_bytes=-1)})
+    unknown = Partition(replicas=(1, 2), logs={2: Log(local_start=1, size_bytes=-1)})
     assert undone(plan(unknown, **THRESHOLD)) == {Undone.NO_WARM: [0]}
     assert orders(plan(unknown)) == [[2, 1]]
 
@@ -96,7 +97,7 @@ def test_brokers_that_lead_much_already_get_less():
 # ---------------------------------------------------------------- any state
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(seed=st.integers(0, 10**6), lost=st.sets(st.integers(1, 6), max_size=2))
 def test_new_leaders_are_warm_and_in_sync_and_no_single_move_makes_them_more_even(
     seed: int, lost: set[int]

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.examples import examples
 from tests.twin.test_gate import simulated
 from twin.plans.order import Order, order
 from twin.plans.reordering import Undone, is_reassigning
@@ -20,7 +21,7 @@ from twin.state import ShardState
 from twin.table import NO_BROKER
 from twin.tables.state import Assignment, Brokers, Partitions
 
-COLD = Log(size_bytes=10)
+COLD = Log(local_start=1, size_bytes=10)
 THRESHOLD = {"eligible_local_log_bytes": 100}
 
 
@@ -91,7 +92,7 @@ def test_a_partition_under_reassignment_is_left_alone(part: Partition):
 
 
 def test_what_is_unknown_keeps_its_place():
-    unknown = Log(size_bytes=-1)
+    unknown = Log(local_start=1, size_bytes=-1)
     part = Partition(replicas=(1, 2, 3, 4), logs={**cold(2), 3: unknown})
     assert planned(part) == [1, 4, 3, 2]
 
@@ -120,7 +121,7 @@ def test_without_a_threshold_nothing_is_moved_and_that_is_said():
 # ---------------------------------------------------------------- any state
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     seed=st.integers(0, 10**6), lost=st.sets(st.integers(1, 6), max_size=2), preferred=st.booleans()
 )

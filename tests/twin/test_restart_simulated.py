@@ -6,17 +6,18 @@ import copy
 from collections.abc import Collection
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, empty
+from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.twin.test_gate import against, names, quorum
 from twin import gate
 from twin.gate import Reason, Terms
 from twin.plans.roll import roll
 from twin.rules.leaders import Roles
-from twin.rules.topic_configs import MinIsr
+from twin.rules.topic_configs import LeaderMinIsr
 from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER
@@ -63,7 +64,7 @@ def restarted(
     is_offline = was_led & (after[Partitions].leader == NO_BROKER)
     live = after[Roles].in_isr & after[Roles].is_assigned & ~after[Roles].is_offline
     was_live = roles.in_isr & ~roles.is_offline
-    is_short = (was_live & mine).any(axis=1) & (live.sum(axis=1) < after[MinIsr].min_isr)
+    is_short = (was_live & mine).any(axis=1) & (live.sum(axis=1) < after[LeaderMinIsr].min_isr)
     offline, short = (
         {name for name, is_hit in zip(names(before), hit, strict=True) if is_hit}
         for hit in (is_offline, is_short)
@@ -71,7 +72,7 @@ def restarted(
     return offline, short
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(shard=clusters(), together=st.sets(ID, min_size=1, max_size=3))
 def test_a_restart_harms_those_partitions_that_the_gate_names_and_no_other(
     shard: SimulatedShard, together: set[int]
@@ -88,7 +89,7 @@ def test_a_restart_harms_those_partitions_that_the_gate_names_and_no_other(
     assert short <= named(Reason.UNDER_MIN_ISR, Reason.NO_SPARE_REPLICA, Reason.ONE_REPLICA)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(shard=clusters(), by_rack=st.booleans())
 def test_a_plan_that_is_followed_and_made_anew_harms_no_partition(
     shard: SimulatedShard, by_rack: bool

@@ -19,8 +19,8 @@ from twin.step import step
 INTERVAL_MS = 5_000
 MIB = 1 << 20
 WARM = Log(size_bytes=2 * MIB)
-COLD = Log(size_bytes=10)
-COLD_NEXT = Partition(logs={2: Log(size_bytes=1)}, log=WARM)
+COLD = Log(local_start=1, size_bytes=10)
+COLD_NEXT = Partition(logs={2: Log(local_start=1, size_bytes=1)}, log=WARM)
 WARM_NEXT = Partition(log=WARM)
 
 
@@ -53,8 +53,9 @@ def test_a_partition_without_a_leader_is_offline():
     assert "partition_offline" in risks(Partition(leader=-1))
 
 
-def test_a_single_replica_has_no_clean_successor():
-    assert risks(Partition(replicas=(1,))) == {"no_clean_successor"}
+def test_a_single_replica_has_no_risk_and_a_pair_that_lost_one_has_no_clean_successor():
+    assert risks(Partition(replicas=(1,))) == set()
+    assert risks(Partition(replicas=(1, 2), isr=(1,))) >= {"no_clean_successor"}
 
 
 def test_an_eligible_leader_replica_is_a_clean_successor():
@@ -72,6 +73,28 @@ def test_an_eligible_leader_replica_is_a_clean_successor():
 )
 def test_min_isr_is_a_boundary(isr, expected):
     assert risks(Partition(isr=isr), min_insync_replicas=2) == expected
+
+
+def test_a_partition_needs_no_more_replicas_in_sync_than_it_has():
+    """As after partition 0 of a topic of single replicas was moved to two brokers."""
+    moved, single = Partition(number=0, replicas=(1, 2)), Partition(number=1, replicas=(3,))
+    state = a_state(moved, single, min_insync_replicas=2)
+    assert "under_min_isr" not in open_risks(state, row=1)
+
+
+def test_a_first_partition_of_one_replica_hides_no_other_that_is_short():
+    first, short = Partition(number=0, replicas=(1,)), Partition(number=1, isr=(1, 2))
+    state = a_state(first, short, min_insync_replicas=3)
+    assert "under_min_isr" in open_risks(state, row=1)
+
+
+@pytest.mark.parametrize("isr", [(), (1,)])
+def test_a_partition_without_a_leader_refuses_nobody(isr):
+    """As a single replica whose broker restarts: its ISR is empty where it is in the ELR."""
+    part = Partition(replicas=(1,), isr=isr, leader=-1)
+    assert risks(part, min_insync_replicas=1) == {"partition_offline"}
+    two = Partition(replicas=(1, 2), isr=isr, leader=-1)
+    assert risks(two, min_insync_replicas=1) == {"partition_offline"}
 
 
 def test_being_at_min_isr_by_design_is_no_risk():

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import Log, Partition, a_state
+from tests.examples import examples
 from tests.simulator.shard import Shape
 from tests.twin.test_gate import against, quorum, simulated
 from twin import gate, whatif
@@ -126,8 +127,8 @@ def test_the_cost_counts_leaders_and_isrs():
 @pytest.mark.parametrize(
     ("logs", "expected", "unknown"),
     [
-        ({1: Log(size_bytes=1_000), 2: Log(size_bytes=10)}, 990, 0),
-        ({1: Log(size_bytes=-1), 2: Log(size_bytes=10)}, 0, 1),
+        ({1: Log(size_bytes=1_000), 2: Log(local_start=1, size_bytes=10)}, 990, 0),
+        ({1: Log(size_bytes=-1), 2: Log(local_start=1, size_bytes=10)}, 0, 1),
     ],
 )
 def test_a_cold_leader_costs_the_bytes_that_it_does_not_hold(
@@ -157,7 +158,7 @@ SPREAD = Shape(topics=2, partitions=3, brokers=9, cold_share=0.1)
 ALLOWED = frozenset({Reason.ONE_REPLICA, Reason.COLD})
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     seed=st.integers(0, 10**6),
     lost=st.sets(st.integers(1, 9), max_size=1),
@@ -187,7 +188,7 @@ def test_every_batch_passes_the_gate_and_every_broker_is_in_the_plan_once(
         assert active in plan.batches[-1].brokers
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(seed=st.integers(0, 10**6), together=st.sets(st.integers(1, 9), min_size=1, max_size=4))
 def test_brokers_that_share_no_partition_cost_what_they_cost_alone(
     seed: int, together: Collection[int]

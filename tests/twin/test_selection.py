@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.examples import examples
 from tests.reading import computed, conditions
 from twin.rules.cold_reads import ColdReads, ReadsCold
 from twin.rules.high_watermark import HighWatermarks
@@ -209,6 +210,7 @@ class TestColdReads:
         assert (counted.row.tolist(), counted.values.tolist()) == ([0], [800])
         assert "cold_read_replica" in conditions(state)
 
+    @examples(100)
     @given(
         local=st.lists(st.integers(0, 100), min_size=3, max_size=3),
         start=st.lists(st.integers(0, 20), min_size=3, max_size=3),
@@ -306,6 +308,21 @@ class TestWindows:
         state = a_state(elected, at_ms=NOW_MS + 10_000, since=state)
         assert "records_lost" in conditions(state)
         assert "out_of_range_window" not in conditions(state)
+
+    @pytest.mark.parametrize(
+        ("selector", "is_risk"),
+        [
+            (ReplicaSelector.LEADER, False),
+            (ReplicaSelector.RACK_AWARE, True),
+            (ReplicaSelector.CUSTOM, True),
+            (UNKNOWN, True),
+        ],
+    )
+    def test_a_window_is_a_risk_unless_all_consumers_read_from_the_leader(self, selector, is_risk):
+        part = Partition(logs={2: Log(end=60)}, isr=(1, 3))
+        state = a_state(part, selector=selector)
+        assert ("out_of_range_window" in conditions(state)) == is_risk
+        assert self.window(part, OutOfRange.UNAVAILABLE) == (61, 101)
 
     def test_only_windows_of_committed_records_are_a_risk(self):
         in_flight = a_state(Partition(logs={2: Log(end=101)}, log=Log(end=100)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import (
@@ -22,6 +22,7 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from tests.examples import examples
 from tests.reading import computed
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import builtin
@@ -216,7 +217,7 @@ def logged(state: ShardState, at_ms: int) -> list[Frame]:
 
 
 @given(SHAPES, st.integers(0, 1_000), st.integers(1, 6), st.booleans(), st.booleans())
-@settings(max_examples=60)
+@examples(60)
 def test_all_that_is_declared_can_be_computed_for_any_state(shape, seed, cycles, logs, deletes):
     check(simulated(shape, seed, cycles, logs, deletes))
 

@@ -118,7 +118,7 @@ class TestRefusals:
         def read(ends) -> Ends: ...
 
         read.__annotations__["ends"] = hint
-        with pytest.raises(DeclarationError, match=r"test_signature\.read: parameter ends is no"):
+        with pytest.raises(DeclarationError, match=r"test_signature\.read: parameter ends must"):
             parameters(read)
 
     def test_a_field_of_a_group_that_is_no_table(self):
@@ -128,13 +128,13 @@ class TestRefusals:
 
         def read(numbers: Numbers) -> Ends: ...
 
-        with pytest.raises(DeclarationError, match=r"Numbers: parameter number is no table"):
+        with pytest.raises(DeclarationError, match=r"Numbers: parameter number must be a table"):
             parameters(read)
 
     def test_a_parameter_without_an_annotation(self):
         def read(ends) -> Ends: ...
 
-        with pytest.raises(DeclarationError, match="parameter ends is no table"):
+        with pytest.raises(DeclarationError, match="parameter ends must be a table"):
             rule(read)
 
     @pytest.mark.parametrize("hint", [None, int, PartitionTable, list[Ends]], ids=str)

@@ -19,7 +19,7 @@ from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.election import Outcome
 from twin.rules.next_leader import NextLeaders
 from twin.rules.prediction_reports import PredictionCounts
-from twin.rules.topic_configs import MinIsr
+from twin.rules.topic_configs import LeaderMinIsr
 from twin.state import ShardState
 from twin.step import step
 from twin.table import NO_BROKER, UNKNOWN
@@ -44,7 +44,7 @@ def a_lively_state(seed: int) -> ShardState:
 def by_hand(state: ShardState) -> dict[str, int]:
     """The cluster's counts, one partition after the other."""
     counts: Counter[str] = Counter()
-    least, partitions = state[MinIsr].min_isr, state[Partitions]
+    least, partitions = state[LeaderMinIsr].min_isr, state[Partitions]
     broker, coverage = state[Assignment].broker, state[ReplicaCoverage].coverage
     for p in range(state.partitions):
         replicas = range(int(partitions.assigned[p]))
@@ -56,8 +56,8 @@ def by_hand(state: ShardState) -> dict[str, int]:
         counts["replicas"] += len(replicas)
         counts["partitions_offline"] += leader == NO_BROKER
         counts["partitions_under_replicated"] += isr < len(replicas)
-        counts["partitions_under_min_isr"] += isr < least[p]
-        counts["partitions_at_min_isr"] += isr == least[p]
+        counts["partitions_under_min_isr"] += leader != NO_BROKER and isr < least[p]
+        counts["partitions_at_min_isr"] += leader != NO_BROKER and isr == least[p]
         counts["partitions_leader_not_preferred"] += leader not in (NO_BROKER, broker[p, 0])
         counts["partitions_leader_cold"] += any(coverage[p, r] == Coverage.COLD for r in led_by)
         for r in replicas:
@@ -75,7 +75,7 @@ def test_the_clusters_counts_are_what_counting_by_hand_gives(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_a_brokers_counts_are_what_counting_by_hand_gives(seed):
     state = a_lively_state(seed)
-    least, partitions = state[MinIsr].min_isr, state[Partitions]
+    least, partitions = state[LeaderMinIsr].min_isr, state[Partitions]
     replicas, coverage = state[Replicas], state[ReplicaCoverage].coverage
     hand: Counter[tuple[str, str]] = Counter()
     for p in range(state.partitions):
@@ -188,7 +188,7 @@ def test_leaders_are_counted_by_rack_now_and_after_balancing_under_both_rules():
     """Replica 0 of both is broker 1 in az-a; it is cold in the first, which 2 in az-b leads."""
     mib = 1 << 20
     warm = Log(size_bytes=2 * mib)
-    cold_first = Partition("a", leader=2, logs={1: Log(size_bytes=1)}, log=warm)
+    cold_first = Partition("a", leader=2, logs={1: Log(local_start=1, size_bytes=1)}, log=warm)
     state = a_state(cold_first, Partition("b", log=warm), eligible_local_log_bytes=mib)
     totals = shard_totals(state)
     leaders = totals["kafka_twin_rack_leaders"]
@@ -207,7 +207,7 @@ def test_leaders_are_counted_by_rack_now_and_after_balancing_under_both_rules():
 
 def test_a_rack_is_balanced_when_its_last_cold_preferred_replica_is_warm():
     def young(age_ms: int) -> Log:
-        return Log(started_ms=NOW_MS - age_ms)
+        return Log(local_start=1, started_ms=NOW_MS - age_ms)
 
     parts = [
         Partition("a", logs={1: young(30_000)}),

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, a_state, empty
+from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import whatif
 from twin.proposals.kip1303 import NextLeadersKip1303
@@ -62,13 +63,21 @@ class TestLose:
         loss = whatif.lose(state, [2, 3])
         assert (loss.kafka.leader.tolist(), loss.under_min_isr.tolist()) == ([1], [True])
 
+    def test_min_isr_is_that_of_the_leader_and_not_of_the_topics_first_partition(self):
+        state = a_state(
+            Partition(number=0, replicas=(3,)), Partition(number=1), min_insync_replicas=2
+        )
+        loss = whatif.lose(state, [1, 2])
+        assert (loss.row.tolist(), loss.min_isr.tolist()) == ([1], [2])
+        assert loss.under_min_isr.tolist() == [True]
+
     def test_a_broker_that_holds_nothing_is_missed_by_nobody(self):
         assert len(whatif.lose(a_state(Partition()), [5]).row) == 0
 
     def test_a_rack_is_its_brokers(self):
         assert whatif.brokers_in(a_state(), ["az-a", "az-c"]) == [1, 3, 4]
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(
         seed=st.integers(0, 50), lost=st.sets(st.integers(1, 6), max_size=5),
         more=st.sets(st.integers(1, 6), max_size=3), elr=st.booleans(), unclean=st.booleans(),
@@ -83,7 +92,7 @@ class TestLose:
         )
         assert_never_safer(state.with_tables(configs), lost, lost | more)
 
-    @settings(max_examples=200)
+    @examples(200)
     @given(
         marks=st.lists(st.sampled_from(["isr", "elr", "out"]), min_size=4, max_size=4),
         offline=st.sets(st.integers(1, 4)), fenced=st.sets(st.integers(1, 4)),
@@ -128,7 +137,10 @@ def outcomes(state: ShardState, brokers: set[int]) -> dict[int, int]:
 
 class TestThresholds:
     def answer(self, ms: int = UNKNOWN, size: int = UNKNOWN) -> whatif.Eligibility:
-        warm, cold = Log(size_bytes=2 * MIB), Log(size_bytes=10, started_ms=NOW_MS - 1_000)
+        warm, cold = (
+            Log(size_bytes=2 * MIB),
+            Log(local_start=1, size_bytes=10, started_ms=NOW_MS - 1_000),
+        )
         part = Partition(logs={1: cold}, log=warm)
         return whatif.eligibility(a_state(part, topics=TIERED), ms, size)
 
@@ -156,7 +168,7 @@ class TestThresholds:
         assert counts == sorted(counts)
 
     def test_topics_keep_thresholds_of_their_own(self):
-        log = Log(size_bytes=10)
+        log = Log(local_start=1, size_bytes=10)
         parts = (Partition("a", log=log), Partition("b", log=log))
         state = a_state(*parts, topics={"b": {"eligible_local_log_bytes": 5}})
         assert whatif.topics_with_thresholds(state) == 1
@@ -164,7 +176,7 @@ class TestThresholds:
 
     @pytest.mark.parametrize(("topic", "cold"), [("a", 3), ("b", 6)])
     def test_for_one_topic_only_its_partitions_are_judged(self, topic, cold):
-        log = Log(size_bytes=10)
+        log = Log(local_start=1, size_bytes=10)
         parts = (Partition("a", log=log), *(Partition("b", n, log=log) for n in range(2)))
         state = whatif.of_topic(
             a_state(*parts, topics={"b": {"eligible_local_log_bytes": 5}}), topic
@@ -173,18 +185,20 @@ class TestThresholds:
         assert (answer.cold_replicas, answer.local_log_bytes) == (cold, MIB)
 
     def test_a_higher_threshold_keeps_leaders_out_of_balance_for_longer(self):
-        cold = Log(started_ms=NOW_MS - 60_000)
+        cold = Log(local_start=1, started_ms=NOW_MS - 60_000)
         state = a_state(Partition(logs={1: cold}))
         answer = [whatif.eligibility(state, ms, UNKNOWN) for ms in (60_000, 90_000, 180_000)]
         assert [each.preferred_cold for each in answer] == [0, 1, 1]
         assert [each.balanced_in_s for each in answer] == [0, 30, 120]
 
     def test_a_follower_that_is_cold_keeps_no_leader_out_of_balance(self):
-        answer = self.answer_for(Partition(logs={2: Log(size_bytes=10)}, log=Log(size_bytes=MIB)))
+        answer = self.answer_for(
+            Partition(logs={2: Log(local_start=1, size_bytes=10)}, log=Log(size_bytes=MIB))
+        )
         assert (answer.cold_replicas, answer.preferred_cold, answer.balanced_in_s) == (1, 0, 0)
 
     def test_when_it_is_warm_is_unknown_without_a_rate_and_never_above_local_retention(self):
-        part = Partition(log=Log(size_bytes=10))
+        part = Partition(log=Log(local_start=1, size_bytes=10))
         answer = self.answer_for(part)  # one cycle gives no rate
         assert (answer.preferred_cold, answer.preferred_eta_unknown) == (1, 1)
         answer = self.answer_for(part, local_retention_bytes=1_000)
@@ -196,7 +210,7 @@ class TestThresholds:
         return whatif.eligibility(state, UNKNOWN, MIB)
 
     def test_it_can_be_asked_where_no_cluster_wide_value_is_known(self):
-        state = a_state(Partition(log=Log(size_bytes=10)))
+        state = a_state(Partition(log=Log(local_start=1, size_bytes=10)))
         bare = state.with_tables(Configs.empty())
         assert whatif.eligibility(bare, UNKNOWN, MIB).cold_replicas == 3
 
@@ -241,7 +255,7 @@ class TestBootstrap:
 
 
 class TestLocalRetention:
-    HELD = Log(size_bytes=4 * MIB, started_ms=NOW_MS - 4 * HOUR_MS)
+    HELD = Log(local_start=1, size_bytes=4 * MIB, started_ms=NOW_MS - 4 * HOUR_MS)
 
     def footprint(
         self, ms: int = UNKNOWN, size: int = UNKNOWN, **config: int
@@ -265,7 +279,7 @@ class TestLocalRetention:
         assert self.footprint(ms=8 * HOUR_MS).bytes == 12 * MIB
 
     def test_who_is_cold_for_good_need_not_be_under_a_longer_retention(self):
-        part = Partition(log=Log(started_ms=NOW_MS - 1_000))
+        part = Partition(log=Log(local_start=1, started_ms=NOW_MS - 1_000))
         state = a_state(
             part, eligible_local_log_ms=2 * HOUR_MS,
             topics={"t": {"remote_storage": 1, "local_retention_ms": HOUR_MS}},

@@ -12,7 +12,7 @@ from twin import whatif
 from twin.rules.coverage import Coverage, LocalLog
 from twin.rules.leaders import Leaders, Roles
 from twin.rules.next_leader import Candidates
-from twin.rules.topic_configs import MinIsr, TopicConfigs
+from twin.rules.topic_configs import LeaderMinIsr, TopicConfigs
 from twin.signature import reading
 from twin.slots import any_slot, count_slots
 from twin.state import ShardState
@@ -50,7 +50,7 @@ def restart_cost(state: ShardState, together: Collection[int], loss: Loss) -> Re
     serves = here[Roles].in_isr & here[Candidates].is_acceptable
     mine = whatif.on_brokers(here[Assignment].broker, together)
     leaves = any_slot(serves & mine)
-    left, least = count_slots(serves & ~mine), here[MinIsr].min_isr
+    left, least = count_slots(serves & ~mine), here[LeaderMinIsr].min_isr
     leads = np.flatnonzero(whatif.on_brokers(state[Partitions].leader[loss.row], together))
     following = loss.kafka.take(leads)
     cold = following.coverage == Coverage.COLD
@@ -66,7 +66,7 @@ def restart_cost(state: ShardState, together: Collection[int], loss: Loss) -> Re
     )
 
 
-_READS: Final = reading(Assignment, Roles, Candidates, MinIsr)
+_READS: Final = reading(Assignment, Roles, Candidates, LeaderMinIsr)
 """The tables of which all partitions on the brokers are read."""
 
 

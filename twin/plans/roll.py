@@ -135,7 +135,7 @@ def _held_twice(state: ShardState, brokers: Sequence[int]) -> ShardState:
 
 def _blocking(against: Names, terms: Terms) -> Names:
     """The reasons that the terms do not allow."""
-    return {reason: names for reason, names in against.items() if reason not in terms.allowed}
+    return {reason: names for reason, names in against.items() if not terms.allows(reason)}
 
 
 def _active_controllers(states: Sequence[ShardState]) -> frozenset[int]:

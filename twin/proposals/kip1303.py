@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.declare import ByBroker, KnownValues, adds_to, gauge, rule
-from twin.rules.coverage import Coverage, is_cold
+from twin.rules.coverage import Coverage, LocalLog, compared, has_threshold
 from twin.rules.election import Kind, Outcome, Slots, elect
+from twin.rules.leaders import Roles
 from twin.rules.next_leader import (
     Electorate,
     NextLeaders,
@@ -20,18 +21,37 @@ from twin.rules.next_leader import (
     state_as_it_is,
     state_without,
 )
-from twin.rules.topic_configs import holds_unclean_elections
+from twin.rules.topic_configs import TopicConfigs, holds_unclean_elections
 from twin.slots import any_slot
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
+    Array,
+    Bool,
     Int8,
     Int32,
     PartitionTable,
+    ReplicaTable,
     UInt8,
     column,
 )
 from twin.tables.state import Partitions
+
+
+class Kip1303Eligibility(
+    ReplicaTable, kind="kip1303_eligibility", api="", on_demand="compared with the thresholds"
+):
+    """[P, R] whether KIP-1303 lets each replica lead before others.
+
+    It looks at thresholds alone: a young replica is not eligible although it has the whole log on
+    disk. Such a replica is warm in ``coverage``.
+    """
+
+    eligible_kip1303: Int8 = column(
+        "false if the topic may be tiered and every threshold of KIP-1303 is missed; null where no "
+        "threshold is set; a replica that is warm all the same has its whole log on disk",
+        tri_state=True,
+    )
 
 
 class LeadershipFlags(IntFlag):
@@ -67,15 +87,38 @@ class Kip1303Leadership(PartitionTable, kind="kip1303_leadership", api="kip1303"
 
 
 @rule
-def next_leaders_kip1303(electorate: Electorate, stock: NextLeaders) -> NextLeadersKip1303:
-    """The next leaders by Kafka's rule, with warm replicas before cold ones."""
-    return elected_without_kip1303(electorate, electorate.roles.is_leader, stock)
+def kip1303_eligibility(local: LocalLog, configs: TopicConfigs) -> Kip1303Eligibility:
+    """A replica is eligible unless every enabled threshold is known and missed.
+
+    The KIP is about followers of tiered topics, so all replicas of others are eligible. An empty
+    local log is known to hold nothing.
+    """
+    is_on = has_threshold(configs)
+    _, fails = compared(local.local_log_span_ms, local.held_bytes, configs)
+    eligible = ~fails | (configs.remote_storage == 0)[:, None]
+    return Kip1303Eligibility(np.where(is_on[:, None], eligible, UNKNOWN).astype(np.int8))
+
+
+def is_ineligible(eligibility: Kip1303Eligibility, roles: Roles) -> Bool:
+    """[P, R] assigned replicas that KIP-1303 elects after all others."""
+    ineligible: Bool = (eligibility.eligible_kip1303 == 0) & roles.is_assigned
+    return ineligible
 
 
 @rule
-def kip1303_leadership(electorate: Electorate) -> Kip1303Leadership:
-    """The effects on partitions that have a leader and a cold replica; no other has any."""
-    cold = is_cold(electorate.coverage, electorate.roles)
+def next_leaders_kip1303(
+    electorate: Electorate, eligibility: Kip1303Eligibility, stock: NextLeaders
+) -> NextLeadersKip1303:
+    """The next leaders by Kafka's rule, with eligible replicas before others."""
+    return elected_without_kip1303(electorate, eligibility, electorate.roles.is_leader, stock)
+
+
+@rule
+def kip1303_leadership(
+    electorate: Electorate, eligibility: Kip1303Eligibility
+) -> Kip1303Leadership:
+    """The effects on partitions that have a leader and an ineligible replica; no other has any."""
+    cold = is_ineligible(eligibility, electorate.roles)
     flags = np.zeros(len(cold), np.uint8)
     row = np.flatnonzero(any_slot(cold) & (electorate.partitions.leader != NO_BROKER))
     if not len(row):
@@ -96,18 +139,20 @@ def kip1303_leadership(electorate: Electorate) -> Kip1303Leadership:
 
 
 def elected_without_kip1303(
-    electorate: Electorate, lost: Slots, stock: NextLeaders
+    electorate: Electorate, eligibility: Kip1303Eligibility, lost: Slots, stock: NextLeaders
 ) -> NextLeadersKip1303:
     """[P] who leads if the brokers of those replicas [P, R] were fenced at once.
 
-    Where no replica is cold KIP-1303 sorts nothing, so only the other rows are elected again.
+    Where every replica is eligible KIP-1303 sorts nothing, so only the other rows are elected
+    again.
 
     Args:
         electorate: the tables that an election reads.
+        eligibility: [P, R] of the same partitions.
         lost: [P, R] replicas on brokers that are fenced.
         stock: [P] who is elected by Kafka's rule.
     """
-    cold = is_cold(electorate.coverage, electorate.roles)
+    cold = is_ineligible(eligibility, electorate.roles)
     leader, outcome = stock.leader.copy(), stock.outcome.copy()
     row = np.flatnonzero(any_slot(cold))
     if len(row):
@@ -123,12 +168,23 @@ def elected_without_kip1303(
 def warm_first(eligible: Slots) -> NDArray[np.int16]:
     """[P, R] slots in KIP-1303's order: enough local log first, assignment order within each.
 
-    Cold replicas are moved back, never removed: a partition with only cold replicas still elects.
+    Ineligible replicas are moved back, never removed: a partition with no other still elects.
     """
     return np.argsort(~eligible, axis=1, kind="stable").astype(np.int16)
 
 
 # ---------------------------------------------------------------- exported
+
+
+@gauge(
+    "election_eligible",
+    "1 unless the replica is of a tiered topic and known to miss every threshold of KIP-1303; no "
+    "series where no threshold is set.",
+    level="replica",
+)
+def election_eligible(eligibility: Kip1303Eligibility) -> Array:
+    """A replica of unknown size and span is eligible."""
+    return eligibility.eligible_kip1303
 
 
 @adds_to("kafka_twin_partition_next_leader")

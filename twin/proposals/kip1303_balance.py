@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.declare import ByRack, adds_to, gauge, rule
-from twin.proposals.kip1303 import warm_first
+from twin.proposals.kip1303 import Kip1303Eligibility, is_ineligible, warm_first
 from twin.rules.balance import BalancedLeaders
 from twin.rules.coverage import ReplicaCoverage, is_cold
 from twin.rules.election import Kind, elect
@@ -38,11 +38,11 @@ class BalancedLeadersKip1303(
 
 @rule
 def balanced_leaders_kip1303(
-    electorate: Electorate, stock: BalancedLeaders
+    electorate: Electorate, eligibility: Kip1303Eligibility, stock: BalancedLeaders
 ) -> BalancedLeadersKip1303:
-    """The leaders after a PREFERRED election of every partition, warm replicas first."""
+    """The leaders after a PREFERRED election of every partition, eligible replicas first."""
     leader = stock.leader.copy()
-    cold = is_cold(electorate.coverage, electorate.roles)
+    cold = is_ineligible(eligibility, electorate.roles)
     row = np.flatnonzero(any_slot(cold))
     if len(row):
         state = state_as_it_is(electorate).rows(row)

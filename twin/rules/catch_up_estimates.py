@@ -11,7 +11,14 @@ from twin import keys, plain
 from twin.declare import Alert, OfReplicas, api_field, gauge, risk, rule
 from twin.rules.bootstrap import BootstrapPath
 from twin.rules.catching_up import CatchingUp, StuckReason
-from twin.rules.coverage import Coverage, LocalLog, coverage, local_log
+from twin.rules.coverage import (
+    Coverage,
+    FirstSeenEnds,
+    LastAppends,
+    LocalLog,
+    coverage,
+    local_log,
+)
 from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Leaders, Roles
 from twin.rules.topic_configs import TopicConfigs
@@ -79,6 +86,8 @@ def lead_estimates(
     growth: Growth,
     sizes: RecordSizes,
     configs: TopicConfigs,
+    first: FirstSeenEnds,
+    last: LastAppends,
     now_ms: NowMs,
 ) -> LeadEstimates:
     """The bytes still to copy count as held: the replica holds them once it has caught up.
@@ -94,7 +103,8 @@ def lead_estimates(
     missing_bytes = np.where(end[place] == rows.end_offset, 0.0, missing_bytes)
     has_bytes = (held[place] != UNKNOWN) & ~np.isnan(missing_bytes)
     held[place] = np.where(has_bytes, held[place] + missing_bytes, UNKNOWN)
-    then = local_log(replace(replicas, log_end_offset=end, local_log_bytes=held), now_ms)
+    caught_up = replace(replicas, log_end_offset=end, local_log_bytes=held)
+    then = local_log(caught_up, configs, first, last, now_ms)
     covered = coverage(then, configs)
     warm = warm_up(covered, roles, then, configs, growth, sizes).warm_in_s[place]
     warm = np.where(covered.coverage[place] == Coverage.COLD, warm, 0.0)  # all others may lead

@@ -23,7 +23,7 @@ from twin.rules.bootstrap import (
     FollowerFeatures,
     path_as_configured,
 )
-from twin.rules.growth import WEIGHT
+from twin.rules.growth import moving_average
 from twin.rules.leaders import Leaders, Roles, has_flag
 from twin.signature import Before, Lazy, NowMs
 from twin.table import (
@@ -194,8 +194,7 @@ def _origin(
 def _rate(records: Int64, elapsed_ms: Int64, measured: Bool, average: Float64) -> Float64:
     """[N] records a second as a moving average, UNKNOWN before two samples."""
     rate = np.maximum(records, 0) / (np.where(measured, elapsed_ms, 1) / 1000)
-    moved = np.where(average == UNKNOWN, rate, average + WEIGHT * (rate - average))
-    return np.where(measured, moved, average)
+    return np.where(measured, moving_average(average, rate), average)
 
 
 def _stuck(

@@ -1,10 +1,12 @@
 """How much of its log a replica holds on its own disk, and whether that is enough to lead.
 
-A replica is *cold* if it holds too little local log, *warm* if it holds enough. Where no threshold
-is set, it is neither: *not judged*. Source: KIP-1303, with its open points decided so: a replica is
-eligible unless every enabled condition is known and fails; a threshold is enabled when positive;
-equality is enough; a topic's value overrides the broker's; unknown is eligible and said to be
-assumed; an empty local log is known to hold nothing; a timestamp in the future spans nothing.
+A replica is *cold* if it would have to read from remote storage what it lacks, and misses every
+threshold; else it is *warm*. A replica with its whole log on disk is warm whatever the age of that
+log, so partitions that are empty or not tiered have no cold replica. Without a threshold a replica
+is neither: *not judged*. Source: KIP-1303, with its open points decided so: a threshold is enabled
+when positive; equality is enough; a topic's value overrides the broker's; a replica is assumed warm
+where a number is unknown. KIP-1303's own rule looks at the thresholds alone
+(``twin.proposals.kip1303``).
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from twin.declare import (
     api_field,
     event,
     gauge,
-    hidden,
     risk,
     rule,
 )
@@ -62,17 +63,25 @@ class LocalLog(
 ):
     """[P, R] what each replica holds on its own disk."""
 
-    local_log_span_ms: Int64 = column("time from its first local record until now")
+    local_log_span_ms: Int64 = column(
+        "time from its first local record until now; unknown if that record is dated in the future"
+    )
     held_bytes: Int64 = column("size of its local log, 0 if it is empty")
     is_empty: Bool = column("it is known to hold no record", fill=False, in_api=False)
+    covered_ms: Int64 = column(
+        "time back to which no record is missing on its disk: as `local_log_span_ms`, for an empty "
+        "local log the time since the last append",
+        in_api=False,
+    )
+    is_complete: Int8 = column("it has every record of its log on disk", tri_state=True)
 
 
 class ReplicaCoverage(ReplicaTable, kind="coverage", api=""):
     """[P, R] whether each replica holds enough local log to lead (KIP-1303)."""
 
     coverage: Int8 = column(
-        "warm: enough local log to lead; cold: too little; assumed: a number is unknown, which "
-        "the KIP treats as eligible; not_judged: no threshold is set for the topic",
+        "warm: enough local log to lead; cold: too little, so that it would read from remote "
+        "storage; assumed: a number is unknown; not_judged: no threshold is set for the topic",
         fill=Coverage.ASSUMED,
         enum=Coverage,
     )
@@ -85,48 +94,105 @@ class FirstSeenEnds(PartitionTable, kind="first_seen_ends"):
     at_ms: Int64 = column("when it was sampled")
 
 
+class LastAppends(PartitionTable, kind="last_appends"):
+    """[P] when each partition was last seen to grow."""
+
+    at_ms: Int64 = column("first sample with the newest records; unknown if it has not grown yet")
+
+
 class SuspectTimestamps(
     ReplicaTable, kind="suspect_timestamps", api="", on_demand="a comparison of stored columns"
 ):
-    """[P, R] whether the first local timestamp is older than the local log can be."""
+    """[P, R] whether the first local timestamp cannot be when its record was written."""
 
     timestamp_suspect: Bool = column(
-        "the span is longer than the log can have existed: producers wrote the timestamps",
+        "the first local record is dated in the future, or before the log can have existed: "
+        "producers wrote the timestamps",
         fill=False,
     )
 
 
 @rule
-def local_log(replicas: Replicas, now_ms: NowMs) -> LocalLog:
-    """The span and size of each local log, unknown where the first timestamp or the size is."""
-    is_empty = (replicas.log_end_offset != UNKNOWN) & (
-        replicas.local_log_start_offset == replicas.log_end_offset
-    )
+def local_log(
+    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, last: LastAppends,
+    now_ms: NowMs,
+) -> LocalLog:  # fmt: skip
+    """The span and size of each local log, unknown where the first timestamp or the size is.
+
+    An empty local log lacks what was written before: it covers the time since the last append. Of a
+    partition that has not grown since the twin first saw it, that time is unknown.
+    """
+    start, end = replicas.local_log_start_offset, replicas.log_end_offset
+    is_empty = (end != UNKNOWN) & (start == end)
     started = replicas.local_start_timestamp_ms
-    span = np.where(started == UNKNOWN, UNKNOWN, np.maximum(now_ms - started, 0))
+    is_unknown = (started == UNKNOWN) | (started > now_ms + PRODUCER_CLOCK_SKEW_MS)
+    span = np.where(is_unknown, UNKNOWN, np.maximum(now_ms - started, 0))
+    since_append = np.where(last.at_ms == UNKNOWN, UNKNOWN, np.maximum(now_ms - last.at_ms, 0))
+    # It is at least as long ago as the twin has watched. That proves a threshold which is reached.
+    watched = np.where(first.at_ms == UNKNOWN, UNKNOWN, now_ms - first.at_ms)
+    is_watched = (last.at_ms == UNKNOWN) & (configs.eligible_local_log_ms > 0)
+    is_watched &= watched >= configs.eligible_local_log_ms
+    idle = np.where(is_watched, watched, since_append)[:, None]
+    is_known = (start != UNKNOWN) & (replicas.log_start_offset != UNKNOWN)
+    is_complete = np.where(is_known, start <= replicas.log_start_offset, UNKNOWN)
+    # Only what is tiered can be missing on disk; compacted topics cannot be tiered.
+    never_remote = (configs.remote_storage == 0) | (configs.compacted == 1)
     return LocalLog(
         local_log_span_ms=np.where(is_empty, 0, span),
         held_bytes=np.where(is_empty, 0, replicas.local_log_bytes),
         is_empty=is_empty,
+        covered_ms=np.where(is_empty, idle, span),
+        is_complete=np.where(never_remote[:, None], 1, is_complete).astype(np.int8),
     )
 
 
 @rule
 def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
     """WARM or COLD, ASSUMED if a needed number is unknown, NOT_JUDGED without a threshold."""
-    least_ms = configs.eligible_local_log_ms[:, None]
-    least_bytes = configs.eligible_local_log_bytes[:, None]
+    is_on = has_threshold(configs)
     shape = local.held_bytes.shape
-    if not ((least_ms > 0) | (least_bytes > 0)).any():
+    if not is_on.any():
         return ReplicaCoverage(np.full(shape, Coverage.NOT_JUDGED, np.int8))
-    passes, fails = np.zeros(shape, bool), np.ones(shape, bool)
-    for least, value in ((least_ms, local.local_log_span_ms), (least_bytes, local.held_bytes)):
+    passes, fails = compared(local.covered_ms, local.held_bytes, configs)
+    cold = fails & (local.is_complete == 0)
+    warm = passes | (local.is_complete == 1)
+    decided = np.where(cold, Coverage.COLD, np.where(warm, Coverage.WARM, Coverage.ASSUMED))
+    return ReplicaCoverage(np.where(is_on[:, None], decided, Coverage.NOT_JUDGED).astype(np.int8))
+
+
+def has_threshold(configs: TopicConfigs) -> Bool:
+    """[P] a threshold of KIP-1303 is enabled."""
+    is_on: Bool = (configs.eligible_local_log_ms > 0) | (configs.eligible_local_log_bytes > 0)
+    return is_on
+
+
+def compared(span_ms: Int64, held_bytes: Int64, configs: TopicConfigs) -> tuple[Bool, Bool]:
+    """[P, R] an enabled threshold is known to be reached; every enabled one is known to be missed.
+
+    Args:
+        span_ms: [P, R] time that a local log spans.
+        held_bytes: [P, R] size of a local log.
+        configs: the thresholds.
+    """
+    passes, fails = np.zeros(span_ms.shape, bool), np.ones(span_ms.shape, bool)
+    for threshold, value in (
+        (configs.eligible_local_log_ms[:, None], span_ms),
+        (configs.eligible_local_log_bytes[:, None], held_bytes),
+    ):
         is_known = value != UNKNOWN
-        passes |= (least > 0) & is_known & (value >= least)
-        fails &= (least <= 0) | (is_known & (value < least))
-    is_on = (least_ms > 0) | (least_bytes > 0)
-    decided = np.where(fails, Coverage.COLD, np.where(passes, Coverage.WARM, Coverage.ASSUMED))
-    return ReplicaCoverage(np.where(is_on, decided, Coverage.NOT_JUDGED).astype(np.int8))
+        passes |= (threshold > 0) & is_known & (value >= threshold)
+        fails &= (threshold <= 0) | (is_known & (value < threshold))
+    return passes, fails
+
+
+@rule
+def last_appends(
+    end: LeaderEnds, previous: Before[LeaderEnds], before: Before[LastAppends]
+) -> LastAppends:
+    """The time of the newest sample that was above the one of the cycle before."""
+    is_known = (end.offset != UNKNOWN) & (previous.offset != UNKNOWN)
+    grew = is_known & (end.offset > previous.offset)
+    return LastAppends(np.where(grew, end.sampled_at_ms, before.at_ms))
 
 
 @rule
@@ -143,7 +209,7 @@ def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) 
 def suspect_timestamps(
     local: LocalLog, replicas: Replicas, first: FirstSeenEnds, now_ms: NowMs
 ) -> SuspectTimestamps:
-    """A timestamp is suspect if the log cannot have existed for so long.
+    """A timestamp is suspect if it is in the future, or the log cannot have existed for so long.
 
     A log that begins at or beyond the log end that the twin saw first was written since then. A
     span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill.
@@ -152,11 +218,13 @@ def suspect_timestamps(
         replicas.local_log_start_offset >= first.offset[:, None]
     )
     longest_ms = (now_ms - first.at_ms + PRODUCER_CLOCK_SKEW_MS)[:, None]
-    return SuspectTimestamps(younger & ~local.is_empty & (local.local_log_span_ms > longest_ms))
+    too_old = younger & (local.local_log_span_ms > longest_ms)
+    in_future = replicas.local_start_timestamp_ms > now_ms + PRODUCER_CLOCK_SKEW_MS
+    return SuspectTimestamps((too_old | in_future) & ~local.is_empty)
 
 
 def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:
-    """[P, R] assigned replicas with too little local log."""
+    """[P, R] assigned replicas with too little local log to lead without remote reads."""
     cold: Bool = (coverage.coverage == Coverage.COLD) & roles.is_assigned
     return cold
 
@@ -169,12 +237,13 @@ def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:
     rank=70,
     severity="warn",
     close_after_ms=10_000,
-    sentence="the leader holds too little local log",
+    sentence="the leader is cold: it holds too little local log, and reads older records from "
+    "remote storage",
     source="KIP-1303",
     alert=Alert(
         summary="are led by a cold replica",
-        description="The leaders of {n} partitions of {cluster} hold less local log than the "
-        "threshold of KIP-1303: their consumers read older records from remote storage.",
+        description="The leaders of {n} tiered partitions of {cluster} hold less local log than "
+        "the threshold: consumers that read older records get them from remote storage.",
         wait="30s",
         keep_firing_for="5m",
     ),
@@ -262,32 +331,24 @@ def replica_local_log_bytes(local: LocalLog) -> Array:
 
 
 @gauge("timestamp_suspect", "1 if the replica's first local record is dated before it can have "
-       "been written.", level="replica")  # fmt: skip
+       "been written, or in the future.", level="replica")  # fmt: skip
 def replica_timestamp_suspect(suspect: SuspectTimestamps) -> Array:
     """A 1 for each suspect timestamp; no series for others."""
     return np.where(suspect.timestamp_suspect, 1, UNKNOWN)
 
 
 @gauge(
-    "election_eligible",
-    "1 unless the replica is known to hold too little local log to lead (KIP-1303); no series "
-    "where no threshold is set.",
-    level="replica",
+    "partitions_leader_cold",
+    "Partitions whose leader is cold: it reads records from remote storage, and holds less local "
+    "log than the threshold.",
 )
-def election_eligible(coverage: ReplicaCoverage) -> Array:
-    """A replica of assumed coverage is eligible."""
-    eligible = np.where(coverage.coverage != Coverage.COLD, 1, 0)
-    return hidden(eligible, coverage.coverage == Coverage.NOT_JUDGED)
-
-
-@gauge("partitions_leader_cold", "Partitions whose leader holds too little local log (KIP-1303).")
 def partitions_leader_cold(coverage: ReplicaCoverage, roles: Roles, partitions: Partitions) -> int:
     """Partitions that no listing described are left out."""
     cold = any_slot(is_cold(coverage, roles) & roles.is_leader)
     return int((cold & (partitions.described_at_ms != UNKNOWN)).sum())
 
 
-@gauge("replicas_coverage_assumed", "Replicas taken as eligible because a number is unknown.")
+@gauge("replicas_coverage_assumed", "Replicas taken as warm because a number is unknown.")
 def replicas_coverage_assumed(coverage: ReplicaCoverage, roles: Roles) -> int:
     """The replicas with a threshold, whose span or size is unknown."""
     return int((roles.is_assigned & (coverage.coverage == Coverage.ASSUMED)).sum())
@@ -314,7 +375,7 @@ def replicas_local_log_unknown(local: LocalLog, roles: Roles) -> int:
 
 @gauge(
     "replicas_timestamp_suspect",
-    "Replicas whose first local record is dated before it can have been written.",
+    "Replicas whose first local record is dated before it can have been written, or in the future.",
 )
 def replicas_timestamp_suspect(suspect: SuspectTimestamps, roles: Roles) -> int:
     """The replicas whose span proves nothing."""
@@ -323,7 +384,8 @@ def replicas_timestamp_suspect(suspect: SuspectTimestamps, roles: Roles) -> int:
 
 @gauge(
     "cold_replicas",
-    "Replicas of the broker with too little local log to lead (KIP-1303).",
+    "Cold replicas of the broker: they would read records from remote storage, and hold less local "
+    "log than the threshold.",
     level="broker",
 )
 def cold_replicas(coverage: ReplicaCoverage, roles: Roles, assignment: Assignment) -> ByBroker:

@@ -65,8 +65,8 @@ def elect(
     Args:
         state: the state the controller would see.
         kind: which election is held.
-        preference: [partitions, slots] slot numbers, most wanted first assignment order
-            when omitted.
+        preference: [partitions, slots] slot numbers, the preferred one first; in the order of
+            the assignment if omitted.
 
     Returns:
         The elected broker ([partitions], NO_BROKER where none can lead) and its Outcome

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from twin.declare import group_gauge, rule
-from twin.rules.group_moves import IDLE_RECORDS_PER_S, GroupLags, GroupMoves
+from twin.rules.group_moves import GroupLags, GroupMoves
 from twin.rules.group_reads import GroupReads, ReadsFrom
 from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Leaders
@@ -118,7 +118,6 @@ class _Run:
         oldest_ms = np.where(started_ms == UNKNOWN, np.nan, np.maximum(now_ms - started_ms, 0))
         held = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
         appended = growth.appended_records_per_s[row]
-        appended = np.where((appended > 0) & (appended < IDLE_RECORDS_PER_S), 0.0, appended)
         # Nothing says how old the last record of an idle log is: perhaps as old as the first.
         ms_per_record = np.where(
             held & (appended > 0), oldest_ms / np.where(held, end - local, 1), np.nan

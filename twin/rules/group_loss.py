@@ -213,9 +213,9 @@ def loss_remote_read_bytes(
 
 @gauge(
     "loss_remote_read_seconds",
-    "Seconds in which groups of consumers would have read these bytes, by election rule, at the "
-    "time that reads take now and with Kafka's default of 10 remote.log.reader.threads; no series "
-    "where bytes are to be read and no broker measures reads.",
+    "Seconds that groups of consumers would take to read broker_loss_remote_read_bytes, by "
+    "election rule, at the time that reads take now and with Kafka's default of 10 "
+    "remote.log.reader.threads; no series where bytes are to be read and no broker measures reads.",
     level="broker",
     labels=("rule",),
 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from twin import keys
 from twin.declare import gauge, group_gauge, rule
-from twin.rules.growth import WEIGHT, Growth
+from twin.rules.growth import Growth, moving_average
 from twin.rules.high_watermark import HighWatermarks
 from twin.signature import Before, NowMs
 from twin.table import UNKNOWN, Array, Bool, Float64, Int32, Int64, SparseTable, column
@@ -24,9 +24,6 @@ from twin.tables.state import GroupOffsets, Groups
 IN_USE_MS: Final = 86_400_000
 """A group without members is abandoned if it has not moved for so long. Kafka forgets its offsets
 after offsets.retention.minutes, seven days by default; nobody is hurt until then."""
-
-IDLE_RECORDS_PER_S: Final = 1 / 3_600
-"""A partition that is written more slowly is idle: a moving average never gets to 0."""
 
 
 class GroupMoves(SparseTable, kind="group_moves", counts_in=(Groups,)):
@@ -73,8 +70,7 @@ def group_moves(
     records = np.where(both, committed - old["committed_offset"], 0)
     elapsed_s = np.where(both, read_at_ms - old["read_at_ms"], 1000) / 1000
     rate, average = records / elapsed_s, old["records_per_s"]
-    average = np.where(average == UNKNOWN, rate, average + WEIGHT * (rate - average))
-    average = np.where(both & (records >= 0), average, UNKNOWN)
+    average = np.where(both & (records >= 0), moving_average(average, rate), UNKNOWN)
     return GroupMoves(
         row=offsets.row,
         group_index=offsets.group_index,
@@ -93,7 +89,7 @@ def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs)
     lag = np.where(is_known, np.maximum(moves.end_offset - moves.committed_offset, 0), UNKNOWN)
     rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        lag_s = np.where((lag > 0) & (rate > IDLE_RECORDS_PER_S), lag / rate, np.nan)
+        lag_s = np.where((lag > 0) & (rate > 0), lag / rate, np.nan)
     return GroupLags(
         row=moves.row,
         lag_records=lag,

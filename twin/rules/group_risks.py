@@ -15,7 +15,7 @@ import numpy as np
 
 from twin.declare import Alert, risk, rule
 from twin.rules.group_forecasts import group_forecasts
-from twin.rules.group_moves import IDLE_RECORDS_PER_S, GroupMoves, group_lags, is_in_use
+from twin.rules.group_moves import GroupMoves, group_lags, is_in_use
 from twin.rules.group_reads import (
     GroupReads,
     ReadsFrom,
@@ -153,8 +153,8 @@ class Retention:
 
     @cached_property
     def is_idle(self) -> Bool:
-        """[P] next to nothing is written."""
-        idle: Bool = (self.appended >= 0) & (self.appended < IDLE_RECORDS_PER_S)
+        """[P] nothing is written, or next to nothing."""
+        idle: Bool = self.appended == 0
         return idle
 
     @cached_property

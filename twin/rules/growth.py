@@ -18,6 +18,10 @@ from twin.table import UNKNOWN, Array, Float64, PartitionTable, column
 WEIGHT: Final = 0.3
 """Weight of the newest interval: the last five make up 5/6 of the average."""
 
+IDLE_RECORDS_PER_S: Final = 1 / 3_600
+"""A lower average is 0. It halves in two intervals without a record and would never get to 0; below
+a record an hour it says only how long ago the last record was, not how fast records come."""
+
 
 class Growth(PartitionTable, kind="growth", api=""):
     """[P] how fast each partition is written."""
@@ -41,8 +45,17 @@ def growth(end: LeaderEnds, previous: Before[LeaderEnds], average: Before[Growth
     elapsed_s = np.where(measured, end.sampled_at_ms - previous.sampled_at_ms, 1) / 1000
     rate = np.where(measured, end.offset - previous.offset, 0) / elapsed_s
     old = average.appended_records_per_s
-    moved = np.where(old == UNKNOWN, rate, old + WEIGHT * (rate - old))
-    return Growth(np.where(measured, moved, old))
+    return Growth(np.where(measured, moving_average(old, rate), old))
+
+
+def moving_average(average: Float64, rate: Float64) -> Float64:
+    """[N] the average in records a second once the newest interval counts; 0 if it has died away.
+
+    ``average``: [N] of the intervals before, UNKNOWN if there are none. ``rate``: [N] records a
+    second of the newest interval.
+    """
+    moved = np.where(average == UNKNOWN, rate, average + WEIGHT * (rate - average))
+    return np.where(moved < IDLE_RECORDS_PER_S, 0.0, moved)
 
 
 @rule

@@ -6,7 +6,7 @@ import numpy as np
 
 from twin.declare import Alert, ByBroker, gauge, risk, rule
 from twin.rules.leaders import Roles, has_flag
-from twin.rules.topic_configs import MinIsr
+from twin.rules.topic_configs import LeaderMinIsr
 from twin.slots import count_slots
 from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, PartitionTable, column
 from twin.tables.enums import ReplicaFlags
@@ -72,9 +72,9 @@ def is_offline(partitions: Partitions) -> Bool:
         unless="partition_offline",
     ),
 )
-def is_under_min_isr(sizes: IsrSizes, least: MinIsr) -> Bool:
-    """The leader refuses producers with acks=all."""
-    under: Bool = sizes.size < least.min_isr
+def is_under_min_isr(partitions: Partitions, sizes: IsrSizes, least: LeaderMinIsr) -> Bool:
+    """The leader refuses producers with acks=all. Without one the partition is offline instead."""
+    under: Bool = (partitions.leader != NO_BROKER) & (sizes.size < least.min_isr)
     return under
 
 
@@ -95,9 +95,10 @@ def is_under_min_isr(sizes: IsrSizes, least: MinIsr) -> Bool:
         unless="partition_offline",
     ),
 )
-def is_at_min_isr(sizes: IsrSizes, least: MinIsr) -> Bool:
+def is_at_min_isr(partitions: Partitions, sizes: IsrSizes, least: LeaderMinIsr) -> Bool:
     """A replica is out of the ISR, and the next one would be too many."""
     at_least: Bool = (sizes.size == least.min_isr) & (sizes.size < sizes.expected)
+    at_least &= partitions.leader != NO_BROKER
     return at_least
 
 
@@ -134,18 +135,20 @@ def partitions_under_replicated(sizes: IsrSizes, partitions: Partitions) -> int:
     return int((described & (sizes.size < sizes.expected)).sum())
 
 
-@gauge("partitions_under_min_isr", "Partitions with fewer in-sync replicas than min ISR.")
-def partitions_under_min_isr(sizes: IsrSizes, least: MinIsr, partitions: Partitions) -> int:
-    """The partitions under min ISR, of those that a listing described."""
-    described = partitions.described_at_ms != UNKNOWN
-    return int((described & (sizes.size < least.min_isr)).sum())
+@gauge(
+    "partitions_under_min_isr", "Partitions whose leader has fewer than min ISR replicas in sync."
+)
+def partitions_under_min_isr(sizes: IsrSizes, least: LeaderMinIsr, partitions: Partitions) -> int:
+    """The partitions under min ISR, of those that a listing described; as Kafka's own gauge."""
+    led = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
+    return int((led & (sizes.size < least.min_isr)).sum())
 
 
-@gauge("partitions_at_min_isr", "Partitions with exactly min ISR in-sync replicas.")
-def partitions_at_min_isr(sizes: IsrSizes, least: MinIsr, partitions: Partitions) -> int:
-    """The partitions at min ISR, of those that a listing described."""
-    described = partitions.described_at_ms != UNKNOWN
-    return int((described & (sizes.size == least.min_isr)).sum())
+@gauge("partitions_at_min_isr", "Partitions whose leader has exactly min ISR replicas in sync.")
+def partitions_at_min_isr(sizes: IsrSizes, least: LeaderMinIsr, partitions: Partitions) -> int:
+    """The partitions at min ISR, of those that a listing described; as Kafka's own gauge."""
+    led = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
+    return int((led & (sizes.size == least.min_isr)).sum())
 
 
 @gauge("partitions_leader_not_preferred", "Partitions whose leader is not replica 0.")
@@ -173,7 +176,11 @@ def replicas(assignment: Assignment, roles: Roles) -> ByBroker:
     level="broker",
 )
 def loss_under_min_isr_partitions(
-    sizes: IsrSizes, least: MinIsr, roles: Roles, assignment: Assignment, partitions: Partitions
+    sizes: IsrSizes,
+    least: LeaderMinIsr,
+    roles: Roles,
+    assignment: Assignment,
+    partitions: Partitions,
 ) -> ByBroker:
     """Losing the broker takes it out of the ISR: those that are left must still be enough."""
     needed = roles.is_assigned & roles.in_isr & (sizes.size - 1 < least.min_isr)[:, None]

@@ -65,6 +65,9 @@ BROKER_CLOCK_SKEW_MS: Final = 2_000
 FENCED_WITHIN_MS: Final = 30_000
 """A dead broker is fenced within its session, 9 s by default; later it is another story."""
 
+STOPS_WITHIN_MS: Final = 15_000
+"""A broker that shuts down in good order hands over first; three cycles see that it is silent."""
+
 _OF_FETCHES: Final = np.int32(Evidence.FETCH_WAS_PENDING | Evidence.FETCH_WAS_QUEUED)
 
 
@@ -206,7 +209,8 @@ def _evidence(it: _Inputs, row: Rows, slot: Rows, leader: Int32) -> Int32:
 def _was_silent(brokers: Brokers, broker: Int32, at_ms: Int64) -> Bool:
     """[N] it answered no request of the twin until about that time.
 
-    A leader that goes on acts at once, and answers the next cycle; or still this one.
+    A leader that stood still removes late followers as soon as it runs again, so it answers in this
+    cycle or in the next one.
     """
     if not len(brokers.broker):
         return np.zeros(len(broker), bool)
@@ -229,7 +233,9 @@ def _several(leader: Int32, broker: Int32, alive: Bool) -> Bool:
 def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
     """Earlier shrinks, with the time at which a replica was first observed in the ISR again.
 
-    A crashed follower may leave by lag before it is fenced: that it is dead shows later.
+    A crashed follower may leave by lag before it is fenced: that it is dead shows later. One that
+    is restarted in good order leaves first and stops then; it may be back before any listing has
+    it fenced, so a silence that begins about then is evidence as well.
     """
     if not len(earlier):
         return earlier
@@ -237,11 +243,25 @@ def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
     fenced = it.is_offline(earlier.row, earlier.broker)
     fenced &= (earlier.rejoined_at_ms == UNKNOWN) & (now_ms - earlier.at_ms <= FENCED_WITHIN_MS)
     offline = np.where(fenced, np.int32(Evidence.FOLLOWER_OFFLINE), np.int32(0))
-    evidence = np.bitwise_or(earlier.evidence, offline).astype(np.int32)
+    stopped = np.where(_fell_silent(it, earlier), np.int32(Evidence.FOLLOWER_SILENT), np.int32(0))
+    evidence = (earlier.evidence | offline | stopped).astype(np.int32)
     rejoined = (earlier.rejoined_at_ms != UNKNOWN) & (earlier.rejoined_at_ms < now_ms)
     now = np.where(it.in_isr(earlier.row, earlier.broker), now_ms, UNKNOWN)
     at_ms = np.where(rejoined, earlier.rejoined_at_ms, now)
     return replace(earlier, rejoined_at_ms=at_ms, evidence=evidence, verdict=verdict_of(evidence))
+
+
+def _fell_silent(it: _Inputs, shrinks: IsrShrinks) -> Bool:
+    """[N] the newest silence of the replica's broker began about when it left the ISR."""
+    brokers = it.brokers
+    if not len(brokers.broker):
+        return np.zeros(len(shrinks), bool)
+    row = keys.find_sorted(brokers.broker, shrinks.broker)
+    since, until = brokers.silent_since_ms[row], brokers.silent_until_ms[row]
+    lasts = ~brokers.answered[row] | (until >= shrinks.last_in_isr_at_ms)
+    silent: Bool = (row != UNKNOWN) & (since != UNKNOWN) & lasts
+    silent &= since <= shrinks.at_ms + STOPS_WITHIN_MS
+    return silent
 
 
 def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
@@ -347,6 +367,7 @@ def _was_tracked(shrinks: IsrShrinks, logs: IsrRemovals) -> Bool:
     "slow_leader",
     rank=90,
     severity="warn",
+    open_after_ms=6_000,  # the next cycle shows whether the follower was being stopped
     close_after_ms=60_000,
     sentence="followers left the ISR because the leader was slow",
     source="KIP-501",

@@ -1,4 +1,8 @@
-"""Replicas that leave the ISR and rejoin it, again and again (KIP-501)."""
+"""Replicas that leave the ISR and rejoin it, again and again, while their broker is up (KIP-501).
+
+A replica whose broker is stopped leaves the ISR as well, and so does a leader that hands over. A
+rolling restart does that to every replica of a partition, so those shrinks do not count here.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from twin import plain
+from twin import keys, plain
 from twin.declare import Alert, api_field, gauge, risk
 from twin.rules.isr_shrinks import IsrShrinks
-from twin.rules.isr_verdicts import LEADERS_FAULT
+from twin.rules.isr_verdicts import LEADERS_FAULT, Evidence, Verdict
 from twin.table import NO_BROKER, UNKNOWN, Bool
 from twin.tables.state import Partitions
 
 THRASH_SHRINKS: Final = 3
-"""A rolling restart takes a replica out once, and perhaps once more when it is repeated."""
+"""A replica that is late once may be late again when it has just caught up."""
 
 
 @risk(
@@ -22,26 +26,30 @@ THRASH_SHRINKS: Final = 3
     rank=100,
     severity="warn",
     close_after_ms=60_000,
-    sentence="replicas leave the ISR and rejoin it, again and again",
+    sentence="a replica leaves the ISR and rejoins it, again and again, though its broker is up",
     source="KIP-501",
     alert=Alert(
-        summary="have an ISR that shrinks and expands again and again",
-        description="Replicas of {n} partitions of {cluster} left the ISR three times or more in "
-        "ten minutes.",
+        summary="have a replica that leaves the ISR again and again",
+        description="In {n} partitions of {cluster} the same replica left the ISR three times or "
+        "more in ten minutes, though its broker was up: the leader or the replica is slow.",
         wait="0s",
         keep_firing_for="5m",
     ),
 )
 def is_thrashing(shrinks: IsrShrinks, partitions: Partitions) -> Bool:
-    """The ISR shrank THRASH_SHRINKS times or more in the window, and some replica rejoined it.
+    """One replica left the ISR THRASH_SHRINKS times or more in the window, each time alive."""
+    slow = shrinks.pick(was_alive(shrinks))
+    _, replica, left = np.unique(
+        keys.pack(slow.row, slow.broker), return_inverse=True, return_counts=True
+    )
+    return slow.pick(left[replica] >= THRASH_SHRINKS).row_mask(len(partitions.leader))
 
-    Replicas that left in one cycle are one shrink.
-    """
-    row, _ = np.unique(np.stack([shrinks.row, shrinks.at_ms]), axis=1)
-    left = np.bincount(row, minlength=len(partitions.leader))
-    rejoined = shrinks.pick(shrinks.rejoined_at_ms != UNKNOWN).row_mask(len(left))
-    thrashing: Bool = (left >= THRASH_SHRINKS) & rejoined
-    return thrashing
+
+def was_alive(shrinks: IsrShrinks) -> Bool:
+    """[N] the replica left the ISR though its broker was up, and it did not hand over."""
+    handed_over = (shrinks.evidence & np.int32(Evidence.WAS_LEADER)) != 0
+    alive: Bool = (shrinks.verdict != Verdict.DEAD_FOLLOWER) & ~handed_over
+    return alive
 
 
 # ---------------------------------------------------------------- exported
@@ -55,16 +63,22 @@ def isr_flaps(shrinks: IsrShrinks) -> int:
 
 @api_field(
     "isr_thrash",
-    "where replicas leave the ISR and rejoin it: how often (`flaps`), the mean time between "
-    "shrinks (`period_seconds`), and the broker that most shrinks are attributed to "
-    "(`attributed_broker`); null where none rejoined",
+    "the replica that left the ISR most often while its broker was up, and rejoined it: `replica`, "
+    "how often it came back (`flaps`), the mean time between its shrinks (`period_seconds`), and "
+    "the broker that most of them are attributed to (`attributed_broker`); null where none "
+    "rejoined",
 )
 def isr_thrash_field(shrinks: IsrShrinks, partitions: Partitions) -> list[dict[str, Any] | None]:
     """The thrash of each ISR over the last ten minutes."""
     objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
-    for row in np.unique(shrinks.row[shrinks.rejoined_at_ms != UNKNOWN]).tolist():
-        mine = shrinks.pick(shrinks.row == row)
+    slow = shrinks.pick(was_alive(shrinks))
+    for row in np.unique(slow.row[slow.rejoined_at_ms != UNKNOWN]).tolist():
+        here = slow.pick(slow.row == row)
+        brokers, count = np.unique(here.broker, return_counts=True)
+        replica = brokers[count.argmax()]
+        mine = here.pick(here.broker == replica)
         objects[row] = {
+            "replica": int(replica),
             "flaps": int((mine.rejoined_at_ms != UNKNOWN).sum()),
             "period_seconds": plain.finite(period_ms(mine) / 1000),
             "attributed_broker": attributed_broker(mine),
@@ -73,10 +87,7 @@ def isr_thrash_field(shrinks: IsrShrinks, partitions: Partitions) -> list[dict[s
 
 
 def period_ms(shrinks: IsrShrinks) -> float:
-    """Mean time between the shrinks of one partition, NaN with fewer than two.
-
-    Replicas that left in one cycle are one shrink.
-    """
+    """Mean time between the shrinks of one replica, NaN with fewer than two."""
     at_ms = np.unique(shrinks.at_ms)
     if len(at_ms) < 2:
         return float("nan")

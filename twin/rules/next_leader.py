@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from twin.declare import Alert, ByBroker, KnownValues, gauge, risk, rule
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
+from twin.rules.isr import IsrSizes
 from twin.rules.leaders import Roles, has_flag
-from twin.rules.topic_configs import MinIsr, TopicConfigs, holds_unclean_elections
+from twin.rules.topic_configs import ControllerMinIsr, TopicConfigs, holds_unclean_elections
 from twin.signature import TableGroup
 from twin.slots import any_slot, count_slots
 from twin.table import (
@@ -61,7 +62,7 @@ class Electorate(TableGroup):
     assignment: Assignment
     roles: Roles
     candidates: Candidates
-    least: MinIsr
+    elr_least: ControllerMinIsr
     coverage: ReplicaCoverage
     topic_configs: TopicConfigs
     configs: Configs
@@ -78,7 +79,7 @@ class Electorate(TableGroup):
             assignment=self.assignment.take(rows),
             roles=self.roles.take(rows),
             candidates=self.candidates.take(rows),
-            least=self.least.take(rows),
+            elr_least=self.elr_least.take(rows),
             coverage=self.coverage.take(rows),
             topic_configs=self.topic_configs.take(rows),
             configs=self.configs,
@@ -138,7 +139,7 @@ def state_without(electorate: Electorate, lost: Slots) -> ElectionState:
     elr = np.zeros_like(in_isr)
     if electorate.elr_enabled:
         # maybePopulateTargetElr: below min ISR, a replica that leaves the ISR stays eligible.
-        short = count_slots(left) < electorate.least.min_isr
+        short = count_slots(left) < electorate.elr_least.controller_min_isr
         elr = short[:, None] & (in_isr | (roles.in_elr & roles.is_assigned)) & ~left
     led_by_lost = any_slot(roles.is_leader & lost)
     leader = np.where(led_by_lost, NO_BROKER, partitions.leader).astype(np.int32)
@@ -230,10 +231,11 @@ def _last_known_leaders(electorate: Electorate) -> Int32:
         keep_firing_for="5m",
     ),
 )
-def has_no_clean_successor(partitions: Partitions, following: NextLeaders) -> Bool:
-    """Neither the ISR nor the ELR has another live member."""
+def has_no_clean_successor(partitions: Partitions, sizes: IsrSizes, following: NextLeaders) -> Bool:
+    """Neither the ISR nor the ELR has another live member, although there are other replicas."""
     unsafe: Bool = following.outcome >= Outcome.LAST_KNOWN
     unsafe &= partitions.leader != NO_BROKER
+    unsafe &= sizes.expected > 1
     return unsafe
 
 
@@ -242,12 +244,14 @@ def has_no_clean_successor(partitions: Partitions, following: NextLeaders) -> Bo
     rank=80,
     severity="warn",
     close_after_ms=10_000,
-    sentence="the next leader holds too little local log",
+    sentence="the next leader is cold: it holds too little local log, and would read older records "
+    "from remote storage",
     source="KIP-1303",
     alert=Alert(
         summary="would get a cold leader",
         description="If its leader were lost, each of {n} partitions of {cluster} would be led by "
-        "a replica with less local log than the threshold of KIP-1303.",
+        "a replica that holds less local log than the threshold, and reads older records from "
+        "remote storage.",
         # A replica that has just joined grows out of it by itself.
         wait="5m",
         keep_firing_for="5m",

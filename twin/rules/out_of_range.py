@@ -20,8 +20,10 @@ import numpy as np
 from twin.declare import Alert, api_field, gauge, risk, rule
 from twin.rules.high_watermark import HighWatermarks
 from twin.rules.leaders import Leaders, Roles
+from twin.rules.selection import LeaderSelectors
 from twin.slots import any_slot
 from twin.table import UNKNOWN, Bool, Int64, ReplicaTable, UInt8, column
+from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Assignment, Replicas
 
 
@@ -105,9 +107,13 @@ def windows(
         keep_firing_for="5m",
     ),
 )
-def refuses_consumers(cases: OutOfRangeWindows) -> Bool:
-    """A follower lacks committed records that the leader has."""
+def refuses_consumers(cases: OutOfRangeWindows, selectors: LeaderSelectors) -> Bool:
+    """A follower lacks committed records that the leader has, and consumers may be sent to it.
+
+    Under Kafka's default nobody is: all read from the leader.
+    """
     refuses: Bool = any_slot((cases.out_of_range & _REFUSING) != 0)
+    refuses &= selectors.replica_selector != ReplicaSelector.LEADER
     return refuses
 
 

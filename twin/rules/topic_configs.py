@@ -6,7 +6,7 @@ import numpy as np
 
 from twin import keys
 from twin.declare import gauge, rule
-from twin.table import UNKNOWN, Array, Bool, Int8, Int32, Int64, PartitionTable, column
+from twin.table import UNKNOWN, Array, Bool, Int8, Int32, Int64, PartitionTable, UInt8, column
 from twin.tables.enums import NOT_SET
 from twin.tables.state import Assignment, Configs, PartitionIndex, Partitions, Topics
 
@@ -31,16 +31,28 @@ class TopicConfigs(
     retention_bytes: Int64 = column(
         "retention.bytes, -1 if nothing is deleted by it, -2 if unknown", fill=NOT_SET
     )
+    one_replica_accepted: Int8 = column(
+        "somebody accepted that its partitions have one replica", tri_state=True
+    )
     eligible_local_log_ms: Int64 = column("threshold of KIP-1303 in time, -1 off", fill=NOT_SET)
     eligible_local_log_bytes: Int64 = column("threshold of KIP-1303 in bytes, -1 off", fill=NOT_SET)
 
 
-class MinIsr(PartitionTable, kind="min_isr", api=""):
-    """[P] the number of in-sync replicas below which acks=all is refused."""
+class LeaderMinIsr(PartitionTable, kind="leader_min_isr", api=""):
+    """[P] the number of in-sync replicas below which the leader refuses acks=all."""
 
     min_isr: Int32 = column(
-        "min.insync.replicas that holds: Kafka caps it at the number of replicas of the topic's "
-        "first partition"
+        "min.insync.replicas as the leader applies it to acks=all: at most the number of replicas "
+        "of the partition"
+    )
+
+
+class ControllerMinIsr(PartitionTable, kind="controller_min_isr", api=""):
+    """[P] the number of in-sync replicas below which the controller keeps an ELR (KIP-966)."""
+
+    controller_min_isr: Int32 = column(
+        "min.insync.replicas as the controller applies it to the ELR: at most the number of "
+        "replicas of the topic's first partition"
     )
 
 
@@ -72,15 +84,31 @@ def holds_unclean_elections(configs: TopicConfigs) -> Bool:
 
 
 @rule
-def min_isr(index: PartitionIndex, partitions: Partitions, configs: TopicConfigs) -> MinIsr:
+def leader_min_isr(partitions: Partitions, configs: TopicConfigs) -> LeaderMinIsr:
+    """The value is never above the partition's own replication; unknown counts as Kafka's 1.
+
+    Source: Partition.effectiveMinIsr, which appendRecordsToLeader, the gauges UnderMinIsr and
+    AtMinIsr and the high watermark read; Kafka 4.3.
+    """
+    return LeaderMinIsr(_capped(configs, partitions.assigned))
+
+
+@rule
+def controller_min_isr(
+    index: PartitionIndex, partitions: Partitions, configs: TopicConfigs
+) -> ControllerMinIsr:
     """The value is never above the replication of the first partition; unknown counts as Kafka's 1.
 
-    Source: ReplicationControlManager.getTopicEffectiveMinIsr.
+    Source: ReplicationControlManager.getTopicEffectiveMinIsr, Kafka 4.3.
     """
-    configured = np.maximum(configs.min_insync_replicas, 1)
     first = np.searchsorted(index.topic_index, index.topic_index)
-    capped = np.minimum(configured, np.maximum(partitions.assigned[first], 1))
-    return MinIsr(capped.astype(np.int32))
+    return ControllerMinIsr(_capped(configs, partitions.assigned[first]))
+
+
+def _capped(configs: TopicConfigs, replicas: UInt8) -> Int32:
+    """[P] min.insync.replicas, but no more than that number of replicas [P], and 1 at least."""
+    configured = np.maximum(configs.min_insync_replicas, 1)
+    return np.minimum(configured, np.maximum(replicas, 1)).astype(np.int32)
 
 
 # ---------------------------------------------------------------- exported

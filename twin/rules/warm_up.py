@@ -44,7 +44,7 @@ def warm_up(
     growth: Growth,
     sizes: RecordSizes,
 ) -> WarmUp:
-    """A replica reaches a span with the clock, if its log is not empty, and a size as it grows.
+    """A replica reaches a span with the clock, and a size as it grows.
 
     Local retention bounds both: a threshold beyond it is never reached.
     """
@@ -119,12 +119,13 @@ def _is_above_bytes(configs: TopicConfigs) -> Bool:
 
 def _seconds_by_span(configs: TopicConfigs, local: LocalLog, growth: Growth, row: Rows) -> Float64:
     least = configs.eligible_local_log_ms[row][:, None]
-    span = local.local_log_span_ms[row]
-    left = np.where(span == UNKNOWN, np.nan, np.maximum(least - span, 0) / 1000)
+    covered = local.covered_ms[row]
+    left = np.where(covered == UNKNOWN, np.nan, np.maximum(least - covered, 0) / 1000)
     never = (least <= 0) | _is_above_ms(configs)[row][:, None]
-    # An empty log has no first record; its span begins with the next one that is written.
-    idle = (growth.appended_records_per_s[row] <= 0)[:, None]
-    return np.where(never | (local.is_empty[row] & idle), NEVER, left)
+    # Where nothing is written, nothing is missing after that time, although the disk is empty.
+    is_idle = (growth.appended_records_per_s[row] <= 0)[:, None] & local.is_empty[row]
+    never = never & (~is_idle | (least <= 0))
+    return np.where(never, NEVER, left)
 
 
 def _seconds_by_bytes(

@@ -116,6 +116,11 @@ class ConfigColumns(Table):
         "replica.lag.time.max.ms",
         source="configuration of kafka-twin (KIP-501)",
     )
+    one_replica_accepted: Int8 = column(
+        "somebody accepted that partitions of the topic have one replica",
+        source="configuration of kafka-twin",
+        tri_state=True,
+    )
     elr_enabled: Int8 = column(
         "eligible leader replicas are enabled (KIP-966)",
         source="ApiVersions, eligible.leader.replicas.version",

@@ -1,0 +1,65 @@
+"""A finding about a partition is the same for any number of shards and on any page."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.modules import module_of
+from tests.scope import assert_local
+from tests.simulator.shard import Shape, SimulatedShard
+from twin.builtin import CATALOG, catalog
+from twin.declare import Alert, risk, rule
+from twin.rules.coverage import LocalLog
+from twin.signature import DeclarationError
+from twin.table import Float64, PartitionTable, column
+from twin.tables.state import Partitions
+
+NOW_MS = 1_800_000_000_000
+SHAPE = Shape(topics=25, partitions=2, brokers=5, cold_share=0.2, fetches=True, tier=True, groups=3)
+TOPICS = tuple(f"topic-0-{i}" for i in range(SHAPE.topics))
+
+
+def cycles(seed: int, count: int = 6):
+    """A cluster with traffic that loses a broker, and gets it back."""
+    cluster = SimulatedShard(SHAPE, seed)
+    for i in range(count):
+        if i == 2:
+            cluster.lose(1 + seed % SHAPE.brokers)
+        if i == 4:
+            cluster.restore(1 + seed % SHAPE.brokers)
+        cluster.traffic(5_000)
+        yield cluster.observe(NOW_MS + i * 5_000), NOW_MS + i * 5_000
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_rule_finds_the_same_for_any_number_of_shards_and_on_any_page(seed):
+    assert_local(CATALOG, list(cycles(seed)), TOPICS)
+
+
+class LogShare(PartitionTable, kind="log_share"):
+    """[P] the partition's share of all local log that the rule sees."""
+
+    share: Float64 = column("its share")
+
+
+@rule
+def log_share(local: LocalLog, partitions: Partitions) -> LogShare:
+    """A newcomer's rule: a sum over what is taken for the cluster."""
+    held = local.held_bytes[:, 0].astype(float)
+    return LogShare(held / max(held.sum(), 1.0))
+
+
+@risk(
+    "log_skewed", rank=999, severity="info", sentence="it has a large share", source="",
+    alert=Alert("", "", "0s", "0s"),
+)  # fmt: skip
+def is_skewed(share: LogShare) -> np.ndarray:
+    """More than even shares of the whole cluster are."""
+    return share.share > 0.03
+
+
+def test_a_rule_that_sums_over_its_shard_is_refused_with_its_name():
+    made = catalog(more=(module_of("elsewhere", LogShare, log_share, is_skewed),))
+    with pytest.raises(DeclarationError, match=r"^log_share, risk log_skewed: findings about"):
+        assert_local(made, list(cycles(0)), TOPICS)
