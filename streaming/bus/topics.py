@@ -40,6 +40,7 @@ __all__ = [
     "check_shards",
     "ensure_topics",
     "key",
+    "own_topics",
     "recorded_shards",
     "settings",
     "shard_of",
@@ -79,6 +80,11 @@ def topics(config: Config) -> BusTopics:
     """The bus topics of this deployment."""
     prefix = config.bus.prefix
     return BusTopics(f"{prefix}.observations", f"{prefix}.snapshots", f"{prefix}.events")
+
+
+def own_topics(config: Config) -> tuple[str, ...]:
+    """The bus topics that are among the topics of the watched cluster."""
+    return () if config.bus.bootstrap else tuple(topics(config))
 
 
 def watch_group(config: Config) -> str:

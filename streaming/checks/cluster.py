@@ -8,8 +8,8 @@ from typing import Final
 from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import Finding
 from streaming.checks.rights import WITHOUT, rights
+from streaming.checks.thresholds import of_thresholds
 from streaming.collector.brokers import CLIENT_ID, BrokerConnections, CollectorError
-from streaming.collector.config_values import THRESHOLDS
 from streaming.collector.cycle import Collector
 from streaming.collector.group_round import GroupRound
 from streaming.collector.groups import GroupSource
@@ -20,7 +20,7 @@ from streaming.collector.scrape import scrape_all
 from streaming.runtime.config import Config, ConfigError
 from twin.plain import counted
 from twin.table import UNKNOWN
-from twin.tables.enums import CLUSTER_WIDE, ReplicaSelector
+from twin.tables.enums import ReplicaSelector
 
 
 def of_cluster(config: Config) -> Iterator[Finding]:
@@ -50,33 +50,11 @@ def of_cluster(config: Config) -> Iterator[Finding]:
             yield Finding(str(problem), WITHOUT[problem.source])
     if groups is not None:
         yield _grouped(groups)
-    yield from _thresholds(observation)
+    yield from of_thresholds(observation)
     if not any(p.is_denied and p.source == "broker configs" for p in problems):
         yield from _selectors(observation)
         yield _fetch_waits(observation)
     yield from _measured(config, observation)
-
-
-def _thresholds(observation: Observation) -> Iterator[Finding]:
-    """The thresholds by which replicas are called warm or cold (KIP-1303)."""
-    rows = [
-        row
-        for table in observation.configs.values()
-        for row in table.select(["topic", *THRESHOLDS.values()]).to_pylist()
-    ]
-    topics = {row["topic"] for row in rows if max(row[c] for c in THRESHOLDS.values()) > 0}
-    if CLUSTER_WIDE in topics:
-        yield Finding("threshold of KIP-1303 for all topics")
-    elif topics:
-        yield Finding(
-            f"threshold of KIP-1303 for {counted(len(topics), 'topic')}, the others are not judged"
-        )
-    else:
-        yield Finding(
-            "threshold of KIP-1303; set one in twin.toml, e.g. local_log_ms = 600000 under "
-            "[eligibility]",
-            "which replicas are warm or cold: nothing is judged",
-        )
 
 
 def _selectors(observation: Observation) -> Iterator[Finding]:

@@ -9,12 +9,13 @@ import click
 
 from streaming.bus import snapshots
 from streaming.cli.exporter_client import Parameters, ask, url_option
+from streaming.cli.options import DURATION
 from streaming.cli.restart_options import ask_until, now_ms, since_option, terms_options
-from streaming.cli.whatif import DURATION
 from streaming.questions.restart import (
     ALLOWABLE,
     EXIT_CODES,
     RestartVerdict,
+    is_settled,
     judge,
     verdict_lines,
 )
@@ -34,7 +35,12 @@ def gate() -> None:
     "--broker", "brokers", type=int, required=True, multiple=True,
     help="The broker to restart; repeatable for brokers that are restarted together.",
 )  # fmt: skip
-@click.option("--wait", type=DURATION, default=0, help="Ask again until it is safe, e.g. 15m.")
+@click.option(
+    "--wait",
+    type=DURATION,
+    default=0,
+    help="Ask again until it is safe, e.g. 15m; not where no waiting helps.",
+)
 @since_option
 @terms_options
 @url_option
@@ -82,7 +88,7 @@ def _answer(
         if url is None:
             config = load(ctx.obj)
         verdict = by_bus if url is None else by_exporter
-        answer = ask_until(verdict, lambda answer: bool(answer["verdict"] == "safe"), wait)
+        answer = ask_until(verdict, is_settled, wait)
     except UserError as error:  # a script must not take it for "unsafe", nor for "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])

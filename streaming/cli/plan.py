@@ -13,8 +13,9 @@ from typing import Any, Final
 import click
 
 from streaming.bus import snapshots
+from streaming.cli.options import DURATION
 from streaming.cli.plan_roll import roll
-from streaming.cli.whatif import DURATION, print_answer
+from streaming.cli.whatif import print_answer
 from streaming.plans import files, journal
 from streaming.plans.admin import Admin
 from streaming.plans.apply import Applier, Outcome, RateLimit, Result

@@ -7,8 +7,8 @@ import json
 import click
 
 from streaming.bus import snapshots
+from streaming.cli.options import DURATION
 from streaming.cli.restart_options import ask_until, now_ms, since_option, terms_options
-from streaming.cli.whatif import DURATION
 from streaming.questions.restart import EXIT_CODES
 from streaming.questions.roll import RollAnswer, plan_roll
 from streaming.runtime.config import load

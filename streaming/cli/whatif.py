@@ -1,7 +1,7 @@
 """``kafka-twin whatif``: the twin's rules over the newest snapshots, with something changed.
 
-It reads the snapshots from the bus and calls ``twin.whatif``, or asks an exporter that does the
-same; it does not connect to the cluster.
+Each declared question is a command. It reads the snapshots from the bus, or asks an exporter that
+answers the same question; it does not connect to the cluster.
 """
 
 from __future__ import annotations
@@ -9,50 +9,24 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
 
-from streaming.bus import snapshots
+from streaming.bus import own_topics, snapshots
 from streaming.bus.view import ClusterView
-from streaming.cli.exporter_client import Parameters, ask, url_option
+from streaming.cli.exporter_client import ask, url_option
+from streaming.cli.options import option
+from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer, WhatIfError
-from streaming.questions.bootstrap import Bootstrapped, bootstrapped, bootstrapped_text
-from streaming.questions.loss import Lost, lost, lost_text
-from streaming.questions.quantities import UNITS_BYTES, UNITS_MS, parse
-from streaming.questions.retention import Retained, retained, retained_text
-from streaming.questions.threshold import GRID, Thresholds, thresholds, thresholds_text
+from streaming.questions.question import Question
 from streaming.runtime.config import Config, load
-from streaming.runtime.plugins import catalog_of
 from streaming.runtime.terminal import table, width_of
-from twin.state import ShardState
-from twin.table import UNKNOWN
-from twin.tables.enums import CLUSTER_WIDE
 
 MOST_ROWS: Final = 50
-
-
-class _Quantity(click.ParamType[int]):
-    """A number with a unit."""
-
-    def __init__(self, name: str, units: dict[str, int], examples: str) -> None:
-        self.name, self._units, self._examples = name, units, examples
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        amount = parse(value, self._units)
-        if amount is None:
-            self.fail(f"{value!r} is no {self.name}; write {self._examples}", param, ctx)
-        return amount
-
-
-DURATION: Final = _Quantity("duration", UNITS_MS, "10m, 90s, 2h or milliseconds")
-SIZE: Final = _Quantity("size", UNITS_BYTES, "100MiB, 2GiB or bytes")
 
 
 @click.group()
@@ -63,140 +37,91 @@ def whatif() -> None:
     """
 
 
-def _options(command: Callable[..., None]) -> Any:
-    """Options of every question, gathered in ``asked``."""
-
-    def gathered(config: Path | None, url: str | None, as_json: bool, **own: Any) -> None:
-        command(_Asked(config, url, as_json), **own)
-
-    wrapped: Any = wraps(command)(gathered)
-    as_data = click.option("--json", "as_json", is_flag=True, help="Plain data, all rows.")
-    return as_data(url_option(click.pass_obj(wrapped)))
-
-
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The source of an answer, an exporter if there is a URL and else the bus, and its form."""
+class _Source:
+    """The source of answers: the exporter if there is a URL, and else the snapshots on the bus."""
 
     config: Path | None
     url: str | None
-    as_json: bool
 
-    def answer(
-        self,
-        question: Callable[[list[ShardState]], Answer],
-        path: str,
-        parameters: Parameters,
-        text: Callable[[Mapping[str, Any]], Answer],
-        form: Any,
-    ) -> None:
-        """Print the answer, whose ``text`` is made of its data in that form."""
-        if self.url is None:
-            view = read(load(self.config))
-            data = {
-                **question([shard.state for shard in view.shards]).data,
-                "observed_at_ms": view.observed_at_ms,
-                "stale": view.why_not_up(time.time_ns() // 1_000_000) or None,
-            }
-        else:
-            data = ask(self.url, f"whatif/{path}", parameters, form)
+    def print_answer(self, question: Question, values: Mapping[str, Any], as_json: bool) -> None:
+        """Print the answer to the question with these values."""
+        data = (
+            self._of_bus(question, values)
+            if self.url is None
+            else self._of_exporter(self.url, question, values)
+        )
         if data["stale"]:
             click.echo(f"note: {data['stale']}", err=True)
-        print_answer(text(data), self.as_json, sys.stdout)
+        print_answer(question.text(data), as_json, sys.stdout)
+
+    def _of_bus(self, question: Question, values: Mapping[str, Any]) -> dict[str, Any]:
+        config = load(self.config)
+        view = read(config)
+        return {
+            **question.data(view, values, own_topics(config)),
+            "observed_at_ms": view.observed_at_ms,
+            "stale": view.why_not_up(time.time_ns() // 1_000_000) or None,
+        }
+
+    def _of_exporter(
+        self, url: str, question: Question, values: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        texts = {
+            name: [question.parameters[name].write(each) for each in _listed(value)]
+            for name, value in values.items()
+        }
+        return ask(url, f"whatif/{question.name}", texts, question.form)
 
 
-@whatif.command()
-@click.option("--broker", "brokers", type=int, multiple=True, help="A broker to lose; repeatable.")
-@click.option("--rack", "racks", multiple=True, help="All brokers of a rack; repeatable.")
-@_options
-def lose(asked: _Asked, brokers: tuple[int, ...], racks: tuple[str, ...]) -> None:
-    """Lose brokers or racks at once.
+def _command(question: Question) -> click.Command:
+    """The command of a question, with a flag for each question that is an option of it."""
+    flags = {
+        each.name.removeprefix(f"{question.name}-").replace("-", "_"): each
+        for each in QUESTIONS.values()
+        if each.option_of == question.name
+    }
 
-    Shows who leads each affected partition then, and how safe that leader is.
-    """
-    if not brokers and not racks:
-        raise WhatIfError("name what is lost: --broker 3, or --rack az-a; both may be repeated")
-    asked.answer(
-        lambda states: lost(states, brokers, racks),
-        "lose",
-        {"broker": brokers, "rack": racks},
-        lambda data: lost_text(data, catalog_of(Config()).loss_fields),
-        Lost,
-    )
+    @click.option("--json", "as_json", is_flag=True, help="Plain data, all rows.")
+    @url_option
+    @click.pass_obj
+    def command(config: Path | None, /, url: str | None, as_json: bool, **options: Any) -> None:
+        values = {n: v for n, v in options.items() if v is not None and v is not False and v != ()}
+        source = _Source(config, url)
+        for flag in flags.keys() & values.keys():
+            if len(values) > 1:
+                raise WhatIfError(f"--{flag} is a question of its own: give it alone")
+            source.print_answer(flags[flag], {}, as_json)
+            return
+        if question.needs_one_of and not any(name in values for name in question.needs_one_of):
+            raise WhatIfError(_prompt(question))
+        source.print_answer(question, values, as_json)
 
-
-@whatif.command()
-@click.option("--ms", type=DURATION, default=UNKNOWN, help="Span of local log, e.g. 10m.")
-@click.option("--bytes", "size", type=SIZE, default=UNKNOWN, help="Size of local log, e.g. 100MiB.")
-@click.option("--grid", is_flag=True, help="Also a tenth to four times of the given threshold.")
-@click.option("--topic", default=CLUSTER_WIDE, help="For this topic alone.")
-@_options
-def threshold(asked: _Asked, ms: int, size: int, grid: bool, topic: str) -> None:
-    """Set thresholds of KIP-1303.
-
-    Cluster-wide, or for a topic. Shows which replicas are cold then, how leaders are spread over
-    racks, and how long they stay out of balance. Topics with thresholds of their own keep them.
-    """
-    if ms <= 0 and size <= 0:
-        raise WhatIfError("give a threshold: --ms 10m, --bytes 100MiB, or both")
-    shares = GRID if grid else (1.0,)
-    asked.answer(
-        lambda states: thresholds(states, ms, size, shares, topic),
-        "threshold",
-        _given(ms=ms, bytes=size) | {"grid": grid} | ({"topic": topic} if topic else {}),
-        thresholds_text,
-        Thresholds,
-    )
+    made = click.command(question.name, help=question.help)(command)
+    own = [option(n, each) for n, each in question.parameters.items() if each.in_command]
+    made.params[:0] = own + [
+        click.Option([f"--{flag}"], is_flag=True, help=each.help) for flag, each in flags.items()
+    ]
+    return made
 
 
-@whatif.command()
-@click.option("--broker", type=int, required=True, help="The broker whose disk is empty.")
-@click.option("--new", "is_new", is_flag=True, help="The broker does not exist yet.")
-@click.option(
-    "--rate", type=SIZE, default="50MiB", show_default=True, help="Bytes it copies a second."
-)
-@_options
-def bootstrap(asked: _Asked, broker: int, is_new: bool, rate: int) -> None:
-    """Let an empty broker join.
-
-    Shows what it copies with KIP-1023 and without: the replicas assigned to it, or a fair share of
-    all replicas if it has none.
-    """
-    if rate <= 0:
-        raise WhatIfError("--rate must be positive")
-    asked.answer(
-        lambda states: bootstrapped(states, broker, rate, is_new),
-        "bootstrap",
-        {"broker": broker, "new": is_new, "rate": rate},
-        bootstrapped_text,
-        Bootstrapped,
-    )
+def _prompt(question: Question) -> str:
+    """One line that asks for one of the parameters of which one is needed."""
+    examples = [
+        f"--{name.replace('_', '-')} {question.parameters[name].example}"
+        for name in question.needs_one_of
+    ]
+    several = "both" if len(examples) == 2 else "several"
+    return f"{question.prompt}: {', '.join(examples)}, or {several}"
 
 
-@whatif.command()
-@click.option("--local-ms", type=DURATION, default=UNKNOWN, help="local.retention.ms, e.g. 1h.")
-@click.option("--local-bytes", type=SIZE, default=UNKNOWN, help="local.retention.bytes.")
-@_options
-def retention(asked: _Asked, local_ms: int, local_bytes: int) -> None:
-    """Change local retention of tiered topics.
-
-    Shows which replicas are cold then, and how far local logs reach back. Logs above the new limit
-    are treated as truncated at once; raising the limit shows no effect until logs grow.
-    """
-    if local_ms == UNKNOWN and local_bytes == UNKNOWN:
-        raise WhatIfError("give a retention: --local-ms 1h, --local-bytes 10GiB, or both")
-    asked.answer(
-        lambda states: retained(states, local_ms, local_bytes),
-        "retention",
-        _given(local_ms=local_ms, local_bytes=local_bytes),
-        retained_text,
-        Retained,
-    )
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple) else [value]
 
 
-def _given(**amounts: int) -> dict[str, int]:
-    """The options that are given."""
-    return {name: amount for name, amount in amounts.items() if amount != UNKNOWN}
+for _each in QUESTIONS.values():
+    if not _each.option_of:
+        whatif.add_command(_command(_each))
 
 
 def read(config: Config) -> ClusterView:

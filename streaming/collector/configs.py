@@ -9,6 +9,7 @@ else those of the twin's own configuration.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -57,7 +58,8 @@ class ConfigSource:
         self._topics_per_cycle = topics_per_cycle
         self._interval_s = config.collector.config_interval_ms / 1_000
         self._thresholds = Thresholds(config.eligibility)
-        self._configured: dict[str, dict[str, int]] = {}  # thresholds in twin.toml, by topic
+        self._one_replica = re.compile(config.cluster.one_replica_topics)
+        self._configured: dict[str, dict[str, int]] = {}  # what twin.toml says, by topic
         self._topics: dict[str, dict[str, int]] = {}
         self._ids: dict[str, bytes] = {}
         self._read_at: dict[str, float] = {}  # by topic, CLUSTER_WIDE too
@@ -96,7 +98,7 @@ class ConfigSource:
         self._thresholds = Thresholds(eligibility)
         self._conflicts.clear()
         for topic in self._configured:
-            self._configured[topic] = self._threshold_columns(topic, strict=False)
+            self._configured[topic] |= self._threshold_columns(topic, strict=False)
         self._is_news = True
 
     def send_again(self, shards: Iterable[int]) -> None:
@@ -104,7 +106,7 @@ class ConfigSource:
         self._unsent |= set(shards)
 
     def refresh(self, context: CycleContext, placement: Placement) -> set[int]:
-        """Read what is new or old; returns the shards whose settings are to be sent.
+        """Read new topics and those that are due; returns the shards whose settings are to send.
 
         Raises:
             ConfigError: at the first call, patterns of the configuration contradict each other.
@@ -113,7 +115,7 @@ class ConfigSource:
         return unsent | self._read_due(context, placement)
 
     def _read_due(self, context: CycleContext, placement: Placement) -> set[int]:
-        """Read what is new or old; returns the shards that something was read for."""
+        """Read new topics and those that are due; returns the shards that they are in."""
         self._unanswered = []
         now_s = time.monotonic()
         first = not self._read_at
@@ -121,7 +123,11 @@ class ConfigSource:
         due = {t for t, at_s in self._read_at.items() if now_s - at_s >= self._interval_s}
         new = [t for t in placement.topic if t not in self._topics]
         for topic in new:
-            self._configured[topic] = self._threshold_columns(topic, strict=first)
+            accepted = int(self._one_replica.fullmatch(topic) is not None)
+            self._configured[topic] = {
+                "one_replica_accepted": accepted,
+                **self._threshold_columns(topic, strict=first),
+            }
             self._topics[topic] = {}
         cluster_due = first or CLUSTER_WIDE in due
         oldest = sorted(due & self._topics.keys(), key=self._read_at.__getitem__)

@@ -50,7 +50,7 @@ class Coordinators:
         versions: Mapping[int, Versions],
         deadline: Callable[[], Deadline],
     ) -> Answers:
-        """Ask about these groups. A coordinator that fails is not asked on."""
+        """Ask about these groups. A coordinator that fails gets no further request."""
         left = self._batches(groups, versions)
         answers = Answers()
         while left:

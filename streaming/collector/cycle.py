@@ -191,7 +191,7 @@ class Collector:
         return self._read_replicas(context, metadata, status, shards, quorum)
 
     def on_send_failed(self, observation: Observation) -> None:
-        """Make the next observation have what is not part of each: it has not arrived."""
+        """Send again, with the next observation, what is sent only when it changes."""
         self._epochs.forget(observation.histories)
         self._configs.send_again(observation.configs)
         if self._metrics is not None and observation.metrics is not None:
@@ -275,7 +275,10 @@ class Collector:
         )
 
     def _take_groups(self, listed: listing.Listing) -> GroupRound | None:
-        """The newest round of groups. A listing that lacks topics must not end offsets on them."""
+        """The newest round of groups; none while the listing is incomplete.
+
+        Offsets on topics that such a listing lacks would count as deleted.
+        """
         if self._groups is None or not listed.complete:
             return None
         return self._groups.take()

@@ -7,20 +7,22 @@ observed, and its age.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.parameters import DEFAULT_ROWS
+from streaming.questions.parameters import DEFAULT_ROWS
+from streaming.questions.single_loss import SingleLoss, single_loss
 from streaming.runtime.kafka_uuid import uuid_text
 from twin import plain
 from twin.catalog import Catalog
 from twin.declare import Metric
 from twin.risks import OpenRisks
 from twin.rules.coverage import LeastLocalLog
+from twin.rules.redundancy import Redundancy
 from twin.state import ShardState
 from twin.table import UNKNOWN, Bool, Column, PartitionTable, ReplicaTable, Rows, Table
 from twin.tables.state import (
@@ -61,6 +63,7 @@ class ClusterFacts(TypedDict):
     observations_refused: int
     problems: int | None
     at_risk: int | None
+    loss: SingleLoss
     cold_replicas: float | None
     thresholds: LeastLocalLog | None
     topics_with_thresholds: int | None
@@ -77,6 +80,7 @@ class PartitionFilter:
     broker: int = UNKNOWN
     rack: str = ""
     risks: int = 0  # at least one of these bits
+    redundancy: int = UNKNOWN
     sort: str = ""  # "worst": also where no risks are asked for
     limit: int = DEFAULT_ROWS
     offset: int = 0
@@ -95,6 +99,8 @@ class PartitionFilter:
             wanted &= _has_replica_on(state, [self.broker])
         if self.rack:
             wanted &= _has_replica_on(state, brokers_in(state, [self.rack]))
+        if self.redundancy != UNKNOWN:
+            wanted &= state[Redundancy].redundancy == self.redundancy
         if self.risks:
             wanted &= (state[OpenRisks].bits & self.risks) != 0
         return np.flatnonzero(wanted)
@@ -211,8 +217,13 @@ def broker_columns() -> list[Column]:
     return [c for c in Brokers.columns if c.name not in ("listed_at_ms", "answered_at_ms")]
 
 
-def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> dict[str, Any]:
-    """The cluster at a glance; counts are null before anything was observed."""
+def summary(
+    catalog: Catalog, cluster: str, view: ClusterView, now_ms: int, own_topics: Collection[str] = ()
+) -> dict[str, Any]:
+    """The cluster at a glance; counts are null before anything was observed.
+
+    ``own_topics`` are the twin's, if the bus is on the cluster that is watched.
+    """
     totals, is_known = view.totals, bool(view.shards)
 
     def if_known(count: Any) -> Any:
@@ -243,6 +254,7 @@ def summary(catalog: Catalog, cluster: str, view: ClusterView, now_ms: int) -> d
         "observations_refused": sum(view.refused.values()),
         "problems": None if listed is None else len(listed[Problems].broker),
         "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),
+        "loss": single_loss(view, own_topics),
         "cold_replicas": if_known(cold),
         "thresholds": _cluster_thresholds(view.newest),
         "topics_with_thresholds": if_known(own),

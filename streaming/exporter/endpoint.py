@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
-from streaming.exporter.parameters import Parameter, Schema, read_all
 from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
+from streaming.questions.parameters import Parameter, Schema, read_all
 
 Values = Mapping[str, Any]
 """Parameters of the path and of the query by name: those that are given."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from streaming.exporter.series import (
     same_labels,
     series_by_row,
 )
+from streaming.questions.single_loss import single_loss
 from streaming.runtime.config import Exporter
 from twin.catalog import Catalog
 from twin.declare import LEVEL_LABELS, Metric
@@ -61,8 +62,12 @@ class Exposition:
 class Renderer:
     """Makes expositions; keeps the blocks of shards that stay the same."""
 
-    def __init__(self, catalog: Catalog, cluster: str, config: Exporter) -> None:
+    def __init__(
+        self, catalog: Catalog, cluster: str, config: Exporter, own_topics: Collection[str] = ()
+    ) -> None:
+        """``own_topics`` are the twin's, if the bus is on the cluster that is watched."""
         self._catalog = catalog
+        self._own_topics = own_topics
         self._cluster = escaped(cluster)
         self._config = config
         self._blocks: dict[int, _Block] = {}
@@ -139,6 +144,7 @@ class Renderer:
             pairs = zip(metric.labels, labels, strict=True)
             by_series[metric.series_name].append((self._labels(*pairs), value))
 
+        add(own.LOSS, 1, single_loss(view, self._own_topics)["sentence"])
         add(own.SHARDS, len(view.shards))
         add(own.SERIES_DROPPED, self._dropped)
         if view.shards:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.api_views import by_first_label, observed
-from streaming.exporter.parameters import DEFAULT_ROWS
+from streaming.questions.parameters import DEFAULT_ROWS
 from twin import plain
 from twin.rules.group_loss import GroupsIfLeaderLost
 from twin.rules.group_moves import GroupLags

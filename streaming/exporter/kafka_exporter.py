@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -34,24 +34,49 @@ from twin.tables.state import (
     Topics,
 )
 
-HELP: Final[Mapping[str, str]] = {
-    "kafka_brokers": "Brokers that are not fenced.",
-    "kafka_broker_info": "1 for each of these brokers.",
-    "kafka_topic_partitions": "Partitions of the topic.",
-    "kafka_topic_partition_current_offset": "High watermark of the partition.",
-    "kafka_topic_partition_oldest_offset": "Log start offset of the leader.",
-    "kafka_topic_partition_in_sync_replica": "Replicas in the ISR.",
-    "kafka_topic_partition_leader": "Broker id of the leader.",
-    "kafka_topic_partition_leader_is_preferred": "1 if the first assigned replica leads.",
-    "kafka_topic_partition_replicas": "Assigned replicas.",
-    "kafka_topic_partition_under_replicated_partition": "1 if a replica is not in the ISR.",
-    "kafka_consumergroup_current_offset": "Committed offset, -1 if the group has none.",
-    "kafka_consumergroup_current_offset_sum": "Sum of kafka_consumergroup_current_offset.",
-    "kafka_consumergroup_lag": "Records behind the high watermark, -1 without an offset.",
-    "kafka_consumergroup_lag_sum": "Sum of the lags that are known.",
-    "kafka_consumergroup_members": "Members of the group.",
+
+class Name(NamedTuple):
+    """A metric of kafka_exporter, which is a gauge."""
+
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+_TOPIC: Final = ("topic",)
+_PARTITION: Final = ("partition", "topic")
+_GROUP_TOPIC: Final = ("consumergroup", "topic")
+_GROUP_PARTITION: Final = ("consumergroup", "partition", "topic")
+
+NAMES: Final[Mapping[str, Name]] = {
+    "kafka_brokers": Name("Brokers that are not fenced."),
+    "kafka_broker_info": Name("1 for each broker that is not fenced.", ("address", "id")),
+    "kafka_topic_partitions": Name("Partitions of the topic.", _TOPIC),
+    "kafka_topic_partition_current_offset": Name("High watermark of the partition.", _PARTITION),
+    "kafka_topic_partition_oldest_offset": Name("Log start offset of the leader.", _PARTITION),
+    "kafka_topic_partition_in_sync_replica": Name("Replicas in the ISR.", _PARTITION),
+    "kafka_topic_partition_leader": Name("Broker id of the leader.", _PARTITION),
+    "kafka_topic_partition_leader_is_preferred": Name(
+        "1 if the first assigned replica leads.", _PARTITION
+    ),
+    "kafka_topic_partition_replicas": Name("Assigned replicas.", _PARTITION),
+    "kafka_topic_partition_under_replicated_partition": Name(
+        "1 if a replica is not in the ISR.", _PARTITION
+    ),
+    "kafka_consumergroup_current_offset": Name(
+        "Committed offset, -1 if the group has none.", _GROUP_PARTITION
+    ),
+    "kafka_consumergroup_current_offset_sum": Name(
+        "Sum of kafka_consumergroup_current_offset.", _GROUP_TOPIC
+    ),
+    "kafka_consumergroup_lag": Name(
+        "Records behind the high watermark, -1 without an offset.", _GROUP_PARTITION
+    ),
+    "kafka_consumergroup_lag_sum": Name(
+        "Records behind the high watermarks, the sum of the lags that are known.", _GROUP_TOPIC
+    ),
+    "kafka_consumergroup_members": Name("Members of the group.", ("consumergroup",)),
 }
-"""Every name, in the order in which they are served. All are gauges."""
+"""Every metric by its name, in the order in which they are served."""
 
 _ALL_GROUPS_SHARD: Final = 0
 
@@ -70,10 +95,10 @@ class KafkaExporterNames:
         states = [shard.state for shard in view.shards]
         self._kept = {state.shard: (state, self._of_shard(state)) for state in states}
         texts = [_of_cluster(view), *(lines for _, lines in self._kept.values())]
-        for name, text in HELP.items():
+        for name, declared in NAMES.items():
             bodies = [body for lines in texts if (body := lines.get(name))]
             if bodies:
-                yield f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode()
+                yield f"# HELP {name} {declared.help}\n# TYPE {name} gauge\n".encode()
                 yield from bodies
 
     def _of_shard(self, state: ShardState) -> Lines:

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from streaming.exporter.endpoint import JSON, Endpoint
-from streaming.exporter.parameters import Parameter
 from streaming.exporter.schemas import components, ref
+from streaming.questions.parameters import Parameter
 from twin.catalog import Catalog
 
 NEEDS_ONE_OF: Final = "x-needs-one-of"
@@ -80,7 +80,7 @@ def _parameter(name: str, parameter: Parameter) -> Mapping[str, Any]:
     return {
         "name": name,
         "in": parameter.place,
-        "description": _without_links(parameter.meaning),
+        "description": _without_links(parameter.in_url),
         "required": parameter.required,
         "schema": schema,
     }

@@ -19,6 +19,11 @@ UP: Final = _gauge("up", "1 while snapshots of all shards are there and fresh, e
 OBSERVATION_AGE: Final = _gauge(
     "observation_age_seconds", "Age of the newest observation of the stalest shard."
 )
+LOSS: Final = Metric(
+    "loss_info",
+    "1, with one sentence on which brokers can be lost, and on partitions that go with theirs.",
+    labels=("sentence",),
+)
 SHARDS: Final = _gauge("shards", "Shards whose snapshot has been read.")
 CYCLE_SECONDS: Final = _gauge("cycle_seconds", "Time between the collector's two newest cycles.")
 LATENCY: Final = _gauge(
@@ -62,6 +67,7 @@ AT_SCRAPE: Final = (UP, OBSERVATION_AGE, EVENT_STREAMS, EVENT_GAPS)
 OWN: Final = (
     UP,
     OBSERVATION_AGE,
+    LOSS,
     SHARDS,
     CYCLE_SECONDS,
     LATENCY,

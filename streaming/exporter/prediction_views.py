@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.parameters import DEFAULT_ROWS
+from streaming.questions.parameters import DEFAULT_ROWS
 from twin import plain
 from twin.rules.predictions import Predictions
 from twin.state import ShardState

@@ -12,9 +12,9 @@ from typing import Any, Final, get_args, get_type_hints
 import msgspec
 
 from streaming.exporter import api_views, group_page, groups_views, matrix_views, segment_views
-from streaming.exporter.parameters import Schema
 from streaming.plans import answer as plan_answer
-from streaming.questions import bootstrap, loss, restart, retention, roll, threshold
+from streaming.questions import QUESTIONS, loss, restart, roll
+from streaming.questions.parameters import Schema
 from twin.catalog import Catalog
 from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
@@ -26,21 +26,14 @@ from twin.tables.state import BrokerMetrics, Problems
 TYPED: Final = (
     api_views.ClusterFacts,
     group_page.GroupLeader,
-    bootstrap.Bootstrapped,
-    loss.Lost,
     matrix_views.Matrix,
     plan_answer.PlanData,
     restart.RestartVerdict,
-    retention.Retained,
     roll.RollPlan,
     segment_views.EpochList,
     segment_views.SegmentList,
-    threshold.Thresholds,
 )
 """Types whose objects are served as they are, or with more fields."""
-
-QUESTIONS: Final = ("Bootstrapped", "Lost", "Retained", "Thresholds")
-"""Answers to what would happen: each says what it was made of as well."""
 
 _REF: Final = "#/components/schemas/{name}"
 
@@ -108,12 +101,13 @@ _ABOUT_ANSWER: Final[Mapping[str, Schema]] = {
 
 def components(catalog: Catalog) -> dict[str, Any]:
     """All schemas by name."""
-    _, typed = msgspec.json.schema_components(TYPED, ref_template=_REF)
+    answers = [each.form for each in QUESTIONS.values()]
+    _, typed = msgspec.json.schema_components([*TYPED, *answers], ref_template=_REF)
     facts = typed.pop("ClusterFacts")
     typed["Lost"]["properties"]["partitions"] = listed(ref("Loss"))
-    for question in QUESTIONS:
-        typed[question]["properties"] |= _ABOUT_ANSWER
-        typed[question]["required"] += _ABOUT_ANSWER
+    for answer in answers:
+        typed[answer.__name__]["properties"] |= _ABOUT_ANSWER
+        typed[answer.__name__]["required"] += _ABOUT_ANSWER
     return {
         **typed,
         "Error": obj({"error": TEXT}, what="why the request is refused, in one line"),

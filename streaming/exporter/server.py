@@ -70,7 +70,8 @@ class SnapshotReader:
         )
         if annotator is not None:
             self._store.annotations = annotator.counts
-        self._renderer = Renderer(catalog, config.cluster.name, config.exporter)
+        own_topics = bus.own_topics(config)
+        self._renderer = Renderer(catalog, config.cluster.name, config.exporter, own_topics)
         self._stop = threading.Event()
         self._look_at_s = 0.0
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
@@ -211,8 +212,9 @@ def run(config: Config) -> None:
     listening = listen(config.exporter.host, config.exporter.port)
     events = EventLog()
     source = Source(
-        catalog_of(config), config.cluster.name, lambda: reader.exposition, events=events
-    )
+        catalog_of(config), config.cluster.name, lambda: reader.exposition, events=events,
+        own_topics=bus.own_topics(config),
+    )  # fmt: skip
     server = Server(application(source), events)
     reader = SnapshotReader(config, server.end, annotator, events)
     reader.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from streaming.bus.view import ClusterView
@@ -28,6 +28,7 @@ class Source:
     now_ms: Callable[[], int] = wall_clock_ms
     events: EventLog = field(default_factory=EventLog)
     streams: StreamCounts = field(default_factory=StreamCounts)
+    own_topics: Collection[str] = ()  # of the bus, if it is on the cluster that is watched
 
     @property
     def view(self) -> ClusterView:

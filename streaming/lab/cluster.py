@@ -61,6 +61,7 @@ class LocalCluster:
         metrics: bool = True,
         release: Path | None = None,
         request_logs: bool = False,
+        log_dirs: int = 1,
     ) -> None:
         """Describe a cluster; nothing is started or written yet.
 
@@ -78,6 +79,7 @@ class LocalCluster:
             release: the folder of another Kafka's jars.xml and jars.sha256, named after its
                 version; that of deploy/jars.xml when omitted.
             request_logs: each node logs its requests from its start on, for a tap to read.
+            log_dirs: how many log directories each node has (JBOD).
 
         Raises:
             ClusterError: such a cluster cannot be.
@@ -85,6 +87,7 @@ class LocalCluster:
         self.layout = Layout(
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
             tuple(java_opts), metrics, _folder_of(release), request_logs,
+            log_dirs,
         )  # fmt: skip
         self._processes = Processes()
 

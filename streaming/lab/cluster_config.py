@@ -45,6 +45,7 @@ class Layout:
     metrics: bool = True  # each node runs the JMX exporter as a Java agent
     release: str = ""  # the folder that declares the jars of another Kafka; empty for our own
     request_logs: bool = False  # each node logs its requests, for a tap to read
+    log_dirs: int = 1  # of each node
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.brokers < 0 or self.nodes + self.brokers > MAX_NODES:
@@ -52,6 +53,8 @@ class Layout:
                 f"--nodes {self.nodes} --brokers {self.brokers}: a local cluster has at least one "
                 f"node and at most {MAX_NODES} of both"
             )
+        if self.log_dirs < 1:
+            raise ClusterError("a node has at least one log directory")
         highest = HIGHEST_PORT - 3 * MAX_NODES
         if not 1024 <= self.base_port <= highest:
             raise ClusterError(f"base port {self.base_port} is not between 1024 and {highest}")
@@ -102,6 +105,11 @@ class Layout:
 
     def folder(self, node: int) -> Path:
         return self.home / f"node{node}"
+
+    def disks(self, node: int) -> list[Path]:
+        """The log directories of a node; the first holds the cluster's metadata as well."""
+        others = (f"data{number}" for number in range(2, self.log_dirs + 1))
+        return [self.folder(node) / name for name in ("data", *others)]
 
     def options(self, node: int) -> list[str]:
         """The Java options of a node, {node} and {port} filled in."""
@@ -195,7 +203,7 @@ def _place(layout: Layout, node: int) -> dict[str, str]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": str(layout.folder(node) / "data"),
+        "log.dirs": ",".join(map(str, layout.disks(node))),
         "broker.rack": layout.rack(node),
     }
 
@@ -293,7 +301,7 @@ log4j.appender.request.layout.ConversionPattern=[%d] %p %m (%c)%n
 
 
 def disk_of(node: int, formatted: str) -> str:
-    """``meta.properties`` of a node, made from that of the node that was formatted."""
+    """``meta.properties`` of a node's log directory, made from that of the first one."""
     own = {"node.id": str(node), "directory.id": kafka_uuid()}
     pairs = _pairs(formatted.splitlines())
     return "".join(f"{key}={own.get(key, value)}\n" for key, value in pairs)

@@ -62,12 +62,8 @@ groups_interval_ms = 2000
 [collector.metrics_urls]
 {metrics_urls}
 
-[eligibility] # KIP-1303: a replica with less local log than both is passed over
+[eligibility] # a threshold of KIP-1303 for logs that are some minutes old
 local_log_bytes = {enough_bytes}
-
-[[eligibility.topics]]
-pattern = "clicks|audit|scratch|archive|steady|__.*|kafka-twin.*"
-local_log_bytes = -1
 
 [query]
 checkpoint = "{checkpoint}"

@@ -41,22 +41,24 @@ def kafka_jars(layout: Layout) -> list[Path]:
 def format_disks(layout: Layout) -> None:
     """Write configurations, and format disks that are not formatted yet.
 
-    Kafka's tool formats the first; the others differ by two lines, so they are copied, which
-    saves a JVM each.
+    Kafka's tool formats those of the first node; the others differ by two lines, so they are
+    copied, which saves a JVM each.
     """
     for node in layout.ids:
         write_files(layout, node)
     first, *others = layout.ids
-    source = _disk(layout, first)
+    source = layout.disks(first)[0]
     if not (source / "meta.properties").exists():
         _format_first(layout, first)
+    meta = (source / "meta.properties").read_text()
     for node in others:
-        target = _disk(layout, node)
-        if not (target / "meta.properties").exists():
+        for number, target in enumerate(layout.disks(node)):
+            if (target / "meta.properties").exists():
+                continue
             target.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source / "bootstrap.checkpoint", target)
-            meta = disk_of(node, (source / "meta.properties").read_text())
-            (target / "meta.properties").write_text(meta)
+            if number == 0:
+                shutil.copy(source / "bootstrap.checkpoint", target)
+            (target / "meta.properties").write_text(disk_of(node, meta))
 
 
 def command(layout: Layout, node: int) -> list[str]:
@@ -96,7 +98,3 @@ def _java(layout: Layout, node: int, main: list[str], options: Sequence[str] = (
     command += ["-XX:-UsePerfData"]
     command += [*logging_options(layout, node), *options, "-cp", classpath]
     return command + main
-
-
-def _disk(layout: Layout, node: int) -> Path:
-    return layout.folder(node) / "data"

@@ -35,6 +35,8 @@ def draw(
         + ("unknown" if age is None else f"{age:.1f} s ago")
         + ("" if summary["up"] else f" · NOT UP: {summary['why_not_up']}"),
         "",
+        f"  {summary['loss']['sentence']}",
+        "",
         f"  partitions {_count(summary, 'partitions'):>5}    "
         f"at risk {_count(summary, 'at_risk'):>4}    "
         f"offline {_count(summary, 'partitions_offline'):>3}    "

@@ -99,7 +99,7 @@ def require_none(spark: SparkSession, checkpoint: str, say: Say) -> None:
     if first is None:
         return
     wait_s = f"{SILENT_AFTER_S:.0f} s"
-    say(f"the query of {checkpoint} did not say that it has ended: waiting {wait_s} for a sign")
+    say(f"the query of {checkpoint} may still run: waiting {wait_s} for its next heartbeat")
     deadline = Deadline.after_s(SILENT_AFTER_S)
     while now == first and not deadline.is_over:
         time.sleep(_LOOK_EVERY_S)

@@ -44,7 +44,7 @@ Refused = list[tuple[Row, InvalidFrame]]
 
 @dataclass(slots=True)
 class _Batch:
-    """The frames of a batch, by what they are given to."""
+    """The frames of a batch, by the function that takes them."""
 
     cycles: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     remote: list[Entry] = field(default_factory=list)

@@ -53,7 +53,7 @@ REMOTE_RECORDS_A_BATCH: Final = 100_000
 """At the first start the whole history of remote segments is read: some seconds a batch."""
 
 REQUEST_TIMEOUT_MS: Final = 3_000
-"""Of the source's questions, unless the client settings say otherwise."""
+"""Request timeout of the source, unless the client settings have another one."""
 
 FETCH_WAIT_MS: Final = 10
 """How long a broker keeps a fetch that finds nothing: Kafka's default is half a second.
@@ -64,7 +64,7 @@ answered. Four tasks on two cores took a second longer for it in each batch.
 """
 
 WRITE_TIMEOUT_MS: Final = 5_000
-"""Of what the sinks send, likewise."""
+"""Delivery timeout of the sinks, unless the client settings have another one."""
 
 _WHAT_RAN: Final = "\n=== Streaming Query ==="
 """The words of Spark's message after which it prints the plan of the query, which is no cause."""
@@ -72,7 +72,7 @@ _WHAT_RAN: Final = "\n=== Streaming Query ==="
 _OF_A_TASK: Final = re.compile(r"^.*executor [^)]*\): (?=[\w.$]+(Exception|Error)\b)")
 
 _REMOTE: Final = "remote-segments"
-"""Below the checkpoint: who removes that has the whole history read again."""
+"""Folder below the checkpoint. Deleting it makes Spark read the whole history again."""
 
 log = structlog.get_logger("query")
 
@@ -134,7 +134,7 @@ def _observations(spark: SparkSession, config: Config, source: Mapping[str, str]
 
 
 def _state_key(config: Config) -> Column:
-    """The key of the state for the key of an observation; the same if it is of no shard of ours."""
+    """The key of the state for that of an observation; unchanged for shards of other clusters."""
     keys = state_keys(config.cluster.name, config.bus.shards)
     pairs = F.create_map(*(F.lit(text) for pair in keys.items() for text in pair))
     return F.coalesce(F.try_element_at(pairs, F.col("key")), F.col("key"))
@@ -275,8 +275,8 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
 class _RemoteSegmentsQuery:
     """The query of remote segments, started again when it fails: the twin goes on meanwhile.
 
-    Where the right to read them is missing, or gone, it is not begun, and ended: of what may not be
-    seen Spark finds nothing and says nothing.
+    Without the right to read them it is not started, or it is stopped. Without DESCRIBE, Spark
+    would read nothing and report nothing.
     """
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
@@ -288,7 +288,7 @@ class _RemoteSegmentsQuery:
 
     @property
     def is_running(self) -> bool:
-        """It has been started, and has not ended as far as that was noticed."""
+        """It was started, and ``check`` has not seen it end."""
         return self._query is not None
 
     def check(self) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from operator import add
-from typing import Any, Final, Literal, TypedDict
+from typing import Annotated, Any, Final, Literal, TypedDict
 
+from msgspec import Meta
+
+from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, ConflictError, brokers_of, check_broker
+from streaming.questions.parameters import number, size_bytes, yes_or_no
 from streaming.questions.quantities import size_text, span_text
-from twin import whatif as questions
+from streaming.questions.question import question
+from twin import whatif
 from twin.plain import counted
-from twin.state import ShardState
 from twin.whatif import BootstrapCost
 
 _COPIES: Final = {"assigned": "the replicas it has", "fair_share": "a fair share of all replicas"}
@@ -30,49 +34,17 @@ class Bootstrapped(TypedDict):
     """The amounts that an empty broker copies. Partitions of unknown size are in no sum."""
 
     broker: int
-    copies: Literal["assigned", "fair_share"]
-    rate_bytes_per_s: int
-    partitions: int
-    without_source: int
-    cannot_start: int
-    unknown: int
-    paths: dict[str, int]
-    ways: list[Way]
-
-
-def bootstrapped(
-    states: Sequence[ShardState], broker: int, rate_bytes_per_s: int, is_new: bool = False
-) -> Answer:
-    """The answer to ``bootstrap``.
-
-    Raises:
-        NotThereError: the broker does not exist.
-        ConflictError: it is to be new, and does.
-    """
-    others = [other for other in brokers_of(states) if other != broker]
-    if not is_new:
-        check_broker(broker, brokers_of(states), "; new is for a broker that does not exist yet")
-    elif broker in brokers_of(states):
-        raise ConflictError(f"broker {broker} is there already, so it is not new")
-    rows = [questions.replicas_on(state, broker) for state in states]
-    has_replicas = any(map(len, rows))
-    if not has_replicas:
-        rows = [questions.fair_share(state, len(others)) for state in states]
-    cost = reduce(
-        add, (questions.bootstrap_cost(f, broker, r) for f, r in zip(states, rows, strict=True))
-    )
-    data: Bootstrapped = {
-        "broker": broker,
-        "copies": "assigned" if has_replicas else "fair_share",
-        "rate_bytes_per_s": rate_bytes_per_s,
-        "partitions": cost.partitions,
-        "without_source": cost.without_source,
-        "cannot_start": cost.cannot_start,
-        "unknown": cost.unknown,
-        "paths": dict(cost.paths),
-        "ways": _ways(cost, rate_bytes_per_s),
-    }
-    return bootstrapped_text(data)
+    copies: Annotated[
+        Literal["assigned", "fair_share"],
+        Meta(description="the replicas assigned to it, or a fair share of all replicas"),
+    ]
+    rate_bytes_per_s: Annotated[int, Meta(description="bytes it copies a second")]
+    partitions: Annotated[int, Meta(description="number of partitions it copies")]
+    without_source: Annotated[int, Meta(description="those with no replica to copy from")]
+    cannot_start: Annotated[int, Meta(description="those that could not start now with KIP-1023")]
+    unknown: Annotated[int, Meta(description="those of unknown size, which are in no sum")]
+    paths: Annotated[dict[str, int], Meta(description="partitions by where a replica starts")]
+    ways: Annotated[list[Way], Meta(description="what is copied with the feature on, and off")]
 
 
 def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[Way]:
@@ -86,7 +58,7 @@ def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[Way]:
     ]
 
 
-def bootstrapped_text(data: Mapping[str, Any]) -> Answer:
+def _text(data: Mapping[str, Any]) -> Answer:
     """The answer of those data for a person."""
     lines = [
         f"Broker {data['broker']}, empty, copies {_COPIES[data['copies']]}: "
@@ -105,3 +77,47 @@ def bootstrapped_text(data: Mapping[str, Any]) -> Answer:
           span_text(int(way["seconds"] * 1000)))
          for way in data["ways"]],
     )  # fmt: skip
+
+
+@question(
+    "if an empty broker joins: what it copies with KIP-1023 and without",
+    text=_text,
+    refusals={404: "there is no such broker", 409: "a new broker is there already"},
+)
+def bootstrap(
+    view: ClusterView,
+    *,
+    broker: Annotated[int, number("the broker whose disk is empty")],
+    new: Annotated[bool, yes_or_no("the broker does not exist yet")] = False,
+    rate: Annotated[int, size_bytes("bytes it copies a second", positive=True)] = 50 << 20,
+) -> Bootstrapped:
+    """Let an empty broker join.
+
+    Shows what it copies with KIP-1023 and without: the replicas assigned to it, or a fair share of
+    all replicas if it has none.
+    """
+    states = view.states
+    existing = brokers_of(states)
+    if not new:
+        check_broker(broker, existing, "; new is for a broker that does not exist yet")
+    elif broker in existing:
+        raise ConflictError(f"broker {broker} is there already, so it is not new")
+    rows = [whatif.replicas_on(state, broker) for state in states]
+    has_replicas = any(map(len, rows))
+    if not has_replicas:
+        others = [other for other in existing if other != broker]
+        rows = [whatif.fair_share(state, len(others)) for state in states]
+    cost = reduce(
+        add, (whatif.bootstrap_cost(f, broker, r) for f, r in zip(states, rows, strict=True))
+    )
+    return {
+        "broker": broker,
+        "copies": "assigned" if has_replicas else "fair_share",
+        "rate_bytes_per_s": rate,
+        "partitions": cost.partitions,
+        "without_source": cost.without_source,
+        "cannot_start": cost.cannot_start,
+        "unknown": cost.unknown,
+        "paths": dict(cost.paths),
+        "ways": _ways(cost, rate),
+    }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 import numpy as np
 
+from streaming.bus.view import ClusterView
 from streaming.questions.answer import (
     Answer,
     NotThereError,
@@ -17,8 +18,11 @@ from streaming.questions.answer import (
     listed,
 )
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
-from twin import keys, plain
-from twin import whatif as questions
+from streaming.questions.parameters import MAX_ROWS, limit, number, text
+from streaming.questions.question import question
+from streaming.runtime.config import Config
+from streaming.runtime.plugins import catalog_of
+from twin import keys, plain, whatif
 from twin.declare import LossField
 from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
@@ -30,8 +34,6 @@ from twin.whatif_groups import hurt_by_loss, together
 
 RULES: Final = ("kafka", "kip1303")
 """Rules of election; an answer has no fields for a proposal that is switched off."""
-
-Losing = Callable[[Collection[int]], Sequence[questions.Loss]]
 
 
 class Lost(TypedDict):
@@ -49,34 +51,6 @@ class Lost(TypedDict):
     groups: list[HurtGroup]
 
 
-def lost(
-    states: Sequence[ShardState], brokers: Collection[int], racks: Collection[str],
-    most: int | None = None, lose: Losing | None = None,
-) -> Answer:  # fmt: skip
-    """The answer to ``lose``: the worst partitions first, at most ``most`` of them.
-
-    ``lose`` returns the loss of brokers in each of the states, where the caller keeps losses.
-
-    Raises:
-        NotThereError: a broker or rack that does not exist.
-    """
-    gone = brokers_lost(states, brokers, racks)
-    losses = lose(gone) if lose else [questions.lose(state, gone) for state in states]
-    hurt = together(
-        hurt_by_loss(state, gone, loss) for state, loss in zip(states, losses, strict=True)
-    )
-    data: Lost = {
-        "brokers": gone,
-        "total": sum(len(loss.row) for loss in losses),
-        "offline": sum(int(loss.offline.sum()) for loss in losses),
-        "under_min_isr": sum(int(loss.under_min_isr.sum()) for loss in losses),
-        "outcomes": _outcomes(states, losses, gone),
-        "partitions": _worst(states, losses, most),
-        "groups": [harm_data(each) for each in hurt],
-    }
-    return lost_text(data, states[0].catalog.loss_fields if states else ())
-
-
 def brokers_lost(
     states: Sequence[ShardState], brokers: Collection[int], racks: Collection[str]
 ) -> list[int]:
@@ -90,32 +64,18 @@ def brokers_lost(
     for rack in racks:
         if rack not in names:
             raise NotThereError(f"no broker is in rack {rack!r}; racks are {sorted(names)}")
-    gone = sorted({*brokers, *(b for f in states for b in questions.brokers_in(f, racks))})
+    gone = sorted({*brokers, *(b for f in states for b in whatif.brokers_in(f, racks))})
     for broker in gone:
         check_broker(broker, existing)
     return gone
 
 
-def lost_text(data: Mapping[str, Any], fields: Sequence[LossField]) -> Answer:
-    """The answer of those data for a person, with the headings of those fields."""
-    columns = _loss_columns(data["partitions"], fields)
-    hit = plain.counted(data["total"], "partition loses its leader", "partitions lose their leader")
-    line = (
-        f"Losing {listed(data['brokers'])}: {hit} or too many replicas; "
-        f"{plain.counted(data['offline'], 'goes', 'go')} offline, "
-        f"{plain.counted(data['under_min_isr'], 'ends', 'end')} under min ISR."
-    )
-    rows = [tuple(cell(row) for cell in columns.values()) for row in data["partitions"]]
-    lines = [line, *harm_lines(data["groups"])]
-    return Answer(data, lines, tuple(columns), rows, data["total"])
-
-
 def _outcomes(
-    states: Sequence[ShardState], losses: Sequence[questions.Loss], gone: Collection[int]
+    states: Sequence[ShardState], losses: Sequence[whatif.Loss], gone: Collection[int]
 ) -> dict[str, dict[str, dict[str, int]]]:
     """Partitions that lose their leader, by rule, and by outcome and coverage of the next."""
     changes = [
-        questions.on_brokers(state[Partitions].leader[loss.row], gone)
+        whatif.on_brokers(state[Partitions].leader[loss.row], gone)
         for state, loss in zip(states, losses, strict=True)
     ]
     counts: dict[str, dict[str, dict[str, int]]] = {}
@@ -144,7 +104,7 @@ def _outcomes(
 
 
 def _worst(
-    states: Sequence[ShardState], losses: Sequence[questions.Loss], most: int | None
+    states: Sequence[ShardState], losses: Sequence[whatif.Loss], most: int | None
 ) -> list[dict[str, Any]]:
     """The partitions with the worst outcomes, cold leaders first, then by topic and number."""
     badness = [loss.kafka.outcome * 2 + (loss.kafka.coverage == Coverage.COLD) for loss in losses]
@@ -153,9 +113,9 @@ def _worst(
     place = np.concatenate([np.arange(len(loss.row)) for loss in losses] or [np.zeros(0, np.intp)])
     chosen = np.argsort(-worst, kind="stable")[:most]
     rows = []
-    for number in np.unique(shard[chosen]).tolist():
-        here = chosen[shard[chosen] == number]
-        rows += _loss_rows(states[number], losses[number], np.sort(place[here]))
+    for index in np.unique(shard[chosen]).tolist():
+        here = chosen[shard[chosen] == index]
+        rows += _loss_rows(states[index], losses[index], np.sort(place[here]))
     rows.sort(key=_order)
     return rows
 
@@ -165,10 +125,10 @@ def _order(row: Mapping[str, Any]) -> tuple[int, bool, str, int]:
     return -_WORST[row["outcome_kafka"]], is_warm, row["topic"], row["partition"]
 
 
-def _loss_rows(state: ShardState, losses: questions.Loss, places: Rows) -> list[dict[str, Any]]:
+def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dict[str, Any]]:
     """Rows of partitions that lose their leader, or end under min ISR."""
     topics, row = state.topic_names(), losses.row
-    added = questions.loss_fields(state, losses, places)
+    added = whatif.loss_fields(state, losses, places)
     numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
     rows = []
     for at, i in enumerate(places.tolist()):
@@ -219,3 +179,53 @@ def _safety(row: dict[str, Any], rule: str) -> str:
     """How safe the next leader is, and whether it is warm or cold."""
     coverage = row[f"coverage_{rule}"]
     return str(row[f"outcome_{rule}"]) + (f", {coverage}".replace("_", " ") if coverage else "")
+
+
+def _text(data: Mapping[str, Any]) -> Answer:
+    """The answer of those data for a person."""
+    columns = _loss_columns(data["partitions"], catalog_of(Config()).loss_fields)
+    hit = plain.counted(data["total"], "partition loses its leader", "partitions lose their leader")
+    line = (
+        f"Losing {listed(data['brokers'])}: {hit} or too many replicas; "
+        f"{plain.counted(data['offline'], 'goes', 'go')} offline, "
+        f"{plain.counted(data['under_min_isr'], 'ends', 'end')} under min ISR."
+    )
+    rows = [tuple(cell(row) for cell in columns.values()) for row in data["partitions"]]
+    lines = [line, *harm_lines(data["groups"])]
+    return Answer(data, lines, tuple(columns), rows, data["total"])
+
+
+@question(
+    "if these brokers and racks are lost: who leads each affected partition, the worst first",
+    text=_text,
+    needs_one_of=("broker", "rack"),
+    prompt="name what is lost",
+    refusals={404: "there is no such broker or rack"},
+)
+def lose(
+    view: ClusterView,
+    *,
+    broker: Annotated[Sequence[int], number("a broker to lose", example="3", repeated=True)] = (),
+    rack: Annotated[Sequence[str], text("a rack to lose", example="az-a", repeated=True)] = (),
+    limit: Annotated[int | None, limit("partitions", MAX_ROWS)] = None,
+) -> Lost:
+    """Lose brokers or racks at once.
+
+    Shows who leads each affected partition then, and how safe that leader is. With --each it says
+    which brokers can be lost, one at a time.
+    """
+    states = view.states
+    gone = brokers_lost(states, broker, rack)
+    losses = view.lose(gone)
+    hurt = together(
+        hurt_by_loss(state, gone, loss) for state, loss in zip(states, losses, strict=True)
+    )
+    return {
+        "brokers": gone,
+        "total": sum(len(loss.row) for loss in losses),
+        "offline": sum(int(loss.offline.sum()) for loss in losses),
+        "under_min_isr": sum(int(loss.under_min_isr.sum()) for loss in losses),
+        "outcomes": _outcomes(states, losses, gone),
+        "partitions": _worst(states, losses, limit),
+        "groups": [harm_data(each) for each in hurt],
+    }

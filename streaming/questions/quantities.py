@@ -50,6 +50,12 @@ def pattern(units: Mapping[str, int], *, positive: bool = False) -> str:
     return "|".join(forms)
 
 
+def exact_text(amount: int, units: Mapping[str, int]) -> str:
+    """The text that ``parse`` reads as that amount, in the largest unit without a rest."""
+    texts = {factor: f"{amount // factor}{u}" for u, factor in units.items() if not amount % factor}
+    return max((f, text) for f, text in texts.items() if parse(text, units) == amount)[1]
+
+
 def size_text(value: int) -> str:
     """A size for a table, - if it is unknown."""
     if value == UNKNOWN:

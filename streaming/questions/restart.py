@@ -13,7 +13,7 @@ from streaming.questions.answer import NotThereError, listed, some
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.quantities import size_text
 from twin import gate, plain
-from twin.gate import UNKNOWN_REASONS, Names, Reason, Terms
+from twin.gate import LASTING_REASONS, UNKNOWN_REASONS, Names, Reason, Terms
 from twin.plans.restart_cost import RestartCost, restart_cost
 from twin.table import UNKNOWN
 from twin.whatif_groups import GroupHarm, hurt_by_loss, together
@@ -31,10 +31,14 @@ class NoSuchBrokerError(NotThereError):
 
 
 class GivenReason(TypedDict):
-    """A reason, and what it is about: at most MAX_NAMES names, ``count`` in all."""
+    """A reason, and what it is about: at most MAX_NAMES names, ``count`` in all.
+
+    ``remedy`` is how to allow it, null where nothing allows it.
+    """
 
     reason: str
     meaning: str
+    remedy: str | None
     count: int
     names: list[str]
 
@@ -42,11 +46,13 @@ class GivenReason(TypedDict):
 class RestartVerdict(TypedDict):
     """May the brokers be restarted together? Without brokers: is every broker in sync?
 
-    ``stale`` says why the twin is not up. Of ``groups`` the worst MAX_NAMES are listed.
+    ``once_allowed`` is the verdict with every reason allowed that no time and no order of restarts
+    removes. ``stale`` says why the twin is not up. Of ``groups`` the worst MAX_NAMES are listed.
     """
 
     brokers: list[int]
     verdict: Verdict
+    once_allowed: Verdict
     stale: str | None
     reasons: list[GivenReason]
     allowed: list[GivenReason]
@@ -81,6 +87,7 @@ class Answer:
         return {
             "brokers": list(self.brokers),
             "verdict": self.verdict,
+            "once_allowed": "unknown" if self.stale else once_allowed(self.reasons),
             "stale": self.stale or None,
             "reasons": reasons_data(self.reasons),
             "allowed": reasons_data(self.allowed),
@@ -99,11 +106,11 @@ class Answer:
 
 def verdict_lines(answer: RestartVerdict) -> list[str]:
     """The answer for a person: the verdict first, then a line a reason."""
-    lines = [_headline(answer["brokers"], answer["verdict"])]
+    lines = [_headline(answer["brokers"], answer["verdict"], answer["once_allowed"])]
     if answer["stale"]:
         lines.append(f"  {answer['stale']}")
     lines += reason_lines(answer["reasons"])
-    lines += [f"  allowed:{line[1:]}" for line in reason_lines(answer["allowed"])]
+    lines += allowed_lines(answer["allowed"])
     if answer["brokers"]:
         lines.append(f"  meanwhile {cost_text(msgspec.convert(answer['cost'], RestartCost))}")
     hurt = harm_lines(answer["groups"], answer["groups_hurt"], answer["groups_remote_bytes"])
@@ -126,8 +133,8 @@ def judge(
     reasons = gate.reasons(states, ids, terms, losses)
     return Answer(
         brokers=ids,
-        reasons={r: names for r, names in reasons.items() if r not in terms.allowed},
-        allowed={r: names for r, names in reasons.items() if r in terms.allowed},
+        reasons={r: names for r, names in reasons.items() if not terms.allows(r)},
+        allowed={r: names for r, names in reasons.items() if terms.allows(r)},
         stale=why_stale(view, now_ms, since_ms),
         leaders=sum(gate.led_by(state, ids) for state in states),
         cost=sum(
@@ -141,7 +148,7 @@ def judge(
     )
 
 
-def _headline(brokers: Sequence[int], verdict: Verdict) -> str:
+def _headline(brokers: Sequence[int], verdict: Verdict, then: Verdict) -> str:
     if not brokers:
         return {
             "safe": "every broker is in sync",
@@ -151,6 +158,8 @@ def _headline(brokers: Sequence[int], verdict: Verdict) -> str:
     who = f"{'broker' if len(brokers) == 1 else 'brokers'} {listed(brokers)}"
     if verdict == "unknown":
         return f"{who}: unknown whether it is safe to restart"
+    if verdict == "unsafe" and then == "safe":
+        return f"{who}: safe to restart once this is allowed, which no restart can avoid"
     return f"{who}: {verdict} to restart"
 
 
@@ -188,6 +197,11 @@ def verdict_of(reasons: Names) -> Verdict:
     return "unknown" if reasons else "safe"
 
 
+def once_allowed(reasons: Names) -> Verdict:
+    """The verdict without the reasons that no time and no order of restarts removes."""
+    return verdict_of({r: names for r, names in reasons.items() if r not in LASTING_REASONS})
+
+
 def cost_text(cost: RestartCost) -> str:
     """The cost of a restart while it lasts, as a sentence."""
     moved = plain.counted(cost.leaders_moved, "partition gets", "partitions get")
@@ -207,8 +221,20 @@ def cost_text(cost: RestartCost) -> str:
 
 
 def reason_lines(reasons: Sequence[GivenReason]) -> list[str]:
-    """A line for each reason."""
-    return [f"  {each['meaning']}: {some(each['names'], each['count'])}" for each in reasons]
+    """A line for each reason, with how to allow it."""
+    return [
+        _line(each) + (f" (to allow it: {each['remedy']})" if each["remedy"] else "")
+        for each in reasons
+    ]
+
+
+def allowed_lines(reasons: Sequence[GivenReason]) -> list[str]:
+    """A line for each reason that is allowed."""
+    return [f"  allowed:{_line(each)[1:]}" for each in reasons]
+
+
+def _line(reason: GivenReason) -> str:
+    return f"  {reason['meaning']}: {some(reason['names'], reason['count'])}"
 
 
 def reasons_data(reasons: Names) -> list[GivenReason]:
@@ -217,11 +243,29 @@ def reasons_data(reasons: Names) -> list[GivenReason]:
         {
             "reason": reason.name.lower(),
             "meaning": reason.value,
+            "remedy": REMEDIES.get(reason),
             "count": len(names),
             "names": list(names[:MAX_NAMES]),
         }
         for reason, names in reasons.items()
     ]
+
+
+REMEDIES: Final[Mapping[Reason, str]] = {
+    Reason.ONE_REPLICA: "--allow-rf1, or for good cluster.one_replica_topics in twin.toml",
+    Reason.NO_SPARE_REPLICA: "--allow-rf-min-isr",
+    Reason.SMALL_QUORUM: "--allow-small-quorum",
+    Reason.COLD: "--cold-ok",
+}
+"""How a user allows a reason."""
+
+
+def is_settled(answer: RestartVerdict) -> bool:
+    """It is safe, or for a reason that no waiting removes it will not be."""
+    lasting = {reason.name.lower() for reason in LASTING_REASONS}
+    return answer["verdict"] == "safe" or any(
+        each["reason"] in lasting for each in answer["reasons"]
+    )
 
 
 ALLOWABLE: Final[Mapping[str, Reason]] = {

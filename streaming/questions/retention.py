@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from operator import add
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
+from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.groups import HurtGroup, changed_data, harm_lines
+from streaming.questions.parameters import duration_ms, size_bytes
 from streaming.questions.quantities import size_text, span_text
-from twin import whatif as questions
+from streaming.questions.question import question
+from twin import whatif
 from twin.plain import counted
-from twin.state import ShardState
+from twin.table import UNKNOWN
 from twin.whatif import LocalFootprint
 from twin.whatif_groups import hurt_by_change, together
 
@@ -40,17 +43,7 @@ class Retained(TypedDict):
     groups: list[HurtGroup]
 
 
-def retained(states: Sequence[ShardState], local_ms: int, local_bytes: int) -> Answer:
-    """The answer to ``retention``."""
-    changed = [questions.with_local_retention(state, local_ms, local_bytes) for state in states]
-    now, then = (reduce(add, map(questions.local_footprint, each)) for each in (states, changed))
-    hurt = together(map(hurt_by_change, states, changed))
-    groups = [changed_data(each) for each in hurt]
-    data: Retained = {"now": _plain(now), "then": _plain(then), "groups": groups}
-    return retained_text(data)
-
-
-def retained_text(data: Mapping[str, Any]) -> Answer:
+def _text(data: Mapping[str, Any]) -> Answer:
     """The answer of those data for a person."""
     now, then = data["now"], data["then"]
     return Answer(
@@ -90,3 +83,28 @@ def _reach_text(span_ms: float | None) -> str:
     if span_ms is None:
         return "unknown"
     return "no limit" if span_ms == NO_LIMIT else span_text(int(span_ms))
+
+
+@question(
+    "with another local retention: the local log and cold replicas of tiered topics",
+    text=_text,
+    needs_one_of=("local_ms", "local_bytes"),
+    prompt="give a retention",
+)
+def retention(
+    view: ClusterView,
+    *,
+    local_ms: Annotated[int, duration_ms("`local.retention.ms`", example="1h")] = UNKNOWN,
+    local_bytes: Annotated[int, size_bytes("`local.retention.bytes`", example="10GiB")] = UNKNOWN,
+) -> Retained:
+    """Change local retention of tiered topics.
+
+    Shows which replicas are cold then, and how far local logs reach back. Logs above the new limit
+    are treated as truncated at once; raising the limit shows no effect until logs grow.
+    """
+    states = view.states
+    changed = [whatif.with_local_retention(state, local_ms, local_bytes) for state in states]
+    now, then = (reduce(add, map(whatif.local_footprint, each)) for each in (states, changed))
+    hurt = together(map(hurt_by_change, states, changed))
+    groups = [changed_data(each) for each in hurt]
+    return {"now": _plain(now), "then": _plain(then), "groups": groups}

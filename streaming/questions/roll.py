@@ -11,8 +11,10 @@ from streaming.questions.answer import listed
 from streaming.questions.restart import (
     GivenReason,
     Verdict,
+    allowed_lines,
     check_brokers,
     cost_text,
+    once_allowed,
     reason_lines,
     reasons_data,
     verdict_of,
@@ -38,6 +40,7 @@ class RollLeftOut(TypedDict):
 
     broker: int
     verdict: Verdict
+    once_allowed: Verdict
     reasons: list[GivenReason]
 
 
@@ -87,6 +90,7 @@ class RollAnswer:
                 {
                     "broker": each.broker,
                     "verdict": verdict_of(each.reasons),
+                    "once_allowed": once_allowed(each.reasons),
                     "reasons": reasons_data(each.reasons),
                 }
                 for each in self.roll.left_out
@@ -103,9 +107,12 @@ class RollAnswer:
             rack = f" in rack {batch.rack}" if batch.rack else ""
             who = f"{'broker' if len(batch.brokers) == 1 else 'brokers'} {listed(batch.brokers)}"
             lines.append(f"{number}. {who}{rack}: {cost_text(batch.cost)}")
-            lines += [f"  allowed:{line[1:]}" for line in reason_lines(reasons_data(batch.allowed))]
+            lines += allowed_lines(reasons_data(batch.allowed))
         for each in self.roll.left_out:
-            lines.append(f"not now: broker {each.broker}, {_WHY[verdict_of(each.reasons)]}")
+            verdict = verdict_of(each.reasons)
+            is_lasting = verdict == "unsafe" and once_allowed(each.reasons) == "safe"
+            why = "safe to restart once this is allowed" if is_lasting else _WHY[verdict]
+            lines.append(f"not now: broker {each.broker}, {why}")
             lines += reason_lines(reasons_data(each.reasons))
         return lines
 

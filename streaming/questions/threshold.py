@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from operator import add
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
+from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer, ConflictError, NotThereError
+from streaming.questions.parameters import duration_ms, size_bytes, text, yes_or_no
 from streaming.questions.quantities import size_text, span_text
-from twin import whatif as questions
+from streaming.questions.question import question
+from twin import whatif
 from twin.plain import counted
 from twin.proposals.kip1303_balance import BalancedLeadersKip1303
-from twin.state import ShardState
 from twin.table import UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE
 
@@ -45,40 +47,7 @@ class Thresholds(TypedDict):
     thresholds: list[Threshold]
 
 
-def thresholds(
-    states: Sequence[ShardState],
-    ms: int,
-    size: int,
-    shares: Iterable[float],
-    topic: str = CLUSTER_WIDE,
-) -> Answer:
-    """The answer to ``threshold``: a row for each share of what is asked.
-
-    Raises:
-        ConflictError: KIP-1303 is switched off.
-        NotThereError: there is no such topic.
-    """
-    if any(BalancedLeadersKip1303 not in state.catalog.rules for state in states):
-        raise ConflictError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
-    own = sum(map(questions.topics_with_thresholds, states))
-    if topic:
-        states = [part for state in states if (part := questions.of_topic(state, topic)).partitions]
-        if not states:
-            raise NotThereError(f"there is no topic {topic}")
-    judged = []
-    for share in shares:
-        span, held = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, size))
-        parts = [questions.eligibility(state, span, held, topic) for state in states]
-        judged.append(reduce(add, parts))
-    data: Thresholds = {
-        "topic": topic or None,
-        "topics_with_own_thresholds": own,
-        "thresholds": [_threshold_row(one) for one in judged],
-    }
-    return thresholds_text(data)
-
-
-def thresholds_text(data: Mapping[str, Any]) -> Answer:
+def _text(data: Mapping[str, Any]) -> Answer:
     """The answer of those data for a person."""
     own, topic = data["topics_with_own_thresholds"], data["topic"]
     keep = counted(own, "topic keeps thresholds of its own", "topics keep thresholds of their own")
@@ -101,7 +70,7 @@ def thresholds_text(data: Mapping[str, Any]) -> Answer:
     )  # fmt: skip
 
 
-def _threshold_row(one: questions.Eligibility) -> Threshold:
+def _threshold_row(one: whatif.Eligibility) -> Threshold:
     return {
         "local_log_ms": one.local_log_ms,
         "local_log_bytes": one.local_log_bytes,
@@ -127,3 +96,44 @@ def _balanced_in(row: Mapping[str, Any]) -> str:
     if row["preferred_cold"] > never + unknown or not parts:
         parts.insert(0, span_text(int(row["balanced_in_s"] * 1_000)))
     return ", ".join(parts)
+
+
+@question(
+    "with thresholds of KIP-1303: what is cold, who leads, and for how long out of balance",
+    text=_text,
+    needs_one_of=("ms", "bytes"),
+    prompt="give a threshold",
+    refusals={404: "there is no such topic", 409: "KIP-1303 is switched off"},
+)
+def threshold(
+    view: ClusterView,
+    *,
+    ms: Annotated[int, duration_ms("span of local log", example="10m", positive=True)] = UNKNOWN,
+    bytes_: Annotated[int, size_bytes("its size", example="100MiB", positive=True)] = UNKNOWN,
+    grid: Annotated[
+        bool, yes_or_no("a curve, from a tenth to four times of what is given")
+    ] = False,
+    topic: Annotated[str, text("for this topic alone")] = CLUSTER_WIDE,
+) -> Thresholds:
+    """Set thresholds of KIP-1303.
+
+    Cluster-wide, or for a topic. Shows which replicas are cold then, how leaders are spread over
+    racks, and how long they stay out of balance. Topics with thresholds of their own keep them.
+    """
+    states = view.states
+    if any(BalancedLeadersKip1303 not in state.catalog.rules for state in states):
+        raise ConflictError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
+    own = sum(map(whatif.topics_with_thresholds, states))
+    if topic:
+        states = [part for state in states if (part := whatif.of_topic(state, topic)).partitions]
+        if not states:
+            raise NotThereError(f"there is no topic {topic}")
+    judged = []
+    for share in GRID if grid else (1.0,):
+        span, size = (max(int(v * share), 1) if v > 0 else UNKNOWN for v in (ms, bytes_))
+        judged.append(reduce(add, (whatif.eligibility(s, span, size, topic) for s in states)))
+    return {
+        "topic": topic or None,
+        "topics_with_own_thresholds": own,
+        "thresholds": [_threshold_row(one) for one in judged],
+    }

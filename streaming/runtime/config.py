@@ -40,6 +40,7 @@ class Cluster(_Section, frozen=True):
 
     name: str = "kafka"
     bootstrap: str = "127.0.0.1:9092"
+    one_replica_topics: str = ""
     client: dict[str, str | int | bool | float] = msgspec.field(default_factory=dict)
 
 
@@ -306,6 +307,8 @@ def _check(config: Config, origin: str) -> None:
     need(c.collector.deadline_ms >= 50, "collector.deadline_ms", "must be at least 50")
     need(c.collector.config_interval_ms >= 1000, "collector.config_interval_ms",
          "must be at least 1000")  # fmt: skip
+    need(_compiles(c.cluster.one_replica_topics), "cluster.one_replica_topics",
+         f"{c.cluster.one_replica_topics!r} is not a regular expression")  # fmt: skip
     for key, pattern in (("include_topics", c.collector.include_topics),
                          ("exclude_topics", c.collector.exclude_topics),
                          ("include_groups", c.collector.include_groups),

@@ -48,6 +48,10 @@ process_start_time_seconds 1.7E9
 """
 
 
+NEVER_S = 600.0
+"""A delay that no deadline of a test is as long as, on a busy machine either."""
+
+
 @dataclass
 class Exporter:
     """An HTTP server that serves ``text`` in the way the other fields say."""

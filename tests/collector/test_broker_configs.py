@@ -14,6 +14,7 @@ from streaming.collector.cycle import Collector
 from streaming.runtime.config import Cluster, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
+from tests.waiting import patient_ms
 from twin.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 
@@ -53,8 +54,8 @@ class Asker:
     """Collects cycles; the selectors of each, by broker."""
 
     def __init__(self, cluster: FakeCluster, config_interval_ms: int = 60_000) -> None:
-        section = Section(deadline_ms=900, config_interval_ms=config_interval_ms)
-        self.brokers = BrokerConnections(cluster.bootstrap, {}, 900)
+        section = Section(deadline_ms=patient_ms(900), config_interval_ms=config_interval_ms)
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, patient_ms(900))
         self.collector = Collector(Config(collector=section), self.brokers)
 
     def __call__(self) -> dict[int, int]:

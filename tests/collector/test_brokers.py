@@ -21,7 +21,7 @@ from streaming.collector.problem import TIMEOUT, timeout
 from streaming.runtime.config import ConfigError
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Topic, World, fake_cluster
-from tests.waiting import until
+from tests.waiting import patient_ms, until
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def three() -> Iterator[FakeCluster]:
 
 @pytest.fixture
 def brokers(three: FakeCluster) -> Iterator[BrokerConnections]:
-    with BrokerConnections(three.bootstrap, {}, 2_000) as connected:
+    with BrokerConnections(three.bootstrap, {}, patient_ms(2_000)) as connected:
         yield connected
 
 
@@ -52,21 +52,22 @@ def two_requests(_: int, versions: Versions) -> list[EncodedRequest]:
 
 
 def test_every_broker_answers_in_order_with_the_bytes_it_sent(brokers: BrokerConnections) -> None:
-    replies = brokers.ask([1, 2, 3], two_requests, Deadline.after_ms(2_000))
+    deadline_ms = patient_ms(2_000)
+    replies = brokers.ask([1, 2, 3], two_requests, Deadline.after_ms(deadline_ms))
     assert sorted(replies) == [1, 2, 3]
     for reply in replies.values():
         assert (len(reply.bodies), reply.problem, reply.answered) == (2, None, True)
         assert reply.bodies[0] is not None
         answer = MetadataResponse.decode(reply.bodies[0], version=12)
         assert [t.name for t in answer.topics] == ["orders"]
-        assert 0 <= reply.after_ms < 2_000
+        assert 0 <= reply.after_ms < deadline_ms
 
 
 def test_a_silent_broker_is_a_value_once_the_deadline_is_over(
     brokers: BrokerConnections, three: FakeCluster
 ) -> None:
     three[2].silent = True
-    replies = brokers.ask([1, 2, 3], two_requests, Deadline.after_ms(400))
+    replies = brokers.ask([1, 2, 3], two_requests, Deadline.after_ms(patient_ms(400)))
     assert not replies[2].answered
     assert replies[2].problem == timeout("broker", 2)
     assert replies[2].after_ms == -1
@@ -78,7 +79,7 @@ def test_a_broker_silent_to_one_question_still_answered_the_other(
     brokers: BrokerConnections, three: FakeCluster
 ) -> None:
     three[2].silent = {DescribeClusterRequest.API_KEY}
-    reply = brokers.ask([2], two_requests, Deadline.after_ms(300))[2]
+    reply = brokers.ask([2], two_requests, Deadline.after_ms(patient_ms(300)))[2]
     assert reply.answered
     assert reply.bodies[0] is not None
     assert reply.bodies[1] is None
@@ -89,11 +90,11 @@ def test_a_broker_that_speaks_again_is_heard_again(
     brokers: BrokerConnections, three: FakeCluster
 ) -> None:
     three[2].silent = True
-    assert not brokers.ask([2], two_requests, Deadline.after_ms(200))[2].answered
+    assert not brokers.ask([2], two_requests, Deadline.after_ms(patient_ms(200)))[2].answered
     three[2].silent = False
 
     def reply() -> BrokerResponse | None:
-        response = brokers.ask([2], two_requests, Deadline.after_ms(500))[2]
+        response = brokers.ask([2], two_requests, Deadline.after_ms(patient_ms(500)))[2]
         return response if response.answered else None
 
     assert until(reply, pause_s=0.05).problem is None
@@ -103,7 +104,7 @@ def test_a_broker_that_is_gone_says_so_at_once(
     brokers: BrokerConnections, three: FakeCluster
 ) -> None:
     three[3].stop()
-    replies = brokers.ask([1, 3], two_requests, Deadline.after_ms(2_000))
+    replies = brokers.ask([1, 3], two_requests, Deadline.after_ms(patient_ms(2_000)))
     assert not replies[3].answered
     assert replies[3].problem is not None
     assert replies[3].problem.error != TIMEOUT
@@ -113,7 +114,7 @@ def test_a_broker_that_is_gone_says_so_at_once(
 
 
 def test_a_broker_without_an_address_is_a_value(brokers: BrokerConnections) -> None:
-    assert not brokers.ask([99], two_requests, Deadline.after_ms(500))[99].answered
+    assert not brokers.ask([99], two_requests, Deadline.after_ms(patient_ms(500)))[99].answered
 
 
 def test_more_questions_than_the_client_allows_in_flight_are_all_answered(
@@ -122,7 +123,10 @@ def test_more_questions_than_the_client_allows_in_flight_are_all_answered(
     def many(_: int, versions: Versions) -> list[EncodedRequest]:
         return two_requests(_, versions) * 50
 
-    assert all(b is not None for b in brokers.ask([1], many, Deadline.after_ms(2_000))[1].bodies)
+    assert all(
+        b is not None
+        for b in brokers.ask([1], many, Deadline.after_ms(patient_ms(2_000)))[1].bodies
+    )
 
 
 def test_brokers_are_known_as_soon_as_the_cluster_lists_them(
@@ -133,7 +137,7 @@ def test_brokers_are_known_as_soon_as_the_cluster_lists_them(
         [Address(7, "127.0.0.1", ports[1], ""), Address(8, "127.0.0.1", ports[2], "")]
     )
     assert brokers.broker_ids() == [7, 8]
-    assert brokers.ask([7], two_requests, Deadline.after_ms(2_000))[7].answered
+    assert brokers.ask([7], two_requests, Deadline.after_ms(patient_ms(2_000)))[7].answered
 
 
 def test_kept_bytes_are_the_codecs_with_another_correlation_id() -> None:
@@ -165,7 +169,7 @@ def test_an_api_the_broker_does_not_know_has_no_version() -> None:
 
 def test_nobody_at_the_bootstrap_address_is_one_line() -> None:
     with pytest.raises(CollectorError, match=r"^cluster.bootstrap 127.0.0.1:1: .*REFUSED") as error:
-        BrokerConnections("127.0.0.1:1", {}, 300)
+        BrokerConnections("127.0.0.1:1", {}, patient_ms(300))
     assert "\n" not in str(error.value)
 
 

@@ -12,11 +12,12 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from streaming.checks.cluster import of_cluster
 from streaming.query.remote_metadata import TOPIC
 from streaming.query.remote_rights import ReadAccess, read_access, read_denied_reason
-from streaming.runtime.config import Cluster, Config
+from streaming.runtime.config import Cluster, Config, Eligibility
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group
 from tests.collector.older import all_be_kafka
+from tests.waiting import patient_ms
 
 NO_DESCRIBE = ": not known without DESCRIBE on the cluster (or before Kafka 2.8)"
 
@@ -29,7 +30,9 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 def configured(cluster: FakeCluster) -> Config:
-    return Config(cluster=Cluster(bootstrap=cluster.bootstrap), collector=Section(deadline_ms=900))
+    return Config(
+        cluster=Cluster(bootstrap=cluster.bootstrap), collector=Section(deadline_ms=patient_ms(900))
+    )
 
 
 def findings(cluster: FakeCluster) -> list[str]:
@@ -138,3 +141,39 @@ def test_a_coordinator_that_says_nothing_is_a_line_of_its_own(cluster: FakeClust
         line.startswith("missing: groups of broker 1: did not answer within the deadline -> ")
         for line in about_groups(cluster)
     )
+
+
+# ---------------------------------------------------------------- thresholds
+
+
+def about_thresholds(cluster: FakeCluster, **configs: str) -> list[str]:
+    """The lines on the threshold of README's two lines, for a topic with these settings."""
+    cluster.world.topics["orders"].configs.update(configs)
+    config = msgspec.structs.replace(
+        configured(cluster), eligibility=Eligibility(local_log_ms=600_000)
+    )
+    lines = [str(finding) for finding in of_cluster(config)]
+    return [line for line in lines if "threshold" in line or "never cold" in line]
+
+
+def test_topics_that_are_not_tiered_are_said_to_be_out_of_its_reach(cluster: FakeCluster) -> None:
+    assert about_thresholds(cluster, **{"remote.storage.enable": "false"}) == [
+        "ok: threshold of KIP-1303 for all topics",
+        "ok: 1 partition of 1 topic not tiered: their replicas have the whole log on disk and are "
+        "never cold",
+    ]
+
+
+@pytest.mark.parametrize(("retention_ms", "is_short"), [("599999", True), ("600000", False)])
+def test_local_retention_below_the_threshold_is_said_before_anybody_is_paged(
+    retention_ms: str, is_short: bool, cluster: FakeCluster
+) -> None:
+    lines = about_thresholds(
+        cluster, **{"remote.storage.enable": "true", "local.retention.ms": retention_ms}
+    )
+    short = (
+        "missing: threshold of KIP-1303 within local retention: 1 partition of 1 topic keep less "
+        "on disk (orders) -> warm replicas of these topics while they are written to: lower the "
+        "threshold, or raise local.retention.ms or local.retention.bytes"
+    )
+    assert lines[1:] == ([short] if is_short else [])

@@ -14,6 +14,7 @@ from streaming.collector.context import CycleContext
 from streaming.collector.metadata import ClusterMetadata, MetadataSource
 from streaming.collector.thresholds import Thresholds
 from streaming.runtime.config import (
+    Cluster,
     Collector,
     Config,
     ConfigError,
@@ -24,6 +25,7 @@ from streaming.runtime.config import (
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.older import all_be_kafka
+from tests.waiting import patient_ms
 from twin.tables.observations import ConfigsFrame
 
 
@@ -38,17 +40,17 @@ class Asker:
 
     def __init__(self, cluster: FakeCluster, config: Config | None = None, **limits: int) -> None:
         self.config = config or Config()
-        self.brokers = BrokerConnections(cluster.bootstrap, {}, 1_000)
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000))
         self.topics = MetadataSource(self.config, "test")
         self.configs = ConfigSource(self.config, "test", **limits)
         self.shards: set[int] = set()
         self.view: ClusterMetadata | None = None
 
     def __call__(self) -> dict[str, dict[str, Any]]:
-        self.view = self.topics.read(self.brokers, Deadline.after_ms(900))
+        self.view = self.topics.read(self.brokers, Deadline.after_ms(patient_ms(900)))
         assert self.view is not None
         placement = self.view.listing.placement
-        context = CycleContext(self.brokers, self.topics.metadata_broker, 900)
+        context = CycleContext(self.brokers, self.topics.metadata_broker, patient_ms(900))
         self.shards = self.configs.refresh(context, placement)
         by_topic = {}
         for shard in range(placement.shards):
@@ -85,6 +87,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     rows = ask()
     assert rows["a"] == {
         "min_insync_replicas": 2,
+        "one_replica_accepted": 0,
         "unclean_leader_election": 0,
         "remote_storage": 1,
         "compacted": 0,
@@ -102,6 +105,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
     }
     assert rows[""] == {
         "min_insync_replicas": 1,
+        "one_replica_accepted": -1,
         "unclean_leader_election": -1,
         "remote_storage": -1,
         "compacted": -1,
@@ -371,3 +375,14 @@ def test_contradicting_patterns_stop_the_start_but_not_a_running_collector(
     assert problem.source == "thresholds"
     assert "the cluster-wide value applies" in problem.text
     asker.brokers.close()
+
+
+def test_topics_that_may_have_one_replica_are_named_by_a_pattern_of_whole_names(
+    cluster: FakeCluster,
+) -> None:
+    names = ("scratch", "tmp-1", "not-tmp-1", "scratch2")
+    cluster.world.topics = {name: Topic({0: Partition([1])}) for name in names}
+    asker = Asker(cluster, Config(cluster=Cluster(one_replica_topics="scratch|tmp-.*")))
+    rows = asker()
+    asker.brokers.close()
+    assert [rows[name]["one_replica_accepted"] for name in names] == [1, 1, 0, 0]

@@ -41,7 +41,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.fake_groups import Group
-from tests.waiting import until
+from tests.waiting import patient_ms, until
 from twin import frames
 from twin.builtin import CATALOG
 from twin.frames import Frame, FrameHeader
@@ -52,7 +52,7 @@ from twin.tables.enums import PendingUpload, ReplicaFlags
 from twin.tables.state import Replicas
 
 SHARDS = 4
-DEADLINE_MS = 1_000
+DEADLINE_MS = patient_ms(1_000)
 """Brokers of this process answer in milliseconds, but for when the machine does other things."""
 
 CONFIG = Config(

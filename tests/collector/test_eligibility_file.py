@@ -16,6 +16,7 @@ from streaming.collector.eligibility_file import EligibilityFile
 from streaming.runtime.config import Cluster, Config, Eligibility, load
 from streaming.runtime.stop import on_hangup_signal
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
+from tests.waiting import patient_ms
 from twin.tables.enums import NOT_SET
 
 MS = "leader.election.eligible.local.log.ms"
@@ -35,7 +36,7 @@ class Asker:
         self.path = path
         config = load(path)
         self.file = EligibilityFile(path, config.eligibility)
-        self.brokers = BrokerConnections(cluster.bootstrap, {}, 900)
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, patient_ms(900))
         self.collector = Collector(config, self.brokers, eligibility=self.file)
 
     def __call__(self) -> dict[str, int]:

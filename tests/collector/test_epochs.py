@@ -24,6 +24,7 @@ from tests.collector.fake_broker import (
     World,
     fake_cluster,
 )
+from tests.waiting import patient_ms
 
 LONG_MS = 3_600_000
 
@@ -39,14 +40,14 @@ class Asker:
 
     def __init__(self, cluster: FakeCluster, reread_ms: int = LONG_MS, **limits: int) -> None:
         self.cluster = cluster
-        self.brokers = BrokerConnections(cluster.bootstrap, {}, 3_000)
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, patient_ms(3_000))
         self.topics = MetadataSource(Config(), "test")
         self.epochs = EpochSource("test", reread_ms, **limits)
 
     def __call__(
         self, *, tiered: bool = True, log_start: bool = True
     ) -> dict[tuple[str, int], tuple[tuple[int, int], ...]]:
-        view = self.topics.read(self.brokers, Deadline.after_ms(3_000))
+        view = self.topics.read(self.brokers, Deadline.after_ms(patient_ms(3_000)))
         assert view is not None
         place = view.listing.placement
         starts = [
@@ -55,7 +56,7 @@ class Asker:
                                     view.listing.leader.tolist(), strict=True)
         ]  # fmt: skip
         self.histories = self.epochs.read(
-            CycleContext(self.brokers, self.topics.metadata_broker, 9_000),
+            CycleContext(self.brokers, self.topics.metadata_broker, patient_ms(9_000)),
             view.listing, np.full(len(place), tiered),
             np.array(starts) if log_start else np.full(len(place), -1),
         )  # fmt: skip
@@ -181,8 +182,10 @@ def histories(draw: st.DrawFn) -> tuple[list[tuple[int, int]], int]:
 
 
 @given(histories())
-@settings(max_examples=30,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_any_history_comes_out_as_it_is(cluster, drawn):
     history, start = drawn
     cluster.world.topics = {"t": Topic({0: a_partition(history, history[-1][0], start)})}

@@ -17,6 +17,7 @@ from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group, Member
+from tests.waiting import patient_ms
 from twin import frames
 from twin.builtin import CATALOG
 from twin.frames import Frame
@@ -82,10 +83,10 @@ def ask(cluster: FakeCluster) -> Iterator[Asker]:
     config = Config(
         cluster=Cluster(bootstrap=cluster.bootstrap),
         bus=Bus(shards=SHARDS),
-        collector=Section(deadline_ms=4_000, max_group_offsets=5),
+        collector=Section(deadline_ms=patient_ms(4_000), max_group_offsets=5),
     )
     with (
-        BrokerConnections(cluster.bootstrap, {}, 4_000) as brokers,
+        BrokerConnections(cluster.bootstrap, {}, patient_ms(4_000)) as brokers,
         GroupSource(config, brokers.client_id, background=False) as groups,
     ):
         collector = Collector(config, brokers, groups=groups)

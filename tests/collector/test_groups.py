@@ -31,10 +31,10 @@ from tests.collector.fake_groups import (
     Member,
 )
 from tests.collector.older import all_be_kafka
-from tests.waiting import until
+from tests.waiting import patient_ms, until
 
 OFFSETS_TOPIC = "__consumer_offsets"
-DEADLINE_MS = 4_000
+DEADLINE_MS = patient_ms(4_000)
 
 
 @pytest.fixture
@@ -227,7 +227,9 @@ def test_it_reads_in_the_background_and_a_slow_coordinator_holds_up_nobody(clust
         return cluster[1]._OffsetFetchRequest(request, version)
 
     cluster[1].answers[OffsetFetchRequest.API_KEY] = late
-    with a_source(cluster, background=True, groups_interval_ms=200, deadline_ms=60_000) as source:
+    with a_source(
+        cluster, background=True, groups_interval_ms=200, deadline_ms=patient_ms(60_000)
+    ) as source:
         assert asked.wait(60)
         assert source.take() is None  # and the cycle goes on
         release.set()

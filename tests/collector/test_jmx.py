@@ -28,8 +28,8 @@ from streaming.collector.signals import Scrape, samples_of, signals_of
 from streaming.runtime.config import Bus, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
-from tests.collector.fake_exporter import TEXT, Exporter
-from tests.waiting import until
+from tests.collector.fake_exporter import NEVER_S, TEXT, Exporter
+from tests.waiting import patient_ms, until
 from twin import frames
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.observations import BrokerMetricsFrame
@@ -216,7 +216,7 @@ def address(broker: int, host: str = "127.0.0.1", port: int = 9092) -> Address:
 
 def section(*exporters: Exporter, **settings: Any) -> Section:
     """Brokers 1, 2 ... have these exporters."""
-    values = {"deadline_ms": 400, "metrics_interval_ms": 200,
+    values = {"deadline_ms": patient_ms(400), "metrics_interval_ms": 200,
               "metrics_urls": {str(n): e.url for n, e in enumerate(exporters, 1)}}  # fmt: skip
     return Section(**(values | settings))
 
@@ -259,7 +259,7 @@ def test_each_broker_has_a_row_of_its_own(exporter, measure) -> None:
 
 
 def test_the_next_scrape_has_rates_and_a_later_time(exporter, measure) -> None:
-    one = exporter()
+    one, began_s = exporter(), time.monotonic()
     metrics = measure(section(one), 1)
     (first,) = taken(metrics).to_pylist()
     one.text = changed(kafka_isr_shrinks_total=1_003)
@@ -267,14 +267,18 @@ def test_the_next_scrape_has_rates_and_a_later_time(exporter, measure) -> None:
     while second["isr_shrinks_per_s"] == 0:  # it was asked before the text changed
         (second,) = taken(metrics).to_pylist()
     assert second["measured_at_ms"] > first["measured_at_ms"]
-    assert 1_000 / 5 < second["isr_shrinks_per_s"] <= 1_000 / 0.19
+    most_s = time.monotonic() - began_s
+    assert 1_000 / most_s <= second["isr_shrinks_per_s"] <= 1_000 / 0.19
 
 
 def test_what_was_taken_is_not_given_again(exporter, measure) -> None:
-    metrics = measure(section(exporter(), metrics_interval_ms=60_000))
+    metrics = MetricsSource(section(exporter()), background=False)
+    metrics.update_metadata([address(1)])
+    metrics.scrape()
     assert taken(metrics).num_rows == 1
-    time.sleep(0.1)
     assert metrics.take() is None
+    metrics.scrape()
+    assert taken(metrics).num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -282,7 +286,7 @@ def test_what_was_taken_is_not_given_again(exporter, measure) -> None:
     [
         ({"status": 404}, "HTTP status 404"),
         ({"status": 401}, "HTTP status 401"),
-        ({"delay_s": 2.0}, "did not answer within the deadline"),
+        ({"delay_s": NEVER_S}, "did not answer within the deadline"),
         ({"drip_s": 0.05}, "did not answer within the deadline"),
         ({"cut": 10}, "not to the end"),
         ({"text": "<html></html>"}, "has no signal; are its rules deploy/jmx/kafka.yml?"),
@@ -314,22 +318,22 @@ def test_nobody_listening_is_said_too(measure) -> None:
 def test_an_answer_that_is_too_large_is_given_up(exporter) -> None:
     size = len(TEXT.encode())
     url = exporter().url
-    assert scrape_all({1: url}, 5.0, max_bytes=size)[1].problem is None
-    problem = scrape_all({1: url}, 5.0, max_bytes=size - 1)[1].problem
+    assert scrape_all({1: url}, 60.0, max_bytes=size)[1].problem is None
+    problem = scrape_all({1: url}, 60.0, max_bytes=size - 1)[1].problem
     assert problem == Problem("metrics", 1, "TooLarge", f"{url}: sends more than {size - 1} bytes")
 
 
 def test_all_are_asked_at_once(exporter) -> None:
     """Each waits until all have been asked, so that one after the other would never end."""
     everybody = threading.Barrier(8)
-    asked = {n: exporter(before=lambda: everybody.wait(20)).url for n in range(8)}
-    results = scrape_all(asked, 25.0)
+    asked = {n: exporter(before=lambda: everybody.wait(200)).url for n in range(8)}
+    results = scrape_all(asked, 250.0)
     assert [r.problem for r in results.values()] == [None] * 8
 
 
 def test_redirects_are_not_followed(exporter) -> None:
     there = exporter()
-    problem = scrape_all({1: exporter(status=302, location=there.url).url}, 5.0)[1].problem
+    problem = scrape_all({1: exporter(status=302, location=there.url).url}, 60.0)[1].problem
     assert problem is not None
     assert problem.error == "HTTP302"
     assert there.asked == []
@@ -338,18 +342,18 @@ def test_redirects_are_not_followed(exporter) -> None:
 def test_proxies_of_the_environment_are_not_used(exporter, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    assert scrape_all({1: exporter().url}, 5.0)[1].problem is None
+    assert scrape_all({1: exporter().url}, 60.0)[1].problem is None
 
 
 def test_a_compressed_answer_is_not_asked_for(exporter) -> None:
     one = exporter()
-    scrape_all({1: one.url}, 5.0)
+    scrape_all({1: one.url}, 60.0)
     assert one.headers[0]["Accept-Encoding"] == "identity"
 
 
 def test_a_broker_that_answers_again_has_a_rate_over_all_of_the_time(exporter) -> None:
     one = exporter()
-    metrics = MetricsSource(section(one, deadline_ms=5_000), background=False)
+    metrics = MetricsSource(section(one, deadline_ms=patient_ms(5_000)), background=False)
     metrics.update_metadata([address(1)])
     metrics.scrape()
     one.status = 500
@@ -398,12 +402,12 @@ def raw_server() -> Iterator[RawServer]:
     ),
     st.binary(max_size=300),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_bytes_of_any_kind_are_an_answer_or_a_reason(
     raw_server: RawServer, head: bytes, body: bytes
 ) -> None:
     raw_server.sent = head + body
-    (result,) = scrape_all({1: raw_server.url}, 20.0).values()
+    (result,) = scrape_all({1: raw_server.url}, 200.0).values()
     assert (result.problem is None) == bool(result.samples)
     assert result.problem is None or "\n" not in result.problem.text
 
@@ -440,7 +444,7 @@ def test_a_cycle_sends_every_shard_what_is_new_and_the_next_does_not(exporter, m
     config = Config(bus=Bus(shards=4), collector=wanted)
     with (
         fake_cluster(world) as cluster,
-        BrokerConnections(cluster.bootstrap, {}, 600) as brokers,
+        BrokerConnections(cluster.bootstrap, {}, patient_ms(600)) as brokers,
         MetricsSource(wanted) as metrics,
     ):
         collector = Collector(config, brokers, metrics)
@@ -471,17 +475,17 @@ def test_a_silent_exporter_does_not_delay_a_cycle(exporter) -> None:
 
     def wait() -> None:
         asked.set()
-        over.wait(20)
+        over.wait(600)
 
-    wanted = section(exporter(before=wait), deadline_ms=10_000)
+    wanted = section(exporter(before=wait), deadline_ms=patient_ms(10_000))
     with (
         fake_cluster(world) as cluster,
-        BrokerConnections(cluster.bootstrap, {}, 2_000) as brokers,
+        BrokerConnections(cluster.bootstrap, {}, patient_ms(2_000)) as brokers,
         MetricsSource(wanted) as metrics,
     ):
         collector = Collector(Config(collector=wanted), brokers, metrics)
         collector.observe()
-        assert asked.wait(20)
+        assert asked.wait(200)
         observation = collector.observe()
         assert observation is not None
         assert observation.metrics is None

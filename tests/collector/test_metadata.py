@@ -15,6 +15,7 @@ from streaming.runtime.config import Collector, Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.test_listing import rows
+from tests.waiting import patient_ms
 
 CONFIG = Config()
 
@@ -28,7 +29,7 @@ def cluster() -> Iterator[FakeCluster]:
 
 @pytest.fixture
 def brokers(cluster: FakeCluster) -> Iterator[BrokerConnections]:
-    with BrokerConnections(cluster.bootstrap, {}, 1_000) as connected:
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as connected:
         yield connected
 
 
@@ -40,7 +41,7 @@ def topics() -> MetadataSource:
 def read_view(
     topics: MetadataSource, brokers: BrokerConnections, deadline_ms: int = 900
 ) -> ClusterMetadata:
-    view = topics.read(brokers, Deadline.after_ms(deadline_ms))
+    view = topics.read(brokers, Deadline.after_ms(patient_ms(deadline_ms)))
     assert view is not None
     return view
 
@@ -78,7 +79,7 @@ def test_an_older_cluster_does_not_report_who_is_fenced(
 ) -> None:
     for broker in cluster.brokers.values():
         broker.highest[DescribeClusterRequest.API_KEY] = highest
-    with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as older:
         assert [r.fenced for r in read_view(topics, older).brokers] == [-1, -1, -1]
 
 
@@ -88,7 +89,7 @@ def test_every_version_of_metadata_is_understood(
 ) -> None:
     for broker in cluster.brokers.values():
         broker.highest[MetadataRequest.API_KEY] = version
-    with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as older:
         view = read_view(topics, older)
         again = read_view(topics, older)
     assert [r[1:3] for r in rows(view.listing)] == [("a", 0)]
@@ -151,7 +152,7 @@ def test_brokers_that_do_not_answer_are_problems_and_no_metadata(
 ) -> None:
     for broker in cluster.brokers.values():
         broker.silent = True
-    assert topics.read(brokers, Deadline.after_ms(600)) is None
+    assert topics.read(brokers, Deadline.after_ms(patient_ms(600))) is None
     assert {p.cause for p in topics.problems} == {("metadata", b, TIMEOUT) for b in (1, 2, 3)}
 
 

@@ -22,6 +22,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.test_wire import placement as placed
+from tests.waiting import patient_ms
 from twin.tables.enums import PendingUpload
 
 ABSENT, KNOWN, NOTHING, ALL, LEARNING = (
@@ -71,7 +72,7 @@ class sampled:  # noqa: N801 - reads as a function
         with fake_cluster(self.world, [1]) as self.cluster:
             if self.prepare is not None:
                 self.prepare(self.cluster[1])
-            with BrokerConnections(self.cluster.bootstrap, {}, 2_000) as brokers:
+            with BrokerConnections(self.cluster.bootstrap, {}, patient_ms(2_000)) as brokers:
                 return read(brokers, OffsetSource(2_000, "test"), placed(self.held))
 
     def __exit__(self, *_: object) -> None:
@@ -82,7 +83,7 @@ def read(
     brokers: BrokerConnections, asker: OffsetSource, held: Placement, deadline_ms: int = 1_000
 ) -> ReplicaOffsets:
     replies = brokers.ask(
-        [1], lambda b, v: asker.requests(b, v, held), Deadline.after_ms(deadline_ms)
+        [1], lambda b, v: asker.requests(b, v, held), Deadline.after_ms(patient_ms(deadline_ms))
     )
     return asker.read(held, {b: r.bodies for b, r in replies.items()})
 
@@ -159,7 +160,7 @@ def connected() -> Iterator[tuple[FakeCluster, BrokerConnections]]:
     world = World(topics={"a": Topic({p: Partition([1]) for p in range(3)})})
     with (
         fake_cluster(world, [1]) as cluster,
-        BrokerConnections(cluster.bootstrap, {}, 2_000) as brokers,
+        BrokerConnections(cluster.bootstrap, {}, patient_ms(2_000)) as brokers,
     ):
         yield cluster, brokers
 

@@ -32,9 +32,10 @@ from tests.collector.fake_broker import (
 )
 from tests.collector.fake_groups import Group
 from tests.scraping import Scraped, assert_declared, judged, needs_promtool, scrape
-from tests.waiting import until
+from tests.waiting import patient_ms, until
 
-INTERVAL_MS, DEADLINE_MS = 200, 500
+INTERVAL_MS = 200
+DEADLINE_MS = patient_ms(500)
 
 
 class Bus:
@@ -97,7 +98,7 @@ def _collecting(cluster: FakeCluster) -> Iterator[Running]:
             yield made
         finally:
             stop.set()
-            thread.join(10)
+            thread.join(100)
             assert not thread.is_alive()
 
 
@@ -130,11 +131,16 @@ def test_problems_are_counted_by_source_until_they_are_over(running: Running) ->
 def test_cycles_that_a_silent_broker_leaves_no_time_for_are_counted(running: Running) -> None:
     before = running.value("overruns_total")
     running.cluster[2].silent = True
+    # A busy machine leaves no time for some cycles before the broker is silent.
+    until(lambda: running.value("problems", source="broker") == 1)
     until(lambda: running.value("overruns_total") >= before + 2)
-    assert running.value("problems", source="broker") == 1
-    slow = running.scrape()
-    within = slow.value("collector_cycle_duration_seconds_bucket", le="0.25")
-    assert within < slow.value("collector_cycle_duration_seconds_count")
+    until(lambda: slow_cycles(running.scrape()) > 0)
+
+
+def slow_cycles(scraped: Scraped) -> float:
+    """Cycles that took longer than a quarter of a second."""
+    within = scraped.value("collector_cycle_duration_seconds_bucket", le="0.25")
+    return scraped.value("collector_cycle_duration_seconds_count") - within
 
 
 def test_observations_that_the_bus_does_not_take_are_counted(running: Running) -> None:

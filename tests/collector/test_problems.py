@@ -41,8 +41,9 @@ from tests.collector.fake_broker import (
     World,
     fake_cluster,
 )
-from tests.collector.fake_exporter import Exporter
+from tests.collector.fake_exporter import NEVER_S, Exporter
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group
+from tests.waiting import patient_ms
 
 DENIED_TOPIC, DENIED_CLUSTER = "TopicAuthorizationFailed", "ClusterAuthorizationFailed"
 MOST_CYCLES = 60
@@ -107,8 +108,9 @@ def _collector(cluster: FakeCluster, one: Exporter) -> Iterator[Collector]:
     config = Config(
         cluster=Cluster(bootstrap=cluster.bootstrap),
         bus=Bus(shards=2),
-        collector=Section(deadline_ms=400, config_interval_ms=0, metrics_interval_ms=200,
-                          groups_interval_ms=200, metrics_urls={"1": one.url}),
+        collector=Section(deadline_ms=patient_ms(400), config_interval_ms=0,
+                          metrics_interval_ms=200, groups_interval_ms=200,
+                          metrics_urls={"1": one.url}),
         eligibility=Eligibility(topics=[TopicThreshold(pattern="a.*", local_log_ms=5),
                                         TopicThreshold(pattern=".*b", local_log_ms=6)]),
     )  # fmt: skip
@@ -264,7 +266,7 @@ FAILURES = [
     Failure("leader epoch histories", "Timeout",
             silent(OffsetForLeaderEpochRequest, leader_epoch_moves), "silent"),
     Failure("metrics", "HTTP503", exporter_fails(status=503), "failing"),
-    Failure("metrics", "Timeout", exporter_fails(delay_s=2.0), "silent"),
+    Failure("metrics", "Timeout", exporter_fails(delay_s=NEVER_S), "silent"),
     Failure("groups", "GroupAuthorizationFailed", group_denied),
     Failure("groups", "Timeout", silent(OffsetFetchRequest), "silent"),
 ]  # fmt: skip
@@ -325,8 +327,8 @@ def test_a_source_with_an_interval_of_its_own_keeps_its_problems_until_its_next_
     """A right that is granted in between shows when the settings are read again."""
     world = stage.world
     world.denied = {DescribeConfigsRequest.API_KEY}
-    config = Config(bus=Bus(shards=2), collector=Section(deadline_ms=600))
-    with BrokerConnections(stage.cluster.bootstrap, {}, 600) as brokers:
+    config = Config(bus=Bus(shards=2), collector=Section(deadline_ms=patient_ms(600)))
+    with BrokerConnections(stage.cluster.bootstrap, {}, patient_ms(600)) as brokers:
         collector = Collector(config, brokers)
         collector.observe()
         world.denied = set()

@@ -11,6 +11,7 @@ from streaming.collector.brokers import BrokerConnections
 from streaming.collector.context import CycleContext
 from streaming.collector.quorum import QuorumSource
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
+from tests.waiting import patient_ms
 
 
 @pytest.fixture
@@ -21,9 +22,9 @@ def cluster() -> Iterator[FakeCluster]:
 
 def voters(cluster: FakeCluster) -> list[tuple[int, bool, int]]:
     """Node, whether it is active, and when it was caught up."""
-    with BrokerConnections(cluster.bootstrap, {}, 1_000) as brokers:
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as brokers:
         source = QuorumSource("test")
-        rows = source.read(CycleContext(brokers, 2, 900))
+        rows = source.read(CycleContext(brokers, 2, patient_ms(900)))
         assert source.problems == ()
     assert rows is not None
     columns = (rows.column(name).to_pylist() for name in ("node", "is_active", "caught_up_at_ms"))

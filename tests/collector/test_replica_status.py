@@ -18,6 +18,7 @@ from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSourc
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
+from tests.waiting import patient_ms
 from twin.tables.enums import ReplicaFlags
 
 IN_ISR, ELR, LAST, OFFLINE = (
@@ -36,7 +37,7 @@ def cluster() -> Iterator[FakeCluster]:
 
 @pytest.fixture
 def brokers(cluster: FakeCluster) -> Iterator[BrokerConnections]:
-    with BrokerConnections(cluster.bootstrap, {}, 1_000) as connected:
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as connected:
         yield connected
 
 
@@ -49,11 +50,11 @@ class Asker:
         self.status = ReplicaStatusSource("test", 60_000, **limits)
 
     def __call__(self, min_isr: int = 2, elr_enabled: int = 1) -> ReplicaStatus:
-        view = self.topics.read(self.brokers, Deadline.after_ms(900))
+        view = self.topics.read(self.brokers, Deadline.after_ms(patient_ms(900)))
         assert view is not None
         least = np.full(len(view.listing.placement), min_isr, np.int64)
         context = CycleContext(
-            self.brokers, self.topics.metadata_broker, 900, self.topics.controller
+            self.brokers, self.topics.metadata_broker, patient_ms(900), self.topics.controller
         )
         return self.status.read(context, view.listing, least, elr_enabled)
 
@@ -130,7 +131,7 @@ def test_an_older_broker_leaves_it_unknown_without_complaint(cluster: FakeCluste
     for broker in cluster.brokers.values():
         broker.highest[DescribeTopicPartitionsRequest.API_KEY] = None
         broker.highest[ListPartitionReassignmentsRequest.API_KEY] = None
-    with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as older:
         asker = Asker(older)
         status = asker()
     assert status.elr_known.tolist() == [False]
@@ -233,7 +234,7 @@ def test_a_zookeeper_cluster_is_asked_at_its_controller(
     for broker in cluster.brokers.values():
         broker.highest[MetadataRequest.API_KEY] = metadata_version
     one(cluster, isr=[2, 3], adding=[1])
-    with BrokerConnections(cluster.bootstrap, {}, 1_000) as older:
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as older:
         ask = Asker(older)
         assert ask(min_isr=1).listing.replica_flags.tolist() == [
             ReplicaFlags.ADDING,

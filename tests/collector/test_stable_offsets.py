@@ -22,6 +22,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.test_wire import placement as placed
+from tests.waiting import patient_ms
 from twin.table import UNKNOWN
 
 HELD = placed({"a": {0, 1, 2}, "b": {0}})
@@ -47,9 +48,9 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 def read(cluster: FakeCluster, source: StableOffsetSource, listing: Listing) -> list[int]:
-    with BrokerConnections(cluster.bootstrap, {}, 2_000) as brokers:
+    with BrokerConnections(cluster.bootstrap, {}, patient_ms(2_000)) as brokers:
         replies = brokers.ask(
-            [1], lambda b, v: source.requests(b, v, listing), Deadline.after_ms(1_000)
+            [1], lambda b, v: source.requests(b, v, listing), Deadline.after_ms(patient_ms(1_000))
         )
         return source.read(listing, {b: r.bodies for b, r in replies.items()}).tolist()
 

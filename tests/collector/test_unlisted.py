@@ -24,9 +24,10 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.older import all_be_kafka
+from tests.waiting import patient_ms
 from twin.tables.state import UNLISTED_STAYS_MS
 
-CONFIG = Config(collector=Section(deadline_ms=3_000))
+CONFIG = Config(collector=Section(deadline_ms=patient_ms(3_000)))
 
 
 @pytest.fixture

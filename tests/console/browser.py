@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as NotInTimeError
 
 CHROMIUM: Final = shutil.which("chromium")
 WHY_NOT: Final = "chromium is not on the PATH; it is in Debian's package chromium"
 IS_NEEDED: Final = bool(os.environ.get("CI"))
+
+WITHIN_MS: Final = 60_000
+"""What a page shows within seconds on a quiet machine fails a test after this time."""
 
 WIDE: Final = {"width": 1440, "height": 900}
 NARROW: Final = {"width": 390, "height": 844}
@@ -30,6 +33,7 @@ TRIES: Final = 3
 def browser() -> Iterator[Browser]:
     """A headless browser without a sandbox, since tests may run as root."""
     assert CHROMIUM is not None, WHY_NOT
+    expect.set_options(timeout=WITHIN_MS)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
@@ -46,7 +50,7 @@ def page(
     """A page of its own. What it reports as an error fails the block, but for what it may log."""
     context: Any = running.new_context(viewport=size, color_scheme=theme)
     shown = context.new_page()
-    shown.set_default_timeout(10_000)
+    shown.set_default_timeout(WITHIN_MS)
     errors: list[str] = []
     shown.on("pageerror", lambda error: errors.append(str(error)))
     shown.on("console", lambda entry: errors.extend(_errors(entry, may_log)))

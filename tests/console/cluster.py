@@ -55,7 +55,12 @@ HAPPENED: Final = (
         "ledger-0: leader 2 was lost; broker 3 leads, broker 3 was predicted",
         True,
     ),
-    ("risk_opened", "ledger-0: the leader holds too little local log", True),
+    (
+        "risk_opened",
+        "ledger-0: the leader is cold: it holds too little local log, and reads older records from "
+        "remote storage",
+        True,
+    ),
 )
 
 ODD_NAME = "Every.Legal_Character-" + "0" * 40 + ".azAZ09._-"

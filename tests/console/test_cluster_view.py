@@ -23,8 +23,10 @@ def row(topic: str) -> str:
 def test_a_sentence_says_which_broker_can_be_lost(open_view: Open):
     page = open_view()
     expect(page.locator("h1")).to_have_text(
-        "You can lose any broker but 2. Losing rack az-b would take 1 partition offline."
+        "You can lose any broker but 3. Losing any one rack takes no partition offline."
     )
+    apart = page.get_by_role("link", name="1 partition has one replica and goes with its broker.")
+    expect(apart).to_have_attribute("href", "#/partitions?redundancy=one_replica")
     expect(page).to_have_title("Cluster · prod-eu · kafka-twin")
 
 
@@ -53,7 +55,7 @@ def test_losing_a_broker_shows_who_would_lead_by_both_rules(open_view: Open):
     numbers = panel.locator("table.numbers tbody tr")
     expect(numbers.filter(has_text="cold")).to_have_text("led by a cold replica in sync10")
     expect(numbers.filter(has_text="nobody")).to_have_text("nobody leads11")
-    expect(panel).to_contain_text("not safe to restart")
+    expect(panel).to_contain_text("restart is unsafe")
     expect(panel).to_contain_text("kafka-twin gate restart --broker 2")
     expect(panel).to_contain_text("kafka-twin plan order")
     expect(panel).to_contain_text("kafka-twin plan demote --broker 2")
@@ -86,7 +88,7 @@ def test_a_url_shows_a_colleague_the_same(open_view: Open):
 
 def test_a_broker_that_goes_away_is_said_while_the_page_is_open(open_view: Open, shown: Shown):
     page = open_view()
-    expect(page.locator("h1")).to_contain_text("You can lose any broker but 2.")
+    expect(page.locator("h1")).to_contain_text("You can lose any broker but 3.")
     shown.show(small(fenced=(5,)))
     expect(page.locator("h1")).to_contain_text("Broker 5 is down.")
     expect(page.get_by_role("button", name=re.compile("^Broker 5, down"))).to_be_visible()
@@ -111,7 +113,7 @@ def test_a_broker_of_which_nothing_is_known_is_not_called_safe(open_view: Open, 
 
 
 def test_many_brokers_can_be_lost_but_few_are_named(open_view: Open, shown: Shown):
-    alone = [Partition("t", i, (i + 1,)) for i in range(9)]
+    alone = [Partition("t", i, (i + 1, 12), isr=(i + 1,)) for i in range(9)]
     shown.show(a_state(*alone, at_ms=now_ms(), brokers=range(1, 13), has_racks=False))
     page = open_view()
     expect(page.locator("h1")).to_have_text("The only brokers you can lose are 10, 11 and 12.")

@@ -104,7 +104,7 @@ def test_modules_are_put_together_behind_those_that_they_import(tmp_path: Path):
         script = tmp_path / "all.mjs"
         script.write_text(bundled(modules, "main.js"))
         done = subprocess.run(
-            [node, script], capture_output=True, text=True, timeout=60, check=True
+            [node, script], capture_output=True, text=True, timeout=600, check=True
         )
         assert done.stdout == "2 3 3\n"
 
@@ -135,7 +135,7 @@ def test_nothing_is_inline_written_as_html_or_loaded_from_elsewhere(name: str):
 
 def test_all_of_it_is_in_the_wheel(tmp_path: Path):
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=600)
     [wheel] = tmp_path.glob("*.whl")
     packed = set(zipfile.ZipFile(wheel).namelist())
     below = FOLDER.relative_to(ROOT)

@@ -29,7 +29,9 @@ def test_each_broker_is_safe_or_not_to_restart_and_why(open_view: Open, shown: S
         "5 of 6 brokers may be restarted now and 1 may not."
     )
     expect(line(page, 2)).to_contain_text("unsafe")
-    expect(line(page, 2)).to_contain_text("partitions would be led by a cold replica: ledger-0")
+    expect(line(page, 2)).to_contain_text(
+        "partitions would be led by a cold replica, and are not now: ledger-0"
+    )
     expect(line(page, 2)).to_contain_text("scratch-0")
     expect(line(page, 3)).to_contain_text("safe")
     expect(line(page, 3)).to_contain_text("11 partitions get another leader")

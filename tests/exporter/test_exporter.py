@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count, islice
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -106,7 +108,7 @@ def a_busy_store() -> SnapshotStore:
     """Three partitions: one in order, one whose next leader is cold, one that is offline."""
     state = a_state(
         Partition("warm", log=Log(size_bytes=2 * MIB, last_tiered=5, pending_upload=6)),
-        Partition("cold", replicas=(4, 5, 2), logs={5: Log(size_bytes=10)},
+        Partition("cold", replicas=(4, 5, 2), logs={5: Log(local_start=1, size_bytes=10)},
                   log=Log(size_bytes=2 * MIB)),
         Partition("lost", leader=-1, isr=(), elr=(2,)),
         eligible_local_log_bytes=MIB, min_insync_replicas=2, elr_enabled=1,
@@ -133,7 +135,7 @@ def a_full_store() -> SnapshotStore:
     old = Log(size_bytes=2 * MIB, local_start=20, last_tiered=25, pending_upload=26, last_stable=90)
     state = a_state(
         Partition("warm", log=old),  # begins beyond what the twin saw, and claims to be old
-        Partition("cold", replicas=(4, 5, 2), logs={5: Log(size_bytes=10)},
+        Partition("cold", replicas=(4, 5, 2), logs={5: Log(local_start=1, size_bytes=10)},
                   log=Log(size_bytes=2 * MIB)),
         Partition("lost", leader=-1, isr=(), elr=(2,)),
         catching_up("moves", Log(end=60)), stuck, replace(late, isr=(1, 2)),
@@ -220,7 +222,7 @@ def test_promtool_finds_nothing_to_say():
     for granularity in ("cluster", "topic", "partition"):
         text = exposition(a_busy_store(), granularity=granularity)
         judged = subprocess.run(
-            ["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=30,
+            ["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=300,
             check=False,
         )  # fmt: skip
         assert (judged.returncode, judged.stdout, judged.stderr) == (0, b"", b"")
@@ -491,19 +493,25 @@ def test_shards_that_did_not_change_are_not_rendered_again():
     assert len(kept) == len([block for block in first if b"# HELP" not in block]) / 2
 
 
-def test_memory_stays_flat_over_200_scrapes_of_a_view_that_changes():
+def snapshots_of_a_simulated_shard() -> Iterator[bytes]:
+    """One a cycle, while records are written."""
+    shard, state = SimulatedShard(Shape(topics=4, partitions=10), 3), empty("sim")
+    for at_ms in count(NOW_MS, 5_000):
+        shard.traffic(5_000)
+        state, _ = step(state, shard.observe(at_ms), at_ms)
+        yield codec.encode(state)
+
+
+def test_memory_stays_flat_while_the_view_changes_from_scrape_to_scrape():
     """Each scrape follows a new cycle, as in life; shares of both encodings."""
-    shard = SimulatedShard(Shape(topics=4, partitions=10), 3)
-    state, store = empty("sim"), SnapshotStore(CATALOG, "sim", 1)
-    renderer = Renderer(CATALOG, "sim", Exporter())
+    # Allocations are traced while the exporter works, not while states are made for it.
+    snapshots = list(islice(snapshots_of_a_simulated_shard(), 80))
+    store, renderer = SnapshotStore(CATALOG, "sim", 1), Renderer(CATALOG, "sim", Exporter())
     kept: list[int] = []
     tracemalloc.start()
     try:
-        for scrape in range(200):
-            at_ms = NOW_MS + scrape * 5_000
-            shard.traffic(5_000)
-            state, _ = step(state, shard.observe(at_ms), at_ms)
-            store.take_snapshot(b"sim/0", codec.encode(state))
+        for scrape, snapshot in enumerate(snapshots):
+            store.take_snapshot(b"sim/0", snapshot)
             blocks = renderer.render(store.publish()).blocks
             assert gzip.decompress(gzipped(blocks)) == b"".join(blocks)
             del blocks
@@ -512,5 +520,5 @@ def test_memory_stays_flat_over_200_scrapes_of_a_view_that_changes():
                 kept.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    # One view that is not given back is 15 kB of arrays and 60 kB of text.
-    assert kept[-1] - kept[2] < 1_000_000, kept
+    # One view that is not given back is 15 kB of arrays and 60 kB of text, 40 of them 3 MB.
+    assert kept[-1] - kept[1] < 100_000, kept

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.exporter.parameters import MAX_ROWS
+from streaming.questions.parameters import MAX_ROWS
 from tests.builders import (
     NOW_MS,
     Group,

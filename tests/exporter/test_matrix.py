@@ -34,7 +34,11 @@ def squares(partition: Partition, **config: Any) -> dict[str, str]:
 
 
 JUDGED = {"eligible_local_log_bytes": MIB}
-LARGE, SMALL, NOT_KNOWN = Log(size_bytes=MIB), Log(size_bytes=10), Log(size_bytes=-1)
+LARGE, SMALL, NOT_KNOWN = (
+    Log(size_bytes=MIB),
+    Log(local_start=1, size_bytes=10),
+    Log(local_start=1, size_bytes=-1),
+)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.builders import NOW_MS, Partition, a_state, empty
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec
 from twin.builtin import CATALOG
-from twin.rules.topic_configs import MinIsr
+from twin.rules.topic_configs import ControllerMinIsr
 from twin.state import ShardState
 from twin.step import step
 from twin.table import PartitionTable, ReplicaTable
@@ -141,7 +141,7 @@ def test_parts_that_were_not_cut_from_one_snapshot_are_not_mixed():
     assert served(store).partitions == 60
 
 
-def test_min_isr_of_a_topic_cut_in_two_follows_its_first_partition():
+def test_the_controllers_min_isr_of_a_topic_cut_in_two_follows_its_first_partition():
     state = a_state(
         Partition("t", 0, replicas=(1,)),
         *(Partition("t", n) for n in range(1, 40)),
@@ -150,7 +150,9 @@ def test_min_isr_of_a_topic_cut_in_two_follows_its_first_partition():
     store = a_store()
     for message in messages(state):
         store.take_snapshot(*message)
-    assert np.array_equal(served(store)[MinIsr].min_isr, state[MinIsr].min_isr)
+    least = state[ControllerMinIsr].controller_min_isr
+    assert least.tolist() == [1] * 40
+    assert np.array_equal(served(store)[ControllerMinIsr].controller_min_isr, least)
 
 
 @pytest.mark.parametrize("key", [b"c/1", b"c/0/1", b"c/0/x", b"c/"])

@@ -33,7 +33,8 @@ def asked(client: TestClient, broker: int = 1, **parameters: object) -> dict[str
 def test_a_broker_that_all_can_do_without_is_safe_to_restart():
     answer = asked(client_of(*HEALTHY))
     assert answer == {
-        "brokers": [1], "verdict": "safe", "stale": None, "reasons": [], "allowed": [],
+        "brokers": [1], "verdict": "safe", "once_allowed": "safe", "stale": None,
+        "reasons": [], "allowed": [],
         "leaders": 2, "groups": [], "groups_hurt": 0, "groups_remote_bytes": 0,
         "observed_at_ms": NOW_MS,
         "cost": {
@@ -130,3 +131,11 @@ def test_what_a_restart_costs_consumers_is_said_and_is_no_reason_against_it():
     assert "  1 group of consumers is hurt; it reads 400 B more from remote storage." in (
         answer.lines()
     )
+
+
+def test_what_no_restart_can_avoid_is_said_apart():
+    answer = asked(client_of(*HEALTHY, Partition("one", replicas=(1,))))
+    assert (answer["verdict"], answer["once_allowed"]) == ("unsafe", "safe")
+    assert answer["reasons"][0]["remedy"].startswith("--allow-rf1, or for good")
+    worse = asked(client_of(Partition("a", isr=(1,)), Partition("one", replicas=(1,))))
+    assert (worse["verdict"], worse["once_allowed"]) == ("unsafe", "unsafe")

@@ -13,6 +13,7 @@ from streaming.exporter.api import endpoints
 from streaming.exporter.endpoint import QUESTIONS_AT_ONCE, Endpoint, Runs, Values, routes
 from streaming.exporter.exposition import Exposition
 from streaming.exporter.source import Source
+from streaming.questions import QUESTIONS
 from tests.builders import NOW_MS
 from tests.exporter.serving import served
 from tests.waiting import until
@@ -28,7 +29,7 @@ SOURCE = Source(CATALOG, "c", Exposition, lambda: NOW_MS)
 def test_what_takes_the_processor_is_answered_in_turn_and_nothing_else():
     in_turn = {each.path for each in endpoints(SOURCE) if each.runs is Runs.IN_TURN}
     assert in_turn == {
-        *(f"/api/v1/whatif/{name}" for name in ("lose", "threshold", "bootstrap", "retention")),
+        *(f"/api/v1/whatif/{name}" for name in QUESTIONS),
         "/api/v1/brokers/{broker:int}/restart",
         "/api/v1/brokers/in-sync",
         "/api/v1/matrix",

@@ -9,10 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from streaming.bus.view import SnapshotStore
-from streaming.questions.bootstrap import bootstrapped
-from streaming.questions.loss import lost
-from streaming.questions.retention import retained
-from streaming.questions.threshold import GRID, thresholds
+from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.exporter.test_exporter import a_client, with_events
 from twin.builtin import CATALOG
@@ -20,7 +17,7 @@ from twin.builtin import CATALOG
 MIB = 1 << 20
 STATE = a_state(
     Partition("orders", log=Log(local_start=50)),
-    Partition("audit", replicas=(1,), log=Log(size_bytes=10)),
+    Partition("audit", replicas=(1,), log=Log(local_start=1, size_bytes=10)),
     Partition("late", isr=(1,)),
     topics={"orders": {"remote_storage": 1}},
 )
@@ -48,7 +45,7 @@ def plain(data: dict[str, Any]) -> dict[str, Any]:
 
 def test_lost_brokers_and_racks_may_be_repeated(client: TestClient):
     answer = asked(client, "lose", broker=[1, 2], rack=["az-c"])
-    assert answer == plain(lost([STATE], [1, 2], ["az-c"]).data)
+    assert answer == plain(answered("lose", STATE, broker=[1, 2], rack=["az-c"]).data)
     assert answer["brokers"] == [1, 2, 3]
 
 
@@ -64,20 +61,22 @@ def test_a_limit_keeps_the_worst_and_counts_all(client: TestClient):
 
 def test_thresholds_are_durations_and_sizes(client: TestClient):
     answer = asked(client, "threshold", ms="10m", bytes="1MiB", grid="true")
-    assert answer == plain(thresholds([STATE], 600_000, MIB, GRID).data)
+    assert answer == plain(answered("threshold", STATE, ms=600_000, bytes=MIB, grid=True).data)
     one = asked(client, "threshold", ms="10m", topic="orders")
-    assert one == plain(thresholds([STATE], 600_000, -1, (1.0,), "orders").data)
+    assert one == plain(answered("threshold", STATE, ms=600_000, topic="orders").data)
 
 
 def test_an_empty_broker_copies_at_a_rate(client: TestClient):
-    assert asked(client, "bootstrap", broker=2) == plain(bootstrapped([STATE], 2, 50 * MIB).data)
+    assert asked(client, "bootstrap", broker=2) == plain(
+        answered("bootstrap", STATE, broker=2, rate=50 * MIB).data
+    )
     new = asked(client, "bootstrap", broker=9, new="true", rate="10MiB")
-    assert new == plain(bootstrapped([STATE], 9, 10 * MIB, True).data)
+    assert new == plain(answered("bootstrap", STATE, broker=9, rate=10 * MIB, new=True).data)
 
 
 def test_another_retention(client: TestClient):
     answer = asked(client, "retention", local_ms="1h")
-    assert answer == plain(retained([STATE], 3_600_000, -1).data)
+    assert answer == plain(answered("retention", STATE, local_ms=3_600_000).data)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_each_broker_serves_its_metrics_at_a_port_of_its_own() -> None:
     assert Layout(Path("/home"), nodes=1, brokers=1).metrics_urls == urls
 
 
-@pytest.mark.parametrize("later", ["metrics", "release", "request_logs"])
+@pytest.mark.parametrize("later", ["metrics", "release", "request_logs", "log_dirs"])
 def test_a_layout_that_was_saved_before_it_had_a_field_is_read(tmp_path: Path, later: str) -> None:
     Layout(tmp_path).save()
     saved = json.loads((tmp_path / "cluster.json").read_text())
@@ -48,6 +48,7 @@ def test_a_layout_that_was_saved_before_it_had_a_field_is_read(tmp_path: Path, l
         ({"base_port": 32_738}, "base port 32738 is not between 1024 and 32737"),
         ({"base_port": 80}, "base port 80"),
         ({"home": Path("/a,b")}, "comma"),
+        ({"log_dirs": 0}, "at least one log directory"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(wrong: dict[str, object], reason: str) -> None:
@@ -126,6 +127,12 @@ def test_another_release_is_for_the_nodes_that_are_started_from_now_on(tmp_path:
     cluster.use(None)
     assert cluster.layout.release == ""
     assert cluster.jars() == jars.ensure("kafka")
+
+
+def test_a_node_may_have_several_log_directories() -> None:
+    layout = Layout(Path("/home"), log_dirs=2)
+    assert layout.disks(3) == [Path("/home/node3/data"), Path("/home/node3/data2")]
+    assert properties(layout, 3)["log.dirs"] == "/home/node3/data,/home/node3/data2"
 
 
 def test_each_disk_has_an_id_of_its_own_in_the_same_cluster() -> None:

@@ -46,7 +46,7 @@ def test_another_value_knows_the_process_by_the_words_of_its_command_line(pid: i
 def test_a_process_that_somebody_else_has_yet_to_reap_has_ended():
     ended = subprocess.Popen([sys.executable, "-c", ""])
     until(lambda: Processes().state(ended.pid, ()) == "stopped")
-    assert ended.wait(10) == 0
+    assert ended.wait(100) == 0
 
 
 def test_what_a_process_prints_is_appended_to_its_log(processes: Processes, tmp_path: Path):

@@ -30,6 +30,7 @@ SUMMARY = {
     "cluster": "demo",
     "age_seconds": 1.2,
     "up": True,
+    "loss": {"sentence": "You can lose any broker but 7."},
     "partitions": 24,
     "at_risk": 1,
     "partitions_offline": 0,
@@ -52,6 +53,10 @@ def drawn(
     return draw(
         SUMMARY | counts, [BROKER], risky, "http://exporter", None, "home", "b:1", "twin", width
     )
+
+
+def test_it_says_which_broker_can_be_lost():
+    assert "  You can lose any broker but 7.\n" in drawn()
 
 
 def test_a_broker_is_a_row_with_both_rules_where_they_differ():

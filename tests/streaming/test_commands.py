@@ -26,6 +26,6 @@ print(*{name.split(".")[0] for name in sys.modules})
 )
 def test_a_command_does_not_wait_for_the_imports_of_others(command: str, needless: set[str]):
     call = [sys.executable, "-c", LOADED, *command.split(), "--help"]
-    loaded = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True).stdout
+    loaded = subprocess.run(call, capture_output=True, text=True, timeout=600, check=True).stdout
     assert "streaming" in loaded.split()
     assert needless.isdisjoint(loaded.split())

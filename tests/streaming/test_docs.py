@@ -136,7 +136,7 @@ def test_every_field_parameter_and_word_of_the_api_is_explained_and_no_other():
     shown = [c for table in state_tables(CATALOG) for c in table.columns if c.in_api]
     words = {word.name.lower() for c in shown for kind in (c.enum, c.flags) for word in kind or ()}
     words |= {square.name.lower() for square in Square}
-    explained = set(re.findall(r"`([a-z_0-9]+)`", page))
+    explained = set(re.findall(r"`([a-z_0-9-]+)`", page))
     assert served | words <= explained, (served | words) - explained
     rows = re.findall(r"^\| (`[^|]*`) \|", page, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([a-z_0-9]+)`", row)}

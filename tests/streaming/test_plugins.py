@@ -45,7 +45,7 @@ def installed(project: Path, folder: Path) -> Path:
     target = folder / "installed"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     offline = ["--no-deps", "--no-index", "--target", str(target), str(wheel_of(project, folder))]
-    subprocess.run([*pip, *offline], check=True, timeout=120)
+    subprocess.run([*pip, *offline], check=True, timeout=600)
     return target
 
 
@@ -59,7 +59,7 @@ def probed(folder: Path, *more: Path) -> Report:
     """The answers of a twin with those folders on its path."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.streaming.plugin_probe", str(folder)], check=False,
-        env=environment(*more), capture_output=True, text=True, timeout=120,
+        env=environment(*more), capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report: Report = json.loads(done.stdout)
@@ -205,7 +205,7 @@ def test_a_program_that_is_given_such_a_package_ends_with_that_line(
     config.write_text('[cluster]\nbootstrap = "127.0.0.1:1"\n[exporter]\nport = 0\n')
     done = subprocess.run(
         [sys.executable, "-m", "streaming", "--config", str(config), program], check=False,
-        env=environment(installed(project, tmp_path)), capture_output=True, text=True, timeout=60,
+        env=environment(installed(project, tmp_path)), capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (
         1, "Error: entry point kafka_twin.rules:mine of package mine must name a module\n"

@@ -20,12 +20,9 @@ from streaming.exporter.exposition import Renderer
 from streaming.exporter.source import Source
 from streaming.lab.screen import draw
 from streaming.questions.answer import WhatIfError
-from streaming.questions.bootstrap import bootstrapped
-from streaming.questions.loss import lost
-from streaming.questions.retention import retained
-from streaming.questions.threshold import thresholds
 from streaming.runtime.config import Config, Exporter, load
 from streaming.runtime.plugins import catalog_of
+from tests.asking import answered
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -44,7 +41,7 @@ from twin.catalog import Catalog
 from twin.proposals import PROPOSALS
 from twin.state import ShardState
 from twin.step import step
-from twin.table import UNKNOWN, Table
+from twin.table import Table
 
 MIB = 1 << 20
 
@@ -79,7 +76,7 @@ def tables_of(modules: list[Any]) -> set[type[Table]]:
 
 def stepped(catalog: Catalog) -> ShardState:
     """Two cycles with a cold leader, an ISR that shrinks, and followers' fetches."""
-    small, large = Log(size_bytes=10), Log(size_bytes=2 * MIB)
+    small, large = Log(local_start=1, size_bytes=10), Log(size_bytes=2 * MIB)
     cold = Partition("cold", logs={1: small, 2: small}, log=large)
     state = ShardState.empty(catalog, "c", 0, 1)
     for at_ms, isr in ((NOW_MS - 5_000, (1, 2, 3)), (NOW_MS, (1, 3))):
@@ -162,7 +159,7 @@ def test_its_metrics_and_label_values_are_not_served(switched_off: str) -> None:
 
 
 FIELDS = {
-    "kip1303": {"next_leader_kip1303", "kip1303", "groups_kip1303"},
+    "kip1303": {"next_leader_kip1303", "kip1303", "groups_kip1303", "eligible_kip1303"},
     "kip501": {"next_leader_kip501", "kip501", "in_sync_kip501"},
 }
 FIELDS["both"] = FIELDS["kip1303"] | FIELDS["kip501"]
@@ -193,13 +190,17 @@ def test_the_screen_of_the_demo_still_shows_everything_else(switched_off: str) -
 @pytest.mark.parametrize("switched_off", WITHOUT)
 def test_questions_are_answered_without_it(switched_off: str) -> None:
     states = [stepped(WITHOUT[switched_off])]
-    losses = lost(states, [1], [])
+    losses = answered("lose", *states, broker=[1])
     followed_by = {row["topic"]: row["next_leader_kafka"] for row in losses.data["partitions"]}
     assert followed_by == {"cold": 2, "shrinks": 3}
     with_kip1303 = switched_off == "kip501"
     assert ("next (KIP-1303)" in losses.header) == with_kip1303
     assert ("outcome_kip1303" in losses.data["partitions"][0]) == with_kip1303
-    for answer in (losses, bootstrapped(states, 2, MIB), retained(states, 60_000, UNKNOWN)):
+    for answer in (
+        losses,
+        answered("bootstrap", *states, broker=2, rate=MIB),
+        answered("retention", *states, local_ms=60_000),
+    ):
         out = io.StringIO()
         print_answer(answer, True, out)
         assert json.loads(out.getvalue())
@@ -208,5 +209,5 @@ def test_questions_are_answered_without_it(switched_off: str) -> None:
 def test_a_question_on_kip1303_without_it_is_one_clear_line() -> None:
     states = [stepped(WITHOUT["kip1303"])]
     with pytest.raises(WhatIfError, match=r"^proposals\.kip1303 is off"):
-        thresholds(states, UNKNOWN, MIB, (1.0,))
-    assert thresholds([stepped(WITHOUT["kip501"])], UNKNOWN, MIB, (1.0,)).rows
+        answered("threshold", *states, bytes=MIB)
+    assert answered("threshold", stepped(WITHOUT["kip501"]), bytes=MIB).rows

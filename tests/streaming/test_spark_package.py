@@ -152,7 +152,7 @@ def launched(folder: Path, path: Path, *arguments: str) -> subprocess.CompletedP
     launcher.write_text(LAUNCHER)
     launcher.chmod(0o755)
     return subprocess.run(["bin/python", *arguments], cwd=folder, env={"PATH": str(path)},
-                          capture_output=True, text=True, timeout=30)  # fmt: skip
+                          capture_output=True, text=True, timeout=300)  # fmt: skip
 
 
 def test_the_packed_python_finds_its_packages_wherever_it_is(tmp_path: Path) -> None:

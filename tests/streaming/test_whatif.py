@@ -8,20 +8,19 @@ from click.testing import CliRunner
 
 from streaming.cli import whatif
 from streaming.cli.main import main
+from streaming.cli.options import DURATION
 from streaming.cli.whatif import print_answer
 from streaming.questions.answer import Answer, WhatIfError
-from streaming.questions.bootstrap import bootstrapped
 from streaming.questions.groups import harm_data, harm_lines
-from streaming.questions.loss import lost
-from streaming.questions.retention import retained
-from streaming.questions.threshold import thresholds
+from streaming.questions.parameters import size_bytes
+from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
-from twin.table import UNKNOWN
 from twin.whatif_groups import GroupHarm
 
 MIB = 1 << 20
 STATE = a_state(
-    Partition("orders"), Partition("audit", replicas=(1,), log=Log(size_bytes=10)),
+    Partition("orders", log=Log(local_start=1)),
+    Partition("audit", replicas=(1,), log=Log(local_start=1, size_bytes=10)),
     topics={"orders": {"remote_storage": 1}},
 )  # fmt: skip
 
@@ -33,7 +32,7 @@ def printed(answer: Answer, *, as_json: bool = False) -> str:
 
 
 def test_a_loss_shows_the_worst_first():
-    text = printed(lost([STATE], [1], []))
+    text = printed(answered("lose", STATE, broker=[1]))
     assert text.startswith("Losing 1: 2 partitions lose their leader")
     assert "1 goes offline, 1 ends under min ISR" in text
     assert text.index("audit-0") < text.index("orders-0")
@@ -41,7 +40,7 @@ def test_a_loss_shows_the_worst_first():
 
 
 def test_json_has_the_same_as_plain_data():
-    data = json.loads(printed(lost([STATE], [1], []), as_json=True))
+    data = json.loads(printed(answered("lose", STATE, broker=[1]), as_json=True))
     assert (data["brokers"], data["offline"]) == ([1], 1)
     assert [row["topic"] for row in data["partitions"]] == ["audit", "orders"]
 
@@ -49,11 +48,18 @@ def test_json_has_the_same_as_plain_data():
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["lose"], "name what is lost: --broker 3, or --rack az-a"),
+        (["lose"], "name what is lost: --broker 3, --rack az-a, or both"),
         (["threshold"], "give a threshold: --ms 10m, --bytes 100MiB, or both"),
         (["threshold", "--ms", "10q"], "'10q' is no duration; write 10m, 90s, 2h or milliseconds"),
         (["threshold", "--bytes", "5MB"], "'5MB' is no size; write 100MiB, 2GiB or bytes"),
-        (["bootstrap", "--broker", "1", "--rate", "0"], "--rate must be positive"),
+        (["threshold", "--ms", "0"], "Invalid value for '--ms': it must be positive"),
+        (
+            ["bootstrap", "--broker", "1", "--rate", "0"],
+            "Invalid value for '--rate': it must be positive",
+        ),
+        (["bootstrap"], "Missing option '--broker'"),
+        (["lose", "--broker", "-1"], "Invalid value for '--broker': '-1' is not a number"),
+        (["lose", "--each", "--broker", "1"], "--each is a question of its own: give it alone"),
         (["retention"], "give a retention: --local-ms 1h"),
     ],
 )
@@ -67,10 +73,22 @@ def test_what_cannot_be_asked_is_one_clear_line(arguments, why):
 @pytest.mark.parametrize(
     ("ask", "why"),
     [
-        (lambda: lost([STATE], [9], []), "there is no broker 9; brokers are 1, 2, 3, 4, 5"),
-        (lambda: lost([STATE], [], ["az-z"]), "no broker is in rack 'az-z'; racks are .'az-a'"),
-        (lambda: bootstrapped([STATE], 7, 1), "no broker 7; brokers are .*; new is for a broker"),
-        (lambda: bootstrapped([STATE], 5, 1, is_new=True), "broker 5 is there already"),
+        (
+            lambda: answered("lose", STATE, broker=[9]),
+            "there is no broker 9; brokers are 1, 2, 3, 4, 5",
+        ),
+        (
+            lambda: answered("lose", STATE, rack=["az-z"]),
+            "no broker is in rack 'az-z'; racks are .'az-a'",
+        ),
+        (
+            lambda: answered("bootstrap", STATE, broker=7, rate=1),
+            "no broker 7; brokers are .*; new is for a broker",
+        ),
+        (
+            lambda: answered("bootstrap", STATE, broker=5, rate=1, new=True),
+            "broker 5 is there already",
+        ),
     ],
 )
 def test_a_broker_or_rack_that_does_not_exist_is_an_error(ask, why):
@@ -81,9 +99,9 @@ def test_a_broker_or_rack_that_does_not_exist_is_an_error(ask, why):
 @pytest.mark.parametrize(
     "answer",
     [
-        thresholds([STATE], 600_000, 100 * MIB, whatif.GRID),
-        bootstrapped([STATE], 2, MIB),
-        retained([STATE], 3_600_000, UNKNOWN),
+        answered("threshold", STATE, ms=600_000, bytes=100 * MIB, grid=True),
+        answered("bootstrap", STATE, broker=2, rate=MIB),
+        answered("retention", STATE, local_ms=3_600_000),
     ],
     ids=["threshold", "bootstrap", "retention"],
 )
@@ -94,76 +112,79 @@ def test_every_answer_is_a_table_and_json(answer):
 
 def test_a_long_table_is_cut_and_says_so():
     many = a_state(*(Partition("t", n) for n in range(whatif.MOST_ROWS + 3)))
-    assert "3 more; --json has all of them" in printed(lost([many], [1], []))
+    assert "3 more; --json has all of them" in printed(answered("lose", many, broker=[1]))
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("90s", 90_000), ("1.5h", 5_400_000), ("250", 250), ("2 d", 172_800_000)]
 )
 def test_durations(text, expected):
-    assert whatif.DURATION.convert(text, None, None) == expected
+    assert DURATION.convert(text, None, None) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("100MiB", 100 * MIB), ("12", 12), ("1GiB", 1 << 30)]
 )
 def test_sizes(text, expected):
-    assert whatif.SIZE.convert(text, None, None) == expected
+    assert size_bytes("a size").read(text) == expected
 
 
 def test_a_grid_is_a_curve_in_the_threshold():
-    rows = thresholds([STATE], UNKNOWN, 1_000, whatif.GRID).data["thresholds"]
+    rows = answered("threshold", STATE, bytes=1_000, grid=True).data["thresholds"]
     assert [row["local_log_bytes"] for row in rows] == [100, 250, 500, 1_000, 2_000, 4_000]
     cold = [row["cold_replicas"] for row in rows]
     assert cold == sorted(cold)
 
 
 def test_a_threshold_for_one_topic_is_about_its_partitions():
-    answer = thresholds([STATE, STATE], UNKNOWN, 1_001, [1.0], "orders")
+    answer = answered("threshold", STATE, STATE, bytes=1_001, topic="orders")
     assert "for topic orders" in answer.lines[0]
     [row] = answer.data["thresholds"]
     assert (answer.data["topic"], row["cold_replicas"]) == ("orders", 6)
     with pytest.raises(WhatIfError, match="there is no topic payments"):
-        thresholds([STATE], UNKNOWN, 1_001, [1.0], "payments")
+        answered("threshold", STATE, bytes=1_001, topic="payments")
 
 
 def test_how_long_leaders_stay_out_of_balance_is_shown_with_what_is_unknown():
-    young = a_state(Partition(logs={1: Log(started_ms=NOW_MS - 1_000)}))
-    [row] = thresholds([young], 61_000, UNKNOWN, [1.0]).rows
+    young = a_state(Partition(logs={1: Log(local_start=1, started_ms=NOW_MS - 1_000)}))
+    [row] = answered("threshold", young, ms=61_000).rows
     assert row[-2:] == (1, "1 m")
-    [row] = thresholds([young, STATE], UNKNOWN, 2_000, [1.0]).rows
+    [row] = answered("threshold", young, STATE, bytes=2_000).rows
     assert row[-2:] == (3, "3 unknown")
 
 
 def test_topics_that_keep_their_own_thresholds_are_counted():
     state = a_state(topics={"t": {"eligible_local_log_ms": 1}})
-    assert "1 topic keeps thresholds of its own" in thresholds([state], 60_000, 0, [1.0]).lines[0]
+    assert "1 topic keeps thresholds of its own" in answered("threshold", state, ms=60_000).lines[0]
 
 
 def test_racks_are_lost_with_their_brokers_and_shards_are_joined():
-    answer = lost([STATE, STATE], [], ["az-a"])
+    answer = answered("lose", STATE, STATE, rack=["az-a"])
     assert answer.data["brokers"] == [1, 4]
     assert len(answer.rows) == 4
 
 
 def test_a_broker_that_has_nothing_and_a_new_one_take_over_a_fair_share():
     many = a_state(*(Partition("t", n) for n in range(12)))
-    registered, new = bootstrapped([many], 5, 100), bootstrapped([many], 7, 100, is_new=True)
+    registered, new = (
+        answered("bootstrap", many, broker=5, rate=100),
+        answered("bootstrap", many, broker=7, rate=100, new=True),
+    )
     assert "Broker 5, empty, copies a fair share of all replicas: 7" in registered.lines[0]
     assert "6 partitions" in new.lines[0]
     assert [way["seconds"] for way in new.data["ways"]] == [60.0, 60.0]
 
 
 def test_a_broker_copies_the_replicas_it_has_unless_nobody_else_has_them():
-    answer = bootstrapped([STATE], 1, 100)
+    answer = answered("bootstrap", STATE, broker=1, rate=100)
     assert "Broker 1, empty, copies the replicas it has: 2 partitions. 1 has" in answer.lines[0]
     assert answer.data["without_source"] == 1
 
 
 def test_retention_is_shown_in_units_a_person_reads_and_without_limit_as_minus_one():
-    rows = {row[0]: row[1:] for row in retained([STATE], 60_000, UNKNOWN).rows}
+    rows = {row[0]: row[1:] for row in answered("retention", STATE, local_ms=60_000).rows}
     assert rows["span kept, calmest"] == ("no limit", "1 m")
-    data = retained([STATE], 60_000, UNKNOWN).data
+    data = answered("retention", STATE, local_ms=60_000).data
     assert (data["now"]["longest_span_ms"], data["then"]["longest_span_ms"]) == (-1, 60_000)
 
 

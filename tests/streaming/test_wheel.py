@@ -25,7 +25,7 @@ def built(sources: Path, folder: Path) -> dict[str, Path]:
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t", "sdist", "-t",
          "wheel"],
-        cwd=sources, check=True, timeout=100, env=environment, capture_output=True,
+        cwd=sources, check=True, timeout=600, env=environment, capture_output=True,
     )  # fmt: skip
     return {file.suffix: file for file in folder.iterdir()}
 
@@ -59,7 +59,7 @@ def test_the_same_sources_give_the_same_files_elsewhere_and_later(
 
 def test_an_index_takes_them(files: dict[str, Path]) -> None:
     command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, files.values())]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -105,7 +105,7 @@ def test_it_works_where_the_sources_are_not(wheel: Path, tmp_path: Path) -> None
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "installed")}
     printed, help_text = (
         subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, check=True,
-                       timeout=60, capture_output=True, text=True).stdout
+                       timeout=600, capture_output=True, text=True).stdout
         for command in (["-c", code], ["-m", "streaming", "--help"])
     )  # fmt: skip
     declared, script = (Path(line) for line in printed.splitlines())

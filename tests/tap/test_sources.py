@@ -96,7 +96,7 @@ def pipe():
 
 def eventually(source: PipeSource, want: int) -> list[bytes]:
     lines: list[bytes] = []
-    deadline = Deadline.after_s(10)
+    deadline = Deadline.after_s(100)
     while len(lines) < want and not source.ended and not deadline.is_over:
         lines += source.lines()
         time.sleep(0.01)
@@ -127,7 +127,7 @@ def test_the_writer_of_a_pipe_never_blocks(pipe):
     source = PipeSource(read, max_buffered_bytes=1 << 16)
     for n in range(20_000):  # 220 kB, and nobody reads
         write.write(b"line %05d\n" % n)
-    deadline = Deadline.after_s(10)
+    deadline = Deadline.after_s(100)
     while not source.skipped_bytes and not deadline.is_over:
         time.sleep(0.01)
     lines = eventually(source, 1)

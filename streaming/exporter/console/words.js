@@ -30,10 +30,13 @@ export const COVERAGES = {
   warm: "warm", cold: "cold", assumed: "taken as warm", not_judged: "not judged",
 };
 
-export const RULES = { kafka: "Kafka", kip1303: "KIP-1303" };
+/** Whether a partition can do without one of its replicas. */
+export const REDUNDANCIES = {
+  spare: "a replica to spare", no_spare: "no replica to spare", one_replica: "one replica",
+  one_replica_accepted: "one replica, accepted",
+};
 
-/** Outcomes after which records may be lost, or nobody leads. */
-export const BAD_OUTCOMES = ["last_known", "unclean", "none"];
+export const RULES = { kafka: "Kafka", kip1303: "KIP-1303" };
 
 export const SEVERITIES = { page: "bad", warn: "warn", info: "info" };
 

@@ -12,7 +12,10 @@ from streaming.exporter import api_views, prediction_views, problem_views, segme
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.api_views import ALL_RISKS, PartitionFilter
 from streaming.exporter.endpoint import Endpoint, Values
-from streaming.exporter.parameters import (
+from streaming.exporter.prediction_views import PredictionFilter
+from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
+from streaming.exporter.source import Source
+from streaming.questions.parameters import (
     DEFAULT_ROWS,
     Parameter,
     limit,
@@ -22,11 +25,9 @@ from streaming.exporter.parameters import (
     text,
     yes_or_no,
 )
-from streaming.exporter.prediction_views import PredictionFilter
-from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
-from streaming.exporter.source import Source
 from twin.catalog import Catalog
 from twin.rules.predictions import Cause, Result
+from twin.rules.redundancy import Spare
 
 _ONE: Final = "/api/v1/partitions/{topic}/{partition:int}"
 _ONE_BY: Final = {
@@ -40,7 +41,9 @@ def endpoints(source: Source) -> list[Endpoint]:
     """The endpoints of this file."""
 
     def summary(_: Request, __: Values) -> Any:
-        return api_views.summary(source.catalog, source.cluster, source.view, source.now_ms())
+        return api_views.summary(
+            source.catalog, source.cluster, source.view, source.now_ms(), source.own_topics
+        )
 
     def brokers(_: Request, __: Values) -> Any:
         return api_views.brokers(source.view, source.now_ms())
@@ -142,9 +145,13 @@ def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
         ),
         "broker": number("partitions that have a replica on this broker"),
         "rack": text("partitions that have a replica on a broker of this rack"),
-        "at_risk": yes_or_no("`true`: partitions that have any risk"),
+        "at_risk": yes_or_no("partitions that have any risk"),
         "risk": one_of(
             "partitions that have this risk, by its name in the [runbook](runbook.md)", bits
+        ),
+        "redundancy": one_of(
+            "partitions that can do without one replica, or cannot",
+            {each.name.lower(): int(each) for each in Spare},
         ),
         "sort": one_of("`worst`: those with the worst risk first", {"worst": "worst"}),
         "limit": limit("partitions", DEFAULT_ROWS),

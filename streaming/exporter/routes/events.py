@@ -13,8 +13,8 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.event_log import Cursor, position_of
 from streaming.exporter.event_stream import MAX_STREAMS, MEDIA_TYPE, EventStream
-from streaming.exporter.parameters import Parameter, matching, number, one_of, text
 from streaming.exporter.source import Source
+from streaming.questions.parameters import Parameter, matching, number, one_of, text
 from twin.catalog import Catalog
 from twin.changes import BUILT_IN_KINDS
 
@@ -60,9 +60,7 @@ def _parameters(catalog: Catalog) -> Mapping[str, Parameter]:
     declared = (kind for source in catalog.events for kind in source.kinds)
     kinds = sorted({*declared, *BUILT_IN_KINDS, *QUERY_KINDS})
     return {
-        "kind": one_of(
-            "events of this kind; may be repeated", {k: k for k in kinds}, repeated=True
-        ),
+        "kind": one_of("events of this kind", {k: k for k in kinds}, repeated=True),
         "topic": text("events of this topic's partitions"),
         "broker": number("events that name this broker"),
         LAST_EVENT_ID: _ID,

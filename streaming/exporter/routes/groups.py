@@ -10,9 +10,9 @@ from streaming.exporter import group_page, groups_views
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
 from streaming.exporter.groups_views import GroupFilter
-from streaming.exporter.parameters import DEFAULT_ROWS, MAX_ROWS, limit, offset, one_of, text
 from streaming.exporter.schemas import page_of, ref
 from streaming.exporter.source import Source
+from streaming.questions.parameters import DEFAULT_ROWS, MAX_ROWS, limit, offset, one_of, text
 
 
 def endpoints(source: Source) -> list[Endpoint]:
@@ -23,7 +23,7 @@ def endpoints(source: Source) -> list[Endpoint]:
 
     def group(_: Request, asked: Values) -> Any:
         name = asked["group"]
-        most = asked.get("limit", MAX_ROWS)
+        most = asked["limit"]
         content = group_page.group(source.view, name, source.now_ms(), most)
         if content is None:
             raise RefusedError(f"group {name} is not known", 404)

@@ -9,9 +9,9 @@ from starlette.requests import Request
 
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.matrix_views import MatrixFilter, matrix
-from streaming.exporter.parameters import Parameter, limit, number, offset, text
 from streaming.exporter.schemas import ref
 from streaming.exporter.source import Source
+from streaming.questions.parameters import Parameter, limit, number, offset, text
 
 MAX_LISTED: Final = 1_000
 """Partitions that a topic lists at most."""
@@ -19,10 +19,10 @@ MAX_LISTED: Final = 1_000
 PARAMETERS: Final[Mapping[str, Parameter]] = {
     "topic": text("this topic alone"),
     "search": text("topics whose names contain this, in upper or lower case"),
-    "broker": number("a broker to take as lost; may be repeated", repeated=True),
-    "rack": text("a rack to take as lost; may be repeated", repeated=True),
+    "broker": number("a broker to take as lost", repeated=True),
+    "rack": text("a rack to take as lost", repeated=True),
     "partitions": number(
-        f"topics with at most that many partitions list them; 0 by default, at most {MAX_LISTED}",
+        f"topics with at most that many partitions list them, at most {MAX_LISTED}; 0 by default",
         most=MAX_LISTED,
     ),
     "limit": limit("topics", 100),

@@ -9,7 +9,6 @@ from starlette.requests import Request
 
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
-from streaming.exporter.parameters import DEFAULT_ROWS, limit, number, yes_or_no
 from streaming.exporter.routes.terms import TERMS, since_ms, terms
 from streaming.exporter.schemas import ref
 from streaming.exporter.source import Source
@@ -17,6 +16,7 @@ from streaming.plans.answer import PlanData, plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
 from streaming.plans.plan import Plan, PlanError
+from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_no
 from streaming.questions.roll import plan_roll
 
 
@@ -36,7 +36,7 @@ def _order(source: Source) -> Endpoint:
         answer=lambda _, asked: _data(planned, asked),
         schema=ref("PlanData"),
         parameters={
-            "preferred": yes_or_no("`true`: move slot 0, the preferred leader, as well"),
+            "preferred": yes_or_no("move slot 0, the preferred leader, as well"),
             "limit": limit("changes", DEFAULT_ROWS),
         },
         refusals={503: "the state is incomplete or stale: nothing is planned"},
@@ -67,7 +67,7 @@ def _demote(source: Source) -> Endpoint:
 
 def _data(planned: Callable[[Values], Plan], asked: Values) -> PlanData:
     try:
-        return plan_data(planned(asked), asked.get("limit", DEFAULT_ROWS))
+        return plan_data(planned(asked), asked["limit"])
     except PlanError as error:
         raise RefusedError(str(error), 503) from None
 
@@ -85,8 +85,8 @@ def _roll(source: Source) -> Endpoint:
         answer=answer,
         schema=ref("RollPlan"),
         parameters={
-            "broker": number("a broker to restart; may be repeated, all by default", repeated=True),
-            "racks": yes_or_no("`true`: a batch may be several brokers of one rack"),
+            "broker": number("a broker to restart, all by default", repeated=True),
+            "racks": yes_or_no("a batch may be several brokers of one rack"),
             "most": number("brokers of a batch at most, with `racks`", least=1),
             **TERMS,
         },

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from streaming.exporter.endpoint import Values
-from streaming.exporter.parameters import Parameter, number, yes_or_no
+from streaming.questions.parameters import Parameter, number, yes_or_no
 from streaming.questions.restart import ALLOWABLE
 from twin.gate import Terms
 from twin.table import UNKNOWN
@@ -19,7 +19,7 @@ TERMS: Final[Mapping[str, Parameter]] = {
         "replicas in sync above min.insync.replicas that must remain, where there are enough"
     ),
     **{
-        f"allow_{name}": yes_or_no(f"`true`: allow that {reason.value}")
+        f"allow_{name}": yes_or_no(f"allow that {reason.value}")
         for name, reason in ALLOWABLE.items()
     },
 }

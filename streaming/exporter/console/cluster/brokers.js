@@ -7,9 +7,15 @@ import { withCoverage, withOutcome } from "./losses.js";
 
 const STATES = { clean: "", elr: "warn", last_known: "bad", unclean: "bad", none: "bad" };
 
+/** Partitions that have no other replica: they go with the broker, whatever is done. */
+export const onlyHere = broker => (broker.leaders === 0 ? 0 : Math.min(
+  (broker.one_replica_partitions ?? 0) + (broker.one_replica_accepted_partitions ?? 0),
+  withOutcome(broker.loss_partitions?.kafka, ["none"])));
+
 const COLUMNS = [
   ...Object.entries(OUTCOMES).map(([name, text]) => [text, STATES[name],
-    losses => withOutcome(losses, [name])]),
+    (losses, broker) => withOutcome(losses, [name]) - (name === "none" ? onlyHere(broker) : 0)]),
+  ["only replica", "", (_, broker) => onlyHere(broker)],
   ["of these cold", "warn", losses => withCoverage(losses, "cold")],
   ["not judged", "", losses => withCoverage(losses, "not_judged")
     + withCoverage(losses, "assumed")],
@@ -39,11 +45,11 @@ export class BrokerTable extends Component {
 
 function Line({ broker }) {
   const [word, state] = stateOf(broker);
-  const under = broker.loss_under_min_isr_partitions;
+  const under = Math.max(0, broker.loss_under_min_isr_partitions - onlyHere(broker));
   return html`<tr><th scope="row">${broker.broker}</th><td class="text">${broker.rack ?? "unknown"}</td>
     <td class=${`text ${state}`}>${word}</td><td>${count(broker.leaders)}</td>
     <td>${bytes(broker.local_log_bytes)}</td>
-    ${COLUMNS.map(([, bad, of]) => html`<${Both} losses=${broker.loss_partitions} of=${of} bad=${bad} />`)}
+    ${COLUMNS.map(([, bad, of]) => html`<${Both} broker=${broker} of=${of} bad=${bad} />`)}
     <td class=${under ? "bad" : "muted"}>${count(under)}</td></tr>`;
 }
 
@@ -53,10 +59,11 @@ function stateOf({ fenced, listed, answered }) {
   return answered ? ["answers", "good"] : ["silent", "warn"];
 }
 
-function Both({ losses, of, bad }) {
+function Both({ broker, of, bad }) {
+  const losses = broker.loss_partitions;
   if (!losses) return html`<td class="muted">unknown</td>`;
-  const kafka = of(losses.kafka);
-  const kip = of(losses.kip1303 ?? losses.kafka);
+  const kafka = of(losses.kafka, broker);
+  const kip = of(losses.kip1303 ?? losses.kafka, broker);
   return html`<td class=${kafka || kip ? bad : "muted"}>${
     kafka === kip ? count(kafka) : `${count(kafka)} (${count(kip)})`}</td>`;
 }

@@ -3,27 +3,19 @@ import { url } from "../api.js";
 import { ended } from "../format.js";
 import { Command } from "../parts/copy.js";
 import { Failed } from "../parts/failed.js";
+import { Verdict } from "../parts/verdict.js";
 import { Reasons } from "../plans/roll.js";
 import { Poll } from "../poll.js";
 import { html } from "../ui.js";
 
 const NAMED = 4;
-const WORDS = {
-  safe: ["safe to restart", "good"], unsafe: ["not safe to restart", "bad"],
-  unknown: ["unknown whether it is safe to restart", "unknown"],
-};
 
 export function Gate({ broker }) {
   return html`<${Poll} url=${url(`brokers/${broker}/restart`)} every=${5_000}>
     ${({ answer, error }) => html`
-      <h3>May it be restarted now?${" "}${answer && html`<${Verdict} verdict=${answer.verdict} />`}</h3>
+      <h3>May it be restarted now?${" "}${answer && html`<${Verdict} verdict=${answer.verdict} then=${answer.once_allowed} />`}</h3>
       <${Failed} error=${error} />
       ${answer?.stale && html`<p class="bad">${ended(answer.stale)}</p>`}
       ${answer && html`<${Reasons} reasons=${answer.reasons} named=${NAMED} />`}`}<//>
     <${Command} text=${`kafka-twin gate restart --broker ${broker}`} />`;
-}
-
-function Verdict({ verdict }) {
-  const [text, state] = WORDS[verdict];
-  return html`<span class=${`pill ${state}`}>${text}</span>`;
 }

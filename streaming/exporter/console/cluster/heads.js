@@ -2,7 +2,6 @@
 import { bytes, counted } from "../format.js";
 import { html } from "../ui.js";
 import { toggle } from "./choice.js";
-import { harmed, lossesOf } from "./losses.js";
 
 const NARROW_PX = 92; // narrower columns have the broker's number, and its state as a mark
 const DIGIT_PX = 8.5;
@@ -39,22 +38,22 @@ export function Heads({ brokers, choice, lost, width }) {
   </thead>`;
 }
 
-/** Whether it may be lost; what is not known is not called safe. */
-export function verdictOf(broker, rule) {
+/** Whether it can be lost; what is not known is not called so. */
+export function verdictOf(broker) {
   if (broker.fenced === true || broker.listed === false) return ["down", "bad"];
   if (!broker.answered) return ["silent", "warn"];
-  const losses = lossesOf(broker, rule);
-  if (!losses) return ["unknown", "unknown"];
-  return harmed(losses) ? ["not safe", "bad"] : ["safe", "good"];
+  const harmed = broker.loss_harmed_partitions;
+  if (harmed === null || harmed === undefined) return ["unknown", "unknown"];
+  return harmed ? ["needed", "bad"] : ["can be lost", "good"];
 }
 
 function BrokerHead({ broker, choice, lost, narrow, long }) {
   const isLost = lost.includes(broker.broker);
-  const [word, state] = isLost ? ["lost?", "bad"] : verdictOf(broker, choice.rule);
+  const [word, state] = isLost ? ["lost?", "bad"] : verdictOf(broker);
   const inRack = choice.racks.includes(broker.rack);
   const about = `leads ${broker.leaders ?? 0} · ${bytes(broker.local_log_bytes)}`;
   const label = `Broker ${broker.broker}, ${isLost ? "taken as lost"
-    : `${word} to lose`}, leads ${counted(broker.leaders ?? 0, "partition")}`;
+    : word === "needed" ? "needed: it cannot be lost" : word}, leads ${counted(broker.leaders ?? 0, "partition")}`;
   return html`<button type="button" class=${`broker ${state} ${isLost ? "chosen" : ""} ${
       long ? "long" : ""}`}
     aria-pressed=${isLost} aria-label=${label} disabled=${inRack} title=${`${label} · ${about}`}

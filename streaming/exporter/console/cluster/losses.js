@@ -1,6 +1,4 @@
 /** Sums over the counts of next leaders by outcome and coverage. */
-import { BAD_OUTCOMES } from "../words.js";
-
 const sum = counts => Object.values(counts ?? {}).reduce((total, each) => total + each, 0);
 
 /** Partitions whose next leader has one of those outcomes. */
@@ -10,9 +8,6 @@ export const withOutcome = (outcomes, names) =>
 /** Partitions whose next leader has that coverage. */
 export const withCoverage = (outcomes, name) =>
   Object.values(outcomes ?? {}).reduce((total, held) => total + (held[name] ?? 0), 0);
-
-/** Partitions that nobody would lead, or whose records may be lost. */
-export const harmed = outcomes => withOutcome(outcomes, BAD_OUTCOMES);
 
 /** The counts of a broker under that rule; Kafka's where the proposal is switched off. */
 export const lossesOf = (broker, rule) =>

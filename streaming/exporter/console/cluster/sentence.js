@@ -1,32 +1,14 @@
 /** The answer to the question with which people come: which broker can I lose? */
 import { ask, url } from "../api.js";
 import { counted, listed } from "../format.js";
+import { href } from "../router.js";
 import { Component, html } from "../ui.js";
-import { harmed, lossesOf, withOutcome } from "./losses.js";
+import { onlyHere } from "./brokers.js";
+import { withOutcome } from "./losses.js";
 
 const MOST_NAMED = 5;
 const RACKS_EVERY_MS = 10_000;
 const FIRST_AFTER_MS = 500; // questions about racks take long: the matrix is asked for first
-
-/** The brokers as a sentence; {text, state}. */
-export function brokerSentence(brokers, rule) {
-  const up = brokers.filter(each => each.fenced !== true && each.listed !== false);
-  const leading = up.filter(each => each.loss_partitions);
-  if (!leading.length) return { text: "Nothing is known of any broker yet.", state: "unknown" };
-  const not = leading.filter(each => harmed(lossesOf(each, rule)) > 0).map(each => each.broker);
-  if (!not.length) return { text: "You can lose any one broker.", state: "good" };
-  if (not.length === leading.length) {
-    return { text: "You cannot lose any broker.", state: "bad" };
-  }
-  const can = leading.filter(each => !not.includes(each.broker)).map(each => each.broker);
-  if (not.length <= MOST_NAMED && not.length <= can.length) {
-    return { text: `You can lose any broker but ${listed(not)}.`, state: "bad" };
-  }
-  if (can.length <= MOST_NAMED) {
-    return { text: `The only brokers you can lose are ${listed(can)}.`, state: "bad" };
-  }
-  return { text: `You cannot lose ${not.length} of ${leading.length} brokers.`, state: "bad" };
-}
 
 /** What is wrong already. */
 export function presentSentence(brokers, summary) {
@@ -45,11 +27,12 @@ export function presentSentence(brokers, summary) {
   return parts.join(" ");
 }
 
-/** The racks, from [{rack, outcomes}] of those whose loss is known. */
+/** The racks, from [{rack, outcomes, apart}] of those whose loss is known; ``apart`` of the partitions
+ * have one replica, and are said apart. */
 export function rackSentence(losses) {
   if (losses.length < 2) return "";
-  const bad = losses.map(({ rack, outcomes }) => ({
-    rack, offline: withOutcome(outcomes, ["none"]),
+  const bad = losses.map(({ rack, outcomes, apart }) => ({
+    rack, offline: Math.max(0, withOutcome(outcomes, ["none"]) - apart),
     unclean: withOutcome(outcomes, ["last_known", "unclean"]),
   })).filter(each => each.offline + each.unclean > 0);
   if (!bad.length) return "Losing any one rack takes no partition offline.";
@@ -90,19 +73,32 @@ class RackLosses extends Component {
     this.timer = setTimeout(() => this.turn(), RACKS_EVERY_MS);
   }
 
-  render({ rule }, { losses }) {
+  render({ rule, brokers }, { losses }) {
+    const apart = rack => brokers.filter(each => each.rack === rack).reduce(
+      (sum, each) => sum + onlyHere(each), 0);
     return html` ${rackSentence(losses.map(({ rack, byRule }) => (
-      { rack, outcomes: byRule[rule] ?? byRule.kafka })))}`;
+      { rack, outcomes: byRule[rule] ?? byRule.kafka, apart: apart(rack) })))}`;
   }
+}
+
+/** Which broker can be lost: the API's own sentence. What is said apart is no alarm. */
+const clausesOf = loss => loss.sentence.replace(/\.$/, "").split("; ");
+
+function Apart({ loss }) {
+  const [, ...apart] = clausesOf(loss);
+  if (!apart.length) return null;
+  const which = loss.one_replica ? "one_replica" : "no_spare";
+  return html`<p class="apart"><a href=${href(["partitions"], { redundancy: which })}>${
+    apart.join("; ")}.</a></p>`;
 }
 
 export function Sentence({ brokers, summary, rule }) {
   const racks = [...new Set(brokers.map(each => each.rack).filter(Boolean))].sort();
-  const { text, state } = brokerSentence(brokers, rule);
   const now = presentSentence(brokers, summary);
   return html`<h1 class="sentence">
     ${now && html`<span class="bad">${now} </span>`}
-    <span class=${state === "bad" ? "bad" : ""}>${text}</span>
-    <${RackLosses} key=${racks.join("\n")} racks=${racks} rule=${rule} />
-  </h1>`;
+    <span class=${summary.loss.cannot_be_lost.length ? "bad" : ""}>${clausesOf(summary.loss)[0]}.</span>
+    <${RackLosses} key=${racks.join("\n")} racks=${racks} rule=${rule}
+      brokers=${brokers} />
+  </h1><${Apart} loss=${summary.loss} />`;
 }

@@ -1,9 +1,9 @@
 /** What narrows the list of partitions; all of it is in the URL. */
 import { go, href } from "../router.js";
 import { html } from "../ui.js";
-import { inWords } from "../words.js";
+import { inWords, REDUNDANCIES } from "../words.js";
 
-const NAMES = ["search", "topic", "broker", "rack", "risk", "at_risk"];
+const NAMES = ["search", "topic", "broker", "rack", "risk", "redundancy", "at_risk"];
 
 /** The filters of a route, as parameters of the API. */
 export const filtersOf = ({ query }) =>
@@ -28,6 +28,7 @@ export function Filters({ filters, risks, brokers }) {
     ${racks.length > 0 && choose("rack", "replica in rack", "any", racks.map(each => [each, each]))}
     ${choose("risk", "risk", "any or none", open.map(([name, { partitions }]) => [
       name, `${inWords(name)} (${partitions ?? "unknown"})`]))}
+    ${choose("redundancy", "redundancy", "any", Object.entries(REDUNDANCIES))}
     <label class="tick"><input type="checkbox" checked=${filters.at_risk === "true"}
       onChange=${event => change("at_risk", event.target.checked ? "true" : "")} /> at risk</label>
     ${filters.topic && html`<span class="pill">topic ${filters.topic}

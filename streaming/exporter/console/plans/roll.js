@@ -2,6 +2,7 @@
 import { bytes, count, counted, ended, listed } from "../format.js";
 import { Command } from "../parts/copy.js";
 import { Failed, Waiting } from "../parts/failed.js";
+import { Verdict } from "../parts/verdict.js";
 import { Switch } from "../parts/switch.js";
 import { Poll } from "../poll.js";
 import { href } from "../router.js";
@@ -32,11 +33,11 @@ function Answer({ answer, isOld }) {
       <th scope="col">verdict</th><th scope="col">why, or what it costs while it lasts</th></tr></thead>
     <tbody>${batches.map((each, i) => html`<tr key=${each.brokers.join()}>
         <td>${i + 1}.</td><th scope="row"><${Brokers} ids=${each.brokers} /></th>
-        <td>${each.rack ?? "unknown"}</td><td><span class="pill good">safe</span></td>
+        <td>${each.rack ?? "unknown"}</td><td><${Verdict} verdict="safe" /></td>
         <td class="text">${costOf(each.cost)}</td></tr>`)}
       ${leftOut.map(each => html`<tr key=${each.broker}><td class="muted">not now</td>
         <th scope="row"><${Brokers} ids=${[each.broker]} /></th><td></td>
-        <td><span class=${`pill ${each.verdict === "unsafe" ? "bad" : "warn"}`}>${each.verdict}</span></td>
+        <td><${Verdict} verdict=${each.verdict} then=${each.once_allowed} /></td>
         <td class="text"><${Reasons} reasons=${each.reasons} /></td></tr>`)}</tbody></table></div>`;
 }
 
@@ -45,8 +46,11 @@ function summaryOf(batches, leftOut) {
   const total = able + leftOut.length;
   if (!total) return "No broker is known yet.";
   const unsure = leftOut.filter(each => each.verdict === "unknown").length;
-  const not = leftOut.length - unsure;
+  const lasting = leftOut.filter(each => each.verdict === "unsafe"
+    && each.once_allowed === "safe").length;
+  const not = leftOut.length - unsure - lasting;
   const parts = [`${able} of ${counted(total, "broker")} may be restarted now`];
+  if (lasting) parts.push(`${lasting} once what no restart can avoid is allowed`);
   if (not) parts.push(`${not} may not`);
   if (unsure) parts.push(`of ${unsure} it is unknown`);
   return `${listed(parts)}.`;
@@ -75,6 +79,7 @@ export function Reasons({ reasons, named = NAMED }) {
     const shown = each.names.slice(0, named);
     return html`<li key=${each.reason}>${each.meaning}: <span class="muted">${
       each.count > shown.length ? `${shown.join(", ")} and ${
-        counted(each.count - shown.length, "other")}` : listed(shown)}</span></li>`;
+        counted(each.count - shown.length, "other")}` : listed(shown)}</span>${
+      each.remedy && html` <span class="muted">(to allow it: <code>${each.remedy}</code>)</span>`}</li>`;
   })}</ul>`;
 }

@@ -1,0 +1,95 @@
+"""Checks the thresholds of KIP-1303: are there any, and which topics can never reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from streaming.checks.finding import Finding
+from streaming.collector.config_values import THRESHOLDS
+from streaming.collector.observation import Observation
+from streaming.questions.answer import some
+from twin.plain import counted
+from twin.table import UNKNOWN
+from twin.tables.enums import CLUSTER_WIDE, NOT_SET
+
+_LIMITS: Final = {
+    "eligible_local_log_ms": "local_retention_ms",
+    "eligible_local_log_bytes": "local_retention_bytes",
+}
+"""The setting that keeps a local log from reaching each threshold."""
+
+_COLUMNS: Final = ("topic", "remote_storage", *_LIMITS, *_LIMITS.values())
+
+Row = Mapping[str, int | str]
+
+
+def of_thresholds(observation: Observation) -> Iterator[Finding]:
+    """The thresholds by which replicas are called warm or cold, and what they do not apply to."""
+    rows = {
+        str(row["topic"]): row
+        for table in observation.configs.values()
+        for row in table.select(_COLUMNS).to_pylist()
+    }
+    default = rows.pop(CLUSTER_WIDE, {})
+    judged = {
+        name: {c: default.get(c, NOT_SET) if row[c] == NOT_SET else row[c] for c in _LIMITS}
+        for name, row in rows.items()
+    }
+    judged = {name: own for name, own in judged.items() if max(own.values()) > 0}
+    if not judged:
+        yield Finding(
+            "threshold of KIP-1303; set one in twin.toml, e.g. local_log_ms = 600000 under "
+            "[eligibility]",
+            "which replicas are warm or cold: nothing is judged",
+        )
+        return
+    if max(int(default.get(c, NOT_SET)) for c in THRESHOLDS.values()) > 0:
+        yield Finding("threshold of KIP-1303 for all topics")
+    else:
+        topics = counted(len(judged), "topic")
+        yield Finding(f"threshold of KIP-1303 for {topics}, the others are not judged")
+    yield from _out_of_reach(observation, rows, judged)
+
+
+def _out_of_reach(
+    observation: Observation, rows: Mapping[str, Row], judged: Mapping[str, Mapping[str, int]]
+) -> Iterator[Finding]:
+    """Topics to which a threshold does not apply, or whose local retention is below it."""
+    partitions = _partitions(observation)
+    whole = [name for name in judged if rows[name]["remote_storage"] == 0]
+    short = [
+        name for name, own in judged.items()
+        if rows[name]["remote_storage"] == 1 and not _can_reach(rows[name], own)
+    ]  # fmt: skip
+    if whole:
+        count = counted(sum(partitions.get(name, 0) for name in whole), "partition")
+        yield Finding(
+            f"{count} of {counted(len(whole), 'topic')} not tiered: their replicas have the whole "
+            "log on disk and are never cold"
+        )
+    if short:
+        count = counted(sum(partitions.get(name, 0) for name in short), "partition")
+        yield Finding(
+            f"threshold of KIP-1303 within local retention: {count} of "
+            f"{counted(len(short), 'topic')} keep less on disk ({some(sorted(short))})",
+            "warm replicas of these topics while they are written to: lower the threshold, or "
+            "raise local.retention.ms or local.retention.bytes",
+        )
+
+
+def _can_reach(row: Row, own: Mapping[str, int]) -> bool:
+    """A local log can grow to one of the thresholds, as far as its retention is known."""
+    return any(
+        threshold > 0 and (int(row[_LIMITS[c]]) == UNKNOWN or threshold <= int(row[_LIMITS[c]]))
+        for c, threshold in own.items()
+    )
+
+
+def _partitions(observation: Observation) -> dict[str, int]:
+    """The number of partitions of each topic."""
+    placement = observation.listing.placement
+    counts = np.bincount(placement.topic_of, minlength=len(placement.topic))
+    return dict(zip(placement.topic, counts.tolist(), strict=True))

@@ -1,0 +1,23 @@
+"""Questions to states, without a bus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaming.bus.view import ClusterView, ShardView
+from streaming.questions import QUESTIONS
+from streaming.questions.answer import Answer
+from twin.state import ShardState
+from twin.totals import Totals
+
+
+def a_view(*states: ShardState) -> ClusterView:
+    """The view of a cluster with these shards, without totals."""
+    shards = tuple(ShardView(state, Totals()) for state in states)
+    return ClusterView(shards=shards, shards_expected=len(shards))
+
+
+def answered(name: str, *states: ShardState, **values: Any) -> Answer:
+    """The answer of these shards to the question of that name."""
+    question = QUESTIONS[name]
+    return question.text(question.data(a_view(*states), values))

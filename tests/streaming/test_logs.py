@@ -1,0 +1,32 @@
+"""Loggers of modules, which live longer than a configuration."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from streaming.runtime import logs
+
+
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    """The root logger and the configuration are given back."""
+    root, held = logging.getLogger(), structlog.get_config()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.configure(**held)
+
+
+def test_a_logger_that_was_used_follows_the_next_configuration(as_before: None) -> None:
+    log = structlog.get_logger("tests")
+    for _ in range(2):
+        logs.configure()
+        with capture_logs() as lines:
+            log.info("begun")
+        assert [line["event"] for line in lines] == ["begun"]
