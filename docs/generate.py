@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from docs.pages import api, compatibility, metrics, security, tables
+from docs.pages import api, compatibility, day_one, metrics, security, tables
 from docs.pages.markdown import DOCS
 
 PAGES: Final = {
     "api.md": api.page,
     "compatibility.md": compatibility.page,
+    "day-one.md": day_one.page,
     "metrics.md": metrics.page,
     "security.md": security.page,
     "tables.md": tables.page,

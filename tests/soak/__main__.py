@@ -1,4 +1,8 @@
-"""``make soak``: play seeded faults on five brokers for minutes, and judge the twin's record."""
+"""``make soak``: play seeded faults on five brokers for minutes, and judge the twin's record.
+
+With --life no faults are played but what happens to any cluster in its life: topics come, go and
+change, replicas move, brokers are restarted; after each step the twin is compared with Kafka.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ from tests.soak.memory import MemorySampler
 from tests.soak.record import Prediction, Recorder, observed_ms
 from tests.soak.report import Report
 from tests.soak.setup import Soak, soaking
+from tests.strangers.run_life import run_life
 
 HOME: Final = Path(".kafka-twin/soak")
 PAUSE_S: Final = 8.0
@@ -52,11 +57,18 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30, help="how long faults are played")
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--home", type=Path, default=HOME, help="removed first, kept afterwards")
+    parser.add_argument("--life", action="store_true", help="the life of a cluster, without faults")
     chosen = parser.parse_args()
     clients.quiet()  # brokers are lost here on purpose
     stop = threading.Event()
     try:
         with on_stop_signal(stop):
+            if chosen.life:
+                lived = run_life(
+                    chosen.home.resolve(), chosen.seed, chosen.minutes, _Progress(), stop
+                )
+                print("\n".join(lived.lines()), flush=True)
+                return 1 if lived.objections else 0
             report = soak(chosen.home.resolve(), chosen.seed, chosen.minutes, stop)
     except (UserError, KafkaError, OSError) as error:
         print(f"soak: {'ended by a signal' if stop.is_set() else error}", file=sys.stderr)

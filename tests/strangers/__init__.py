@@ -1,0 +1,1 @@
+"""The twin on five brokers of a cluster that nobody tuned: day one, a roll, and its life."""
