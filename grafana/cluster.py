@@ -20,6 +20,7 @@ from grafana.panels import (
     bars,
     gauges,
     lines,
+    sentence,
     stat,
     table,
 )
@@ -45,31 +46,39 @@ _COVERAGE: Final[dict[str, tuple[tuple[str, ...], Steps]]] = {
 }
 """Whether the next leaders, of any outcome, hold enough local log to lead."""
 
-_LOSES: Final = ("last_known", "unclean", "none")
-"""Outcomes that lose committed records or availability."""
-
 _SEVERITY: Final[Mapping] = {"3": ("page", "red"), "2": ("warn", "orange"), "1": ("info", "blue")}
 
 _AGE: Final = Look("s", ((None, "green"), (30, "orange"), (60, "red")))
 """Red where kafka_twin_up becomes 0."""
 
 
+def _sentence() -> Json:
+    return sentence(
+        "Which broker can be lost now?",
+        "The same sentence as in the console and kafka-twin whatif lose --each. Partitions whose "
+        "replication is too small for any loss are counted behind it, and in no verdict.",
+        Query(_HERE.latest("loss_info", "sentence"), "{{sentence}}"),
+        empty="No broker is known",
+    )
+
+
 def _losing_a_broker() -> tuple[Json, ...]:
-    fatal = _HERE.total("broker_loss_partitions", "broker", rule="kafka", outcome=_LOSES)
-    refused = _HERE.latest("broker_loss_under_min_isr_partitions", "broker")
+    harmed = _HERE.latest("broker_loss_harmed_partitions", "broker")
     return (
         stat(
             "Brokers you cannot lose",
-            "Brokers whose loss takes a partition offline or loses committed records.",
-            f"sum ({fatal} > bool 0)",
+            "Brokers whose loss takes a partition offline, loses committed records, or leaves too "
+            "few replicas in sync for acks=all. Partitions of one replica, and those with no more "
+            "than min.insync.replicas, do not count.",
+            f"sum ({harmed} > bool 0)",
             Look(steps=NONE_OR_RED),
         ),
         stat(
-            "Brokers whose loss stops producers",
-            "Brokers whose loss leaves a partition with fewer replicas in sync than "
-            "min.insync.replicas: acks=all is refused.",
-            f"sum ({refused} > bool 0)",
-            Look(steps=NONE_OR_ORANGE),
+            "Partitions of one replica",
+            "They go with their broker, whatever the state of the cluster. Those that "
+            "cluster.one_replica_topics accepts are left out.",
+            _HERE.latest("partitions_one_replica"),
+            Look(steps=PLAIN),
         ),
     )
 
@@ -321,7 +330,12 @@ DASHBOARD: Final = Dashboard(
     "The variables broker and rack do not narrow numbers of the whole cluster.",
     variables=(datasource(), cluster(), rack(), broker(), severity(), console()),
     rows=(
-        row("Now", band(5, *_health(), widths=(6, 6, 4, 4, 4)), band(4, *_counts())),
+        row(
+            "Now",
+            band(3, _sentence()),
+            band(5, *_health(), widths=(6, 6, 4, 4, 4)),
+            band(4, *_counts()),
+        ),
         row("Loss of a broker", band(8, _matrix("kafka"), _matrix("kip1303"))),
         row(
             "Partitions at risk",

@@ -138,7 +138,7 @@ def _losses() -> tuple[Json, ...]:
         ),
         bars(
             "Time of these reads",
-            "Seconds in which groups would have read these bytes, as fast as brokers read from "
+            "Seconds that groups would take to read the bytes beside, as fast as brokers read from "
             "remote storage now.",
             "broker",
             columns("seconds", "s"),

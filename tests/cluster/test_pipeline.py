@@ -21,6 +21,7 @@ from streaming.runtime.supervise import Child
 from streaming.tap.own_metrics import OWN as TAP
 from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
 from tests.cluster.pipeline import LIVE_S, STARTS_WITHIN_S, Pipeline
+from tests.documented import undocumented
 from tests.scraping import assert_declared, scrape
 from tests.waiting import until
 from tests.web import get
@@ -124,6 +125,8 @@ def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) 
     collector, query = scrape(ports.collector_port), scrape(ports.query_port)
     assert_declared(collector, COLLECTOR)
     assert_declared(query, QUERY)
+    served = collector.text + query.text + pipeline.get("/metrics")[1]
+    assert undocumented(served) == []
     assert collector.value("collector_cycle_duration_seconds_sum") > 0
     assert collector.value("collector_cycles_total") >= 1
     assert collector.value("collector_rounds_total", source="groups") >= 1
@@ -161,6 +164,7 @@ def test_taps_serve_metrics_about_themselves(pipeline: Pipeline) -> None:
         until(lambda: scrape(port).value("tap_behind_bytes", broker="1") == 0)
         scraped = scrape(port)
         assert_declared(scraped, TAP)
+        assert undocumented(scraped.text) == []
         assert scraped.value("tap_logs", broker="1", state="readable") == 1
         assert scraped.value("tap_logs", broker="2", state="unreadable") == 1
     finally:

@@ -59,7 +59,7 @@ ONLY_WHEN_IT_HAPPENS = {
 } | {metric.series_name for metric in CATALOG.metrics if is_of_few(metric)} - IN_THE_DEMO
 """Families without a series while nothing of the kind is there."""
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.containers.secured_twin import Programs
 from tests.containers.test_compose import METRICS, ONLY_WHEN_IT_HAPPENS
 from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 USER: Final = "kafka-twin"
 PROGRAMS: Final = ("collector", "query", "exporter")

@@ -21,6 +21,7 @@ import pytest
 from grafana.__main__ import DASHBOARDS
 from streaming.lab.cluster import free_base_port
 from streaming.lab.scripts import SCRIPTS
+from tests.documented import undocumented
 
 PLAYED = sorted(SCRIPTS, key=lambda script: script != "slow-leader")
 """Its suspicion lasts five minutes, in which the others are played."""
@@ -44,6 +45,7 @@ class Played:
     is_over: threading.Event = field(default_factory=threading.Event)
     states: list[dict[str, str]] = field(default_factory=list)  # of alerts, one look a second
     empty: list[str] = field(default_factory=list)  # queries of panels without an answer
+    undocumented: list[str] | None = None  # what is wrong with series that the exporter serves
     notified: set[str] = field(default_factory=set)  # alerts that the Alertmanager received
     without_fetches: list[str] | None = None  # partitions of which no tap has seen a fetch
     code: int | None = None
@@ -138,6 +140,8 @@ def watch(record: Played) -> None:
         if panels_due and record.prints("script stuck-bootstrap came true"):
             panels_due = False
             record.empty = empty_panels(record.prometheus)
+            metrics = httpx2.get(f"{record.exporter}/metrics", timeout=10).text
+            record.undocumented = undocumented(metrics)
 
 
 def look(record: Played) -> None:

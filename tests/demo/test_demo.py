@@ -84,6 +84,10 @@ def test_every_panel_has_an_answer_in_the_demos_prometheus(demo: Played):
     assert demo.empty == []
 
 
+def test_docs_metrics_describes_every_series_of_the_exporter(demo: Played):
+    assert demo.undocumented == []
+
+
 def test_nothing_is_left(demo: Played):
     ports = [*range(demo.ports["--port"] + 1, demo.ports["--port"] + 4),
              *range(demo.ports["--metrics-port"], demo.ports["--metrics-port"] + 4),

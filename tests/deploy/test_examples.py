@@ -167,6 +167,6 @@ def test_the_hook_lets_the_pod_stop_once_it_is_safe_by_what_was_observed_since()
                 until(lambda: served.answers == 3, 10, "an old answer is enough for the hook")
                 served.show(observed(Partition()))
                 until(lambda: served.answers == 4, 10, "an unsafe restart is enough for the hook")
-                assert hook.wait(10) == 0
+                assert hook.wait(100) == 0
             finally:
                 hook.kill()

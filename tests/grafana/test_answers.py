@@ -75,7 +75,7 @@ def ask(exporter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask
 
     def query(expr: str) -> list[Any]:
         url = f"http://{address}/api/v1/query"
-        answer = httpx2.get(url, params={"query": expr}, timeout=5)
+        answer = httpx2.get(url, params={"query": expr}, timeout=60)
         assert answer.status_code == 200, f"{expr}: {answer.text}"
         return list(answer.json()["data"]["result"])
 

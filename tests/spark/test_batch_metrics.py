@@ -91,7 +91,7 @@ query = (
 )
 metrics = BatchMetrics("c")
 metrics.remote_segments(running=False)
-until = time.monotonic() + 60
+until = time.monotonic() + 600
 while not (p := query.lastProgress) or p["batchId"] < 4:
     metrics.update(query)
     assert time.monotonic() < until
@@ -109,7 +109,7 @@ print(generate_latest(metrics.registry).decode(), end="")
 def test_the_batches_of_a_real_query_are_all_counted_and_reports_without_one_are_not():
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=os.environ | {"PYSPARK_PYTHON": sys.executable},
-        capture_output=True, text=True, timeout=180, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     batches, rows, reports = map(int, done.stderr.splitlines()[-1].split())

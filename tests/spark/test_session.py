@@ -66,7 +66,7 @@ def probed(
         "PYSPARK_PYTHON": sys.executable,
     }
     subprocess.run([*command, str(script)], env=os.environ | twin | environment, check=True,
-                   timeout=120, cwd=folder, capture_output=True)  # fmt: skip
+                   timeout=600, cwd=folder, capture_output=True)  # fmt: skip
     observed: dict[str, Any] = json.loads(result.read_text())
     return observed
 

@@ -64,7 +64,7 @@ first.join()
 @pytest.mark.spark
 def test_what_a_session_does_is_observed_and_said_once(tmp_path: Path) -> None:
     output = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "begun")], timeout=120, check=True,
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "begun")], timeout=600, check=True,
         env=os.environ | {"PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True,
     ).stdout  # fmt: skip
     assert "the driver works" in output

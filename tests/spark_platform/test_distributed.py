@@ -63,7 +63,6 @@ def packaged(folder: Path, config: Path, master: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.timeout(600)
 def test_executors_and_the_driver_are_killed_and_nothing_is_lost(
     namespaces: None, tmp_path: Path
 ) -> None:
