@@ -205,7 +205,7 @@ def test_a_query_that_was_killed_inside_a_batch_repeats_it_afterwards(deployment
     deployment.kill_inside_the_last_batch()
     printed: list[str] = []
     repartition(deployment.config, 3, printed.append)
-    assert "waiting 12 s for a sign" in printed[0]
+    assert "waiting 12 s for its next heartbeat" in printed[0]
     deployment.observe()
     deployment.run()
     assert deployment.by_shard() == deployment.replayed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,12 +164,15 @@ class NewRisks(Background):
                         continue
                     seen.add((key, risk))
                     self.day.during_restarts[kind_of(key[0]), risk] += 1
-                    if not explains(self.day.restarted, kind_of(key[0]), brokers, risk):
+                    late = [r["broker"] for r in partition["replicas"] if r["isr_shrink_near"]]
+                    if not explains(self.day.restarted, kind_of(key[0]), brokers, risk, late):
                         text = f"{key[0][:40]}-{key[1]} on {brokers}: {risk}"
                         self.day.unexplained.append(f"{self.day.restarted[-1]} restarts: {text}")
 
 
-def explains(restarted: list[int], kind: str, brokers: list[int], risk: str) -> bool:
+def explains(
+    restarted: list[int], kind: str, brokers: list[int], risk: str, late: Sequence[int] = ()
+) -> bool:
     """A broker that is out, or came back a moment ago, is why a partition has that risk.
 
     Args:
@@ -176,6 +180,7 @@ def explains(restarted: list[int], kind: str, brokers: list[int], risk: str) -> 
         kind: of the partition's topic.
         brokers: its replicas.
         risk: that is open, and was not before.
+        late: brokers whose replicas are about to leave the ISR.
     """
     if not set(restarted) & set(brokers):
         return False
@@ -188,4 +193,4 @@ def explains(restarted: list[int], kind: str, brokers: list[int], risk: str) -> 
     if risk == "at_min_isr":
         return len(brokers) > 2
     # A busy controller takes a stopped follower out of the ISR late, and until then it is late.
-    return risk == "isr_shrink_near"
+    return risk == "isr_shrink_near" and set(late) <= {restarted[-1]} <= set(brokers)

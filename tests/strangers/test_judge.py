@@ -10,6 +10,7 @@ import pytest
 
 from streaming.runtime.kafka_uuid import uuid_text
 from tests.cluster.broker_client import PartitionState
+from tests.strangers.day_one import explains
 from tests.strangers.judge import differences, false_risks, risks_of
 from tests.strangers.kafka_view import GAUGES, KafkaView, Offsets
 from tests.strangers.kinds import INTERNAL, KINDS, LONGEST_NAME, assignment, kind_of
@@ -131,3 +132,18 @@ def test_topics_have_one_to_twelve_partitions_whose_replicas_are_on_different_br
     placed = [assignment(kind, n) for kind in KINDS for n in range(kind.topics)]
     assert {1, 12} <= {len(each) for each in placed} <= set(range(1, 13))
     assert all(len(set(each)) == len(each) for topic in placed for each in topic)
+
+
+@pytest.mark.parametrize(
+    ("late", "is_explained"), [([2], True), ([], True), ([3], False), ([2, 3], False)]
+)
+def test_only_the_replica_of_the_broker_that_restarts_may_be_late(
+    late: list[int], is_explained: bool
+) -> None:
+    assert explains([1, 2], "written", [2, 3, 4], "isr_shrink_near", late) is is_explained
+
+
+def test_nothing_explains_a_risk_of_a_partition_on_other_brokers() -> None:
+    for risk in ("isr_shrink_near", "at_min_isr", "no_clean_successor"):
+        assert not explains([1, 2], "written", [3, 4, 5], risk)
+    assert not explains([1, 2], "written", [1, 3, 4], "isr_shrink_near", [1])
