@@ -73,8 +73,8 @@ def _out_of_reach(
     if short:
         count = counted(sum(partitions.get(name, 0) for name in short), "partition")
         yield Finding(
-            f"threshold of KIP-1303 within local retention: {count} of "
-            f"{counted(len(short), 'topic')} keep less on disk ({some(sorted(short))})",
+            "threshold of KIP-1303 within local retention, which is shorter for "
+            f"{count} of {counted(len(short), 'topic')} ({some(sorted(short))})",
             "warm replicas of these topics while they are written to: lower the threshold, or "
             "raise local.retention.ms or local.retention.bytes",
         )

@@ -172,8 +172,8 @@ def test_local_retention_below_the_threshold_is_said_before_anybody_is_paged(
         cluster, **{"remote.storage.enable": "true", "local.retention.ms": retention_ms}
     )
     short = (
-        "missing: threshold of KIP-1303 within local retention: 1 partition of 1 topic keep less "
-        "on disk (orders) -> warm replicas of these topics while they are written to: lower the "
+        "missing: threshold of KIP-1303 within local retention, which is shorter for 1 partition "
+        "of 1 topic (orders) -> warm replicas of these topics while they are written to: lower the "
         "threshold, or raise local.retention.ms or local.retention.bytes"
     )
     assert lines[1:] == ([short] if is_short else [])

@@ -62,9 +62,10 @@ ONE_BROKER: Final = {
     "kafka_twin_broker_fetch_follower_local_p99_seconds",
     "kafka_twin_broker_fetch_follower_p99_seconds",
     "kafka_twin_broker_fetch_follower_queue_p99_seconds",
+    "kafka_twin_partition_at_risk",
     "kafka_twin_partition_cold_read_records",
 }
-"""Families about followers, of which there is none."""
+"""Families about followers, of which there is none. A single replica is not at risk."""
 
 OF_GROUPS: Final = {
     metric.series_name

@@ -86,6 +86,6 @@ def test_check_finds_all_that_the_twin_needs(account: Account) -> None:
     assert [line.split(" -> ")[0] for line in lacking] == [
         "missing: collector.metrics_url is not set",
         # Of the stage's topics, one keeps nothing on disk.
-        "missing: threshold of KIP-1303 within local retention: 1 partition of 1 topic keep less "
-        "on disk (versions-idle)",
+        "missing: threshold of KIP-1303 within local retention, which is shorter for 1 partition "
+        "of 1 topic (versions-idle)",
     ]
