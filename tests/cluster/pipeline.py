@@ -107,6 +107,16 @@ class Pipeline:
         process = self.programs[name].process
         return process is not None and process.poll() is None
 
+    def is_live(self) -> bool:
+        """Newest observations are served. Programs that have ended are started, as ``run`` does.
+
+        A query that starts on a busy machine ends if brokers do not answer it in time.
+        """
+        for name in self.programs:
+            if not self.alive(name):
+                self.start(name)
+        return self.metrics().is_live
+
     def kill(self, name: str) -> None:
         """End a program as a crash would; what it had started has to notice by itself."""
         self.process(name).kill()

@@ -54,8 +54,7 @@ def programs(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def pipeline(programs: Pipeline) -> Iterator[Pipeline]:
     """All programs and brokers as they should be, before the test and after it."""
-    programs.start(*(name for name in programs.programs if not programs.alive(name)))
-    until(lambda: programs.metrics().is_live, STARTS_WITHIN_S, "the pipeline is not live")
+    until(programs.is_live, STARTS_WITHIN_S, "the pipeline is not live")
     yield programs
     for node in programs.cluster.status():
         if node.state == "paused":
@@ -141,7 +140,10 @@ def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) 
     messages = query.value("query_observations_read_total") / query.value("query_batches_total")
     assert messages >= pipeline.config.bus.shards / 2, "a cycle has a message for each shard"
     assert query.value("query_remote_segments_running") == 1
-    assert all(value == 0 for _, value in query.series("query_stalled"))
+    until(
+        lambda: all(value == 0 for _, value in scrape(ports.query_port).series("query_stalled")),
+        STARTS_WITHIN_S, "the query has stalled",
+    )  # fmt: skip
     now_s = time.time()
     until(
         lambda: scrape(ports.query_port).value("query_last_batch_timestamp_seconds") > now_s,

@@ -33,6 +33,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PROJECT: Final = "kafka-twin-test"
 WATCHERS: Final = "kafka-twin-test-prometheus"
 NODES: Final = (1, 2, 3)
+UP_WITHIN_S: Final = 180
 
 _OVERRIDE: Final = """\
 services:
@@ -90,8 +91,20 @@ class Stack:
     # Services
 
     def up(self) -> None:
-        """Start what does not run, and wait until all are healthy."""
-        self._compose.start()
+        """Start what does not run, and wait until all are healthy.
+
+        Compose gives up at the first container whose checks failed some times. On a busy machine
+        it is healthy a little later.
+        """
+
+        def is_healthy() -> bool:
+            try:
+                self._compose.start()
+            except subprocess.CalledProcessError:
+                return False
+            return True
+
+        until(is_healthy, UP_WITHIN_S, "not every container is healthy")
 
     def down(self, *, keep_volumes: bool) -> None:
         """Remove containers and network."""
