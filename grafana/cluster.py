@@ -247,6 +247,22 @@ def _skew() -> Json:
     )
 
 
+def _by_election_rule() -> Json:
+    return lines(
+        "Partitions by election rule",
+        "Partitions that are offline or under min ISR now, and that would be offline, or led from "
+        "outside the ISR, if their leader were lost. States without partitions are left out.",
+        [
+            Query(
+                f"{_HERE.latest('partitions_by_election_rule', 'rule', 'state')} > 0",
+                "{{rule}}: {{state}}",
+            )
+        ],
+        Look(lowest=0),
+        empty="No partition is in any of these states under any election rule",
+    )
+
+
 def _time_to_balance() -> Json:
     def expr(name: str) -> str:
         return _HERE.latest(f"rack_{name}", "rack")
@@ -336,7 +352,11 @@ DASHBOARD: Final = Dashboard(
             band(5, *_health(), widths=(6, 6, 4, 4, 4)),
             band(4, *_counts()),
         ),
-        row("Loss of a broker", band(8, _matrix("kafka"), _matrix("kip1303"))),
+        row(
+            "Loss of a broker",
+            band(8, _matrix("kafka"), _matrix("kip1303")),
+            band(8, _matrix("kip501"), _by_election_rule()),
+        ),
         row(
             "Partitions at risk",
             band(10, _at_risk(), _risks(), widths=(15, 9)),

@@ -21,8 +21,8 @@ LABELS: Final = {
 }
 """The labels that every series of a metric carries."""
 
-ELECTION_POLICIES: Final = {"kafka": "Kafka today", "kip1303": "KIP-1303"}
-"""Titles of the election policies, by the value of the label ``rule``."""
+ELECTION_POLICIES: Final = {"kafka": "Kafka today", "kip1303": "KIP-1303", "kip501": "KIP-501"}
+"""Titles of the election rules, by the value of the label ``rule``."""
 
 
 @dataclass(frozen=True, slots=True)

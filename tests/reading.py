@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
-from twin.declare import Addition, Metric, OfReplicas, OfRows
+from twin.declare import Metric, OfReplicas, OfRows
 from twin.risks import OpenRisks, RiskConditions
 from twin.state import ShardState
 
@@ -19,8 +19,8 @@ def conditions(state: ShardState, row: int = 0) -> set[str]:
     return _named(state, int(state[RiskConditions].bits[row]))
 
 
-def computed(state: ShardState, source: str | Metric | Addition) -> Any:
-    """The answer of a metric's function: of the metric of that name, or of a declaration."""
+def computed(state: ShardState, source: str | Metric) -> Any:
+    """The answer of a metric's function: of that metric, or of the metric of that name."""
     declared = state.catalog.metric(source) if isinstance(source, str) else source
     assert declared.compute is not None, f"{declared.series_name} is filled in by a program"
     return state.call(declared.compute, declared.reads)

@@ -13,29 +13,32 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from twin.declare import (
-    Addition,
     ApiField,
+    ElectionRule,
     EventSource,
     Expiry,
     Ingest,
     LossField,
     Metric,
+    OtherElections,
     Ratio,
     Risk,
     Rule,
     declarations,
 )
+from twin.election_rules import with_each_election_rule
 from twin.risks import MAX_RISKS, OpenRisks, RiskConditions, RiskStates, risk_metrics, risk_rules
 from twin.signature import DeclarationError, Parameter, Reads, without_groups
-from twin.table import Observation, Table
+from twin.table import KAFKA, Observation, Table
 from twin.tables import observations, state
 
 Spec = (
-    Rule | Ingest | Expiry | Metric | Addition | Ratio | Risk | EventSource | ApiField | LossField
-)
+    Rule | ElectionRule | OtherElections | Ingest | Expiry | Metric | Ratio | Risk | EventSource
+    | ApiField | LossField
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +49,11 @@ class Catalog:
     ingests: Mapping[str, tuple[Ingest, ...]]
     expiries: tuple[Expiry, ...]
     rules: Mapping[type[Table], Rule]
+    election_rules: Mapping[str, str]  # their titles by name, Kafka's first
     stored: tuple[type[Table], ...]
     on_demand: tuple[type[Table], ...]
     remembered: tuple[type[Table], ...]
     metrics: tuple[Metric, ...]
-    additions: Mapping[str, tuple[Addition, ...]]
     ratios: tuple[Ratio, ...]
     risks: tuple[Risk, ...]
     events: tuple[EventSource, ...]
@@ -70,10 +73,16 @@ class Catalog:
         specs = [spec for module in listed for spec in _specs(module)]
         tables = [table for module in listed for table in _tables(module)]
         risks = tuple(sorted((s for s in specs if isinstance(s, Risk)), key=lambda s: s.rank))
-        made = [*_only(specs, Rule), *risk_rules(risks)]
+        elections = sorted(_only(specs, ElectionRule), key=lambda each: each.name != KAFKA)
+        _refuse_twice([each.name for each in elections], "election rule")
+        state_tables, made = with_each_election_rule(
+            [t for t in tables if not issubclass(t, Observation)],
+            [*_only(specs, Rule), *risk_rules(risks)],
+            _only(specs, OtherElections),
+            elections,
+        )
         _refuse_twice([each.makes.kind for each in made], "rule for table")
         rules = {each.makes: each for each in made}
-        state_tables = [t for t in tables if not issubclass(t, Observation)]
         state_tables += [RiskConditions, RiskStates, OpenRisks]
         observed = [t for t in tables if issubclass(t, Observation)]
         _refuse_twice([t.kind for t in state_tables], "table")
@@ -82,20 +91,17 @@ class Catalog:
         for each in _only(specs, Ingest):
             kind = each.observation.kind
             ingests[kind] = (*ingests.get(kind, ()), each)
-        additions: dict[str, tuple[Addition, ...]] = {}
-        for more in _only(specs, Addition):
-            additions[more.series_name] = (*additions.get(more.series_name, ()), more)
         metrics = (*_metrics(listed, specs), *risk_metrics(risks))
         catalog = Catalog(
             observations={t.kind: t for t in observed},
             ingests=ingests,
             expiries=tuple(_only(specs, Expiry)),
             rules=rules,
+            election_rules={each.name: each.title for each in elections},
             stored=tuple(t for t in state_tables if t.stored),
             on_demand=tuple(t for t in state_tables if not t.stored),
             remembered=tuple(_remembered((*rules.values(), *specs, *metrics))),
             metrics=metrics,
-            additions=additions,
             ratios=tuple(_only(specs, Ratio)),
             risks=risks,
             events=tuple(_only(specs, EventSource)),
@@ -105,10 +111,6 @@ class Catalog:
         )
         catalog._check(specs)
         return catalog
-
-    def sources(self, metric: Metric) -> tuple[Metric | Addition, ...]:
-        """The metric and what adds to it: each has a function and what that reads."""
-        return (metric, *self.additions.get(metric.series_name, ()))
 
     def metric(self, series_name: str) -> Metric:
         """The metric of that name.
@@ -120,6 +122,14 @@ class Catalog:
             if metric.series_name == series_name:
                 return metric
         raise KeyError(series_name)
+
+    def tables_read(self, parameter: Parameter) -> tuple[type[Table], ...]:
+        """The tables that a parameter reads: several if it reads one for each election rule."""
+        if parameter.table is None:
+            return ()
+        if parameter.reads is not Reads.EACH_RULE:
+            return (parameter.table,)
+        return tuple(parameter.table.under(rule) for rule in self.election_rules or (KAFKA,))
 
     def _check(self, specs: Iterable[Spec]) -> None:
         self._check_names()
@@ -136,9 +146,6 @@ class Catalog:
         _refuse_twice(list(self.risk_names), "risk")
         _refuse_twice([field.name for field in self.api_fields], "API field")
         _refuse_twice([field.name for field in self.loss_fields], "loss field")
-        for series_name in self.additions:
-            if series_name not in metrics:
-                raise DeclarationError(f"metric {series_name} is added to, and nobody declares it")
         for ratio in self.ratios:
             for source in ratio.source:
                 if source not in metrics:
@@ -191,9 +198,11 @@ class Catalog:
     def _check_circles(self) -> None:
         needs = {
             table: {
-                p.table
+                needed
                 for p in _reads(rule)
-                if p.reads in (Reads.TABLE, Reads.LAZY) and p.table in self.rules
+                if p.reads in _OF_THIS_STEP
+                for needed in self.tables_read(p)
+                if needed in self.rules
             }
             for table, rule in self.rules.items()
         }
@@ -202,6 +211,9 @@ class Catalog:
         except CycleError as error:
             names = " → ".join(table.kind for table in error.args[1])
             raise DeclarationError(f"rules need each other in a circle: {names}") from None
+
+
+_OF_THIS_STEP: Final = (Reads.TABLE, Reads.LAZY, Reads.EACH_RULE, Reads.BY_KAFKA)
 
 
 def _metrics(modules: Iterable[ModuleType], specs: Iterable[Spec]) -> tuple[Metric, ...]:

@@ -36,6 +36,49 @@ def rule(function: F) -> F:
     return _declared(function, Rule(function, makes(function), parameters(function)))
 
 
+@dataclass(frozen=True, slots=True)
+class ElectionRule:
+    """A way to elect leaders: ``compute`` makes the ballots by which partitions elect.
+
+    Every table ``by_election_rule`` is made once for each election rule.
+    """
+
+    name: str
+    title: str
+    compute: Callable[..., Table]
+    makes: type[Table]
+    reads: tuple[Parameter, ...]
+
+
+def election_rule(name: str, title: str) -> Callable[[F], F]:
+    """Declare an election rule: the function returns the ``Ballot`` of each partition.
+
+    Args:
+        name: the value of the label ``rule`` and the name in the JSON API.
+        title: its name in the console, e.g. KIP-1303.
+    """
+    return lambda function: _declared(
+        function, ElectionRule(name, title, function, makes(function), parameters(function))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OtherElections:
+    """A function that makes a table ``by_election_rule`` under every rule but Kafka's."""
+
+    compute: Callable[..., Table]
+    makes: type[Table]
+    reads: tuple[Parameter, ...]
+
+
+def other_elections(function: F) -> F:
+    """Declare how a table is made under other election rules, from what Kafka's rule says.
+
+    Without such a function the rule of the table is applied to the tables of each election rule.
+    """
+    return _declared(function, OtherElections(function, makes(function), parameters(function)))
+
+
 # ---------------------------------------------------------------- observations
 
 
@@ -189,22 +232,6 @@ def counter(
         return _declared(function, metric)
 
     return declare
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Addition:
-    """More label values of a metric that another file declares."""
-
-    series_name: str
-    compute: Callable[..., Any]
-    reads: tuple[Parameter, ...]
-
-
-def adds_to(series_name: str) -> Callable[[F], F]:
-    """Declare further samples of a metric: the function returns a mapping as ``Metric`` says."""
-    return lambda function: _declared(
-        function, Addition(series_name, function, parameters(function))
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,8 @@ A parameter is one of
                  what is only ever added to within a cycle
     Lazy[T]      a function that returns the table: for what is needed in few cycles only
     Earlier[T]   for events: the table before this step, with its rows where they are now
+    EachRule[T]  of a table ``by_election_rule``: each of them, by the name of the election rule
+    ByKafka[T]   of such a table: the one under Kafka's rule, whatever rule is asked about
     G            a group of tables that several rules read together (``TableGroup``)
     NowMs        the time against which ages are judged
     Cycle        which cycle this is, and when the one before it was observed
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import (
     Annotated,
@@ -43,6 +45,8 @@ class Reads(Enum):
     BEFORE = "before"
     LATEST = "latest"
     EARLIER = "earlier"
+    EACH_RULE = "each rule"
+    BY_KAFKA = "by kafka"
     TIME = "time"
     CYCLE = "cycle"
     GROUP = "group"
@@ -52,6 +56,7 @@ _T = TypeVar("_T")
 Before = Annotated[_T, Reads.BEFORE]
 Latest = Annotated[_T, Reads.LATEST]
 Earlier = Annotated[_T, Reads.EARLIER]
+ByKafka = Annotated[_T, Reads.BY_KAFKA]
 NowMs = NewType("NowMs", int)
 
 
@@ -64,6 +69,10 @@ class Lazy(Generic[_T]):
     def __call__(self) -> _T:
         """The table, made now if it was not."""
         return self.make()
+
+
+class EachRule(dict[str, _T]):
+    """Tables by the name of the election rule, Kafka's first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,15 @@ class Parameter:
     table: type[Table] | None = None
     group: type[TableGroup] | None = None
     parts: tuple[Parameter, ...] = ()
+
+    def under(self, election_rule: str) -> Parameter:
+        """The parameter of the same function under that election rule."""
+        if self.reads is Reads.GROUP:
+            return replace(self, parts=tuple(part.under(election_rule) for part in self.parts))
+        is_fixed = self.reads in (Reads.BY_KAFKA, Reads.EACH_RULE)
+        if self.table is None or is_fixed or not self.table.by_election_rule:
+            return self
+        return replace(self, table=self.table.under(election_rule))
 
 
 def without_groups(reads: Iterable[Parameter]) -> tuple[Parameter, ...]:
@@ -157,10 +175,18 @@ def _parameter(function: Callable[..., Any], name: str, hint: Any) -> Parameter:
         reads = how[0] if len(how) == 1 else None
     elif get_origin(hint) is Lazy:
         (hint,), reads = get_args(hint), Reads.LAZY
+    elif get_origin(hint) is EachRule:
+        (hint,), reads = get_args(hint), Reads.EACH_RULE
     if not (_is_table(hint) and isinstance(reads, Reads)):
         raise DeclarationError(
             f"{name_of(function)}: parameter {name} must be a table with a kind, or Before, "
-            "Latest, Lazy or Earlier of one, a group of tables (TableGroup), NowMs, or Cycle"
+            "Latest, Lazy, Earlier, EachRule or ByKafka of one, a group of tables (TableGroup), "
+            "NowMs, or Cycle"
+        )
+    if reads in (Reads.EACH_RULE, Reads.BY_KAFKA) and not hint.by_election_rule:
+        raise DeclarationError(
+            f"{name_of(function)}: parameter {name} reads {hint.kind} by election rule, and that "
+            "table is not declared by_election_rule"
         )
     return Parameter(name, reads, hint)
 

@@ -15,8 +15,9 @@ from typing import Any, cast
 import numpy as np
 
 from twin.catalog import Catalog
-from twin.signature import Cycle, Lazy, Parameter, Reads, without_groups
+from twin.signature import Cycle, EachRule, Lazy, Parameter, Reads, without_groups
 from twin.table import (
+    KAFKA,
     UNKNOWN,
     Array,
     KeyedTable,
@@ -147,8 +148,8 @@ class ShardState:
         for parameter in without_groups(reads):
             if parameter.table is not None and parameter.reads is Reads.BEFORE:
                 before[parameter.table] = self.of_before(parameter.table)
-            elif parameter.table is not None:
-                kept[parameter.table] = self[parameter.table]
+            else:
+                kept |= {table: self[table] for table in self.catalog.tables_read(parameter)}
         return replace(self, tables=kept, before=before, _computed={})
 
     def with_slot_capacity(self, slots: int) -> ShardState:
@@ -248,6 +249,9 @@ class ShardState:
             case Reads.LATEST:
                 latest = (self._latest or self.tables).get(table)
                 return self._blank(table) if latest is None else latest
+            case Reads.EACH_RULE:
+                rules = self.catalog.election_rules or (KAFKA,)
+                return EachRule((name, self[table.under(name)]) for name in rules)
             case Reads.EARLIER:
                 assert earlier is not None  # only functions of events read it
                 return earlier[table]

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import Field, dataclass, field, fields
 from enum import Enum
+from functools import cache
+from types import new_class
 from typing import (
     Annotated,
     Any,
@@ -24,6 +26,7 @@ from typing import (
     Final,
     Self,
     TypeVar,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -38,6 +41,9 @@ UNKNOWN: Final = -1
 """Not known, in offset, time, size and yes/no columns: Kafka's own -1, never a zero."""
 
 NO_BROKER: Final = -1
+
+KAFKA: Final = "kafka"
+"""The election rule of Kafka itself."""
 
 Int8 = NDArray[np.int8]
 UInt8 = NDArray[np.uint8]
@@ -125,6 +131,8 @@ class Table:
         api: name of the JSON object that holds its columns; "" puts them into the object of the
             partition or replica itself, None leaves the table out.
         counts_in: tables whose rows its columns number; it is discarded together with them.
+        by_election_rule: there is one for each election rule, see ``under``; the API has them below
+            the name of the rule.
     """
 
     kind: ClassVar[str] = ""
@@ -133,11 +141,13 @@ class Table:
     why_on_demand: ClassVar[str] = ""
     api: ClassVar[str | None] = None
     counts_in: ClassVar[tuple[type[Table], ...]] = ()
+    by_election_rule: ClassVar[bool] = False
     columns: ClassVar[tuple[Column, ...]] = ()
 
     def __init_subclass__(
         cls, *, kind: str = "", version: int = 1, on_demand: str = "",
-        api: str | None = None, counts_in: tuple[type[Table], ...] = (), **more: Any,
+        api: str | None = None, counts_in: tuple[type[Table], ...] = (),
+        by_election_rule: bool = False, **more: Any,
     ) -> None:  # fmt: skip
         super().__init_subclass__(**more)
         dataclass(frozen=True, eq=False)(cls)
@@ -146,6 +156,18 @@ class Table:
             cls.kind, cls.version, cls.api = kind, version, api
             cls.stored, cls.why_on_demand = not on_demand, on_demand
             cls.counts_in = counts_in
+            cls.by_election_rule = by_election_rule
+            if by_election_rule and api:
+                cls.api = f"{api}.{KAFKA}"
+
+    @classmethod
+    def under(cls, election_rule: str) -> type[Self]:
+        """The table of the same columns under that election rule; under Kafka's it is this one.
+
+        Those of other rules are never stored.
+        """
+        table: Any = cls  # mypy does not know that classes can be hashed
+        return cast(type[Self], _under(table, election_rule))
 
     @classmethod
     def meaning(cls) -> str:
@@ -171,6 +193,21 @@ class Table:
     def nbytes(self) -> int:
         """Memory that the arrays take."""
         return sum(value.nbytes for value in self.values())
+
+
+OTHER_ELECTIONS: Final = "elections over stored columns, of the few rows where rules differ"
+
+
+@cache
+def _under(table: type[Any], election_rule: str) -> type[Any]:
+    if election_rule == KAFKA:
+        return table
+    api = table.api and f"{table.api.removesuffix(KAFKA)}{election_rule}"
+    declared = {"kind": f"{table.kind}_{election_rule}", "api": api, "on_demand": OTHER_ELECTIONS}
+    named = {"__module__": table.__module__, "__doc__": table.__doc__}
+    return new_class(
+        f"{table.__name__}_{election_rule}", (table,), declared, lambda own: own.update(named)
+    )
 
 
 class PartitionTable(Table):

@@ -18,7 +18,7 @@ import numpy as np
 
 from twin import keys
 from twin.catalog import Catalog
-from twin.declare import Addition, ByBroker, ByRack, Metric
+from twin.declare import ByBroker, ByRack, Metric
 from twin.rules.racks import rack_names
 from twin.state import ShardState
 from twin.table import UNKNOWN, Array, Bool
@@ -58,10 +58,7 @@ def shard_totals(state: ShardState) -> Totals:
     for metric in catalog.metrics:
         if metric.level not in SUMMED_LEVELS or metric.compute is None:
             continue
-        samples: Samples = {}
-        for source in catalog.sources(metric):
-            samples |= summing.samples(metric, source)
-        by_series[metric.series_name] = samples
+        by_series[metric.series_name] = summing.samples(metric)
     return Totals(state.observed_at_ms, by_series)
 
 
@@ -117,10 +114,10 @@ class _Summing:
         self._groups = [str(group) for group in state[Groups].group.tolist()]
         self._offsets = state[GroupOffsets]
 
-    def samples(self, metric: Metric, source: Metric | Addition) -> Samples:
-        """The samples of one declaration, by label values."""
-        assert source.compute is not None  # the caller leaves those without out
-        result = self._state.call(source.compute, source.reads)
+    def samples(self, metric: Metric) -> Samples:
+        """The samples of a metric, by label values."""
+        assert metric.compute is not None  # the caller leaves those without out
+        result = self._state.call(metric.compute, metric.reads)
         parts = result if isinstance(result, Mapping) else {(): result}
         samples: Samples = {}
         for labels, part in parts.items():

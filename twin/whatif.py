@@ -13,18 +13,13 @@ from typing import Annotated, Final
 import numpy as np
 
 from twin.adds_up import AddsUp, highest, lowest, same
-from twin.proposals.kip1303 import (
-    Kip1303Eligibility,
-    NextLeadersKip1303,
-    elected_without_kip1303,
-)
-from twin.proposals.kip1303_balance import BalancedLeadersKip1303
 from twin.rules.balance import BalancedLeaders
+from twin.rules.ballots import Ballot
 from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
 from twin.rules.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
 from twin.rules.growth import Growth, RecordSizes
 from twin.rules.leaders import Roles
-from twin.rules.next_leader import Electorate, NextLeaders, elected_without
+from twin.rules.next_leader import Electorate, NextLeaders, elected_under, elected_without
 from twin.rules.racks import rack_names, racks_of
 from twin.rules.topic_configs import LeaderMinIsr, TopicConfigs
 from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
@@ -32,6 +27,7 @@ from twin.signature import parameters
 from twin.slots import any_slot, count_slots
 from twin.state import ShardState
 from twin.table import (
+    KAFKA,
     NO_BROKER,
     UNKNOWN,
     Array,
@@ -52,15 +48,19 @@ _FEW: Final = 8
 class Loss:
     """The effect of losing brokers. [N] rows that lose their leader, or end under min ISR.
 
-    ``isr`` is its size once leaders are elected. Next leaders are those by Kafka's rule and by
-    KIP-1303's, the latter None where that proposal is switched off.
+    ``isr`` is its size once leaders are elected by Kafka's rule. Next leaders are those by each
+    election rule, Kafka's first.
     """
 
     row: Rows
-    kafka: NextLeaders
-    kip1303: NextLeadersKip1303 | None
+    next_leaders: Mapping[str, NextLeaders]
     isr: Int32
     min_isr: Int32
+
+    @property
+    def kafka(self) -> NextLeaders:
+        """[N] the next leaders by Kafka's rule."""
+        return self.next_leaders[KAFKA]
 
     @property
     def offline(self) -> Bool:
@@ -118,11 +118,12 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     least = state[LeaderMinIsr].min_isr[held]
     falls_short = (isr < least) & any_slot(in_isr & named)
     row = np.flatnonzero(any_slot(named & roles.is_leader) | falls_short)
-    kip1303 = None
-    if NextLeadersKip1303 in state.catalog.rules:
-        eligibility = state[Kip1303Eligibility].take(held)
-        kip1303 = elected_without_kip1303(electorate, eligibility, lost, following).take(row)
-    return Loss(held[row], following.take(row), kip1303, isr[row], least[row])
+    by_rule = {KAFKA: following.take(row)}
+    for rule in state.catalog.election_rules:
+        if rule != KAFKA:
+            ballot = state[Ballot.under(rule)].take(held)
+            by_rule[rule] = elected_under(ballot, electorate, lost, following).take(row)
+    return Loss(held[row], by_rule, isr[row], least[row])
 
 
 _ELECTION: Final = parameters(Electorate)
@@ -209,7 +210,7 @@ def eligibility(
     """The effect of these thresholds under KIP-1303, on all partitions of the state."""
     changed = with_threshold(state, local_log_ms, local_log_bytes, topic).remade(NextLeaders)
     roles, cold = changed[Roles], is_cold(changed[ReplicaCoverage], changed[Roles])
-    stock, kip1303 = changed[BalancedLeaders].leader, changed[BalancedLeadersKip1303].leader
+    stock, kip1303 = (changed[BalancedLeaders.under(r)].leader for r in (KAFKA, "kip1303"))
     brokers = changed[Brokers]
     names, racks = rack_names(brokers), racks_of(brokers, kip1303)
     counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from twin.rules.group_reads import GroupReads, ReadsFrom, Servers
 from twin.rules.growth import RecordSizes
 from twin.signature import parameters
 from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Int32
+from twin.table import KAFKA, UNKNOWN, Array, Int32
 from twin.tables.state import (
     GroupOffsets,
     Groups,
@@ -33,7 +33,7 @@ class GroupHarm(AddsUp):
     remote: int = 0  # partitions of which it reads more from remote storage
     remote_records: int = 0  # that it reads from there, and does not now
     remote_bytes: int = 0  # of these, where the size of a record is known
-    remote_bytes_kip1303: int = 0  # if KIP-1303 chose the leaders
+    remote_bytes_by_rule: Mapping[str, int] = field(default_factory=dict)  # where leaders move
     unknown: int = 0  # partitions for which that is unknown
 
     @property
@@ -63,15 +63,12 @@ def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> lis
     """
     if not len(state[GroupOffsets]):
         return []
-    after = state[Partitions].leader.copy()
-    after[loss.row] = loss.kafka.leader
-    stock = _led_by(state, after, brokers)
-    preferring = None
-    if loss.kip1303 is not None:
-        after = after.copy()
-        after[loss.row] = loss.kip1303.leader
-        preferring = _led_by(state, after, brokers)
-    return _harms(state, stock, preferring)
+    by_rule = {}
+    for rule, following in loss.next_leaders.items():
+        after = state[Partitions].leader.copy()
+        after[loss.row] = following.leader
+        by_rule[rule] = _led_by(state, after, brokers)
+    return _harms(state, by_rule[KAFKA], by_rule)
 
 
 def hurt_by_change(now: ShardState, then: ShardState) -> list[GroupHarm]:
@@ -83,7 +80,7 @@ def hurt_by_change(now: ShardState, then: ShardState) -> list[GroupHarm]:
     size = now[RecordSizes].bytes_per_record[now[GroupOffsets].row]
     in_bytes = np.where(more > 0, more * size, 0.0)
     changed = _Reads(then[GroupReads].reads_from, more, in_bytes)
-    return _harms(now, changed, None)
+    return _harms(now, changed, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ def _led_by(state: ShardState, leader: Int32, brokers: Collection[int]) -> _Read
     )
 
 
-def _harms(state: ShardState, then: _Reads, kip1303: _Reads | None) -> list[GroupHarm]:
+def _harms(state: ShardState, then: _Reads, by_rule: Mapping[str, _Reads]) -> list[GroupHarm]:
     offsets, names = state[GroupOffsets], state[Groups].group.tolist()
     was_offline = state[GroupReads].reads_from == ReadsFrom.NOBODY
     columns = {
@@ -119,15 +116,21 @@ def _harms(state: ShardState, then: _Reads, kip1303: _Reads | None) -> list[Grou
         "remote": then.more_records > 0,
         "remote_records": np.maximum(then.more_records, 0),
         "remote_bytes": _known(then.more_bytes),
-        "remote_bytes_kip1303": _known((kip1303 or then).more_bytes),
         "unknown": (then.reads_from == UNKNOWN) & (offsets.committed_offset != UNKNOWN),
     }
-    sums = {
-        name: np.bincount(offsets.group_index, values, len(names)).astype(np.int64).tolist()
-        for name, values in columns.items()
-    }
+
+    def by_group(values: Array) -> list[int]:
+        sums: list[int] = np.bincount(offsets.group_index, values, len(names)).astype(int).tolist()
+        return sums
+
+    sums = {name: by_group(values) for name, values in columns.items()}
+    of_rules = {rule: by_group(_known(reads.more_bytes)) for rule, reads in by_rule.items()}
     return [
-        replace(GroupHarm(str(name)), **{column: sums[column][i] for column in sums})
+        GroupHarm(
+            str(name),
+            **{column: each[i] for column, each in sums.items()},
+            remote_bytes_by_rule={rule: each[i] for rule, each in of_rules.items()},
+        )
         for i, name in enumerate(names)
     ]
 

@@ -130,7 +130,11 @@ def _table_fields(base: type[Table]) -> Iterator[Cells]:
         if not table.api:
             yield from (_cells(column) for column in _columns(table))
     for table in tables:
-        if table.api:
+        if table.by_election_rule:
+            name = str(table.api).partition(".")[0]
+            yield f"`{name}`", "object by election rule", schemas.about(table)
+            yield from (_cells(column, f"`{name}`.rule.") for column in _columns(table))
+        elif table.api and "." not in table.api:
             yield f"`{table.api}`", "object", schemas.about(table)
             yield from (_cells(column, f"`{table.api}`.") for column in _columns(table))
 

@@ -13,7 +13,7 @@ from streaming.query.own_metrics import OWN as QUERY
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
 from twin.changes import BUILT_IN_KINDS
-from twin.declare import LEVEL_LABELS, Addition, Level, Metric
+from twin.declare import LEVEL_LABELS, Level, Metric
 from twin.state import ShardState
 
 _TITLES: Final[Mapping[Level, str]] = {
@@ -46,8 +46,8 @@ _UNITS: Final = {
 and 0."""
 
 _NOTES: Final = {
-    "rule": "the election policy: `kafka` is Kafka 4.x, `kip1303` is KIP-1303, which no Kafka has "
-    "yet; `now` are the present leaders",
+    "rule": "the election rule: `kafka` is Kafka 4.x; `kip1303` and `kip501` are proposals that no "
+    "Kafka has yet; `now` are the present leaders",
     "outcome": "who leads once the leader is lost, best first",
     "coverage": "whether that leader holds enough local log, see Coverage in "
     "[tables](tables.md#coverage)",
@@ -152,13 +152,11 @@ def _values() -> Mapping[str, dict[str, None]]:
     state = ShardState.empty(CATALOG, "", 0, 1)
     values: dict[str, dict[str, None]] = {}
     for metric in CATALOG.metrics:
-        parts: list[Metric | Addition] = [metric, *CATALOG.additions.get(metric.series_name, ())]
-        for part in parts:
-            if not metric.labels or part.compute is None:
-                continue
-            for chosen in part.compute(**state.arguments(part.reads)):
-                for label, value in zip(metric.labels, chosen, strict=True):
-                    values.setdefault(label, {})[value] = None
+        if not metric.labels or metric.compute is None:
+            continue
+        for chosen in metric.compute(**state.arguments(metric.reads)):
+            for label, value in zip(metric.labels, chosen, strict=True):
+                values.setdefault(label, {})[value] = None
     return values
 
 

@@ -67,6 +67,7 @@ class ClusterFacts(TypedDict):
     cold_replicas: float | None
     thresholds: LeastLocalLog | None
     topics_with_thresholds: int | None
+    election_rules: dict[str, str]  # their titles by name, Kafka's first
     risks: dict[str, RiskCount]
 
 
@@ -258,6 +259,7 @@ def summary(
         "cold_replicas": if_known(cold),
         "thresholds": _cluster_thresholds(view.newest),
         "topics_with_thresholds": if_known(own),
+        "election_rules": dict(catalog.election_rules),
         "risks": risks,
     }
     racks = by_first_label(catalog, totals, "rack")
@@ -317,9 +319,12 @@ def _columns(table: PartitionTable | ReplicaTable, at: Any = slice(None)) -> dic
 
 
 def _add(objects: list[dict[str, Any]], name: str, columns: dict[str, list[Any]]) -> None:
-    """The columns as fields of the objects, or of an object of that name in each of them."""
+    """The columns as fields of the objects, or of an object below each of them, a.b for b in a."""
+    path = name.split(".") if name else ()
     for row, target in enumerate(objects):
-        place = target.setdefault(name, {}) if name else target
+        place = target
+        for part in path:
+            place = place.setdefault(part, {})
         for column, values in columns.items():
             place[column] = values[row]
 

@@ -10,7 +10,6 @@ import numpy as np
 from streaming.bus.view import ClusterView
 from streaming.exporter.api_views import partition_objects
 from streaming.exporter.groups_views import groups_by_name
-from twin.proposals.kip1303_groups import GroupsIfLeaderLostKip1303
 from twin.rules.group_loss import GroupsIfLeaderLost, ReadsThen
 from twin.rules.group_moves import GroupLags
 from twin.rules.group_reads import GroupReads, ReadsFrom
@@ -94,12 +93,9 @@ def _partitions(state: ShardState, name: str, places: Rows, now_ms: int) -> list
     rows = []
     of_partition = state[GroupOffsets].row[places].astype(np.intp)
     for partition in partition_objects(state, of_partition, now_ms):
-        for place, each in enumerate(partition["groups"]):
+        for each in partition["groups"]:
             if each["group"] != name:
                 continue
-            if "groups_kip1303" in partition:
-                other = partition["groups_kip1303"][place]["if_leader_lost"]
-                each |= {"if_leader_lost_kip1303": other}
             del each["group"]
             about = {key: partition[key] for key in ("topic", "partition", "leader", "risks")}
             rows.append(about | each)
@@ -112,9 +108,7 @@ def _leaders(states: Sequence[ShardState], places: Sequence[Rows]) -> list[Group
     for state, here in zip(states, places, strict=True):
         has = here[state[GroupOffsets].committed_offset[here] != UNKNOWN]
         leader = state[Partitions].leader[state[GroupOffsets].row[has]]
-        rules: dict[str, ReadsThen] = {"kafka": state[GroupsIfLeaderLost]}
-        if GroupsIfLeaderLostKip1303 in state.catalog.rules:
-            rules["kip1303"] = state[GroupsIfLeaderLostKip1303]
+        rules = {r: state[GroupsIfLeaderLost.under(r)] for r in state.catalog.election_rules}
         for broker in np.unique(leader[leader >= 0]).tolist():
             mine = has[leader == broker]
             held = leaders.setdefault(broker, {"broker": broker, "partitions": 0, "if_lost": {}})

@@ -15,11 +15,9 @@ import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
 from streaming.questions.loss import brokers_lost
-from twin.proposals.kip1303 import NextLeadersKip1303
 from twin.risks import OpenRisks
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.leaders import Roles, has_flag
-from twin.rules.next_leader import NextLeaders
 from twin.state import ShardState
 from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int8, Int32, Int64, Rows
 from twin.tables.enums import ReplicaFlags
@@ -47,7 +45,6 @@ SquareName = Literal[
     "leads", "leads_cold", "warm", "cold", "assumed", "not_judged", "elr", "out_of_sync", "joining",
     "offline", "unknown",
 ]  # fmt: skip
-Rule = Literal["kafka", "kip1303"]
 
 _IN_SYNC: Final = {
     Coverage.WARM: Square.WARM,
@@ -65,7 +62,7 @@ class MatrixPartition(TypedDict):
     leader: int | None
     risk: str | None
     replicas: dict[str, SquareName]
-    then: dict[Rule, int] | None
+    then: dict[str, int] | None
 
 
 class MatrixTopic(TypedDict):
@@ -82,8 +79,8 @@ class MatrixTopic(TypedDict):
     risk: str | None
     offline: int
     brokers: dict[str, dict[SquareName, int]]
-    would_lead: dict[Rule, dict[str, int]]
-    nobody_leads: dict[Rule, int]
+    would_lead: dict[str, dict[str, int]]
+    nobody_leads: dict[str, int]
     listed: list[MatrixPartition] | None
 
 
@@ -238,7 +235,7 @@ class _Shown:
     row: Rows
     place: Int64  # of the topic on the page
     square: Int8  # [N, R]
-    then: Mapping[Rule, Int64]  # by rule: who leads after the loss, see ``_leaders_then``
+    then: Mapping[str, Int64]  # by rule: who leads after the loss, see ``_leaders_then``
 
 
 def _on_page(
@@ -291,22 +288,17 @@ _KEPT: Final = -2
 """The partition does not lose its leader."""
 
 
-def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[Rule, Int64]:
+def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[str, Int64]:
     """By rule [P] who leads once those brokers are lost, NO_BROKER for nobody, _KEPT for others."""
     if not lost:
         return {}
     state, loss = shard.state, shard.lose(lost)
     changes = on_brokers(state[Partitions].leader[loss.row], lost)
-    then: dict[Rule, Int64] = {}
-    by_rule: dict[Rule, NextLeaders | NextLeadersKip1303 | None] = {
-        "kafka": loss.kafka,
-        "kip1303": loss.kip1303,
-    }
-    for rule, following in by_rule.items():
-        if following is not None:
-            leaders = np.full(state.partitions, _KEPT, np.int64)
-            leaders[loss.row[changes]] = following.leader[changes]
-            then[rule] = leaders
+    then: dict[str, Int64] = {}
+    for rule, following in loss.next_leaders.items():
+        leaders = np.full(state.partitions, _KEPT, np.int64)
+        leaders[loss.row[changes]] = following.leader[changes]
+        then[rule] = leaders
     return then
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from streaming.exporter import api_views, group_page, groups_views, matrix_views, segment_views
 from streaming.plans import answer as plan_answer
-from streaming.questions import QUESTIONS, loss, restart, roll
+from streaming.questions import QUESTIONS, restart, roll
 from streaming.questions.parameters import Schema
 from twin.catalog import Catalog
 from twin.rules.coverage import Coverage
@@ -168,8 +168,13 @@ def _table_fields(catalog: Catalog, base: type[Table]) -> dict[str, Schema]:
     """Columns of the object itself, and objects of columns."""
     fields: dict[str, Schema] = {}
     for table in api_views.api_tables(catalog, base):
-        if table.api:
-            fields[table.api] = obj(fields_of(table), what=about(table))
+        name, _, rule = (table.api or "").partition(".")
+        if rule:
+            whole = fields.setdefault(name, obj({}, what=f"{about(table)}, by election rule"))
+            whole["properties"][rule] = obj(fields_of(table))
+            whole["required"].append(rule)
+        elif name:
+            fields[name] = obj(fields_of(table), what=about(table))
         else:
             fields |= fields_of(table)
     return fields
@@ -250,21 +255,18 @@ def _group_in_full(catalog: Catalog) -> Schema:
 def _loss(catalog: Catalog) -> Schema:
     """A partition that loses its leader, or ends under min ISR."""
     fields: dict[str, Schema] = {"topic": TEXT, "partition": INTEGER, "leader": INTEGER}
-    of_rules: dict[str, Schema] = {}
     outcomes = {"type": "string", "enum": [each.name.lower() for each in Outcome]}
     coverages = {"type": "string", "enum": [each.name.lower() for each in Coverage]}
-    for rule in loss.RULES:
-        of_rules[f"next_leader_{rule}"] = INTEGER
-        of_rules[f"outcome_{rule}"] = nullable(outcomes)
-        of_rules[f"coverage_{rule}"] = nullable(coverages)
+    following = obj(
+        {"leader": INTEGER, "outcome": nullable(outcomes), "coverage": nullable(coverages)}
+    )
+    by_rule = obj(dict.fromkeys(catalog.election_rules, following), what="by election rule")
     added = {
         field.name: {**nullable(INTEGER), "description": field.meaning}
         for field in catalog.loss_fields
     }
     counts = {"isr": INTEGER, "min_isr": INTEGER}
-    # A proposal that is switched off has no fields.
-    optional = [name for name in of_rules if not name.endswith("_kafka")]
-    return obj({**fields, **of_rules, **counts, **added}, optional=optional)
+    return obj({**fields, "next_leaders": by_rule, **counts, **added})
 
 
 def _sums(catalog: Catalog, level: str) -> dict[str, Schema]:

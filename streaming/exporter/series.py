@@ -77,19 +77,17 @@ def families(state: ShardState) -> list[Family]:
     for metric in catalog.metrics:
         if metric.level not in SERIES_LEVELS or metric.compute is None:
             continue
-        for source in catalog.sources(metric):
-            assert source.compute is not None  # checked above; additions always have one
-            result = state.call(source.compute, source.reads)
-            parts = result if isinstance(result, Mapping) else {(): result}
-            for values, part in parts.items():
-                part_values = _known_values(part, assigned.shape)
-                is_known = part_values.is_known
-                if metric.level == "replica":
-                    is_known = is_known & assigned
-                text = own_labels(metric, values)
-                all_families.append(
-                    Family(metric.series_name, text, part_values.values, is_known, metric.level)
-                )
+        result = state.call(metric.compute, metric.reads)
+        parts = result if isinstance(result, Mapping) else {(): result}
+        for values, part in parts.items():
+            part_values = _known_values(part, assigned.shape)
+            is_known = part_values.is_known
+            if metric.level == "replica":
+                is_known = is_known & assigned
+            text = own_labels(metric, values)
+            all_families.append(
+                Family(metric.series_name, text, part_values.values, is_known, metric.level)
+            )
     return all_families
 
 

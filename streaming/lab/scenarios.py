@@ -200,7 +200,7 @@ def failover(stage: Stage) -> None:
     stage.say(f"look       {stage.exporter}/#/?lose={lost} shows who would lead if it were lost")
     stage.stop.wait(LOOK_S)
     led = _await_whole(stage, lost)
-    predicted = {_key(p): p["next_leader"]["leader"] for p in led}
+    predicted = {_key(p): p["next_leaders"]["kafka"]["leader"] for p in led}
     nobody = sum(leader < 0 for leader in predicted.values())
     stage.say(
         f"prediction if broker {lost} crashes, each of the {len(predicted)} partitions it leads "
@@ -263,7 +263,7 @@ def cold_leader(stage: Stage) -> None:
     after = stage.until(
         lambda: _before_cold(stage), SOON_S, f"{COLD_TOPIC}-0 has no cold successor"
     )
-    cold, warm = after["next_leader"]["leader"], after["next_leader_kip1303"]["leader"]
+    cold, warm = (after["next_leaders"][rule]["leader"] for rule in ("kafka", "kip1303"))
     stage.say(
         f"prediction if broker 1 goes, {COLD_TOPIC}-0 is led by {cold}, which has next to nothing "
         f"on its disk; KIP-1303 would elect {warm}, which has all of it"
@@ -291,7 +291,7 @@ def _before_cold(stage: Stage) -> dict[str, Any] | None:
     now = stage.partition(COLD_TOPIC)
     if not now or now["leader"] != 1 or not stage.is_at_rest([now]):
         return None
-    return now if now["next_leader"]["coverage"] == "cold" else None
+    return now if now["next_leaders"]["kafka"]["coverage"] == "cold" else None
 
 
 def preferred_leads(stage: Stage, key: TopicPartition, broker: int = 1) -> bool:

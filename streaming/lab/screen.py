@@ -152,8 +152,8 @@ def _counts(losses: Mapping[str, Mapping[str, int]]) -> list[int]:
 
 
 def _partition(partition: Mapping[str, Any]) -> Sequence[object]:
-    kafka = partition["next_leader"]
-    kip = partition.get("next_leader_kip1303", kafka)
+    kafka = partition["next_leaders"]["kafka"]
+    kip = partition["next_leaders"].get("kip1303", kafka)
     successor = _next(kafka)
     if kafka != kip:
         successor += f"; under KIP-1303 {_next(kip)}"

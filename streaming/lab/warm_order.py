@@ -39,7 +39,7 @@ def warm_order(stage: Stage) -> None:
 def _successor(stage: Stage, coverage: str) -> int | None:
     """The next leader that the twin predicts, if it has that coverage and no replica is out."""
     partition = stage.partition(COLD_TOPIC)
-    following = partition.get("next_leader") or {}
+    following = partition.get("next_leaders", {}).get("kafka", {})
     if following.get("coverage") != coverage or not stage.is_at_rest([partition]):
         return None
     leader: int = following["leader"]

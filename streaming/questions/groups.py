@@ -20,13 +20,13 @@ class HurtGroup(TypedDict):
     remote: int
     remote_records: int
     remote_bytes: int
-    remote_bytes_kip1303: NotRequired[int]  # where leaders move
+    remote_bytes_by_rule: NotRequired[Mapping[str, int]]  # where leaders move, by election rule
     unknown: int
 
 
 def harm_data(harm: GroupHarm) -> HurtGroup:
     """The harm as plain data."""
-    return {**changed_data(harm), "remote_bytes_kip1303": harm.remote_bytes_kip1303}
+    return {**changed_data(harm), "remote_bytes_by_rule": harm.remote_bytes_by_rule}
 
 
 def changed_data(harm: GroupHarm) -> HurtGroup:

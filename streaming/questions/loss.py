@@ -28,12 +28,9 @@ from twin.rules.coverage import Coverage
 from twin.rules.election import Outcome
 from twin.rules.next_leader import NOBODY
 from twin.state import ShardState
-from twin.table import Rows
+from twin.table import KAFKA, Rows
 from twin.tables.state import Brokers, PartitionIndex, Partitions
 from twin.whatif_groups import hurt_by_loss, together
-
-RULES: Final = ("kafka", "kip1303")
-"""Rules of election; an answer has no fields for a proposal that is switched off."""
 
 
 class Lost(TypedDict):
@@ -79,18 +76,15 @@ def _outcomes(
         for state, loss in zip(states, losses, strict=True)
     ]
     counts: dict[str, dict[str, dict[str, int]]] = {}
-    for rule, next_leaders in zip(
-        RULES, zip(*((loss.kafka, loss.kip1303) for loss in losses), strict=True), strict=False
-    ):
+    for rule in losses[0].next_leaders if losses else ():
         # As one number: unique of rows takes longer than the elections. From 1, since -1 is in
         # both where nobody leads.
         both = [
             keys.pack(following.outcome[here] + 1, following.coverage[here] + 1)
-            for following, here in zip(next_leaders, changes, strict=True)
-            if following is not None
+            for following, here in zip(
+                (loss.next_leaders[rule] for loss in losses), changes, strict=True
+            )
         ]
-        if not both:
-            continue
         pairs, numbers = np.unique(np.concatenate(both), return_counts=True)
         outcomes, coverages = keys.unpack(pairs)
         of_rule = counts.setdefault(rule, {})
@@ -121,8 +115,9 @@ def _worst(
 
 
 def _order(row: Mapping[str, Any]) -> tuple[int, bool, str, int]:
-    is_warm = row["coverage_kafka"] != "cold"
-    return -_WORST[row["outcome_kafka"]], is_warm, row["topic"], row["partition"]
+    following = row["next_leaders"][KAFKA]
+    is_warm = following["coverage"] != "cold"
+    return -_WORST[following["outcome"]], is_warm, row["topic"], row["partition"]
 
 
 def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dict[str, Any]]:
@@ -136,12 +131,15 @@ def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dic
             "topic": str(topics[row[i]]),
             "partition": int(numbers[row[i]]),
             "leader": int(leaders[row[i]]),
+            "next_leaders": {
+                rule: {
+                    "leader": int(following.leader[i]),
+                    "outcome": plain.name(Outcome, following.outcome[i]),
+                    "coverage": plain.name(Coverage, following.coverage[i]),
+                }
+                for rule, following in losses.next_leaders.items()
+            },
         }
-        for rule, following in zip(RULES, (losses.kafka, losses.kip1303), strict=True):
-            if following is not None:
-                loss[f"next_leader_{rule}"] = int(following.leader[i])
-                loss[f"outcome_{rule}"] = plain.name(Outcome, following.outcome[i])
-                loss[f"coverage_{rule}"] = plain.name(Coverage, following.coverage[i])
         loss |= {"isr": int(losses.isr[i]), "min_isr": int(losses.min_isr[i])}
         loss |= {name: plain.integer(values[at]) for name, values in added.items()}
         rows.append(loss)
@@ -149,18 +147,16 @@ def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dic
 
 
 def _loss_columns(
-    rows: Sequence[dict[str, Any]], fields: Sequence[LossField]
+    rows: Sequence[dict[str, Any]], fields: Sequence[LossField], titles: Mapping[str, str]
 ) -> dict[str, Callable[[dict[str, Any]], Any]]:
     """Headings and cells. A column of a rule is shown if some partition has a value for it."""
     columns: dict[str, Callable[[dict[str, Any]], Any]] = {
         "partition": lambda r: f"{r['topic']}-{r['partition']}",
         "led by": lambda r: broker_or_nobody(r["leader"]),
-        "next (Kafka)": lambda r: broker_or_nobody(r["next_leader_kafka"]),
-        "safety": lambda r: _safety(r, "kafka"),
     }
-    if any("outcome_kip1303" in row for row in rows):
-        columns["next (KIP-1303)"] = lambda r: broker_or_nobody(r["next_leader_kip1303"])
-        columns["safety "] = lambda r: _safety(r, "kip1303")
+    for place, rule in enumerate(rows[0]["next_leaders"] if rows else ()):
+        columns[f"next ({titles.get(rule, rule)})"] = partial(_next_leader, rule)
+        columns["safety" + " " * place] = partial(_safety, rule)  # headings are unique
     columns["ISR"] = lambda r: f"{r['isr']}/{r['min_isr']}"
     for field in fields:
         if any(row.get(field.name) is not None for row in rows):
@@ -175,15 +171,21 @@ def _cell(name: str, row: dict[str, Any]) -> str:
 _WORST: Final = {outcome.name.lower(): int(outcome) for outcome in Outcome}
 
 
-def _safety(row: dict[str, Any], rule: str) -> str:
+def _next_leader(rule: str, row: dict[str, Any]) -> str:
+    return broker_or_nobody(row["next_leaders"][rule]["leader"])
+
+
+def _safety(rule: str, row: dict[str, Any]) -> str:
     """How safe the next leader is, and whether it is warm or cold."""
-    coverage = row[f"coverage_{rule}"]
-    return str(row[f"outcome_{rule}"]) + (f", {coverage}".replace("_", " ") if coverage else "")
+    following = row["next_leaders"][rule]
+    coverage = following["coverage"]
+    return str(following["outcome"]) + (f", {coverage}".replace("_", " ") if coverage else "")
 
 
 def _text(data: Mapping[str, Any]) -> Answer:
     """The answer of those data for a person."""
-    columns = _loss_columns(data["partitions"], catalog_of(Config()).loss_fields)
+    catalog = catalog_of(Config())
+    columns = _loss_columns(data["partitions"], catalog.loss_fields, catalog.election_rules)
     hit = plain.counted(data["total"], "partition loses its leader", "partitions lose their leader")
     line = (
         f"Losing {listed(data['brokers'])}: {hit} or too many replicas; "

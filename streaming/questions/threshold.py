@@ -14,7 +14,6 @@ from streaming.questions.quantities import size_text, span_text
 from streaming.questions.question import question
 from twin import whatif
 from twin.plain import counted
-from twin.proposals.kip1303_balance import BalancedLeadersKip1303
 from twin.table import UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE
 
@@ -121,7 +120,7 @@ def threshold(
     racks, and how long they stay out of balance. Topics with thresholds of their own keep them.
     """
     states = view.states
-    if any(BalancedLeadersKip1303 not in state.catalog.rules for state in states):
+    if any("kip1303" not in state.catalog.election_rules for state in states):
         raise ConflictError("proposals.kip1303 is off: only KIP-1303 elects leaders by a threshold")
     own = sum(map(whatif.topics_with_thresholds, states))
     if topic:

@@ -283,7 +283,7 @@ def test_a_fetch_in_the_request_queue_would_not_have_kept_its_follower(twin: Pip
     assert shrink["verdict"] == "frozen_leader", "since it did not answer the collector either"
     assert "fetch_was_queued" in shrink["evidence"]
     assert would_have_stayed(twin, FAULT) == [False]
-    assert twin.partition(FAULT, 0)["next_leader_kip501"]["leader"] is None
+    assert twin.partition(FAULT, 0)["handover_kip501"]["leader"] is None
     metrics = twin.metrics()
     assert metrics.value("isr_shrinks_preventable", would_have_stayed="no") >= 1
     assert metrics.value("isr_shrinks_recent", verdict=shrink["verdict"]) >= 1
@@ -302,7 +302,7 @@ def test_a_fetch_that_the_leader_works_on_would_have_kept_its_follower(twin: Pip
     assert shrink["verdict"] == "slow_leader", "it answered the collector all the time"
     assert "fetch_was_pending" in shrink["evidence"]
     assert would_have_stayed(twin, READS) == [True]
-    until(lambda: twin.partition(READS, 0)["next_leader_kip501"]["leader"] == 5, SOON_S,
+    until(lambda: twin.partition(READS, 0)["handover_kip501"]["leader"] == 5, SOON_S,
           "a leader that took longer than the limit would not hand over")  # fmt: skip
     assert twin.metrics().value("isr_shrinks_preventable", would_have_stayed="yes") >= 1
     texts = until(lambda: explained(twin, READS), SOON_S, "no event")

@@ -23,7 +23,6 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.topics import make_cold_successor
 from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching
-from twin.proposals.kip1303 import NextLeadersKip1303
 from twin.rules.coverage import Coverage
 from twin.rules.next_leader import NextLeaders
 from twin.rules.predictions import Cause, Predictions, Result
@@ -187,8 +186,8 @@ def test_a_broker_shut_down_hands_over_to_the_predicted_leaders_even_to_a_cold_o
     assert size[5] < ENOUGH_BYTES < size[2]
     assert state[NextLeaders].leader[row] == 5
     assert state[NextLeaders].coverage[row] == Coverage.COLD
-    assert state[NextLeadersKip1303].leader[row] == 2
-    assert state[NextLeadersKip1303].coverage[row] == Coverage.WARM
+    assert state[NextLeaders.under("kip1303")].leader[row] == 2
+    assert state[NextLeaders.under("kip1303")].coverage[row] == Coverage.WARM
 
     loss = lose(five, watch, 4, five.term)
     assert_came_true(loss)

@@ -145,7 +145,9 @@ def predicted(stack: Stack, lost: int) -> dict[Key, int]:
     """The next leaders of the partitions that a broker leads now."""
     led = stack.api(f"partitions?broker={lost}&limit=1000")["partitions"]
     return {
-        (p["topic"], p["partition"]): p["next_leader"]["leader"] for p in led if p["leader"] == lost
+        (p["topic"], p["partition"]): p["next_leaders"]["kafka"]["leader"]
+        for p in led
+        if p["leader"] == lost
     }
 
 

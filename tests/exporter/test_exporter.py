@@ -390,7 +390,7 @@ def test_the_api_writes_unknown_as_null_and_how_old_a_fact_is():
     listed = client.get("/api/v1/partitions", params=one_risk).json()
     assert [p["topic"] for p in listed["partitions"]] == ["lost"]
     cold = client.get("/api/v1/partitions/cold/0").json()
-    assert cold["next_leader"] == {"leader": 5, "outcome": "clean", "coverage": "cold"}
+    assert cold["next_leaders"]["kafka"] == {"leader": 5, "outcome": "clean", "coverage": "cold"}
     assert cold["risks"] == ["next_leader_cold"]
     assert cold["replicas"][1]["coverage"] == "cold"
     assert cold["replicas"][0]["last_tiered_offset"] is None

@@ -50,7 +50,7 @@ def test_groups_are_listed_with_their_sums():
     assert first["group"] == "a/b"
     assert (first["group_state"], first["group_type"]) == ("stable", "consumer")
     assert (first["lag_records"], first["remote_records"]) == (80, 10)
-    assert first["if_leader_lost_remote_records"] == {"kafka": 60, "kip1303": 60}
+    assert first["if_leader_lost_remote_records"] == {"kafka": 60, "kip1303": 60, "kip501": 60}
     assert first["observed_at_ms"] == NOW_MS
     assert idle["lag_seconds"] == 0
     assert (none["group_state"], none["members"], "lag_records" in none) == ("empty", 0, False)
@@ -69,8 +69,8 @@ def test_one_group_is_listed_with_its_partitions():
     assert (cold["committed_offset"], cold["lag_records"], cold["records_per_s"]) == (30, 70, 0.0)
     assert (cold["reads_from"], cold["broker"], cold["remote_records"]) == ("remote", 1, 10)
     assert cold["until_remote_s"] == 0
-    assert cold["if_leader_lost"]["remote_records"] == 60
-    assert cold["if_leader_lost_kip1303"]["broker"] == 2
+    assert cold["if_leader_lost"]["kafka"]["remote_records"] == 60
+    assert cold["if_leader_lost"]["kip1303"]["broker"] == 2
     assert (warm["reads_from"], warm["until_remote_s"], warm["never_remote"]) == (
         "disk",
         None,
@@ -174,8 +174,8 @@ def test_the_worst_partitions_of_a_group_are_listed_and_all_are_summed():
     assert first["if_lost"]["kafka"]["unread"] == 1
     assert (second["broker"], second["partitions"]) == (2, 1)
     whole = client.get("/api/v1/groups/g").json()["partitions"]
-    for rule, name in (("kafka", "if_leader_lost"), ("kip1303", "if_leader_lost_kip1303")):
-        of_first = [each[name] for each in whole if each["leader"] == 1]
+    for rule in ("kafka", "kip1303", "kip501"):
+        of_first = [each["if_leader_lost"][rule] for each in whole if each["leader"] == 1]
         bytes_read = [then["remote_bytes"] for then in of_first if then["reads_from"] != "nobody"]
         assert first["if_lost"][rule]["remote_bytes"] == pytest.approx(sum(bytes_read))
         assert first["if_lost"][rule]["unknown"] == 0

@@ -112,4 +112,6 @@ def test_fields_that_a_rule_declares_are_described_with_their_meaning():
     assert partition["caught_up_uncertainty_seconds"]["anyOf"] == [
         {"type": "number"}, {"type": "null"}
     ]  # fmt: skip
-    assert partition["next_leader"]["properties"]["outcome"]["enum"][0] == "clean"
+    by_rule = partition["next_leaders"]["properties"]
+    assert list(by_rule) == ["kafka", "kip1303", "kip501"]
+    assert by_rule["kafka"]["properties"]["outcome"]["enum"][0] == "clean"

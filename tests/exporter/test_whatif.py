@@ -56,7 +56,8 @@ def test_a_limit_keeps_the_worst_and_counts_all(client: TestClient):
     assert [worst[name] for name in ("total", "offline")] == [3, 2]
     assert len(worst["partitions"]) == 1
     assert worst["partitions"][0] in whole["partitions"][:2]
-    assert [p["outcome_kafka"] for p in whole["partitions"]] == ["none", "none", "clean"]
+    by_kafka = [p["next_leaders"]["kafka"]["outcome"] for p in whole["partitions"]]
+    assert by_kafka == ["none", "none", "clean"]
 
 
 def test_thresholds_are_durations_and_sizes(client: TestClient):

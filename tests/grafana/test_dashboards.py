@@ -63,11 +63,10 @@ def label_values() -> dict[str, set[str]]:
     state = ShardState.empty(CATALOG, "c", 0, 1)
     values: dict[str, set[str]] = {}
     for metric in CATALOG.metrics:
-        for part in (metric, *CATALOG.additions.get(metric.series_name, ())):
-            if metric.labels and part.compute is not None:
-                for chosen in part.compute(**state.arguments(part.reads)):
-                    for label, value in zip(metric.labels, chosen, strict=True):
-                        values.setdefault(label, set()).add(value)
+        if metric.labels and metric.compute is not None:
+            for chosen in metric.compute(**state.arguments(metric.reads)):
+                for label, value in zip(metric.labels, chosen, strict=True):
+                    values.setdefault(label, set()).add(value)
     return values
 
 

@@ -23,8 +23,10 @@ PARTITION = {
     "partition": 0,
     "leader": -1,
     "risks": ["leader_cold", "at_min_isr"],
-    "next_leader": {"outcome": "clean", "leader": 3, "coverage": "cold"},
-    "next_leader_kip1303": {"outcome": "clean", "leader": 2, "coverage": "not_judged"},
+    "next_leaders": {
+        "kafka": {"outcome": "clean", "leader": 3, "coverage": "cold"},
+        "kip1303": {"outcome": "clean", "leader": 2, "coverage": "not_judged"},
+    },
 }
 SUMMARY = {
     "cluster": "demo",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from tests.ballots import warm_first
 from tests.builders import Log, Partition, a_state
 from tests.oracle import cases
 from tests.oracle.cases import Case
 from tests.oracle.oracle import Oracle
-from twin.proposals.kip1303 import NextLeadersKip1303, warm_first
 from twin.rules.election import ElectionState, Kind, Outcome, elect
 from twin.rules.next_leader import NextLeaders
 from twin.state import ShardState
@@ -105,7 +105,7 @@ def test_the_twin_predicts_what_kafka_does_when_a_leader_is_lost(
     by_kip1303 = [{**q, "kind": "election_kip1303"} for q in questions]
     for following, asked in (
         (state[NextLeaders], questions),
-        (state[NextLeadersKip1303], by_kip1303),
+        (state[NextLeaders.under("kip1303")], by_kip1303),
     ):
         rule, answers = following.kind, oracle.ask(asked)
         leader, outcome = following.leader, following.outcome

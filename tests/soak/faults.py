@@ -167,7 +167,7 @@ def _noted(soak: Soak, fault: str, *brokers: int, at_rest: bool = True) -> Itera
         Note(
             fault,
             {key: p["observed_at_ms"] for key, p in led.items()},
-            {key: p["next_leader"]["leader"] for key, p in led.items()},
+            {key: p["next_leaders"]["kafka"]["leader"] for key, p in led.items()},
             time.time_ns() // 1_000_000,
         )
     )

@@ -405,5 +405,5 @@ def test_a_proposal_that_is_switched_off_leaves_nothing_in_the_state():
     assert decoded.discarded == ()
     without = {t.kind for t in catalog(proposals=()).stored}
     of_proposals = {t.kind for t in CATALOG.stored} - without
-    assert of_proposals >= {"next_leader_kip1303", "kip1303_leadership", "kip501_handovers"}
+    assert of_proposals >= {"kip1303_leadership", "kip501_handovers"}
     assert not of_proposals & {table.kind for table in decoded.state.tables}

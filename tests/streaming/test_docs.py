@@ -108,12 +108,13 @@ def test_every_reason_and_option_of_the_gate_is_explained():
     assert {f"allow_{name}" for name in ALLOWABLE} <= words
 
 
-NAMED_BY_DATA = {"risks", "racks", "read_replicas"}
+BY_ELECTION_RULE = {"next_leaders", "standing", "if_leader_lost", "election_rules"}
+NAMED_BY_DATA = {"risks", "racks", "read_replicas"} | BY_ELECTION_RULE
 NUMBERS_BY_LABELS = {"metrics"} | {metric.name for metric in CATALOG.metrics if metric.labels}
 
 
 def fields(answer: Any) -> set[str]:
-    """Names of all fields, at any depth, but for names of risks and racks and values of labels."""
+    """Names of all fields, at any depth: not of risks, racks, election rules, values of labels."""
     if isinstance(answer, list):
         return set[str]().union(*map(fields, answer))
     if not isinstance(answer, dict):

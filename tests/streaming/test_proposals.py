@@ -159,8 +159,14 @@ def test_its_metrics_and_label_values_are_not_served(switched_off: str) -> None:
 
 
 FIELDS = {
-    "kip1303": {"next_leader_kip1303", "kip1303", "groups_kip1303", "eligible_kip1303"},
-    "kip501": {"next_leader_kip501", "kip501", "in_sync_kip501"},
+    "kip1303": {"next_leaders.kip1303", "standing.kip1303", "kip1303", "eligible_kip1303"},
+    "kip501": {
+        "next_leaders.kip501",
+        "standing.kip501",
+        "handover_kip501",
+        "kip501",
+        "in_sync_kip501",
+    },
 }
 FIELDS["both"] = FIELDS["kip1303"] | FIELDS["kip501"]
 
@@ -170,7 +176,8 @@ def test_its_fields_are_not_in_the_api(switched_off: str) -> None:
     def fields(catalog: Catalog) -> set[str]:
         _, client = served(stepped(catalog))
         one = client.get("/api/v1/partitions/shrinks/0").json()
-        return {*one, *one["replicas"][0]}
+        by_rule = {f"{name}.{rule}" for name in ("next_leaders", "standing") for rule in one[name]}
+        return {*one, *one["replicas"][0], *by_rule}
 
     assert fields(ALL) - fields(WITHOUT[switched_off]) == FIELDS[switched_off]
 
@@ -191,11 +198,13 @@ def test_the_screen_of_the_demo_still_shows_everything_else(switched_off: str) -
 def test_questions_are_answered_without_it(switched_off: str) -> None:
     states = [stepped(WITHOUT[switched_off])]
     losses = answered("lose", *states, broker=[1])
-    followed_by = {row["topic"]: row["next_leader_kafka"] for row in losses.data["partitions"]}
+    followed_by = {
+        row["topic"]: row["next_leaders"]["kafka"]["leader"] for row in losses.data["partitions"]
+    }
     assert followed_by == {"cold": 2, "shrinks": 3}
     with_kip1303 = switched_off == "kip501"
     assert ("next (KIP-1303)" in losses.header) == with_kip1303
-    assert ("outcome_kip1303" in losses.data["partitions"][0]) == with_kip1303
+    assert ("kip1303" in losses.data["partitions"][0]["next_leaders"]) == with_kip1303
     for answer in (
         losses,
         answered("bootstrap", *states, broker=2, rate=MIB),

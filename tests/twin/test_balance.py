@@ -10,7 +10,6 @@ import pytest
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
 from tests.reading import computed
 from twin.proposals.kip1303 import Kip1303Leadership, LeadershipFlags
-from twin.proposals.kip1303_balance import BalancedLeadersKip1303
 from twin.rules.balance import BalancedLeaders
 from twin.rules.coverage import SuspectTimestamps
 from twin.rules.growth import IDLE_RECORDS_PER_S, Growth, RecordSizes
@@ -68,7 +67,7 @@ class TestLeadership:
 def test_balanced_leaders_differ_only_where_replica_0_is_cold():
     state = a_state(with_cold(1, leader=2), with_cold(number=1), **BY_BYTES)
     assert state[BalancedLeaders].leader.tolist() == [1, 1]
-    assert state[BalancedLeadersKip1303].leader.tolist() == [2, 1]
+    assert state[BalancedLeaders.under("kip1303")].leader.tolist() == [2, 1]
 
 
 def test_out_of_rack_is_judged_by_the_racks_of_leader_and_replica_0():

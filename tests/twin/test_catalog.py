@@ -18,7 +18,6 @@ from twin.declare import (
     Alert,
     ByBroker,
     Metric,
-    adds_to,
     api_field,
     counter,
     event,
@@ -138,8 +137,8 @@ class TestRefusals:
         with pytest.raises(DeclarationError) as refusal:
             rule(ages)
         assert str(refusal.value).endswith(
-            ".ages: parameter now_ms must be a table with a kind, or Before, Latest, Lazy or "
-            "Earlier of one, a group of tables (TableGroup), NowMs, or Cycle"
+            ".ages: parameter now_ms must be a table with a kind, or Before, Latest, Lazy, "
+            "Earlier, EachRule or ByKafka of one, a group of tables (TableGroup), NowMs, or Cycle"
         )
 
     def test_observations_are_no_part_of_a_state(self):
@@ -282,13 +281,6 @@ class TestRefusals:
 
         assert refused(once_more) == "API field bootstrap is declared twice"
 
-    def test_an_addition_to_a_metric_that_nobody_declares(self):
-        @adds_to("kafka_twin_of_nobody")
-        def added(ends: LeaderEnds) -> dict[tuple[str], int]:
-            return {}
-
-        assert refused(added) == "metric kafka_twin_of_nobody is added to, and nobody declares it"
-
     def test_a_ratio_of_a_metric_that_nobody_declares(self):
         @ratio("share", "A share.", source=("kafka_twin_of_nobody",))
         def share(samples):
@@ -387,7 +379,7 @@ class TestWhatIsKept:
 
     @pytest.mark.parametrize("decorate", [
         rule, gauge("ends", "Ends."), event("ended"), api_field("ended", "where it ended"),
-        a_risk("risk_of_ends"), adds_to("kafka_twin_partitions_leader_cold"),
+        a_risk("risk_of_ends"),
     ])  # fmt: skip
     def test_a_table_that_anything_wants_as_it_was_before_is_remembered_once(self, decorate):
         def read(before: Before[Cheap], again: Before[Cheap]) -> Doubled:
@@ -488,7 +480,6 @@ class TestProposalsThatAreSwitchedOff:
         fewer = catalog(proposals=chosen)
         off = {m.__name__ for name in PROPOSALS if name not in chosen for m in PROPOSALS[name]}
         declared = [each.compute for each in (*fewer.rules.values(), *fewer.metrics)]
-        declared += [each.compute for many in fewer.additions.values() for each in many]
         declared += [each.holds for each in fewer.risks]
         declared += [each.occurrences for each in fewer.events]
         declared += [each.values for each in fewer.api_fields]

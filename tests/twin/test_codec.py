@@ -400,7 +400,7 @@ class TestUpgrades:
     def test_a_proposal_that_was_switched_off_since_is_named(self):
         fewer = catalog(proposals=())
         decoded = decode(encode(simulated()), fewer)
-        assert "next_leader_kip1303" in names(decoded.discarded)
+        assert "kip1303_leadership" in names(decoded.discarded)
         assert differing(simulated(), decoded.state, fewer) == set()
 
     @pytest.mark.parametrize("table", codec.SPINE, ids=lambda table: table.kind)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.reading import computed
 from twin.proposals.kip1303 import Kip1303Eligibility
-from twin.proposals.kip1303_balance import BalancedLeadersKip1303
+from twin.rules.balance import BalancedLeaders
 from twin.rules.coverage import (
     PRODUCER_CLOCK_SKEW_MS,
     Coverage,
@@ -195,7 +195,7 @@ def test_kip_1303_itself_looks_at_the_thresholds_of_tiered_topics_alone(config, 
     )
     assert state[ReplicaCoverage].coverage[0, 0] == Coverage.WARM
     assert state[Kip1303Eligibility].eligible_kip1303[0].tolist() == [eligible, 1, 1]
-    assert state[BalancedLeadersKip1303].leader[0] == (1 if eligible else 2)
+    assert state[BalancedLeaders.under("kip1303")].leader[0] == (1 if eligible else 2)
 
 
 def test_a_topics_own_threshold_wins_and_can_switch_the_feature_off():

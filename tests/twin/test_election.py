@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.ballots import warm_first
 from tests.builders import Log, Partition, a_state
 from tests.reading import conditions
 from twin import whatif
-from twin.proposals.kip1303 import NextLeadersKip1303, warm_first
 from twin.rules.coverage import Coverage
 from twin.rules.election import ElectionState, Kind, Outcome, elect
 from twin.rules.next_leader import NextLeaders, state_without
@@ -99,7 +99,7 @@ def test_kafkas_own_example_of_election(kind, isr, expected):
 def lost(*, thresholds=None, **partition):
     """Next leader and outcome under both rules for one partition whose leader goes."""
     state = a_state(Partition(**partition), **(thresholds or {}))
-    kafka, kip1303 = state[NextLeaders], state[NextLeadersKip1303]
+    kafka, kip1303 = state[NextLeaders], state[NextLeaders.under("kip1303")]
     return (
         (kafka.leader[0], Outcome(kafka.outcome[0])),
         (kip1303.leader[0], Outcome(kip1303.outcome[0])),
@@ -144,7 +144,7 @@ def test_the_coverage_of_the_next_leader_is_given_whatever_set_it_is_elected_fro
 ):
     part = Partition(replicas=(4, 5), logs={5: Log(local_start=1, size_bytes=size)}, **partition)
     state = a_state(part, eligible_local_log_bytes=threshold, **settings)
-    for following in (state[NextLeaders], state[NextLeadersKip1303]):
+    for following in (state[NextLeaders], state[NextLeaders.under("kip1303")]):
         assert following.leader[0] == 5
         assert following.outcome[0] == outcome
         assert following.coverage[0] == coverage

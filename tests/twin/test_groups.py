@@ -23,7 +23,6 @@ from tests.builders import (
 )
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.proposals.kip1303_groups import GroupsIfLeaderLostKip1303
 from twin.rules.group_forecasts import GroupForecasts
 from twin.rules.group_loss import GroupsIfLeaderLost
 from twin.rules.group_moves import GroupLags, GroupMoves
@@ -212,7 +211,7 @@ def test_a_cold_successor_makes_its_consumers_read_remotely_unless_kip_1303_move
     cold_log = Partition(logs={**COLD.logs, 2: Log(end=100, local_start=90, size_bytes=100)})
     state = cycle(Group(offsets=[(cold_log, 50)]), parts=(cold_log,), eligible_local_log_bytes=500)
     for table, broker, records in (
-        (GroupsIfLeaderLost, 2, 40), (GroupsIfLeaderLostKip1303, 3, 0)
+        (GroupsIfLeaderLost, 2, 40), (GroupsIfLeaderLost.under("kip1303"), 3, 0)
     ):  # fmt: skip
         then = state[table]
         assert (then.broker.tolist(), then.remote_records.tolist()) == ([broker], [records])

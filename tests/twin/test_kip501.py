@@ -9,7 +9,7 @@ from tests.builders import NOW_MS, Fetch, Log, Partition, a_state, fetches_frame
 from twin import codec
 from twin.builtin import CATALOG
 from twin.proposals.kip501 import InSyncKip501
-from twin.proposals.kip501_handovers import NextLeaderKip501
+from twin.proposals.kip501_handovers import HandoverKip501
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.replication import InSync
 from twin.state import ShardState
@@ -87,8 +87,8 @@ def test_it_keeps_whom_kafka_keeps_and_survives_a_codec():
 
 def test_a_leader_hands_over_that_took_longer_than_the_limit():
     for took_ms, to in ((LAG_MAX_MS, NO_BROKER), (LAG_MAX_MS + 1, 2)):
-        assert fetched(AHEAD, *slow(took_ms))[NextLeaderKip501].leader.tolist() == [to]
-    assert a_state(AHEAD)[NextLeaderKip501].leader.tolist() == [NO_BROKER]
+        assert fetched(AHEAD, *slow(took_ms))[HandoverKip501].leader.tolist() == [to]
+    assert a_state(AHEAD)[HandoverKip501].leader.tolist() == [NO_BROKER]
 
 
 def test_to_the_next_live_member_and_says_if_that_one_is_cold():
@@ -98,33 +98,33 @@ def test_to_the_next_live_member_and_says_if_that_one_is_cold():
     fetches = [Fetch(f.arrived_ms, f.offset, f.leader_end, f.estimate, f.took_ms, broker=3)
                for f in slow(40_000)]  # fmt: skip
     state = fetched(cold, *fetches, topics={"t": {"eligible_local_log_bytes": 100}})
-    assert state[NextLeaderKip501].leader.tolist() == [3]
+    assert state[HandoverKip501].leader.tolist() == [3]
     assert state[ReplicaCoverage].coverage[0, 2] == Coverage.COLD
-    assert state[NextLeaderKip501].is_cold.tolist() == [1]
+    assert state[HandoverKip501].is_cold.tolist() == [1]
 
 
 def test_not_for_ever():
     state = fetched(AHEAD, *slow(40_000, NOW_MS - 60_001))
-    assert state[NextLeaderKip501].leader.tolist() == [NO_BROKER]
+    assert state[HandoverKip501].leader.tolist() == [NO_BROKER]
 
 
 def test_a_fetch_in_the_request_queue_makes_no_leader_hand_over():
     for queue_ms, to in ((10_000, NO_BROKER), (9_999, 2)):
         earlier, late = slow(LAG_MAX_MS + 10_000)
         state = fetched(AHEAD, earlier, replace(late, queue_ms=queue_ms))
-        assert state[NextLeaderKip501].leader.tolist() == [to]
+        assert state[HandoverKip501].leader.tolist() == [to]
 
 
 def test_the_fetch_that_was_processed_longest_counts_not_the_one_that_waited_longest():
     processed, queued = slow(LAG_MAX_MS + 1, NOW_MS - 50_000)[1], slow(49_000)[1]
     state = fetched(AHEAD, processed, replace(queued, queue_ms=49_000))
-    assert state[NextLeaderKip501].leader.tolist() == [2]
+    assert state[HandoverKip501].leader.tolist() == [2]
 
 
 def test_solution_2_has_a_time_of_its_own():
     for limit_ms, to in ((40_000, NO_BROKER), (39_999, 2), (UNKNOWN, 2)):
         state = fetched(AHEAD, *slow(40_000), fetch_processing_max_ms=limit_ms)
-        assert state[NextLeaderKip501].leader.tolist() == [to]
+        assert state[HandoverKip501].leader.tolist() == [to]
 
 
 def test_handovers_are_counted_once_each():

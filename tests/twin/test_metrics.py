@@ -11,6 +11,7 @@ from streaming.query.own_metrics import OWN as QUERY
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
 from twin.declare import LEVEL_LABELS
+from twin.signature import Reads
 
 METRICS = (*CATALOG.metrics, *OWN, *COLLECTOR, *QUERY, *TAP)
 BY_NAME = {metric.series_name: metric for metric in METRICS}
@@ -77,10 +78,10 @@ def test_help_stands_alone():
     assert len({metric.help for metric in METRICS}) == len(METRICS)
 
 
-def test_what_is_added_to_a_metric_has_labels_to_add():
-    assert CATALOG.additions
-    for name in CATALOG.additions:
-        assert BY_NAME[name].labels, name
+def test_metrics_that_read_tables_of_each_election_rule_say_which_rule():
+    by_rule = [m for m in METRICS if any(p.reads is Reads.EACH_RULE for p in m.reads)]
+    assert len(by_rule) > 5
+    assert all(metric.labels[0] == "rule" for metric in by_rule)
 
 
 def test_the_metrics_that_alerts_name_are_declared():

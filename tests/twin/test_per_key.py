@@ -10,7 +10,6 @@ import pytest
 from tests.builders import NOW_MS
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.proposals.kip1303 import NextLeadersKip1303
 from twin.risks import RiskConditions
 from twin.rules.coverage import ReplicaCoverage
 from twin.rules.next_leader import NextLeaders
@@ -40,7 +39,7 @@ def rows(seed: int) -> Iterator[tuple[SimpleNamespace, Any, Any]]:
 
 def vectorised(state: ShardState, row: int) -> Any:
     """The findings of the twin for the partition of that row."""
-    kafka, kip1303 = state[NextLeaders], state[NextLeadersKip1303]
+    kafka, kip1303 = state[NextLeaders], state[NextLeaders.under("kip1303")]
     return per_key.Answer(
         caught_up=state[CaughtUp].caught_up_at_ms[row].tolist(),
         in_sync=state[InSync].in_sync[row].tolist(),

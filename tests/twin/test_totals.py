@@ -184,7 +184,7 @@ def test_an_empty_state_counts_nothing():
     assert cluster_totals(CATALOG, []) == Totals()
 
 
-def test_leaders_are_counted_by_rack_now_and_after_balancing_under_both_rules():
+def test_leaders_are_counted_by_rack_now_and_after_balancing_under_each_rule():
     """Replica 0 of both is broker 1 in az-a; it is cold in the first, which 2 in az-b leads."""
     mib = 1 << 20
     warm = Log(size_bytes=2 * mib)
@@ -197,6 +197,7 @@ def test_leaders_are_counted_by_rack_now_and_after_balancing_under_both_rules():
         "now": [1, 1, 0],
         "kafka": [2, 0, 0],
         "kip1303": [1, 1, 0],
+        "kip501": [2, 0, 0],
     }
     cold = totals["kafka_twin_rack_preferred_cold"]
     assert [cold[rack,] for rack in racks] == [1, 0, 0]

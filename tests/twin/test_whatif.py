@@ -11,7 +11,6 @@ from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import whatif
-from twin.proposals.kip1303 import NextLeadersKip1303
 from twin.rules.election import Outcome
 from twin.rules.next_leader import NextLeaders
 from twin.state import ShardState
@@ -36,7 +35,7 @@ class TestLose:
     def test_losing_one_broker_is_what_the_state_predicts_of_its_leaders(self):
         state = a_shard(3)
         leader, kafka, kip1303 = (
-            state[Partitions].leader, state[NextLeaders], state[NextLeadersKip1303]
+            state[Partitions].leader, state[NextLeaders], state[NextLeaders.under("kip1303")]
         )  # fmt: skip
         for broker in state[Brokers].broker.tolist():
             loss = whatif.lose(state, [broker])
@@ -44,8 +43,9 @@ class TestLose:
             rows = loss.row[led]
             assert (leader == broker).sum() == led.sum()
             assert loss.kafka.leader[led].tolist() == kafka.leader[rows].tolist()
-            assert loss.kip1303.outcome[led].tolist() == kip1303.outcome[rows].tolist()
-            assert loss.kip1303.coverage[led].tolist() == kip1303.coverage[rows].tolist()
+            then = loss.next_leaders["kip1303"]
+            assert then.outcome[led].tolist() == kip1303.outcome[rows].tolist()
+            assert then.coverage[led].tolist() == kip1303.coverage[rows].tolist()
 
     def test_two_at_once_skip_the_successor_that_is_lost_as_well(self):
         loss = whatif.lose(a_state(Partition()), [1, 2])

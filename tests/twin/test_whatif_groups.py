@@ -35,7 +35,7 @@ def hurt(state: ShardState, *brokers: int) -> list[GroupHarm]:
 def test_losing_one_broker_is_what_the_state_predicts_of_its_groups():
     state = grouped(Group("g", [(COLD, 50)]), eligible_local_log_bytes=500)
     (harm,) = hurt(state, 1)
-    assert harm == GroupHarm("g", 0, 1, 40, 400, 0, 0)
+    assert harm == GroupHarm("g", 0, 1, 40, 400, {"kafka": 400, "kip1303": 0, "kip501": 400}, 0)
     assert state[GroupsIfLeaderLost].remote_records.tolist() == [harm.remote_records]
 
 
@@ -69,7 +69,8 @@ def test_where_nobody_knows_where_it_reads_that_is_counted():
 
 def test_groups_of_shards_add_up():
     one = hurt(grouped(Group("g", [(COLD, 50)])), 1)
-    assert together([one, one]) == [GroupHarm("g", 0, 2, 80, 800, 800, 0)]
+    by_rule = {"kafka": 800, "kip1303": 800, "kip501": 800}
+    assert together([one, one]) == [GroupHarm("g", 0, 2, 80, 800, by_rule, 0)]
 
 
 def test_without_groups_nobody_is_hurt():

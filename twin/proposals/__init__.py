@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from twin.proposals import (
     kip501,
+    kip501_election,
     kip501_handovers,
     kip1303,
     kip1303_balance,
-    kip1303_groups,
     kip1303_reports,
 )
 
 PROPOSALS = {
-    "kip1303": (kip1303, kip1303_balance, kip1303_groups, kip1303_reports),
-    "kip501": (kip501, kip501_handovers),
+    "kip1303": (kip1303, kip1303_balance, kip1303_reports),
+    "kip501": (kip501, kip501_election, kip501_handovers),
 }
 """Modules of each proposal, by the name that the configuration uses."""

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import IntFlag
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twin.declare import ByBroker, KnownValues, adds_to, gauge, rule
-from twin.rules.coverage import Coverage, LocalLog, compared, has_threshold
-from twin.rules.election import Kind, Outcome, Slots, elect
+from twin.declare import election_rule, gauge, rule
+from twin.rules.ballots import Ballot, in_isr
+from twin.rules.coverage import LocalLog, compared, has_threshold
+from twin.rules.election import Kind, elect
 from twin.rules.leaders import Roles
 from twin.rules.next_leader import (
     Electorate,
-    NextLeaders,
-    by_outcome,
-    coverage_of,
-    hold_election,
     state_as_it_is,
-    state_without,
 )
-from twin.rules.topic_configs import TopicConfigs, holds_unclean_elections
+from twin.rules.topic_configs import TopicConfigs
 from twin.slots import any_slot
 from twin.table import (
     NO_BROKER,
@@ -29,13 +23,11 @@ from twin.table import (
     Array,
     Bool,
     Int8,
-    Int32,
     PartitionTable,
     ReplicaTable,
     UInt8,
     column,
 )
-from twin.tables.state import Partitions
 
 
 class Kip1303Eligibility(
@@ -59,20 +51,6 @@ class LeadershipFlags(IntFlag):
 
     COLD_LEADER_KEPT = 1  # the first in its order cannot lead, so a cold leader stays
     BALANCER_NOOP = 2  # each round of leader balancing visits it and moves nothing
-
-
-class NextLeadersKip1303(
-    PartitionTable, kind="next_leader_kip1303", version=2, api="next_leader_kip1303"
-):
-    """[P] who leads each partition if its leader is lost, by the rule of KIP-1303."""
-
-    leader: Int32 = column(
-        "broker id of the next leader, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
-    )
-    outcome: Int8 = column("how safe that leader is", enum=Outcome)
-    coverage: Int8 = column(
-        "whether it holds enough local log to lead, null for nobody", enum=Coverage
-    )
 
 
 class Kip1303Leadership(PartitionTable, kind="kip1303_leadership", api="kip1303"):
@@ -105,12 +83,13 @@ def is_ineligible(eligibility: Kip1303Eligibility, roles: Roles) -> Bool:
     return ineligible
 
 
-@rule
-def next_leaders_kip1303(
-    electorate: Electorate, eligibility: Kip1303Eligibility, stock: NextLeaders
-) -> NextLeadersKip1303:
-    """The next leaders by Kafka's rule, with eligible replicas before others."""
-    return elected_without_kip1303(electorate, eligibility, electorate.roles.is_leader, stock)
+@election_rule("kip1303", "KIP-1303")
+def kip1303(roles: Roles, eligibility: Kip1303Eligibility) -> Ballot:
+    """Replicas with enough local log come first.
+
+    Ineligible replicas are moved back, never removed: a partition with no other still elects.
+    """
+    return Ballot(in_isr(roles), is_ineligible(eligibility, roles).astype(np.int8))
 
 
 @rule
@@ -118,13 +97,14 @@ def kip1303_leadership(
     electorate: Electorate, eligibility: Kip1303Eligibility
 ) -> Kip1303Leadership:
     """The effects on partitions that have a leader and an ineligible replica; no other has any."""
-    cold = is_ineligible(eligibility, electorate.roles)
+    ballot = kip1303(electorate.roles, eligibility)
+    cold = ballot.rank != 0
     flags = np.zeros(len(cold), np.uint8)
     row = np.flatnonzero(any_slot(cold) & (electorate.partitions.leader != NO_BROKER))
     if not len(row):
         return Kip1303Leadership(flags)
     state, cold = state_as_it_is(electorate).rows(row), cold[row]
-    order = warm_first(~cold)
+    order = ballot.take(row).order
     stock, _ = elect(state, Kind.PREFERRED)
     elected, _ = elect(state, Kind.PREFERRED, order)
     first = state.broker[np.arange(len(row)), order[:, 0]]
@@ -136,41 +116,6 @@ def kip1303_leadership(
         noop, LeadershipFlags.BALANCER_NOOP, 0
     )
     return Kip1303Leadership(flags)
-
-
-def elected_without_kip1303(
-    electorate: Electorate, eligibility: Kip1303Eligibility, lost: Slots, stock: NextLeaders
-) -> NextLeadersKip1303:
-    """[P] who leads if the brokers of those replicas [P, R] were fenced at once.
-
-    Where every replica is eligible KIP-1303 sorts nothing, so only the other rows are elected
-    again.
-
-    Args:
-        electorate: the tables that an election reads.
-        eligibility: [P, R] of the same partitions.
-        lost: [P, R] replicas on brokers that are fenced.
-        stock: [P] who is elected by Kafka's rule.
-    """
-    cold = is_ineligible(eligibility, electorate.roles)
-    leader, outcome = stock.leader.copy(), stock.outcome.copy()
-    row = np.flatnonzero(any_slot(cold))
-    if len(row):
-        few = electorate.take(row)
-        leader[row], outcome[row] = hold_election(
-            state_without(few, lost[row]),
-            holds_unclean_elections(few.topic_configs),
-            warm_first(~cold[row]),
-        )
-    return NextLeadersKip1303(leader, outcome, coverage_of(leader, electorate))
-
-
-def warm_first(eligible: Slots) -> NDArray[np.int16]:
-    """[P, R] slots in KIP-1303's order: enough local log first, assignment order within each.
-
-    Ineligible replicas are moved back, never removed: a partition with no other still elects.
-    """
-    return np.argsort(~eligible, axis=1, kind="stable").astype(np.int16)
 
 
 # ---------------------------------------------------------------- exported
@@ -185,24 +130,6 @@ def warm_first(eligible: Slots) -> NDArray[np.int16]:
 def election_eligible(eligibility: Kip1303Eligibility) -> Array:
     """A replica of unknown size and span is eligible."""
     return eligibility.eligible_kip1303
-
-
-@adds_to("kafka_twin_partition_next_leader")
-def next_leader(
-    partitions: Partitions, following: NextLeadersKip1303
-) -> Mapping[tuple[str], KnownValues]:
-    """The next leader by the rule of KIP-1303."""
-    described = partitions.described_at_ms != UNKNOWN
-    return {("kip1303",): KnownValues(following.leader, described)}
-
-
-@adds_to("kafka_twin_broker_loss_partitions")
-def loss_partitions(
-    partitions: Partitions, following: NextLeadersKip1303
-) -> Mapping[tuple[str, str, str], ByBroker]:
-    """The partitions of each broker by outcome and coverage, by the rule of KIP-1303."""
-    losses = by_outcome(partitions, following.outcome, following.coverage)
-    return {("kip1303", *labels): brokers for labels, brokers in losses.items()}
 
 
 @gauge(

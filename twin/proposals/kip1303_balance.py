@@ -8,52 +8,18 @@ has grown to the threshold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from twin.declare import ByRack, adds_to, gauge, rule
-from twin.proposals.kip1303 import Kip1303Eligibility, is_ineligible, warm_first
-from twin.rules.balance import BalancedLeaders
+from twin.declare import ByRack, gauge
 from twin.rules.coverage import ReplicaCoverage, is_cold
-from twin.rules.election import Kind, elect
 from twin.rules.leaders import Roles
-from twin.rules.next_leader import Electorate, state_as_it_is
 from twin.rules.racks import racks_of
 from twin.rules.warm_up import NEVER, WarmUp
 from twin.signature import TableGroup
-from twin.slots import any_slot
-from twin.table import NO_BROKER, Bool, Float64, Int32, Int64, PartitionTable, column
+from twin.table import Bool, Float64, Int64
 from twin.tables.state import Assignment, Brokers
-
-
-class BalancedLeadersKip1303(
-    PartitionTable, kind="balanced_leaders_kip1303", on_demand="an election over stored columns"
-):
-    """[P] who leads each partition once leader balancing has run under KIP-1303."""
-
-    leader: Int32 = column("broker id, -1 for nobody", fill=NO_BROKER)
-
-
-@rule
-def balanced_leaders_kip1303(
-    electorate: Electorate, eligibility: Kip1303Eligibility, stock: BalancedLeaders
-) -> BalancedLeadersKip1303:
-    """The leaders after a PREFERRED election of every partition, eligible replicas first."""
-    leader = stock.leader.copy()
-    cold = is_ineligible(eligibility, electorate.roles)
-    row = np.flatnonzero(any_slot(cold))
-    if len(row):
-        state = state_as_it_is(electorate).rows(row)
-        leader[row], _ = elect(state, Kind.PREFERRED, warm_first(~cold[row]))
-    return BalancedLeadersKip1303(leader)
-
-
-@adds_to("kafka_twin_rack_leaders")
-def rack_leaders(balanced: BalancedLeadersKip1303, brokers: Brokers) -> Mapping[tuple[str], ByRack]:
-    """The leaders by rack once leaders are balanced under KIP-1303."""
-    return {("kip1303",): ByRack(racks_of(brokers, balanced.leader))}
 
 
 @dataclass(frozen=True, slots=True)

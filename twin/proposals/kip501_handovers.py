@@ -38,8 +38,8 @@ from twin.table import (
 from twin.tables.state import Assignment, Configs, FollowerStates, Partitions
 
 
-class NextLeaderKip501(
-    PartitionTable, kind="next_leader_kip501", api="next_leader_kip501",
+class HandoverKip501(
+    PartitionTable, kind="handover_kip501", api="handover_kip501",
     on_demand="a function of stored follower states",
 ):  # fmt: skip
     """[P] to whom a slow leader would hand over now by solution 2 of KIP-501."""
@@ -64,7 +64,7 @@ class Kip501HandoverCount(KeyedTable, kind="kip501_handover_count"):
 
 
 @rule
-def next_leader_kip501(
+def handover_kip501(
     configs: Configs,
     followers: FollowerStates,
     assignment: Assignment,
@@ -73,7 +73,7 @@ def next_leader_kip501(
     candidates: Candidates,
     coverage: ReplicaCoverage,
     cycle: Cycle,
-) -> NextLeaderKip501:
+) -> HandoverKip501:
     """A leader is too slow if it processed a recent fetch for longer than the limit.
 
     The time that a fetch waited in the request queue does not count: the leader knows of a fetch
@@ -84,14 +84,14 @@ def next_leader_kip501(
     limit_ms = _processing_max_ms(configs)
     rows, _, states = tracked(followers, assignment, roles, partitions)
     if limit_ms == UNKNOWN or not len(rows):
-        return NextLeaderKip501(to, cold)
+        return HandoverKip501(to, cold)
     recent = cycle.observed_at_ms - states.longest_processing_at_ms <= SLOW_FETCH_KEPT_MS
     row = np.unique(rows[recent & (states.longest_processing_ms > limit_ms)])
     if len(row):
         to[row], cold[row] = _next_member(
             row, roles.in_isr, partitions.leader, assignment, candidates, coverage
         )
-    return NextLeaderKip501(to, cold)
+    return HandoverKip501(to, cold)
 
 
 @rule
@@ -124,7 +124,7 @@ def kip501_handovers(
 
 @rule
 def kip501_handover_count(
-    following: NextLeaderKip501, before: Before[NextLeaderKip501],
+    following: HandoverKip501, before: Before[HandoverKip501],
     count: Before[Kip501HandoverCount],
 ) -> Kip501HandoverCount:  # fmt: skip
     """The count grows if a leader that stayed in the previous cycle would hand over in this one."""
@@ -167,7 +167,7 @@ def _next_member(
     "Partitions whose leader would hand over now by solution 2 of KIP-501: it processed a fetch of "
     "the last minute for too long.",
 )
-def kip501_handovers_now(following: NextLeaderKip501) -> int:
+def kip501_handovers_now(following: HandoverKip501) -> int:
     """The partitions whose leader has a live member of the ISR to hand over to."""
     return int((following.leader != NO_BROKER).sum())
 

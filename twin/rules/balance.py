@@ -7,17 +7,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from twin.declare import ByRack, gauge, ratio, rule
+from twin.declare import ByRack, gauge, other_elections, ratio, rule
+from twin.rules.ballots import Ballot
 from twin.rules.election import Kind, elect
 from twin.rules.next_leader import Electorate, state_as_it_is
 from twin.rules.racks import racks_of
+from twin.signature import ByKafka, EachRule
 from twin.table import NO_BROKER, Int32, PartitionTable, column
 from twin.tables.state import Brokers, Partitions
 
 
 class BalancedLeaders(
-    PartitionTable, kind="balanced_leaders", on_demand="an election over stored columns"
-):
+    PartitionTable, kind="balanced_leaders", on_demand="an election over stored columns",
+    by_election_rule=True,
+):  # fmt: skip
     """[P] who leads each partition once leader balancing has run."""
 
     leader: Int32 = column("broker id, -1 for nobody", fill=NO_BROKER)
@@ -37,6 +40,20 @@ def balanced_leaders(electorate: Electorate) -> BalancedLeaders:
     return BalancedLeaders(leader)
 
 
+@other_elections
+def balanced_by_others(
+    electorate: Electorate, ballot: Ballot, kafka: ByKafka[BalancedLeaders]
+) -> BalancedLeaders:
+    """The leaders after a PREFERRED election by the ballots of another election rule."""
+    leader = kafka.leader.copy()
+    row = np.flatnonzero(ballot.differs(electorate.roles))
+    if len(row):
+        few = ballot.take(row)
+        state = state_as_it_is(electorate.take(row), few.in_sync)
+        leader[row], _ = elect(state, Kind.PREFERRED, few.order)
+    return BalancedLeaders(leader)
+
+
 @gauge(
     "leaders",
     "Leaders in the rack, now or once leaders are balanced under an election rule.",
@@ -44,13 +61,11 @@ def balanced_leaders(electorate: Electorate) -> BalancedLeaders:
     labels=("rule",),
 )
 def rack_leaders(
-    partitions: Partitions, balanced: BalancedLeaders, brokers: Brokers
+    partitions: Partitions, balanced: EachRule[BalancedLeaders], brokers: Brokers
 ) -> Mapping[tuple[str], ByRack]:
     """The leaders by rack; brokers without a rack count nowhere."""
-    return {
-        ("now",): ByRack(racks_of(brokers, partitions.leader)),
-        ("kafka",): ByRack(racks_of(brokers, balanced.leader)),
-    }
+    leaders = {"now": partitions.leader, **{name: each.leader for name, each in balanced.items()}}
+    return {(name,): ByRack(racks_of(brokers, each)) for name, each in leaders.items()}
 
 
 @ratio(

@@ -7,10 +7,11 @@ from typing import Any
 from twin import plain
 from twin.declare import api_field
 from twin.rules.group_forecasts import GroupForecasts
-from twin.rules.group_loss import GroupsIfLeaderLost, ReadsThen
+from twin.rules.group_loss import GroupsIfLeaderLost
 from twin.rules.group_moves import GroupLags, GroupMoves
 from twin.rules.group_reads import GroupReads, GroupServers
 from twin.rules.warm_up import NEVER
+from twin.signature import EachRule
 from twin.table import SparseTable, Table
 from twin.tables.state import GroupOffsets, Groups, Partitions, ReaderRacks
 
@@ -26,7 +27,7 @@ _NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "
     "`remote` storage, `nowhere`: the records are deleted, `nobody`: there is no leader), "
     "`remote_records` that it reads from remote storage, seconds `until_remote_s` and "
     "`until_loss_s` (null if unknown, or never: `never_remote`, `never_lost`), and under "
-    "`if_leader_lost` by Kafka's rule the `broker`, `reads_from`, `remote_records` and "
+    "`if_leader_lost` by election rule the `broker`, `reads_from`, `remote_records` and "
     "`remote_bytes` of then",
 )
 def groups_field(
@@ -39,7 +40,7 @@ def groups_field(
     reads: GroupReads,
     servers: GroupServers,
     forecasts: GroupForecasts,
-    then: GroupsIfLeaderLost,
+    then: EachRule[GroupsIfLeaderLost],
 ) -> list[list[dict[str, Any]]]:
     """A list of groups for each partition, sorted by name."""
     columns: dict[str, list[Any]] = {"group": groups.group[offsets.group_index].tolist()}
@@ -52,13 +53,9 @@ def groups_field(
         ("never_lost", forecasts.until_loss_s),
     ):
         columns[name] = (seconds == NEVER).tolist()
-    columns["if_leader_lost"] = then_objects(then)
+    by_rule = {name: _objects(plain_columns(each)) for name, each in then.items()}
+    columns["if_leader_lost"] = _objects(by_rule)
     return plain.by_partition(offsets.row, _objects(columns), len(partitions.leader))
-
-
-def then_objects(then: ReadsThen) -> list[dict[str, Any]]:
-    """[N] where each group would read if the leader were lost."""
-    return _objects(plain_columns(then))
 
 
 def plain_columns(table: SparseTable | Table) -> dict[str, list[Any]]:

@@ -1,8 +1,7 @@
 """Where groups of consumers would read if the leader of their partition were lost.
 
 The next leader may hold less on its disk than the present one: what it lacks consumers read from
-remote storage. Which replica that is follows from the election rule; ``twin.proposals`` has the
-answer by KIP-1303's.
+remote storage. Which replica that is follows from the election rule.
 
 Source: KIP-1303, motivation.
 """
@@ -22,7 +21,7 @@ from twin.rules.group_reads import GroupReads, ReadsFrom, Servers
 from twin.rules.growth import RecordSizes
 from twin.rules.next_leader import NextLeaders
 from twin.rules.selection import leader_selectors
-from twin.signature import NowMs
+from twin.signature import EachRule, NowMs
 from twin.table import (
     NO_BROKER,
     UNKNOWN,
@@ -63,12 +62,9 @@ class ReadsThen(Table):
 
 class GroupsIfLeaderLost(
     ReadsThen, SparseTable, kind="group_if_leader_lost",
-    on_demand="a comparison of the next leader's stored offsets",
+    on_demand="a comparison of the next leader's stored offsets", by_election_rule=True,
 ):  # fmt: skip
-    """[N] where each group would read if its leader were lost, in the order of ``group_offsets``.
-
-    The next leader is the one by Kafka's rule.
-    """
+    """[N] where each group would read if its leader were lost, by row of ``group_offsets``."""
 
 
 @rule
@@ -181,9 +177,11 @@ def _bytes_per_s(metrics: BrokerMetrics, reader: Int32, now_ms: int) -> Float64:
     "rule.",
     labels=("rule",),
 )
-def if_leader_lost_remote_records(then: GroupsIfLeaderLost) -> Mapping[tuple[str], Array]:
-    """The remote records of each group by Kafka's rule."""
-    return {("kafka",): then.remote_records}
+def if_leader_lost_remote_records(
+    then: EachRule[GroupsIfLeaderLost],
+) -> Mapping[tuple[str], Array]:
+    """The remote records of each group by election rule."""
+    return {(name,): each.remote_records for name, each in then.items()}
 
 
 @group_gauge(
@@ -192,9 +190,9 @@ def if_leader_lost_remote_records(then: GroupsIfLeaderLost) -> Mapping[tuple[str
     "election rule.",
     labels=("rule",),
 )
-def if_leader_lost_remote_bytes(then: GroupsIfLeaderLost) -> Mapping[tuple[str], Array]:
-    """The remote bytes of each group by Kafka's rule."""
-    return {("kafka",): np.rint(then.remote_bytes)}
+def if_leader_lost_remote_bytes(then: EachRule[GroupsIfLeaderLost]) -> Mapping[tuple[str], Array]:
+    """The remote bytes of each group by election rule."""
+    return {(name,): np.rint(each.remote_bytes) for name, each in then.items()}
 
 
 @gauge(
@@ -205,10 +203,12 @@ def if_leader_lost_remote_bytes(then: GroupsIfLeaderLost) -> Mapping[tuple[str],
     labels=("rule",),
 )
 def loss_remote_read_bytes(
-    then: GroupsIfLeaderLost, partitions: Partitions
+    then: EachRule[GroupsIfLeaderLost], partitions: Partitions
 ) -> Mapping[tuple[str], ByBroker]:
-    """The remote bytes by lost broker, by Kafka's rule."""
-    return {("kafka",): remote_bytes_by_broker(then, then.row, partitions)}
+    """The remote bytes by lost broker, by election rule."""
+    return {
+        (name,): remote_bytes_by_broker(each, each.row, partitions) for name, each in then.items()
+    }
 
 
 @gauge(
@@ -220,7 +220,13 @@ def loss_remote_read_bytes(
     labels=("rule",),
 )
 def loss_remote_read_seconds(
-    then: GroupsIfLeaderLost, partitions: Partitions, metrics: BrokerMetrics, now_ms: NowMs
+    then: EachRule[GroupsIfLeaderLost],
+    partitions: Partitions,
+    metrics: BrokerMetrics,
+    now_ms: NowMs,
 ) -> Mapping[tuple[str], ByBroker]:
-    """The seconds of these reads by lost broker, by Kafka's rule."""
-    return {("kafka",): remote_seconds_by_broker(then, then.row, partitions, metrics, now_ms)}
+    """The seconds of these reads by lost broker, by election rule."""
+    return {
+        (name,): remote_seconds_by_broker(each, each.row, partitions, metrics, now_ms)
+        for name, each in then.items()
+    }

@@ -9,13 +9,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.declare import Alert, ByBroker, KnownValues, gauge, risk, rule
+from twin.declare import Alert, ByBroker, KnownValues, gauge, other_elections, risk, rule
+from twin.rules.ballots import Ballot, in_isr
 from twin.rules.coverage import Coverage, ReplicaCoverage
 from twin.rules.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
 from twin.rules.isr import IsrSizes
 from twin.rules.leaders import Roles, has_flag
 from twin.rules.topic_configs import ControllerMinIsr, TopicConfigs, holds_unclean_elections
-from twin.signature import TableGroup
+from twin.signature import ByKafka, EachRule, TableGroup
 from twin.slots import any_slot, count_slots
 from twin.table import (
     NO_BROKER,
@@ -32,8 +33,10 @@ from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
 
 
-class NextLeaders(PartitionTable, kind="next_leader", version=2, api="next_leader"):
-    """[P] who leads each partition if its leader is lost, by Kafka's rule."""
+class NextLeaders(
+    PartitionTable, kind="next_leader", version=2, api="next_leaders", by_election_rule=True
+):
+    """[P] who leads each partition if its leader is lost."""
 
     leader: Int32 = column(
         "broker id of the next leader, -1 for nobody", fill=NO_BROKER, minus_one_is_a_value=True
@@ -113,14 +116,45 @@ def next_leaders(electorate: Electorate) -> NextLeaders:
     return elected_without(electorate, electorate.roles.is_leader)
 
 
+@other_elections
+def next_leaders_by_others(
+    electorate: Electorate, ballot: Ballot, kafka: ByKafka[NextLeaders]
+) -> NextLeaders:
+    """The same election by the ballots of another election rule."""
+    return elected_under(ballot, electorate, electorate.roles.is_leader, kafka)
+
+
 def elected_without(electorate: Electorate, lost: Slots) -> NextLeaders:
-    """[P] who leads if the brokers of those replicas [P, R] were fenced at once.
+    """[P] who leads by Kafka's rule if the brokers of those replicas [P, R] were fenced at once.
 
     A leader that is not lost stays. A partition that loses nobody is judged as it is.
     """
     leader, outcome = hold_election(
         state_without(electorate, lost), holds_unclean_elections(electorate.topic_configs)
     )
+    return NextLeaders(leader, outcome, coverage_of(leader, electorate))
+
+
+def elected_under(
+    ballot: Ballot, electorate: Electorate, lost: Slots, kafka: NextLeaders
+) -> NextLeaders:
+    """[P] the same by another election rule. Only partitions that differ are elected again.
+
+    Args:
+        ballot: [P, R] of the election rule.
+        electorate: the tables that an election reads.
+        lost: [P, R] replicas on brokers that are fenced.
+        kafka: [P] who is elected by Kafka's rule.
+    """
+    leader, outcome = kafka.leader.copy(), kafka.outcome.copy()
+    row = np.flatnonzero(ballot.differs(electorate.roles))
+    if len(row):
+        few, ballot = electorate.take(row), ballot.take(row)
+        leader[row], outcome[row] = hold_election(
+            state_without(few, lost[row], ballot.in_sync),
+            holds_unclean_elections(few.topic_configs),
+            ballot.order,
+        )
     return NextLeaders(leader, outcome, coverage_of(leader, electorate))
 
 
@@ -131,16 +165,21 @@ def coverage_of(leader: Int32, electorate: Electorate) -> Int8:
     return np.where(leader == NO_BROKER, np.int8(UNKNOWN), coverage)
 
 
-def state_without(electorate: Electorate, lost: Slots) -> ElectionState:
-    """The election once those replicas are fenced: out of the ISR, perhaps in the ELR."""
+def state_without(
+    electorate: Electorate, lost: Slots, in_sync: Slots | None = None
+) -> ElectionState:
+    """The election once those replicas are fenced: out of the ISR, perhaps in the ELR.
+
+    ``in_sync`` [P, R] takes the place of the ISR.
+    """
     roles, partitions = electorate.roles, electorate.partitions
-    in_isr = roles.in_isr & roles.is_assigned
-    left = in_isr & ~lost
-    elr = np.zeros_like(in_isr)
+    members = in_isr(roles) if in_sync is None else in_sync
+    left = members & ~lost
+    elr = np.zeros_like(members)
     if electorate.elr_enabled:
         # maybePopulateTargetElr: below min ISR, a replica that leaves the ISR stays eligible.
         short = count_slots(left) < electorate.elr_least.controller_min_isr
-        elr = short[:, None] & (in_isr | (roles.in_elr & roles.is_assigned)) & ~left
+        elr = short[:, None] & (members | (roles.in_elr & roles.is_assigned)) & ~left
     led_by_lost = any_slot(roles.is_leader & lost)
     leader = np.where(led_by_lost, NO_BROKER, partitions.leader).astype(np.int32)
     return ElectionState(
@@ -153,13 +192,16 @@ def state_without(electorate: Electorate, lost: Slots) -> ElectionState:
     )
 
 
-def state_as_it_is(electorate: Electorate) -> ElectionState:
-    """The election with nobody lost: what leader balancing looks at."""
+def state_as_it_is(electorate: Electorate, in_sync: Slots | None = None) -> ElectionState:
+    """The election with nobody lost: what leader balancing looks at.
+
+    ``in_sync`` [P, R] takes the place of the ISR.
+    """
     roles = electorate.roles
     return ElectionState(
         broker=_assigned_brokers(electorate),
         acceptable=electorate.candidates.is_acceptable,
-        in_isr=roles.in_isr & roles.is_assigned,
+        in_isr=in_isr(roles) if in_sync is None else in_sync,
         in_elr=roles.in_elr & roles.is_assigned,
         leader=electorate.partitions.leader,
         last_known_leader=_last_known_leaders(electorate),
@@ -273,10 +315,12 @@ def gets_cold_leader(partitions: Partitions, following: NextLeaders) -> Bool:
     level="partition",
     labels=("rule",),
 )
-def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple[str], KnownValues]:
-    """The next leader by Kafka's rule."""
+def next_leader(
+    partitions: Partitions, following: EachRule[NextLeaders]
+) -> Mapping[tuple[str], KnownValues]:
+    """The next leader by each election rule."""
     described = partitions.described_at_ms != UNKNOWN
-    return {("kafka",): KnownValues(following.leader, described)}
+    return {(name,): KnownValues(each.leader, described) for name, each in following.items()}
 
 
 @gauge(
@@ -287,8 +331,11 @@ def next_leader(partitions: Partitions, following: NextLeaders) -> Mapping[tuple
     labels=("rule", "outcome", "coverage"),
 )
 def loss_partitions(
-    partitions: Partitions, following: NextLeaders
+    partitions: Partitions, following: EachRule[NextLeaders]
 ) -> Mapping[tuple[str, str, str], ByBroker]:
-    """The partitions of each broker by outcome and coverage, by Kafka's rule."""
-    losses = by_outcome(partitions, following.outcome, following.coverage)
-    return {("kafka", *labels): brokers for labels, brokers in losses.items()}
+    """The partitions of each broker by election rule, and by outcome and coverage."""
+    return {
+        (name, *labels): brokers
+        for name, each in following.items()
+        for labels, brokers in by_outcome(partitions, each.outcome, each.coverage).items()
+    }

@@ -36,8 +36,6 @@ export const REDUNDANCIES = {
   one_replica_accepted: "one replica, accepted",
 };
 
-export const RULES = { kafka: "Kafka", kip1303: "KIP-1303" };
-
 export const SEVERITIES = { page: "bad", warn: "warn", info: "info" };
 
 /** A name of the API in words, "at_min_isr" as "at min ISR": risks, and kinds of events. */

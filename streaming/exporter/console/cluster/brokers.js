@@ -1,5 +1,5 @@
-/** Every broker in a row: what it has, and what its loss would do by both rules. */
-import { bytes, count } from "../format.js";
+/** Every broker in a row: what it has, and what its loss would do by each election rule. */
+import { bytes, count, listed } from "../format.js";
 import { Component, html } from "../ui.js";
 import { OUTCOMES } from "../words.js";
 import { inRacks } from "./heads.js";
@@ -24,32 +24,33 @@ const COLUMNS = [
 export class BrokerTable extends Component {
   /** Nothing in it depends on what is chosen. */
   shouldComponentUpdate(next) {
-    return next.brokers !== this.props.brokers;
+    return next.brokers !== this.props.brokers || next.rules !== this.props.rules;
   }
 
-  render({ brokers }) {
+  render({ brokers, rules }) {
+    const { kafka: _, ...others } = rules;
     return html`<section class="card" aria-labelledby="brokers-title">
       <h2 id="brokers-title">If this broker is lost now</h2>
-      <p class="muted">Partitions that it leads, by who would lead them then: by Kafka's rule, and in
-        brackets by KIP-1303's where it differs.</p>
+      <p class="muted">Partitions that it leads, by who would lead them then: by Kafka's rule${
+        Object.keys(others).length > 0 && `, and in brackets by ${listed(Object.values(others), "or")} where that differs`}.</p>
       <div class="wide" tabindex="0" role="region" aria-labelledby="brokers-title"><table class="numbers">
         <thead><tr><th scope="col">broker</th><th scope="col" class="text">rack</th>
           <th scope="col" class="text">state</th><th scope="col">leads</th>
           <th scope="col">local log</th>
           ${COLUMNS.map(([name]) => html`<th scope="col">${name}</th>`)}
           <th scope="col">then under min ISR</th></tr></thead>
-        <tbody>${inRacks(brokers).map(each => html`<${Line} key=${each.broker} broker=${each} />`)}</tbody>
+        <tbody>${inRacks(brokers).map(each => html`<${Line} key=${each.broker} broker=${each} rules=${others} />`)}</tbody>
       </table></div></section>`;
   }
 }
 
-function Line({ broker }) {
+function Line({ broker, rules }) {
   const [word, state] = stateOf(broker);
   const under = Math.max(0, broker.loss_under_min_isr_partitions - onlyHere(broker));
   return html`<tr><th scope="row">${broker.broker}</th><td class="text">${broker.rack ?? "unknown"}</td>
     <td class=${`text ${state}`}>${word}</td><td>${count(broker.leaders)}</td>
     <td>${bytes(broker.local_log_bytes)}</td>
-    ${COLUMNS.map(([, bad, of]) => html`<${Both} broker=${broker} of=${of} bad=${bad} />`)}
+    ${COLUMNS.map(([, bad, of]) => html`<${Each} broker=${broker} of=${of} bad=${bad} rules=${rules} />`)}
     <td class=${under ? "bad" : "muted"}>${count(under)}</td></tr>`;
 }
 
@@ -59,11 +60,13 @@ function stateOf({ fenced, listed, answered }) {
   return answered ? ["answers", "good"] : ["silent", "warn"];
 }
 
-function Both({ broker, of, bad }) {
+function Each({ broker, of, bad, rules }) {
   const losses = broker.loss_partitions;
   if (!losses) return html`<td class="muted">unknown</td>`;
   const kafka = of(losses.kafka, broker);
-  const kip = of(losses.kip1303 ?? losses.kafka, broker);
-  return html`<td class=${kafka || kip ? bad : "muted"}>${
-    kafka === kip ? count(kafka) : `${count(kafka)} (${count(kip)})`}</td>`;
+  const others = Object.entries(rules).map(([rule, title]) => [title, of(losses[rule] ?? losses.kafka, broker)])
+    .filter(([, number]) => number !== kafka);
+  const title = others.map(([name, number]) => `${count(number)} by ${name}`).join(", ");
+  return html`<td class=${kafka || others.length ? bad : "muted"} title=${title}>${count(kafka)}${
+    others.length > 0 && ` (${others.map(([, number]) => count(number)).join(", ")})`}</td>`;
 }

@@ -6,7 +6,7 @@ export function choiceOf({ query }) {
   return {
     brokers: [...new Set(query.getAll("lose").filter(id => /^\d+$/.test(id)).map(Number))],
     racks: [...new Set(query.getAll("lose-rack"))],
-    rule: query.get("rule") === "kip1303" ? "kip1303" : "kafka",
+    rule: query.get("rule") || "kafka",
     open: [...new Set(query.getAll("open"))],
     search: query.get("topics") ?? "",
   };

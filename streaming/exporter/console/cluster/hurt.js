@@ -16,8 +16,8 @@ export function HurtGroups({ groups, rule }) {
       counted(groups.length - SHOWN, "other group")}</p>`}`;
 }
 
-function inWords({ offline, remote, remote_bytes: kafka, remote_bytes_kip1303: kip, unknown }, rule) {
-  const size = rule === "kip1303" ? kip ?? kafka : kafka;
+function inWords({ offline, remote, remote_bytes: kafka, remote_bytes_by_rule: bytesBy, unknown }, rule) {
+  const size = bytesBy?.[rule] ?? kafka;
   const parts = [];
   if (offline) parts.push(`not read ${counted(offline, "partition")}`);
   if (remote && size) parts.push(`read ${bytes(size)} remotely`);

@@ -6,7 +6,7 @@ import { Failed, Waiting } from "../parts/failed.js";
 import { Poll } from "../poll.js";
 import { href, partitionHref } from "../router.js";
 import { html } from "../ui.js";
-import { COVERAGES, OUTCOMES, RULES } from "../words.js";
+import { COVERAGES, OUTCOMES } from "../words.js";
 import { choiceHref, lossOf } from "./choice.js";
 import { Gate } from "./gate.js";
 import { HurtGroups } from "./hurt.js";
@@ -24,14 +24,14 @@ const ROWS = [
   ["nobody leads", "bad", "none", null],
 ];
 
-export function LossPanel({ choice }) {
+export function LossPanel({ choice, rules }) {
   const names = [...choice.racks.map(rack => `rack ${rack}`),
     ...choice.brokers.map(id => `broker ${id}`)];
   return html`<section class="card panel" aria-labelledby="loss-title">
     <h2 id="loss-title">If ${listed(names)} were lost now</h2>
     <p><a href=${choiceHref({ ...choice, brokers: [], racks: [] })}>Lose nothing</a></p>
     <${Poll} url=${url("whatif/lose", { ...lossOf(choice), limit: SHOWN })}>
-      ${state => html`<${Loss} ...${state} rule=${choice.rule} />`}<//>
+      ${state => html`<${Loss} ...${state} rule=${choice.rule} titles=${rules} />`}<//>
     ${choice.brokers.length === 1 && !choice.racks.length
       && html`<${Gate} broker=${choice.brokers[0]} />`}
     <h3>The same, for a shell</h3>
@@ -40,11 +40,11 @@ export function LossPanel({ choice }) {
   </section>`;
 }
 
-function Loss({ answer, error, rule }) {
+function Loss({ answer, error, rule, titles }) {
   if (!answer) {
     return error ? html`<${Failed} error=${error} />` : html`<${Waiting} what="Asking" />`;
   }
-  const rules = Object.keys(RULES).filter(name => answer.outcomes[name]);
+  const rules = Object.keys(answer.outcomes);
   const counts = ROWS.map(([text, state, outcome, coverages]) => [text, state,
     rules.map(name => tally(answer.outcomes[name][outcome], coverages))])
     .filter(([, , numbers], i) => numbers.some(Boolean) || i === 0 || i === ROWS.length - 1);
@@ -52,7 +52,7 @@ function Loss({ answer, error, rule }) {
     ${answer.stale && html`<p class="bad">${ended(answer.stale)}</p>`}
     <table class="numbers"><thead><tr><th scope="col">${
         answer.brokers.length > 1 ? "partitions they lead" : "partitions it leads"}</th>
-        ${rules.map(name => html`<th scope="col">${RULES[name]}</th>`)}</tr></thead>
+        ${rules.map(name => html`<th scope="col">${titles[name] ?? name}</th>`)}</tr></thead>
       <tbody>${counts.map(([text, state, numbers]) => html`<tr>
         <th scope="row" class=${numbers.some(Boolean) ? state : "muted"}>${text}</th>
         ${numbers.map(number => html`<td class=${number ? state : "muted"}>${count(number)}</td>`)}
@@ -99,16 +99,15 @@ function Hurt({ answer, rule }) {
       </tr>`)}</tbody></table>`;
 }
 
-function nextLeader(row, rule) {
-  const id = row[`next_leader_${rule}`];
-  if (id < 0) return "nobody";
-  const coverage = COVERAGES[row[`coverage_${rule}`]];
-  const outcome = row[`outcome_${rule}`];
-  const words = [outcome === "clean" ? "" : OUTCOMES[outcome] ?? "unknown", coverage];
-  return `${broker(id)} (${words.filter(Boolean).join(", ")})`;
+function nextLeader({ next_leaders: next }, rule) {
+  const { leader, outcome, coverage } = next[rule];
+  if (leader < 0) return "nobody";
+  const words = [outcome === "clean" ? "" : OUTCOMES[outcome] ?? "unknown", COVERAGES[coverage]];
+  return `${broker(leader)} (${words.filter(Boolean).join(", ")})`;
 }
 
-function stateOf(row, rule) {
-  if (row[`outcome_${rule}`] !== "clean") return row[`outcome_${rule}`] === "elr" ? "warn" : "bad";
-  return row[`coverage_${rule}`] === "cold" ? "warn" : "";
+function stateOf({ next_leaders: next }, rule) {
+  const { outcome, coverage } = next[rule];
+  if (outcome !== "clean") return outcome === "elr" ? "warn" : "bad";
+  return coverage === "cold" ? "warn" : "";
 }

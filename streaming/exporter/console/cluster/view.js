@@ -3,7 +3,6 @@ import { Waiting } from "../parts/failed.js";
 import { Later } from "../parts/later.js";
 import { Switch } from "../parts/switch.js";
 import { html } from "../ui.js";
-import { RULES } from "../words.js";
 import { BrokerTable } from "./brokers.js";
 import { choiceHref, choiceOf, losesSomething } from "./choice.js";
 import { Matrix } from "./matrix.js";
@@ -19,28 +18,28 @@ export function ClusterView({ route, pulse }) {
   const choice = choiceOf(route);
   const severities = Object.fromEntries(Object.entries(summary.risks).map(
     ([name, { severity }]) => [name, severity]));
-  const hasKip1303 = brokers.some(each => each.loss_partitions?.kip1303);
+  const rules = summary.election_rules;
   return html`
     <div class="columns">
       <div class="grow">
       <section class="card" aria-label="Topics by brokers">
         <${Sentence} brokers=${brokers} summary=${summary} rule=${choice.rule} />
         <${Matrix} brokers=${brokers} choice=${choice} severities=${severities}>
-          ${hasKip1303 && html`<${RuleSwitch} choice=${choice} />`}<//>
+          ${Object.keys(rules).length > 1 && html`<${RuleSwitch} choice=${choice} rules=${rules} />`}<//>
         <${NotJudged} summary=${summary} />
       </section>
-      <${Later} wait=${TABLE_AFTER_MS}>${() => html`<${BrokerTable} brokers=${brokers} />`}<//>
+      <${Later} wait=${TABLE_AFTER_MS}>${() => html`<${BrokerTable} brokers=${brokers} rules=${rules} />`}<//>
       </div>
       <div class="side">
-        ${losesSomething(choice) ? html`<${LossPanel} choice=${choice} />` : html`<${Hint} />`}
+        ${losesSomething(choice) ? html`<${LossPanel} choice=${choice} rules=${rules} />` : html`<${Hint} />`}
         <section class="card" aria-label="Totals"><${Totals} summary=${summary} /></section>
       </div>
     </div>`;
 }
 
-function RuleSwitch({ choice }) {
+function RuleSwitch({ choice, rules }) {
   return html`<span class="elects"><span class="muted">elects by</span>
-    <${Switch} label="Rule of election" options=${Object.entries(RULES).map(([rule, name]) =>
+    <${Switch} label="Rule of election" options=${Object.entries(rules).map(([rule, name]) =>
       [choiceHref({ ...choice, rule }), name, choice.rule === rule])} /></span>`;
 }
 

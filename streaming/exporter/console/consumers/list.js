@@ -12,7 +12,7 @@ const PAGE = 50;
 const EVERY_MS = 5_000;
 const NAMES = ["search", "topic"];
 
-export function GroupList({ route }) {
+export function GroupList({ route, pulse }) {
   const filters = Object.fromEntries(NAMES.map(name => [name, route.query.get(name) ?? ""]));
   const page = pageOf(route);
   const asked = url("groups", { ...filters, sort: "worst", limit: PAGE, offset: page * PAGE });
@@ -23,7 +23,8 @@ export function GroupList({ route }) {
     <${Poll} url=${asked} every=${EVERY_MS}>${({ answer, error, url: answered }) => html`
       <${Failed} error=${error} />
       ${!answer ? !error && html`<${Waiting} what="Asking for groups" />`
-        : html`<${Table} answer=${answer} filters=${filters} />
+        : html`<${Table} answer=${answer} filters=${filters}
+            rules=${pulse.summary?.election_rules ?? {}} />
           <${Pager} total=${answer.total} what="group" page=${page} size=${PAGE} to=${to}
             isOld=${answered !== asked} />`}`}<//>
   </section>`;
@@ -40,7 +41,7 @@ function Filters({ filters }) {
         onClick=${() => change("topic", "")}>×</button></span>`}</form>`;
 }
 
-function Table({ answer, filters }) {
+function Table({ answer, filters, rules }) {
   if (!answer.total) {
     return html`<p>${Object.values(filters).some(Boolean) ? "No group meets all of that."
       : "No group of consumers is known. The collector reads them where [groups] is on."}</p>`;
@@ -49,14 +50,14 @@ function Table({ answer, filters }) {
     <thead><tr><th scope="col" rowspan="2">group</th><th scope="col" rowspan="2">members</th>
       <th scope="col" rowspan="2">lag</th><th scope="col" rowspan="2">reads</th>
       <th scope="col" rowspan="2">leaves the disk</th><th scope="col" rowspan="2">loses records</th>
-      <th scope="colgroup" colspan="2">if leaders are lost, reads from remote storage</th>
+      <th scope="colgroup" colspan=${Object.keys(rules).length}>if leaders are lost, reads from remote storage</th>
       <th scope="col" rowspan="2">offsets</th></tr>
-      <tr><th scope="col">Kafka</th><th scope="col">KIP-1303</th></tr></thead>
-    <tbody>${answer.groups.map(each => html`<${Line} key=${each.group} group=${each} />`)}</tbody>
+      <tr>${Object.entries(rules).map(([rule, title]) => html`<th key=${rule} scope="col">${title}</th>`)}</tr></thead>
+    <tbody>${answer.groups.map(each => html`<${Line} key=${each.group} group=${each} rules=${rules} />`)}</tbody>
   </table></div>`;
 }
 
-function Line({ group }) {
+function Line({ group, rules }) {
   return html`<tr class=${group.in_use ? "" : "unused"}>
     <th scope="row"><a href=${groupHref(group.group)}>${group.group}</a></th>
     <td>${members(group)}</td>
@@ -64,8 +65,7 @@ function Line({ group }) {
     <td><${Places} group=${group} /></td>
     <${Cell} of=${untilRemote(group.until_remote_seconds)} />
     <${Cell} of=${untilLoss(group.until_loss_seconds)} />
-    <${Cell} of=${readsThen(group, "kafka")} />
-    <${Cell} of=${readsThen(group, "kip1303")} />
+    ${Object.keys(rules).map(rule => html`<${Cell} key=${rule} of=${readsThen(group, rule)} />`)}
     <td>${group.age_seconds === null ? "unknown" : `read ${duration(group.age_seconds)} ago`}</td>
   </tr>`;
 }

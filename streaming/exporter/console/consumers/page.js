@@ -11,15 +11,16 @@ import { orNever, placeState, placeWords, remotely, untilLoss, untilRemote } fro
 const EVERY_MS = 5_000;
 const SHOWN = 200;
 
-export function GroupPage({ route }) {
+export function GroupPage({ route, pulse }) {
   const name = route.path[1];
   return html`<${Poll} key=${name} url=${url(`groups/${encodeURIComponent(name)}`, { limit: SHOWN })} every=${EVERY_MS}>
-    ${({ answer, error }) => (answer ? html`<${Known} group=${answer} error=${error} />`
+    ${({ answer, error }) => (answer ? html`<${Known} group=${answer} error=${error}
+        rules=${pulse.summary?.election_rules ?? {}} />`
       : html`<section class="card"><h1>${name}</h1>
         ${error ? html`<${Failed} error=${error} />` : html`<${Waiting} what="Asking" />`}</section>`)}<//>`;
 }
 
-function Known({ group, error }) {
+function Known({ group, error, rules }) {
   return html`
     <section class="card" aria-labelledby="title">
       <p><a href=${href(["consumers"])}>All groups</a></p>
@@ -28,9 +29,9 @@ function Known({ group, error }) {
       <${Facts} group=${group} />
     </section>
     <section class="card" aria-labelledby="loss-title"><h2 id="loss-title">If a leader is lost</h2>
-      <${Losses} leaders=${group.leaders} /></section>
+      <${Losses} leaders=${group.leaders} rules=${rules} /></section>
     <section class="card" aria-labelledby="reads-title"><h2 id="reads-title">Where it reads</h2>
-      <${Partitions} group=${group} /></section>`;
+      <${Partitions} group=${group} rules=${rules} /></section>`;
 }
 
 function Facts({ group }) {
@@ -55,7 +56,7 @@ function Facts({ group }) {
 }
 
 /** By leader: how many of its partitions it leads, and what the group would read remotely then. */
-function Losses({ leaders }) {
+function Losses({ leaders, rules }) {
   if (!leaders.length) return html`<p class="muted">No partition that it reads has a leader.</p>`;
   const worst = ({ if_lost: { kafka } }) => [kafka.unread, kafka.remote_bytes];
   const rows = [...leaders].sort((a, b) => {
@@ -66,16 +67,17 @@ function Losses({ leaders }) {
   return html`<p class="muted">Of the partitions that it reads: who leads them, and what it would read from
       remote storage once that leader is lost.</p>
     <div class="wide" tabindex="0" role="region" aria-labelledby="loss-title"><table class="numbers few">
-    <thead><tr><th scope="col">leader</th><th scope="col">leads</th><th scope="col">by Kafka's rule</th>
-      <th scope="col">by KIP-1303's</th></tr></thead>
+    <thead><tr><th scope="col">leader</th><th scope="col">leads</th>
+      ${Object.entries(rules).map(([rule, title]) => html`<th key=${rule} scope="col">by ${title}</th>`)}</tr></thead>
     <tbody>${rows.map(({ broker, partitions, if_lost: then }) => html`<tr key=${broker}>
       <th scope="row"><a href=${href([], { lose: broker })}>broker ${broker}</a></th>
-      <td>${count(partitions)}</td><${Sum} of=${then.kafka} /><${Sum} of=${then.kip1303} /></tr>`)}</tbody>
+      <td>${count(partitions)}</td>${
+        Object.keys(rules).map(rule => html`<${Sum} key=${rule} of=${then[rule]} />`)}</tr>`)}</tbody>
     </table></div>`;
 }
 
 function Sum({ of: then }) {
-  if (!then) return html`<td class="muted">switched off</td>`;
+  if (!then) return html`<td class="unknown">unknown</td>`;
   const { remote_bytes: size, unread, unknown } = then;
   const parts = [];
   if (unread) parts.push(`${counted(unread, "partition")} not read`);
@@ -91,7 +93,7 @@ const BADNESS = ["nobody", "nowhere", null, "remote", "disk"];
 const worse = (a, b) => BADNESS.indexOf(a.reads_from) - BADNESS.indexOf(b.reads_from)
   || (b.lag_records ?? -1) - (a.lag_records ?? -1);
 
-function Partitions({ group: { partitions, partitions_left_out: leftOut } }) {
+function Partitions({ group: { partitions, partitions_left_out: leftOut }, rules }) {
   if (!partitions.length) return html`<p class="muted">It has committed no offset.</p>`;
   const shown = [...partitions].sort(worse);
   return html`${leftOut > 0 && html`<p class="muted">The worst ${count(shown.length)} of ${
@@ -100,13 +102,14 @@ function Partitions({ group: { partitions, partitions_left_out: leftOut } }) {
     <thead><tr><th scope="col" rowspan="2">partition</th><th scope="col" rowspan="2">reads</th>
       <th scope="col" rowspan="2">lag</th><th scope="col" rowspan="2">reads a second</th>
       <th scope="col" rowspan="2">leaves the disk</th><th scope="col" rowspan="2">loses records</th>
-      <th scope="colgroup" colspan="2">if its leader is lost, reads from remote storage</th></tr>
-      <tr><th scope="col">Kafka</th><th scope="col">KIP-1303</th></tr></thead>
-    <tbody>${shown.map(each => html`<${Line} key=${`${each.topic}/${each.partition}`} row=${each} />`)}
+      <th scope="colgroup" colspan=${Object.keys(rules).length}>if its leader is lost, reads from remote storage</th></tr>
+      <tr>${Object.entries(rules).map(([rule, title]) => html`<th key=${rule} scope="col">${title}</th>`)}</tr></thead>
+    <tbody>${shown.map(each => html`<${Line} key=${`${each.topic}/${each.partition}`} row=${each}
+      rules=${rules} />`)}
     </tbody></table></div>`;
 }
 
-function Line({ row }) {
+function Line({ row, rules }) {
   const cell = ([text, state]) => html`<td class=${state}>${text}</td>`;
   const from = row.broker === null || row.broker < 0 ? "" : ` of broker ${row.broker}`;
   return html`<tr>
@@ -118,8 +121,7 @@ function Line({ row }) {
     <td>${row.records_per_s === null ? "unknown" : count(Math.round(row.records_per_s * 10) / 10)}</td>
     ${cell(untilRemote(orNever(row.until_remote_s, row.never_remote)))}
     ${cell(untilLoss(orNever(row.until_loss_s, row.never_lost)))}
-    ${cell(thenOf(row.if_leader_lost))}
-    ${cell(row.if_leader_lost_kip1303 ? thenOf(row.if_leader_lost_kip1303) : ["switched off", "muted"])}
+    ${Object.keys(rules).map(rule => cell(thenOf(row.if_leader_lost[rule])))}
   </tr>`;
 }
 

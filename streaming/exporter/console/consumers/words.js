@@ -40,7 +40,6 @@ export const orNever = (seconds, never) => (never ? null : seconds ?? undefined)
 
 /** [text, state] of what a group would read by that rule once its leaders are lost. */
 export function readsThen({ if_leader_lost_unread: unread, if_leader_lost_remote_bytes: then }, rule) {
-  if (then && !(rule in then)) return ["switched off", "muted"];
   const [text, state] = remotely(then?.[rule]);
   if (!unread) return [text, state];
   const size = then?.[rule];

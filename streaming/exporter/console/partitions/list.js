@@ -17,6 +17,7 @@ export function PartitionList({ route, pulse }) {
   const page = pageOf(route);
   const asked = url("partitions", { ...filters, sort: "worst", limit: PAGE, offset: page * PAGE });
   const risks = pulse.summary?.risks ?? {};
+  const { kafka: _, ...rules } = pulse.summary?.election_rules ?? {};
   const to = number => href(["partitions"], { ...filters, page: number || "" });
   return html`<section class="card" aria-labelledby="title">
     <h1 id="title">Partitions</h1>
@@ -25,7 +26,7 @@ export function PartitionList({ route, pulse }) {
     <${Poll} url=${asked}>${({ answer, error, url: answered }) => html`
       <${Failed} error=${error} />
       ${!answer ? !error && html`<${Waiting} what="Asking for partitions" />`
-        : html`<${Table} answer=${answer} risks=${risks} />
+        : html`<${Table} answer=${answer} risks=${risks} rules=${rules} />
           <${Pager} total=${answer.total} what="partition" page=${page} size=${PAGE} to=${to}
             isOld=${answered !== asked} />`}`}<//>
   </section>`;
@@ -39,18 +40,20 @@ function GroupsToo({ search }) {
       ${" "}${answer.total === 1 ? "has" : "have"} that in the name.</p>`}<//>`;
 }
 
-function Table({ answer, risks }) {
+/** A column for each election rule beside Kafka's: names and titles are those in ``rules``. */
+function Table({ answer, risks, rules }) {
   if (!answer.total) return html`<p>No partition meets all of that.</p>`;
   return html`<div class="wide" tabindex="0" role="region" aria-label="Partitions"><table class="list">
     <thead><tr><th scope="col">partition</th><th scope="col">leader</th><th scope="col">ISR</th>
       <th scope="col">risks, the worst first</th><th scope="col">next leader</th>
-      <th scope="col">under KIP-1303</th><th scope="col">observed</th></tr></thead>
+      ${Object.entries(rules).map(([rule, title]) => html`<th key=${rule} scope="col">by ${title}</th>`)}
+      <th scope="col">observed</th></tr></thead>
     <tbody>${answer.partitions.map(each => html`
-      <${Line} key=${`${each.topic}/${each.partition}`} partition=${each} risks=${risks} />`)}
+      <${Line} key=${`${each.topic}/${each.partition}`} partition=${each} risks=${risks} rules=${rules} />`)}
     </tbody></table></div>`;
 }
 
-function Line({ partition, risks }) {
+function Line({ partition, risks, rules }) {
   const { topic, partition: number, leader } = partition;
   return html`<tr>
     <th scope="row"><a href=${partitionHref(topic, number)}>${topic}-${number}</a></th>
@@ -59,9 +62,9 @@ function Line({ partition, risks }) {
     <td>${partition.isr.join(" ") || "empty"}</td>
     <td>${partition.risks.map(name => html`<${Risk} key=${name} name=${name} risks=${risks} />`)}
       ${!partition.risks.length && html`<span class="muted">none</span>`}</td>
-    <td><${NextLeader} next=${partition.next_leader} /></td>
-    <td>${partition.next_leader_kip1303 ? html`<${NextLeader} next=${partition.next_leader_kip1303} />`
-      : html`<span class="muted">switched off</span>`}</td>
+    <td><${NextLeader} next=${partition.next_leaders.kafka} /></td>
+    ${Object.keys(rules).map(rule => html`
+      <td key=${rule}><${NextLeader} next=${partition.next_leaders[rule]} /></td>`)}
     <td>${partition.age_seconds === null ? "unknown" : `${duration(partition.age_seconds)} ago`}</td>
   </tr>`;
 }

@@ -1,15 +1,17 @@
-/** The next leader under both rules, and why it is that one. */
+/** The next leader under each election rule, and why it is that one. */
+import { counted } from "../format.js";
 import { html } from "../ui.js";
 import { COVERAGES } from "../words.js";
 import { NextLeader } from "./next_leader.js";
 
-export function Next({ partition }) {
-  const { next_leader: kafka, next_leader_kip1303: kip } = partition;
+export function Next({ partition, rules }) {
+  const { kafka, ...others } = partition.next_leaders;
   return html`<dl class="next">
       <div><dt>by Kafka's rule</dt><dd><${NextLeader} next=${kafka} /></dd>
         <dd class="why">${why(partition, kafka)}</dd></div>
-      ${kip && html`<div><dt>by KIP-1303's</dt><dd><${NextLeader} next=${kip} /></dd>
-        <dd class="why">${whyKip1303(partition)}</dd></div>`}
+      ${Object.entries(others).map(([rule, next]) => html`
+        <div key=${rule}><dt>by ${rules[rule] ?? rule}</dt><dd><${NextLeader} next=${next} /></dd>
+          <dd class="why">${whyOther(partition, rule)}</dd></div>`)}
     </dl>`;
 }
 
@@ -34,12 +36,17 @@ function why({ replicas, leader }, { leader: next, outcome }) {
     + `in sync and online, after the leader${passed.length ? `; ${passed.join(" and ")} cannot lead` : ""}.`;
 }
 
-function whyKip1303(partition) {
-  const { next_leader: kafka, next_leader_kip1303: kip, replicas } = partition;
-  if (kip.outcome === null) return "Too little is known of the partition.";
-  if (kip.leader === kafka.leader) {
-    return kip.coverage === "cold" ? "No warm replica could lead either." : "The same replica: nothing changes.";
+function whyOther({ next_leaders: { kafka, ...others }, standing, replicas }, rule) {
+  const other = others[rule];
+  if (other.outcome === null) return "Too little is known of the partition.";
+  const more = standing[rule].in_sync - standing.kafka.in_sync;
+  if (more > 0) {
+    return `${counted(more, "replica")} that left the ISR would be in sync by this rule.`;
   }
+  if (other.leader === kafka.leader) {
+    return other.coverage === "cold" ? "No warm replica could lead either." : "The same replica: nothing changes.";
+  }
+  if (rule !== "kip1303") return "This rule tries candidates in another order.";
   const coverage = replicas.find(each => each.broker === kafka.leader)?.coverage;
   return `${kafka.leader} is ${COVERAGES[coverage] ?? "not warm"}: replicas with enough local log come first.`;
 }

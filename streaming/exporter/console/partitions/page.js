@@ -37,7 +37,7 @@ function Known({ partition, risks, error }) {
       <${Geometry} partition=${partition} /></section>
     <div class="columns even">
       <section class="card grow" aria-labelledby="next-title"><h2 id="next-title">If its leader is lost</h2>
-        <${Next} partition=${partition} /></section>
+        <${Next} partition=${partition} rules=${pulse.summary?.election_rules ?? {}} /></section>
       <section class="card grow" aria-labelledby="risks-title"><h2 id="risks-title">Risks</h2>
         <${Risks} names=${partition.risks} risks=${risks} /></section>
     </div>

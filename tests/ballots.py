@@ -1,0 +1,13 @@
+"""Ballots of tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.rules.ballots import Ballot
+
+
+def warm_first(eligible: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """[P, R] slots in KIP-1303's order, given who holds enough local log."""
+    return Ballot(np.ones(eligible.shape, bool), (~eligible).astype(np.int8)).order
