@@ -56,6 +56,14 @@ class ClusterRisks(ClusterTable, kind="cluster_risks"):
         opened: list[int] = mine.broker[mine.is_open].tolist()
         return opened if opened or mine.is_known.all() else None
 
+    def of_broker(self, broker: int, risks: Iterable[str]) -> list[str] | None:
+        """Those of the risks that are open for the broker. None if none is, and one is unknown."""
+        about = np.isin(self.broker, (broker, NO_BROKER))
+        mine = {name: self.pick(about & (self.risk == name)) for name in risks}
+        opened = [name for name, states in mine.items() if states.is_open.any()]
+        is_known = all(states.is_known.all() for states in mine.values())
+        return opened if opened or is_known else None
+
 
 @dataclass(frozen=True, slots=True)
 class _State:

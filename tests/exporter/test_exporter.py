@@ -56,7 +56,7 @@ from twin.tables.columns import BROKER_METRICS
 from twin.tables.enums import PendingUpload, SegmentState
 
 MIB = 1 << 20
-METRICS = (*OWN, *CATALOG.metrics)
+METRICS = (*OWN, *CATALOG.all_metrics)
 OF_FEW = {
     "kafka_twin_partition_cold_read_records",
     "kafka_twin_partition_highest_remote_offset",

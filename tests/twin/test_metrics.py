@@ -12,7 +12,7 @@ from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
 from twin.declare import LEVEL_LABELS
 
-METRICS = (*CATALOG.metrics, *OWN, *COLLECTOR, *QUERY, *TAP)
+METRICS = (*CATALOG.all_metrics, *OWN, *COLLECTOR, *QUERY, *TAP)
 BY_NAME = {metric.series_name: metric for metric in METRICS}
 
 REFERS_ELSEWHERE = re.compile(
