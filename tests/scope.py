@@ -60,7 +60,8 @@ def reported(
     catalog: Catalog, cycles: Cycles, shards: int, topics: Sequence[str]
 ) -> list[list[Frame]]:
     """What the shards report to the cluster's own after each cycle, in the order of shards."""
-    states = [ShardState.empty(catalog, "sim", shard, shards) for shard in range(shards)]
+    cluster = cycles[0][0][0].header.cluster
+    states = [ShardState.empty(catalog, cluster, shard, shards) for shard in range(shards)]
     by_cycle = []
     for frames, now_ms in cycles:
         for shard, state in enumerate(states):
