@@ -105,7 +105,8 @@ def test_a_risk_has_one_name_in_its_alert_label_expression_runbook_and_api(risk:
     assert alert["labels"]["severity"] == risk.severity
     assert f'risk="{risk.name}"' in alert["expr"]
     assert alert["annotations"]["runbook_url"].endswith(f"#{risk.name}")
-    assert alert["annotations"]["description"].endswith(f"/api/v1/partitions?risk={risk.name}.")
+    path = {"partition": f"partitions?risk={risk.name}", "broker": "brokers", "cluster": "summary"}
+    assert alert["annotations"]["description"].endswith(f"/api/v1/{path[risk.per]}.")
 
 
 def test_no_alert_is_about_a_risk_that_is_not_there():

@@ -108,7 +108,7 @@ def test_every_reason_and_option_of_the_gate_is_explained():
     assert {f"allow_{name}" for name in ALLOWABLE} <= words
 
 
-NAMED_BY_DATA = {"risks", "racks", "read_replicas"}
+NAMED_BY_DATA = {"risks", "cluster_risks", "racks", "read_replicas"}
 NUMBERS_BY_LABELS = {"metrics"} | {metric.name for metric in CATALOG.all_metrics if metric.labels}
 
 
