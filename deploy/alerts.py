@@ -42,6 +42,13 @@ _TESTS_HEADER: Final = """\
 # resolves.
 """
 
+_SERIES: Final = {
+    "partition": "kafka_twin_partitions_at_risk",
+    "broker": "kafka_twin_brokers_at_risk",
+    "cluster": "kafka_twin_at_risk",
+}
+"""The series that counts what has a risk, by what the risk is about."""
+
 _STEP_S: Final = 30
 _BEGINS_S: Final = 300
 """When the condition of a test begins."""
@@ -49,7 +56,7 @@ _BEGINS_S: Final = 300
 
 def rules_text() -> str:
     """The rules file."""
-    rules = [_rule(risk) for risk in CATALOG.risks]
+    rules = [_rule(risk) for risk in CATALOG.all_risks]
     return _RULES_HEADER + _dumped({"groups": [{"name": "kafka-twin-partitions", "rules": rules}]})
 
 
@@ -59,7 +66,7 @@ def tests_text() -> str:
         {
             "rule_files": [f"../rules/{RULES_FILE}"],
             "evaluation_interval": f"{_STEP_S}s",
-            "tests": [_test(risk) for risk in CATALOG.risks],
+            "tests": [_test(risk) for risk in CATALOG.all_risks],
         }
     )
 
@@ -79,9 +86,9 @@ def _rule(risk: Risk) -> Yaml:
 
 
 def _expression(risk: Risk) -> str:
-    """The number of partitions with the risk, by cluster, where there are any."""
+    """The number of what has the risk, by cluster, where there is any."""
     if not risk.alert.unless:
-        return f'max by (cluster) (kafka_twin_partitions_at_risk{{risk="{risk.name}"}}) > 0'
+        return f'max by (cluster) ({_SERIES[risk.per]}{{risk="{risk.name}"}}) > 0'
     # Partitions at risk are exported at any granularity.
     return (
         "count by (cluster) (max by (cluster, topic, partition) "
@@ -97,10 +104,15 @@ def _labels(risk: Risk) -> Yaml:
 
 def _annotations(risk: Risk, number: str, cluster: str) -> Yaml:
     described = risk.alert.description.format(n=number, cluster=cluster)
+    subject, listed = {
+        "partition": (f"{number} partitions", f"partitions?risk={risk.name}"),
+        "broker": (f"{number} brokers", "brokers"),
+        "cluster": ("the cluster", "summary"),
+    }[risk.per]
+    lists = "shows it" if risk.per == "cluster" else "lists them"
     return {
-        "summary": f"{number} partitions {risk.alert.summary} ({cluster})",
-        "description": f"{described} The exporter lists them at "
-        f"/api/v1/partitions?risk={risk.name}.",
+        "summary": f"{subject} {risk.alert.summary} ({cluster})",
+        "description": f"{described} The exporter {lists} at /api/v1/{listed}.",
         "runbook_url": f"{RUNBOOK}#{risk.name}",
     }
 
@@ -143,7 +155,7 @@ def _input(risk: Risk, minutes: int, tail: int) -> tuple[list[Yaml], int]:
     if not risk.alert.unless:
         return [
             {
-                "series": f'kafka_twin_partitions_at_risk{{cluster="c", instance="x", '
+                "series": f'{_SERIES[risk.per]}{{cluster="c", instance="x", '
                 f'risk="{risk.name}", severity="{risk.severity}"}}',
                 "values": f"0x{begins - 1} 3x{minutes} 0x{tail}",
             }

@@ -7,6 +7,7 @@ from typing import Final
 from grafana.layout import Dashboard, band, row
 from grafana.links import SERIES_RISK, dashboard_link
 from grafana.panels import (
+    CLEAR,
     NONE_OR_ORANGE,
     NONE_OR_RED,
     PLAIN,
@@ -328,6 +329,11 @@ def _brokers() -> Json:
             ),
             Column("Cold replicas", expr("cold_replicas"), Look(steps=above_zero("yellow"))),
             Column("Local log", expr("local_log_bytes"), Look("bytes")),
+            Column(
+                "Of the even share",
+                expr("local_log_even_share_ratio"),
+                Look("percentunit", steps=(*CLEAR, (1.5, "yellow"))),
+            ),
             Column("Free on disk", expr("log_dir_usable_bytes"), Look("bytes")),
             Column(
                 "Under min ISR without it",

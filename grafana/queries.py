@@ -16,7 +16,7 @@ from twin.builtin import CATALOG
 
 LABELS: Final = {
     name: ("cluster", *metric.label_names, *(("le",) if name.endswith("_bucket") else ()))
-    for metric in (*EXPORTER, *COLLECTOR, *QUERY, *TAP, *CATALOG.metrics)
+    for metric in (*EXPORTER, *COLLECTOR, *QUERY, *TAP, *CATALOG.all_metrics)
     for name in metric.series_names
 }
 """The labels that every series of a metric carries."""

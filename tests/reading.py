@@ -27,9 +27,11 @@ def computed(state: ShardState, source: str | Metric) -> Any:
 
 
 def is_of_few(metric: Metric) -> bool:
-    """The metric has series of few partitions or replicas, and perhaps of none."""
+    """The metric has series of few partitions, replicas or brokers, and perhaps of none."""
     if metric.compute is None:
         return False
+    if (metric.level, metric.name) == ("broker", "at_risk"):
+        return True
     return get_type_hints(metric.compute)["return"] in (OfRows, OfReplicas)
 
 

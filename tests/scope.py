@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twin.catalog import Catalog
+from twin.cluster import reports
 from twin.frames import Frame
 from twin.remote_log.archive import KINDS, Archive
 from twin.risks import OpenRisks, RiskConditions, RiskStates
@@ -53,6 +54,22 @@ def assert_local(catalog: Catalog, cycles: Cycles, topics: Sequence[str]) -> Non
     for first in range(0, whole.partitions, PAGE):
         rows = np.arange(whole.partitions)[::-1][first : first + PAGE]
         _refuse(differing(whole, whole.take(rows)), f"a page of {len(rows)} partitions")
+
+
+def reported(
+    catalog: Catalog, cycles: Cycles, shards: int, topics: Sequence[str]
+) -> list[list[Frame]]:
+    """What the shards report to the cluster's own after each cycle, in the order of shards."""
+    cluster = cycles[0][0][0].header.cluster
+    states = [ShardState.empty(catalog, cluster, shard, shards) for shard in range(shards)]
+    by_cycle = []
+    for frames, now_ms in cycles:
+        for shard, state in enumerate(states):
+            names = frozenset(topics[shard::shards])
+            mine = [_of_shard(f, shard, shards, names) for f in frames]
+            states[shard], _ = step(state, [f for f in mine if f.header.kind not in KINDS], now_ms)
+        by_cycle.append([frame for state in states for frame in reports(state)])
+    return by_cycle
 
 
 def played(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Final
 
-from twin import ingest, rules
+from twin import cluster_rules, ingest, rules
 from twin.catalog import Catalog
 from twin.proposals import PROPOSALS
 
@@ -21,7 +21,9 @@ def catalog(
         KeyError: there is no proposal of that name.
     """
     chosen = [module for name in proposals for module in PROPOSALS[name]]
-    return Catalog.from_modules((*ingest.MODULES, *rules.MODULES, *chosen, *more))
+    return Catalog.from_modules(
+        (*ingest.MODULES, *rules.MODULES, *cluster_rules.MODULES, *chosen, *more)
+    )
 
 
 CATALOG: Final = catalog()

@@ -8,13 +8,19 @@ list. A catalog never changes, so programs pass it on like any other value.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, Final
 
+from twin.cluster_risks import (
+    ClusterRisks,
+    cluster_risk_events,
+    cluster_risk_metrics,
+    cluster_risk_rule,
+)
 from twin.declare import (
     ApiField,
     ElectionRule,
@@ -31,8 +37,10 @@ from twin.declare import (
 )
 from twin.election_rules import with_each_election_rule
 from twin.risks import MAX_RISKS, OpenRisks, RiskConditions, RiskStates, risk_metrics, risk_rules
+from twin.scopes import check_scopes, sees_cluster
+from twin.shard_reports import ReportIndex, metric_if_whole, reports_behind, rule_if_whole
 from twin.signature import DeclarationError, Parameter, Reads, without_groups
-from twin.table import KAFKA, Observation, Table
+from twin.table import KAFKA, ClusterTable, Observation, ShardReport, Table
 from twin.tables import observations, state
 
 Spec = (
@@ -60,6 +68,7 @@ class Catalog:
     api_fields: tuple[ApiField, ...]
     loss_fields: tuple[LossField, ...]
     risk_names: tuple[str, ...] = field(default=())
+    of_cluster: Catalog | None = None  # None in that catalog itself
 
     @staticmethod
     def from_modules(modules: Iterable[ModuleType]) -> Catalog:
@@ -72,45 +81,43 @@ class Catalog:
         listed = (observations, state, *modules)
         specs = [spec for module in listed for spec in _specs(module)]
         tables = [table for module in listed for table in _tables(module)]
-        risks = tuple(sorted((s for s in specs if isinstance(s, Risk)), key=lambda s: s.rank))
-        elections = sorted(_only(specs, ElectionRule), key=lambda each: each.name != KAFKA)
-        _refuse_twice([each.name for each in elections], "election rule")
-        state_tables, made = with_each_election_rule(
-            [t for t in tables if not issubclass(t, Observation)],
-            [*_only(specs, Rule), *risk_rules(risks)],
-            _only(specs, OtherElections),
-            elections,
-        )
-        _refuse_twice([each.makes.kind for each in made], "rule for table")
-        rules = {each.makes: each for each in made}
-        state_tables += [RiskConditions, RiskStates, OpenRisks]
+        metrics = _metrics(listed, specs)
+        check_scopes((*specs, *metrics), _name)
+        of_cluster: list[Spec] = [s for s in specs if sees_cluster(s) and not isinstance(s, Metric)]
         observed = [t for t in tables if issubclass(t, Observation)]
-        _refuse_twice([t.kind for t in state_tables], "table")
         _refuse_twice([t.kind for t in observed], "observation")
-        ingests: dict[str, tuple[Ingest, ...]] = {}
-        for each in _only(specs, Ingest):
-            kind = each.observation.kind
-            ingests[kind] = (*ingests.get(kind, ()), each)
-        metrics = (*_metrics(listed, specs), *risk_metrics(risks))
-        catalog = Catalog(
-            observations={t.kind: t for t in observed},
-            ingests=ingests,
-            expiries=tuple(_only(specs, Expiry)),
-            rules=rules,
-            election_rules={each.name: each.title for each in elections},
-            stored=tuple(t for t in state_tables if t.stored),
-            on_demand=tuple(t for t in state_tables if not t.stored),
-            remembered=tuple(_remembered((*rules.values(), *specs, *metrics))),
-            metrics=metrics,
-            ratios=tuple(_only(specs, Ratio)),
-            risks=risks,
-            events=tuple(_only(specs, EventSource)),
-            api_fields=tuple(_only(specs, ApiField)),
-            loss_fields=tuple(_only(specs, LossField)),
-            risk_names=tuple(risk.name for risk in risks),
-        )
-        catalog._check(specs)
+        of_shard = [each for each in specs if not sees_cluster(each)]
+        frames = [t for t in observed if not issubclass(t, ShardReport)]
+        kept = [t for t in tables if t not in frames and not issubclass(t, ClusterTable)]
+        catalog = _of_shard(of_shard, kept, frames, [m for m in metrics if not sees_cluster(m)])
+        of_cluster += [metric for metric in metrics if sees_cluster(metric)]
+        own = _of_cluster(of_cluster, tables, catalog.ingests)
+        own._check(of_cluster)
+        catalog = replace(catalog, of_cluster=own)
+        catalog._check(of_shard)
+        catalog._check_together()
         return catalog
+
+    @property
+    def cluster(self) -> Catalog:
+        """The catalog of the cluster's own shard."""
+        assert self.of_cluster is not None  # only that catalog itself has none
+        return self.of_cluster
+
+    @property
+    def reports(self) -> tuple[type[ShardReport], ...]:
+        """What a shard reports to the cluster's own."""
+        return tuple(table for table in self.on_demand if issubclass(table, ShardReport))
+
+    @property
+    def all_metrics(self) -> tuple[Metric, ...]:
+        """The metrics of the shards and of the cluster's own."""
+        return (*self.metrics, *(self.of_cluster.metrics if self.of_cluster else ()))
+
+    @property
+    def all_risks(self) -> tuple[Risk, ...]:
+        """The risks of partitions, brokers and the cluster, by rank."""
+        return tuple(sorted((*self.risks, *self.cluster.risks), key=lambda risk: risk.rank))
 
     def metric(self, series_name: str) -> Metric:
         """The metric of that name.
@@ -118,7 +125,7 @@ class Catalog:
         Raises:
             KeyError: there is none.
         """
-        for metric in self.metrics:
+        for metric in self.all_metrics:
             if metric.series_name == series_name:
                 return metric
         raise KeyError(series_name)
@@ -153,20 +160,28 @@ class Catalog:
                         f"metric {ratio.metric.series_name} is a ratio of {source}, and nobody "
                         "declares it"
                     )
-        for risk in self.risks:
+        if len(self.risks) > MAX_RISKS:
+            raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")
+
+    def _check_together(self) -> None:
+        """What the shards and the cluster's own must not both declare."""
+        metrics = [metric.series_name.removesuffix("_total") for metric in self.all_metrics]
+        _refuse_twice(metrics, "metric")
+        _refuse_twice([risk.name for risk in self.all_risks], "risk")
+        for risk in self.all_risks:
+            if risk.per != "partition" and risk.alert.unless:
+                raise DeclarationError(f"risk {risk.name}: only alerts of partitions give way")
             if risk.alert.unless not in ("", *self.risk_names):
                 raise DeclarationError(
                     f"risk {risk.name}: its alert gives way to {risk.alert.unless}, and nobody "
                     "declares it"
                 )
-        for one, other in pairwise(self.risks):
+        for one, other in pairwise(self.all_risks):
             if one.rank == other.rank:
                 raise DeclarationError(
                     f"risks {one.name} and {other.name} have the same rank, {one.rank}: it is the "
                     "order in which a person would act, so each needs one of its own"
                 )
-        if len(self.risks) > MAX_RISKS:
-            raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")
 
     def _check_tables(self) -> None:
         for table in self.on_demand:
@@ -179,7 +194,7 @@ class Catalog:
                     f"{_name(maker)} makes a table that no module of the catalog declares"
                 )
         for kind in self.ingests:
-            if kind not in self.observations:
+            if kind not in ("", *self.observations):
                 raise DeclarationError(
                     f"frames of kind {kind} are taken in, and nobody declares it"
                 )
@@ -214,6 +229,94 @@ class Catalog:
 
 
 _OF_THIS_STEP: Final = (Reads.TABLE, Reads.LAZY, Reads.EACH_RULE, Reads.BY_KAFKA)
+
+
+def _of_shard(
+    specs: Sequence[Spec], tables: Sequence[type[Table]], frames: Sequence[type[Observation]],
+    declared: Sequence[Metric],
+) -> Catalog:  # fmt: skip
+    """The catalog of a shard, not checked yet."""
+    risks = tuple(sorted(_only(specs, Risk), key=lambda risk: risk.rank))
+    elections = sorted(_only(specs, ElectionRule), key=lambda each: each.name != KAFKA)
+    _refuse_twice([each.name for each in elections], "election rule")
+    state_tables, made = with_each_election_rule(
+        tables, [*_only(specs, Rule), *risk_rules(risks)], _only(specs, OtherElections), elections
+    )
+    _refuse_twice([each.makes.kind for each in made], "rule for table")
+    rules = {each.makes: each for each in made}
+    state_tables += [RiskConditions, RiskStates, OpenRisks]
+    _refuse_twice([t.kind for t in state_tables], "table")
+    ingests: dict[str, tuple[Ingest, ...]] = {}
+    for each in _only(specs, Ingest):
+        kind = each.observation.kind
+        ingests[kind] = (*ingests.get(kind, ()), each)
+    metrics = (*declared, *risk_metrics(risks))
+    return Catalog(
+        observations={t.kind: t for t in frames},
+        ingests=ingests,
+        expiries=tuple(_only(specs, Expiry)),
+        rules=rules,
+        election_rules={each.name: each.title for each in elections},
+        stored=tuple(t for t in state_tables if t.stored),
+        on_demand=tuple(t for t in state_tables if not t.stored),
+        remembered=tuple(_remembered((*rules.values(), *specs, *metrics))),
+        metrics=metrics,
+        ratios=tuple(_only(specs, Ratio)),
+        risks=risks,
+        events=tuple(_only(specs, EventSource)),
+        api_fields=tuple(_only(specs, ApiField)),
+        loss_fields=tuple(_only(specs, LossField)),
+        risk_names=tuple(risk.name for risk in risks),
+    )
+
+
+_OF_SHARDS: Final = (
+    state.Topics, state.PartitionIndex, state.Assignment, state.Brokers, state.Groups,
+    state.ReaderRacks, state.GroupOffsets,
+)  # fmt: skip
+"""Tables that whoever reads any state expects; in the cluster's own they stay without rows."""
+
+
+def _of_cluster(
+    specs: Sequence[Any], declared: Sequence[type[Table]], ingests: Mapping[str, tuple[Ingest, ...]]
+) -> Catalog:
+    """The catalog of the cluster's own shard, not checked yet."""
+    reports = {t.kind: t for t in declared if issubclass(t, ShardReport)}
+    tables = [t for t in declared if issubclass(t, ClusterTable)]
+    risks = tuple(sorted(_only(specs, Risk), key=lambda risk: risk.rank))
+    judged: list[Rule] = _only(specs, Rule)
+    _refuse_twice([each.makes.kind for each in judged], "rule for table")
+    behind = reports_behind({each.makes: each for each in judged})
+    rules = {each.makes: rule_if_whole(each, behind(each.reads)) for each in judged}
+    rules[ClusterRisks] = cluster_risk_rule(risks, behind)
+    metrics = [metric_if_whole(each, behind(each.reads)) for each in _only(specs, Metric)]
+    metrics += cluster_risk_metrics(risks)
+    state_tables: list[type[Table]] = [
+        *_OF_SHARDS,
+        ReportIndex,
+        *reports.values(),
+        *tables,
+        ClusterRisks,
+    ]
+    _refuse_twice([t.kind for t in state_tables], "table")
+    events = (*_only(specs, EventSource), cluster_risk_events(risks))
+    return Catalog(
+        observations=reports,
+        ingests=dict.fromkeys(reports, ingests.get(ShardReport.kind, ())),
+        expiries=(),
+        rules=rules,
+        election_rules={},
+        stored=tuple(t for t in state_tables if t.stored or t in reports.values()),
+        on_demand=tuple(t for t in tables if not t.stored),
+        remembered=tuple(_remembered((*rules.values(), *specs))),
+        metrics=tuple(metrics),
+        ratios=(),
+        risks=risks,
+        events=events,
+        api_fields=(),
+        loss_fields=(),
+        risk_names=tuple(risk.name for risk in risks),
+    )
 
 
 def _metrics(modules: Iterable[ModuleType], specs: Iterable[Spec]) -> tuple[Metric, ...]:

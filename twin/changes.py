@@ -16,6 +16,7 @@ import numpy as np
 from twin.declare import Occurrence
 from twin.risks import OpenRisks
 from twin.rows import common_rows
+from twin.shard_reports import CLUSTER
 from twin.state import ShardState
 from twin.table import UNKNOWN
 from twin.tables.state import PartitionIndex, Partitions, Topics
@@ -59,7 +60,7 @@ def changes(before: ShardState, after: ShardState) -> list[Change]:
     all_changes = list(_created_and_deleted(before, after, old_row))
     earlier = before.take(old_row)
     for source in after.catalog.events:
-        if source.per == "broker" and after.shard != BROKER_EVENTS_SHARD:
+        if source.per == "broker" and after.shard not in (BROKER_EVENTS_SHARD, CLUSTER):
             continue
         arguments = after.arguments(source.reads, earlier)
         for occurrence in source.occurrences(**arguments):
@@ -87,6 +88,8 @@ def _created_and_deleted(
 
 
 def _risks(earlier: ShardState, after: ShardState) -> Iterator[Change]:
+    if not after.partitions:
+        return  # as in the cluster's own shard, which has events of its risks
     was, now = earlier[OpenRisks].bits, after[OpenRisks].bits
     both = earlier[Partitions].described_at_ms != UNKNOWN
     both &= after[Partitions].described_at_ms != UNKNOWN

@@ -312,7 +312,8 @@ class Alert:
     """The alert of a risk.
 
     Args:
-        summary: what N partitions do or suffer, after "N partitions".
+        summary: what N partitions do or suffer, after "N partitions"; of brokers likewise; of a
+            risk of the cluster, after "the cluster".
         description: a sentence for whoever is paged; {n} is the number, {cluster} the cluster.
         wait: Prometheus' ``for``.
         keep_firing_for: as Prometheus has it.
@@ -330,7 +331,11 @@ class Alert:
 class Risk:
     """A condition that a person should worry about.
 
-    ``holds`` returns [P] booleans. The risk opens once the condition has held for
+    ``holds`` returns, by ``per``:
+        partition  [P] booleans
+        broker     ByBroker with 1 where the condition holds, 0 where it does not, UNKNOWN
+        cluster    such a number
+    The last two are of cluster rules. The risk opens once the condition has held for
     ``open_after_ms`` and closes once it has been gone for ``close_after_ms``. Risks are listed by
     ``rank``, the lowest first: it is the order in which a person would act.
     """
@@ -343,8 +348,9 @@ class Risk:
     sentence: str
     source: str
     alert: Alert
-    holds: Callable[..., Array]
+    holds: Callable[..., Any]
     reads: tuple[Parameter, ...]
+    per: Literal["partition", "broker", "cluster"] = "partition"
 
     @property
     def alert_name(self) -> str:
@@ -355,12 +361,13 @@ class Risk:
 def risk(
     name: str, *, rank: int, severity: Severity, sentence: str, source: str, alert: Alert,
     open_after_ms: int = 0, close_after_ms: int = 0,
+    per: Literal["partition", "broker", "cluster"] = "partition",
 ) -> Callable[[F], F]:  # fmt: skip
-    """Declare a risk: the function says which partitions are in that condition."""
+    """Declare a risk: the function says which partitions are in that condition, see ``Risk``."""
 
     def declare(function: F) -> F:
         declared = Risk(name, rank, severity, open_after_ms, close_after_ms, sentence, source,
-                        alert, function, parameters(function))  # fmt: skip
+                        alert, function, parameters(function), per)  # fmt: skip
         return _declared(function, declared)
 
     return declare
@@ -398,7 +405,8 @@ class EventSource:
 def event(*kinds: str, per: Literal["partition", "broker"] = "partition") -> Callable[[F], F]:
     """Declare the kinds of events that the function yields.
 
-    Every shard knows every broker; events of brokers are taken from shard 0 alone.
+    Every shard knows every broker; events of brokers are taken from shard 0 alone, and those of
+    cluster rules, which are events of brokers too, from the cluster's own shard.
     """
     return lambda function: _declared(
         function, EventSource(kinds, per, function, parameters(function))

@@ -198,7 +198,8 @@ def header_of(metadata: Mapping[str, str]) -> FrameHeader:
         raise InvalidFrame("header", f"metadata {missing} is missing") from None
     except ValueError as error:
         raise InvalidFrame("header", str(error)) from None
-    if not (0 <= header.shard < header.shards and 0 <= header.part < header.parts):
+    # The cluster's own shard is -1: a snapshot is of it, an observation never.
+    if not (UNKNOWN <= header.shard < header.shards and 0 <= header.part < header.parts):
         raise InvalidFrame(
             "header", f"shard {header.shard}/{header.shards}, part {header.part}/{header.parts}"
         )
@@ -241,6 +242,8 @@ def _part(rows: pa.Table, part: int, step: int) -> pa.Table:
 
 
 def _checked(header: FrameHeader, rows: pa.Table, table: type[Observation]) -> Frame:
+    if header.shard < 0:
+        raise InvalidFrame("header", f"shard {header.shard}/{header.shards}")
     if header.version != table.version:
         raise InvalidFrame(
             "version",

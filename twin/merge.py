@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twin.frames import Frame, InvalidFrame
+from twin.shard_reports import CLUSTER
 from twin.state import ShardState
 
 
@@ -15,7 +16,9 @@ def merge(state: ShardState, frame: Frame) -> ShardState:
             other).
     """
     header = frame.header
-    if (header.cluster, header.shard, header.shards) != (state.cluster, state.shard, state.shards):
+    of_cluster = state.shard == CLUSTER  # it observes the other shards
+    shard = CLUSTER if of_cluster else header.shard
+    if (header.cluster, shard, header.shards) != (state.cluster, state.shard, state.shards):
         raise InvalidFrame(
             "shard",
             f"{header.cluster}/{header.shard} of {header.shards} "
@@ -28,8 +31,8 @@ def merge(state: ShardState, frame: Frame) -> ShardState:
         raise InvalidFrame("kind", f"nothing takes in frames of kind {header.kind}")
     current = state
     if not state.catalog.observations[header.kind].event:
-        if header.observed_at_ms < state.observed_at_ms:
-            return state
+        if header.observed_at_ms < state.observed_at_ms and not of_cluster:
+            return state  # a report that is late is still the newest of its shard
         if header.observed_at_ms > state.observed_at_ms:
             current = state.begin_cycle(header.observed_at_ms, header.cycle)
     for each in ingests:

@@ -66,18 +66,14 @@ class OpenRisks(
 
 def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
     """The rules that evaluate those risks."""
-    reads: dict[Parameter, Parameter] = {}  # by itself without its name
-    for risk in risks:
-        for each in risk.reads:
-            reads.setdefault(_unnamed(each), replace(each, name=f"input_{len(reads)}"))
+    inputs, named = shared_inputs(risks)
     described = Parameter("described", Reads.TABLE, Partitions)
-    named = [{each.name: reads[_unnamed(each)].name for each in risk.reads} for risk in risks]
 
-    def conditions(described: Partitions, **inputs: Any) -> RiskConditions:
+    def conditions(described: Partitions, **given: Any) -> RiskConditions:
         bits = np.zeros(len(described.leader), np.int64)
         is_described = described.described_at_ms != UNKNOWN
         for number, (risk, names) in enumerate(zip(risks, named, strict=True)):
-            holds = risk.holds(**{name: inputs[source] for name, source in names.items()})
+            holds = risk.holds(**{name: given[source] for name, source in names.items()})
             if holds.dtype != bool or holds.shape != bits.shape:
                 raise DeclarationError(
                     f"risk {risk.name}: its function must return a boolean for each of the "
@@ -94,10 +90,25 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
         return OpenRisks(open_bits(states, len(described.leader)))
 
     return (
-        Rule(conditions, RiskConditions, (described, *reads.values())),
+        Rule(conditions, RiskConditions, (described, *inputs)),
         Rule(states, RiskStates, parameters(states)),
         Rule(opened, OpenRisks, parameters(opened)),
     )
+
+
+def shared_inputs(
+    risks: Sequence[Risk],
+) -> tuple[tuple[Parameter, ...], list[dict[str, str]]]:
+    """The parameters of a function that calls all of them: what several read it reads once.
+
+    And for each risk the name of the parameter that has the value of each of its own.
+    """
+    reads: dict[Parameter, Parameter] = {}  # by itself without its name
+    for risk in risks:
+        for each in risk.reads:
+            reads.setdefault(_unnamed(each), replace(each, name=f"input_{len(reads)}"))
+    named = [{each.name: reads[_unnamed(each)].name for each in risk.reads} for risk in risks]
+    return tuple(reads.values()), named
 
 
 def _unnamed(parameter: Parameter) -> Parameter:

@@ -7,7 +7,9 @@ fields of the JSON API. The base class says what a row is:
     ReplicaTable     [P, R]  one row a partition, one column a replica slot in assignment order
     SparseTable      [N]     rows about few partitions; ``row`` is the index of the partition
     KeyedTable       [K]     rows with a key of their own (brokers, topics, configs)
+    ClusterTable     [K]     rows about the whole cluster, such as one a broker
     Observation      [N]     rows of a frame on the bus; never part of a state
+    ShardReport      [K]     what a shard reports of itself to the cluster's own shard
 
 This module knows nothing of Kafka, of rules, and of how a state is stored.
 """
@@ -328,6 +330,10 @@ class KeyedTable(Table):
         return self.from_values(value[order] for value in both)
 
 
+class ClusterTable(KeyedTable):
+    """[K] rows about the whole cluster: a table of the cluster's own shard."""
+
+
 class Observation(Table):
     """[N] rows of a frame on the bus.
 
@@ -339,6 +345,18 @@ class Observation(Table):
     def __init_subclass__(cls, *, event: bool = False, **more: Any) -> None:
         super().__init_subclass__(**more)
         cls.event = event
+
+
+class ShardReport(KeyedTable, Observation):
+    """[K] what a shard reports of itself to the cluster's own shard, such as a sum by broker.
+
+    A rule makes it of the tables of a shard. It is what the cluster's own shard observes, which
+    keeps the rows of all shards: a cluster rule with a parameter of the class reads them.
+    """
+
+    def __init_subclass__(cls, *, kind: str = "", **more: Any) -> None:
+        why = "each shard reports it to the cluster's own after a step" if kind else ""
+        super().__init_subclass__(kind=kind, on_demand=why, **more)
 
 
 # ---------------------------------------------------------------- arrays and Arrow

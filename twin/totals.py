@@ -62,8 +62,8 @@ def shard_totals(state: ShardState) -> Totals:
     return Totals(state.observed_at_ms, by_series)
 
 
-def cluster_totals(catalog: Catalog, shards: Sequence[Totals]) -> Totals:
-    """The totals of all shards put together, ratios included."""
+def cluster_totals(catalog: Catalog, shards: Sequence[Totals], own: Totals | None = None) -> Totals:
+    """The totals of all shards put together, ratios and those of the cluster's ``own`` included."""
     if not shards:
         return Totals()
     in_order = sorted(shards, key=lambda each: each.observed_at_ms)
@@ -75,6 +75,9 @@ def cluster_totals(catalog: Catalog, shards: Sequence[Totals]) -> Totals:
     for ratio in catalog.ratios:
         sources = [by_series.get(name, {}) for name in ratio.source]
         by_series[ratio.metric.series_name] = dict(ratio.compute(*sources))
+    if own is not None:
+        for metric in catalog.cluster.metrics:
+            by_series[metric.series_name] = _scaled(metric, own[metric.series_name])
     return Totals(in_order[-1].observed_at_ms, by_series)
 
 

@@ -13,6 +13,7 @@ from streaming.query.own_metrics import OWN as QUERY
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
 from twin.changes import BUILT_IN_KINDS
+from twin.cluster import empty_cluster
 from twin.declare import LEVEL_LABELS, Level, Metric
 from twin.state import ShardState
 
@@ -71,7 +72,7 @@ _NOTES: Final = {
 
 def page() -> str:
     """The text of the page."""
-    metrics = (*OWN, *CATALOG.metrics)
+    metrics = (*OWN, *CATALOG.all_metrics)
     lines = [
         "# Metrics",
         "",
@@ -136,7 +137,8 @@ def _unit(name: str, text: str) -> str:
 
 def _label_values() -> list[str]:
     cells = [(f"`{label}`", names(v), _NOTES.get(label, "-")) for label, v in _values().items()]
-    kinds = [kind for source in CATALOG.events for kind in source.kinds]
+    sources = (*CATALOG.events, *CATALOG.cluster.events)
+    kinds = [kind for source in sources for kind in source.kinds if kind not in BUILT_IN_KINDS]
     return [
         "",
         "## Values of labels",
@@ -149,12 +151,13 @@ def _label_values() -> list[str]:
 
 def _values() -> Mapping[str, dict[str, None]]:
     """The values that a label has on any cluster, by the label's name."""
-    state = ShardState.empty(CATALOG, "", 0, 1)
+    state, own = ShardState.empty(CATALOG, "", 0, 1), empty_cluster(CATALOG, "", 1)
     values: dict[str, dict[str, None]] = {}
-    for metric in CATALOG.metrics:
+    for metric in CATALOG.all_metrics:
         if not metric.labels or metric.compute is None:
             continue
-        for chosen in metric.compute(**state.arguments(metric.reads)):
+        of = own if metric in CATALOG.cluster.metrics else state
+        for chosen in metric.compute(**of.arguments(metric.reads)):
             for label, value in zip(metric.labels, chosen, strict=True):
                 values.setdefault(label, {})[value] = None
     return values
@@ -174,7 +177,7 @@ def _risks() -> list[str]:
             f"`{risk.alert_name}`, {risk.alert.wait}",
             risk.source,
         )
-        for risk in CATALOG.risks
+        for risk in CATALOG.all_risks
     ]
     header = ("`risk`", "`severity`", "meaning", "opens after", "closes after", "alert, `for`",
               "source")  # fmt: skip

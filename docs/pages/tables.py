@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import Final
 
 import pyarrow as pa
 
@@ -18,6 +19,8 @@ from twin.table import (
     ReplicaTable,
     Table,
 )
+
+_STORED: Final = (*CATALOG.stored, *CATALOG.cluster.stored)
 
 
 def page() -> str:
@@ -47,6 +50,7 @@ def page() -> str:
         "The query keeps remote segments in a message of their own, which it reads and writes only",
         "when an event of theirs comes. Their findings are the table `lineage` of the state.",
         *(line for kind in archive.TABLES.values() for line in _table(kind, "###")),
+        *_cluster(),
         "",
         "# Tables on demand",
         "",
@@ -111,6 +115,22 @@ def _snapshots() -> list[str]:
     ]
 
 
+def _cluster() -> list[str]:
+    """The tables of the cluster's own shard."""
+    own = CATALOG.cluster
+    tables = [t for t in own.stored if t not in CATALOG.stored and t not in CATALOG.reports]
+    return [
+        "",
+        "# The cluster's own shard",
+        "",
+        "Findings about the whole cluster have a snapshot of their own, under the key",
+        "`CLUSTER/cluster` and with the shard -1. It has the same frames, without rows of",
+        f"partitions, and the reports that the shards made of themselves: {_kinds(CATALOG.reports)}"
+        ".",
+        *(line for kind in tables for line in _table(kind)),
+    ]
+
+
 def _kinds(tables: Iterable[type[Table]]) -> str:
     return names(table.kind for table in tables)
 
@@ -119,11 +139,12 @@ def _kinds(tables: Iterable[type[Table]]) -> str:
 
 
 def _table(table: type[Table], level: str = "##") -> list[str]:
-    title = f"{codec.PREFIX}{table.kind}" if table in CATALOG.stored else table.kind
+    is_stored = table in _STORED and table not in CATALOG.reports
+    title = f"{codec.PREFIX}{table.kind}" if is_stored else table.kind
     notes = [f"Version {table.version}.", _sentence(table.meaning())]
     if issubclass(table, Observation) and table.event:
         notes.append("Its rows are events: they belong to no cycle.")
-    if table in CATALOG.remembered:
+    if table in (*CATALOG.remembered, *CATALOG.cluster.remembered):
         notes.append("Remembered from cycle to cycle.")
     if not table.stored:
         notes = [*notes[1:], f"Not stored: {table.why_on_demand}."]

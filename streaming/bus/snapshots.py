@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from contextlib import suppress
 from typing import Final, Literal
 
 from streaming import bus
@@ -11,10 +12,16 @@ from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.plugins import catalog_of
+from twin import codec
+from twin.frames import InvalidFrame
+from twin.shard_reports import CLUSTER
+from twin.state import ShardState
 
 WITHIN_S: Final = 20.0
 
-_BACK: Final[tuple[int | Literal["beginning"], ...]] = (64, 4_096, "beginning")
+_RECENT: Final = 64
+
+_BACK: Final[tuple[int | Literal["beginning"], ...]] = (_RECENT, 4_096, "beginning")
 """Records of each partition that are read, more until all shards are known: most topics hold the
 snapshots of several minutes, and each cycle brings one of every shard."""
 
@@ -37,7 +44,39 @@ def newest(config: Config, within_s: float = WITHIN_S) -> ClusterView:
     return view
 
 
+def newest_of_cluster(config: Config, within_s: float = WITHIN_S) -> ShardState | None:
+    """The newest snapshot of the cluster's own shard; None if there is none that can be used.
+
+    It is written in each cycle, so it is among the newest records of its partition.
+
+    Raises:
+        BusError: the snapshots cannot be read, or not in time.
+    """
+    start = _RECENT + 2 * config.bus.shards
+    messages = _messages(config, start, Deadline.after_s(within_s))
+    catalog = catalog_of(config).cluster
+    for value in reversed(messages[bus.key(config.cluster.name, CLUSTER)]):
+        with suppress(InvalidFrame):
+            state = codec.decode(value or b"", catalog).state
+            if state.shards == config.bus.shards:
+                return state
+    return None
+
+
 def _read(config: Config, start: int | Literal["beginning"], deadline: Deadline) -> ClusterView:
+    store = SnapshotStore(
+        catalog_of(config), config.cluster.name, config.bus.shards, config.collector.interval_ms
+    )
+    for key, values in _messages(config, start, deadline).items():
+        for value in values:
+            store.take_snapshot(key, value)
+    return store.publish()
+
+
+def _messages(
+    config: Config, start: int | Literal["beginning"], deadline: Deadline
+) -> defaultdict[bytes | None, deque[bytes | None]]:
+    """The newest messages of each key."""
     held: defaultdict[bytes | None, deque[bytes | None]] = defaultdict(lambda: deque(maxlen=_KEPT))
     topic = bus.topics(config).snapshots
     with bus.Reader(config, [topic], start) as reader:
@@ -46,10 +85,4 @@ def _read(config: Config, start: int | Literal["beginning"], deadline: Deadline)
                 raise BusError(f"bus {config.bus_bootstrap}: {topic} cannot be read in time")
             for record in reader.poll(200):
                 held[record.key].append(record.value)
-    store = SnapshotStore(
-        catalog_of(config), config.cluster.name, config.bus.shards, config.collector.interval_ms
-    )
-    for key, values in held.items():
-        for value in values:
-            store.take_snapshot(key, value)
-    return store.publish()
+    return held

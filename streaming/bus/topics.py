@@ -30,6 +30,7 @@ from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from twin import frames
 from twin.frames import InvalidFrame
+from twin.shard_reports import CLUSTER
 
 __all__ = [
     "BusError",
@@ -72,8 +73,11 @@ def shard_of(topic: str, shards: int) -> int:
 
 
 def key(cluster: str, shard: int) -> bytes:
-    """The key of a shard's frames, so that they stay in order in one partition."""
-    return f"{cluster}/{shard}".encode()
+    """The key of a shard's frames, so that they stay in order in one partition.
+
+    That of the cluster's own shard is no number: it has snapshots, and no observations.
+    """
+    return f"{cluster}/{'cluster' if shard == CLUSTER else shard}".encode()
 
 
 def topics(config: Config) -> BusTopics:

@@ -15,9 +15,12 @@ from typing import Any, Final
 import msgspec
 
 from streaming.bus.parts import PartSets, parts_of
+from streaming.bus.topics import key as bus_key
 from twin import codec
 from twin.catalog import Catalog
 from twin.frames import InvalidFrame
+from twin.rules.staleness import STALE_MS
+from twin.shard_reports import CLUSTER
 from twin.state import ShardState
 from twin.table import UNKNOWN
 from twin.tables.state import ProblemListing
@@ -94,6 +97,8 @@ class ClusterView:
     """Everything observed at one moment. ``shards`` are in order of their numbers."""
 
     shards: tuple[ShardView, ...] = ()
+    # The cluster's own shard, which has no partitions; None while its findings are unknown.
+    cluster: ShardState | None = None
     shards_expected: int = 0
     stale_after_ms: int = STALE_AFTER_MS
     snapshots_read: int = 0
@@ -187,7 +192,9 @@ class SnapshotStore:
         if key is None or value is None or not key.startswith(f"{self._cluster}/".encode()):
             return False
         try:
-            state = codec.decode(value, self._catalog).state
+            of_cluster = key == bus_key(self._cluster, CLUSTER)
+            catalog = self._catalog.cluster if of_cluster else self._catalog
+            state = codec.decode(value, catalog).state
             if state.shards != self._shards:
                 raise InvalidFrame("shards", f"{state.shards}, configured are {self._shards}")
             part, parts = parts_of(value)
@@ -233,18 +240,26 @@ class SnapshotStore:
             shard: ShardView(state, shard_totals(state)) for shard, state in self._fresh.items()
         }
         self._fresh = {}
-        shards = tuple(self._views[number] for number in sorted(self._views))
+        shards = tuple(self._views[n] for n in sorted(self._views) if n != CLUSTER)
+        own = self._views.get(CLUSTER)
+        if own is not None and _is_behind(own, shards):
+            own = None
         latencies = [
             written_at_ms - observed_at_ms
-            for _, written_at_ms, observed_at_ms in self._messages.values()
-            if written_at_ms != UNKNOWN
+            for (shard, _), (_, written_at_ms, observed_at_ms) in self._messages.items()
+            if written_at_ms != UNKNOWN and shard != CLUSTER
         ]
         self.view = ClusterView(
             shards=shards,
             shards_expected=self._shards,
             stale_after_ms=self._stale_after_ms,
             snapshots_read=self._snapshots_read,
-            totals=cluster_totals(self._catalog, [shard.totals for shard in shards]),
+            cluster=None if own is None else own.state,
+            totals=cluster_totals(
+                self._catalog,
+                [shard.totals for shard in shards],
+                None if own is None else own.totals,
+            ),
             events=Counter(self._events),
             refused=Counter(self._refused),
             snapshots_refused=Counter(self._snapshots_refused),
@@ -256,9 +271,15 @@ class SnapshotStore:
         return self.view
 
 
+def _is_behind(own: ShardView, shards: Collection[ShardView]) -> bool:
+    """The cluster's own shard was not written for a minute in which others were."""
+    newest_ms = max((shard.state.observed_at_ms for shard in shards), default=UNKNOWN)
+    return newest_ms - own.state.observed_at_ms > STALE_MS
+
+
 def _check_key(key: bytes, state: ShardState, part: int) -> None:
     """The key names the shard and part; so does the message."""
-    wanted = f"{state.cluster}/{state.shard}" + (f"/{part}" if part else "")
+    wanted = bus_key(state.cluster, state.shard).decode() + (f"/{part}" if part else "")
     if key != wanted.encode():
         raise InvalidFrame("key", f"{wanted} came under the key {key!r}")
 

@@ -19,10 +19,13 @@ from streaming.questions.single_loss import SingleLoss, single_loss
 from streaming.runtime.kafka_uuid import uuid_text
 from twin import plain
 from twin.catalog import Catalog
+from twin.cluster_risks import ClusterRisks
 from twin.declare import Metric
 from twin.risks import OpenRisks
 from twin.rules.coverage import LeastLocalLog
 from twin.rules.redundancy import Redundancy
+from twin.shard_reports import ReportIndex, missing_reports
+from twin.signature import Cycle
 from twin.state import ShardState
 from twin.table import UNKNOWN, Bool, Column, PartitionTable, ReplicaTable, Rows, Table
 from twin.tables.state import (
@@ -46,10 +49,23 @@ _NO_RISK: Final = np.int64(1) << 62
 """For sorting: behind every risk."""
 
 
+_OF_RISKS: Final = ("partitions_at_risk", "brokers_at_risk", "at_risk")
+"""Metrics of risks, which have fields of their own."""
+
+
 class RiskCount(TypedDict):
     """How many partitions have a risk; null before anything was observed."""
 
     partitions: float | None
+    severity: str
+    meaning: str
+
+
+class ClusterRisk(TypedDict):
+    """Whether a risk of brokers or of the cluster is open; null while that is unknown."""
+
+    open: bool | None
+    brokers: list[int] | None
     severity: str
     meaning: str
 
@@ -69,6 +85,8 @@ class ClusterFacts(TypedDict):
     topics_with_thresholds: int | None
     election_rules: dict[str, str]  # their titles by name, Kafka's first
     risks: dict[str, RiskCount]
+    cluster_risks: dict[str, ClusterRisk]
+    shards_not_reported: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +223,21 @@ def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
                 "rack": listed.rack[row] or None,
                 "host": listed.host[row] or None,
                 **sums.get(str(broker), {}),
+                "risks": broker_risks(view, broker),
                 "metrics": _broker_metrics(state[BrokerMetrics], broker),
                 **observed(int(listed.answered_at_ms[row]), now_ms),
             }
             for row, broker in enumerate(listed.broker.tolist())
         ]
     }  # fmt: skip
+
+
+def broker_risks(view: ClusterView, broker: int) -> list[str] | None:
+    """The open risks of a broker, the worst first; None while one may be open."""
+    if view.cluster is None:
+        return None
+    names = [risk.name for risk in view.cluster.catalog.risks if risk.per == "broker"]
+    return view.cluster[ClusterRisks].of_broker(broker, names)
 
 
 def broker_columns() -> list[Column]:
@@ -261,9 +288,33 @@ def summary(
         "topics_with_thresholds": if_known(own),
         "election_rules": dict(catalog.election_rules),
         "risks": risks,
+        "cluster_risks": _cluster_risks(catalog, view.cluster),
+        "shards_not_reported": shards_not_reported(view.cluster),
     }
     racks = by_first_label(catalog, totals, "rack")
     return {**facts, **counts, "racks": racks, **observed(view.observed_at_ms, now_ms)}
+
+
+def _cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, ClusterRisk]:
+    """The risks of cluster rules, by name. One of the cluster itself has no brokers."""
+    found: dict[str, ClusterRisk] = {}
+    for risk in catalog.cluster.risks:
+        brokers = None if own is None else own[ClusterRisks].brokers(risk.name)
+        found[risk.name] = {
+            "open": None if brokers is None else bool(brokers),
+            "brokers": brokers if risk.per == "broker" else None,
+            "severity": risk.severity,
+            "meaning": risk.sentence,
+        }
+    return found
+
+
+def shards_not_reported(own: ShardState | None) -> int | None:
+    """Shards without a recent report: until all have one, findings of cluster rules are unknown."""
+    if own is None:
+        return None
+    cycle = Cycle(own.observed_at_ms, own.prev_observed_at_ms, UNKNOWN)
+    return missing_reports(own[ReportIndex], cycle)
 
 
 def _cluster_thresholds(newest: ShardState | None) -> LeastLocalLog | None:
@@ -352,10 +403,10 @@ def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
     ratios = {ratio.metric.series_name for ratio in catalog.ratios}
     return [
         metric
-        for metric in catalog.metrics
+        for metric in catalog.all_metrics
         if metric.level == level
         and metric.combine != "newest"
-        and metric.name != "partitions_at_risk"
+        and metric.name not in _OF_RISKS
         and (metric.compute is not None or metric.series_name in ratios)
     ]
 

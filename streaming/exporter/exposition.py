@@ -83,7 +83,7 @@ class Renderer:
         spent = time.perf_counter() - began
         samples[own.RENDER_SECONDS.series_name] = [(self._labels(), spent)]
         parts: list[bytes] = []
-        for metric in (*own.OWN, *self._catalog.metrics):
+        for metric in (*own.OWN, *self._catalog.all_metrics):
             if metric in own.AT_SCRAPE:
                 continue
             name = metric.series_name
@@ -125,7 +125,7 @@ class Renderer:
         """Samples of the catalog's summed metrics."""
         racks = _racks(view)
         by_series: dict[str, Samples] = {}
-        for metric in self._catalog.metrics:
+        for metric in self._catalog.all_metrics:
             by_topic = metric.level in ("topic", "group_topic")
             if by_topic and self._config.granularity == "cluster":
                 continue

@@ -209,7 +209,9 @@ def broker_fields() -> dict[str, Schema]:
 def _broker(catalog: Catalog) -> Schema:
     measured = {c.name: column_schema(c) for c in BrokerMetrics.columns if c.name != "broker"}
     sums = _sums(catalog, "broker")
-    fields = {**broker_fields(), **sums, "metrics": nullable(obj(measured)), **AGE}
+    names = [risk.name for risk in catalog.cluster.risks if risk.per == "broker"]
+    risks = nullable(listed({"type": "string", "enum": names}))
+    fields = {**broker_fields(), **sums, "risks": risks, "metrics": nullable(obj(measured)), **AGE}
     return obj(fields, optional=sums)
 
 

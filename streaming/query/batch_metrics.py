@@ -29,28 +29,32 @@ class BatchMetrics:
         """Why no batch has ended for three cycles, in a sentence; empty while batches end."""
         return f"no batch has ended for three cycles: {self._stall.text}" if self._stall else ""
 
-    def update(self, query: StreamingQuery) -> None:
-        """Add the batches that have ended since the last call.
+    def update(self, query: StreamingQuery) -> list[Mapping[str, Any]]:
+        """Add the batches that have ended since the last call, and return their reports.
 
         Spark keeps the progress of the last hundred; reading all of these costs more than reading
         the newest, and is rarely needed.
         """
         newest = progress_data(query.lastProgress)
         if newest is None:
-            return
+            return []
         last_batch = newest["batchId"] if is_batch(newest) else newest["batchId"] - 1
         if last_batch == self._last_batch + 1 and is_batch(newest):
-            self.add([newest])
-        elif last_batch > self._last_batch:
+            return self.add([newest])
+        if last_batch > self._last_batch:
             recent = map(progress_data, query.recentProgress)
-            self.add(progress for progress in recent if progress is not None)
+            return self.add(progress for progress in recent if progress is not None)
+        return []
 
-    def add(self, recent: Iterable[Mapping[str, Any]]) -> None:
-        """Add the batches among these, in order, that were not added before."""
+    def add(self, recent: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Add the batches among these, in order, that were not added before; those are returned."""
+        added = []
         for progress in recent:
             if is_batch(progress) and progress["batchId"] > self._last_batch:
                 self._last_batch = progress["batchId"]
                 self._add(progress)
+                added.append(progress)
+        return added
 
     def _add(self, progress: Mapping[str, Any]) -> None:
         self._metrics.add(own.BATCHES)

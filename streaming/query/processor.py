@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import (
@@ -26,6 +26,7 @@ from streaming.runtime.plugins import catalog
 from twin import codec, frames
 from twin.catalog import Catalog
 from twin.changes import Change
+from twin.cluster import reports
 from twin.frames import Frame, InvalidFrame
 from twin.merge import merge
 from twin.remote_log import archive as archives
@@ -37,6 +38,9 @@ from twin.table import UNKNOWN
 _STATE = StructType([StructField("state", BinaryType(), nullable=False)])
 _DIGEST = StructType([StructField("digest", BinaryType(), nullable=False)])
 _ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
+
+REPORTS: Final = ""
+"""In place of a topic: rows for the cluster's own shard, which go to no topic."""
 
 Entry = tuple[Frame, Row]  # a frame and the record that it came in
 Refused = list[tuple[Row, InvalidFrame]]
@@ -83,7 +87,9 @@ class TwinProcessor(StatefulProcessor):
             header = batch.cycles[at_ms][0][0].header
             current = state or self._empty(header.cluster, header.shard)
             after, changes, refused = _stepped(shard_key, current, batch.cycles[at_ms])
-            state = state if after is current else after
+            if after is not current:
+                state = after
+                yield from self._to_cluster(shard_key, state)
             yield from self._reported(shard_key, changes, refused)
         state = yield from self._with_archive(shard_key, before, state, batch.remote)
         if state is not None and batch.unknown_kinds:
@@ -217,6 +223,13 @@ class TwinProcessor(StatefulProcessor):
             yield self._event(*events.refused(shard_key, row, error))
         for change in changes:
             yield self._event(*events.changed(change))
+
+    def _to_cluster(self, shard_key: str, state: ShardState) -> Iterator[Row]:
+        """What the shard reports to the cluster's own: the driver takes it out of the batch."""
+        kinds = self._catalog.cluster.observations
+        encoded = [frames.encode(frame, kinds) for frame in reports(state)]
+        if encoded:
+            yield Row(topic=REPORTS, key=shard_key, value=frames.join(encoded))
 
     def _event(self, key: str, value: bytes) -> Row:
         return Row(topic=self._events, key=key, value=value)

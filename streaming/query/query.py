@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from streaming import bus
 from streaming.query import remote_metadata, remote_rights
 from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.checkpoint import location
+from streaming.query.cluster_shard import ClusterShard, without_reports
 from streaming.query.heartbeat import beating
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
@@ -99,7 +101,8 @@ def start(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery
         )
     )
     return (
-        output.writeStream.format("kafka")
+        without_reports(output)
+        .writeStream.format("kafka")
         .options(**_sink(config))
         .option("checkpointLocation", location(config.query.checkpoint))
         .queryName("kafka-twin")
@@ -257,7 +260,11 @@ def run(config: Config) -> None:
 
 def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
     checkpoint = location(config.query.checkpoint)
-    with spark_session(config) as spark, beating(spark, checkpoint):
+    with (
+        spark_session(config) as spark,
+        beating(spark, checkpoint),
+        closing(ClusterShard(config)) as cluster,
+    ):
         query, beside = start(spark, config), None
         try:
             if config.query.remote_log_metadata:
@@ -265,11 +272,13 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
             log.info("running", checkpoint=checkpoint)
             longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
             stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
-            _watch(query, beside, stop, stall, metrics, config.health.folder)
+            _watch(query, beside, stop, stall, metrics, cluster, config.health.folder)
         finally:  # a session that was there before goes on without them, also after an error
             if beside is not None:
                 beside.stop()
             _stop(query)
+            for ended in metrics.update(query):
+                cluster.take(ended)
 
 
 class _RemoteSegmentsQuery:
@@ -325,6 +334,7 @@ def _watch(
     stop: threading.Event,
     stall: Stall,
     metrics: BatchMetrics,
+    cluster: ClusterShard,
     health_folder: str,
 ) -> None:
     """Wait for the end; say once a minute how it goes, and touch a file while it gets on."""
@@ -339,7 +349,8 @@ def _watch(
             stall.end()
         else:
             stall.check()
-        metrics.update(query)
+        for ended in metrics.update(query):
+            cluster.take(ended)
         metrics.stalled(stall.why)
         if beside is not None:
             beside.check()

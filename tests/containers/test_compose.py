@@ -39,7 +39,7 @@ CYCLE_S = 2  # of the collector, in deploy/docker/demo.toml
 LIVE_WITHIN_S = 60
 """The bus is on these brokers: while one that holds part of it is frozen, news waits for Kafka."""
 
-METRICS = (*OWN, *CATALOG.metrics)
+METRICS = (*OWN, *CATALOG.all_metrics)
 IN_THE_DEMO = {
     "kafka_twin_partition_cold_read_records",
     "kafka_twin_partition_highest_remote_offset",
@@ -56,7 +56,7 @@ ONLY_WHEN_IT_HAPPENS = {
     "kafka_twin_replica_timestamp_suspect",
     "kafka_twin_snapshots_refused_total",
     "kafka_twin_topic_eligible_local_log_seconds",
-} | {metric.series_name for metric in CATALOG.metrics if is_of_few(metric)} - IN_THE_DEMO
+} | {metric.series_name for metric in CATALOG.all_metrics if is_of_few(metric)} - IN_THE_DEMO
 """Families without a series while nothing of the kind is there."""
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

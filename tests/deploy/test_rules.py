@@ -97,7 +97,7 @@ def test_its_runbook_section_exists(alert):
     assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("risk", CATALOG.risks, ids=lambda risk: risk.name)
+@pytest.mark.parametrize("risk", CATALOG.all_risks, ids=lambda risk: risk.name)
 def test_a_risk_has_one_name_in_its_alert_label_expression_runbook_and_api(risk: Risk):
     [alert] = [alert for alert in ALERTS if alert["labels"].get("risk") == risk.name]
     camel_case = risk.name.replace("_", " ").title().replace(" ", "")
@@ -105,12 +105,13 @@ def test_a_risk_has_one_name_in_its_alert_label_expression_runbook_and_api(risk:
     assert alert["labels"]["severity"] == risk.severity
     assert f'risk="{risk.name}"' in alert["expr"]
     assert alert["annotations"]["runbook_url"].endswith(f"#{risk.name}")
-    assert alert["annotations"]["description"].endswith(f"/api/v1/partitions?risk={risk.name}.")
+    path = {"partition": f"partitions?risk={risk.name}", "broker": "brokers", "cluster": "summary"}
+    assert alert["annotations"]["description"].endswith(f"/api/v1/{path[risk.per]}.")
 
 
 def test_no_alert_is_about_a_risk_that_is_not_there():
     named = {alert["labels"]["risk"] for alert in ALERTS if "risk" in alert["labels"]}
-    assert named == set(CATALOG.risk_names)
+    assert named == {risk.name for risk in CATALOG.all_risks}
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=by_name)

@@ -49,6 +49,7 @@ from tests.reading import is_of_few
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import codec
 from twin.builtin import CATALOG
+from twin.cluster import empty_cluster, reports, step_cluster
 from twin.frames import Frame
 from twin.state import ShardState
 from twin.step import count_skipped, step, step_archive
@@ -56,7 +57,7 @@ from twin.tables.columns import BROKER_METRICS
 from twin.tables.enums import PendingUpload, SegmentState
 
 MIB = 1 << 20
-METRICS = (*OWN, *CATALOG.metrics)
+METRICS = (*OWN, *CATALOG.all_metrics)
 OF_FEW = {
     "kafka_twin_partition_cold_read_records",
     "kafka_twin_partition_highest_remote_offset",
@@ -154,7 +155,11 @@ def a_full_store() -> SnapshotStore:
     events = [fetches_frame([fetched]), isr_changes_frame([left]),
               broker_metrics_frame({1: dict.fromkeys(BROKER_METRICS, 0.5)})]  # fmt: skip
     state, _ = step(state, events, NOW_MS)
-    return with_events(count_skipped(state, ["from_elsewhere"]))
+    store = with_events(count_skipped(state, ["from_elsewhere"]))
+    own, _ = step_cluster(empty_cluster(CATALOG, "c", 1), reports(state))
+    assert store.take_snapshot(b"c/cluster", codec.encode(own))
+    store.publish()
+    return store
 
 
 def in_groups(given: list[Group], at_ms: int) -> list[Frame]:

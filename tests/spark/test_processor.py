@@ -397,7 +397,7 @@ def test_frames_of_unknown_kinds_are_skipped_and_counted():
 
 def test_a_proposal_that_is_switched_off_leaves_nothing_in_the_state():
     tester = TwsTester(TwinProcessor(1, "snapshots", "events", ()))
-    [row] = tester.test("c/0", rows(*a_cycle()))
+    [row] = [r for r in tester.test("c/0", rows(*a_cycle())) if r.topic == "snapshots"]
     columns = {name for _, rows in streams(bytes(row.value)) for name in rows.column_names}
     assert "next_leader.leader" in columns
     assert not {name for name in columns if "kip1303" in name or "kip501" in name}

@@ -82,7 +82,7 @@ def replayed(config: Config, cycles: Sequence[Cycle]) -> Written:
             for row in tester.test(key, _rows(key, messages)):
                 if row.topic == SNAPSHOTS:
                     written.add_snapshot(bytes(row.value))
-                else:
+                elif row.topic == EVENTS:
                     written.events.append(bytes(row.value))
     return written
 

@@ -62,7 +62,7 @@ def main(folder: Path) -> None:
     earlier = codec.decode(held.read_bytes(), catalog)
     report: dict[str, Any] = {
         "tables": [table.kind for table in catalog.stored],
-        "risks": {risk.name: risk.alert_name for risk in catalog.risks},
+        "risks": {risk.name: risk.alert_name for risk in catalog.all_risks},
         "events": [bytes(each.value).decode() for each in sent if each.topic == "events"],
         "metrics": b"".join(blocks).decode(),
         "partitions": partition_objects(state, np.arange(state.partitions), NOW_MS),

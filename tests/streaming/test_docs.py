@@ -96,7 +96,7 @@ def test_a_wrong_configuration_is_one_line_and_no_traceback(tmp_path):
 def test_every_risk_has_a_section_in_the_runbook_and_no_other_has():
     runbook = (docs.DOCS / "runbook.md").read_text(encoding="utf-8")
     sections = {line.removeprefix("## ") for line in runbook.splitlines() if line.startswith("## ")}
-    risks = set(CATALOG.risk_names)
+    risks = {risk.name for risk in CATALOG.all_risks}
     assert risks <= sections
     assert {name for name in sections if "_" in name} <= risks
 
@@ -109,8 +109,8 @@ def test_every_reason_and_option_of_the_gate_is_explained():
 
 
 BY_ELECTION_RULE = {"next_leaders", "standing", "if_leader_lost", "election_rules"}
-NAMED_BY_DATA = {"risks", "racks", "read_replicas"} | BY_ELECTION_RULE
-NUMBERS_BY_LABELS = {"metrics"} | {metric.name for metric in CATALOG.metrics if metric.labels}
+NAMED_BY_DATA = {"risks", "cluster_risks", "racks", "read_replicas"} | BY_ELECTION_RULE
+NUMBERS_BY_LABELS = {"metrics"} | {metric.name for metric in CATALOG.all_metrics if metric.labels}
 
 
 def fields(answer: Any) -> set[str]:

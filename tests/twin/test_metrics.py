@@ -13,7 +13,7 @@ from twin.builtin import CATALOG
 from twin.declare import LEVEL_LABELS
 from twin.signature import Reads
 
-METRICS = (*CATALOG.metrics, *OWN, *COLLECTOR, *QUERY, *TAP)
+METRICS = (*CATALOG.all_metrics, *OWN, *COLLECTOR, *QUERY, *TAP)
 BY_NAME = {metric.series_name: metric for metric in METRICS}
 
 REFERS_ELSEWHERE = re.compile(

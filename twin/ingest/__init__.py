@@ -27,6 +27,7 @@ from twin.ingest import (
     problems,
     quorum,
     replicas,
+    shard_reports,
 )
 
 MODULES = (
@@ -41,4 +42,5 @@ MODULES = (
     pending_upload_lookups,
     broker_metrics,
     groups,
+    shard_reports,
 )

@@ -57,7 +57,9 @@ def endpoints(source: Source) -> list[Endpoint]:
 
 
 def _parameters(catalog: Catalog) -> Mapping[str, Parameter]:
-    declared = (kind for source in catalog.events for kind in source.kinds)
+    declared = (
+        kind for source in (*catalog.events, *catalog.cluster.events) for kind in source.kinds
+    )
     kinds = sorted({*declared, *BUILT_IN_KINDS, *QUERY_KINDS})
     return {
         "kind": one_of("events of this kind", {k: k for k in kinds}, repeated=True),

@@ -1,0 +1,99 @@
+"""The cluster's own shard in the driver: steps it after each batch, and writes its snapshot.
+
+A batch's tasks give the reports of their shards as rows that go to no topic: Spark collects them
+while it runs the batch (``observe``) and names them in its progress report. So reports cost neither
+a batch of their own, as they would on the observations topic, nor a second stateful operator, which
+no checkpoint of today could have, and the cluster's findings are of the same cycle as the shards'.
+
+Its state is its newest snapshot on the bus; the checkpoint knows nothing of it. A batch that runs
+again reports the same, which changes nothing. Reports of a driver that is lost before it wrote the
+snapshot are lost: the next cycle brings newer ones.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import structlog
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+
+from streaming import bus
+from streaming.bus import BusError
+from streaming.bus.snapshots import newest_of_cluster
+from streaming.query import events
+from streaming.query.processor import REPORTS
+from streaming.runtime.config import Config
+from streaming.runtime.plugins import catalog_of
+from twin import codec, frames
+from twin.cluster import empty_cluster, step_cluster
+from twin.frames import Frame, InvalidFrame
+
+OBSERVED: Final = "shard_reports"
+"""The name under which Spark's progress has the reports of a batch."""
+
+log = structlog.get_logger("query")
+
+
+def without_reports(output: DataFrame) -> DataFrame:
+    """The rows for topics; those for the cluster's own shard go into the progress of the batch."""
+    # Text, since the report of a batch is JSON and its rows are not nested.
+    report = F.when(F.col("topic") == REPORTS, F.base64("value"))
+    return output.observe(OBSERVED, F.array_join(F.collect_list(report), ",").alias("all")).where(
+        F.col("topic") != REPORTS
+    )
+
+
+class ClusterShard:
+    """Takes what batches report; keeps the state, and sends snapshots and events."""
+
+    def __init__(self, config: Config) -> None:
+        """Go on with the newest snapshot on the bus.
+
+        Raises:
+            BusError: the bus cannot be reached.
+        """
+        catalog, self._cluster = catalog_of(config), config.cluster.name
+        self._topics = bus.topics(config)
+        self._sender = bus.Sender(config)
+        self._failure = ""
+        self._state = empty_cluster(catalog, self._cluster, config.bus.shards)
+        try:
+            self._state = newest_of_cluster(config) or self._state
+        except BusError as error:
+            log.warning("unavailable", what="the cluster's own shard", why=str(error),
+                        without="its memory: it begins anew")  # fmt: skip
+
+    def take(self, progress: Mapping[str, Any]) -> None:
+        """Step the shard after a batch that has ended, by Spark's report of it."""
+        reported = [*reports_of(progress, self._state.catalog.observations)]
+        try:
+            after, changes = step_cluster(self._state, reported)
+            if after is self._state:
+                return
+            self._state = after
+            for message in codec.encode_parts(after):
+                key = bus.key(self._cluster, after.shard)
+                self._sender.send(self._topics.snapshots, key, message)
+            for change in changes:
+                event_key, value = events.changed(change)
+                self._sender.send(self._topics.events, event_key.encode(), value)
+        except (BusError, InvalidFrame) as error:
+            if str(error) != self._failure:  # once a cause
+                log.error("the cluster's findings were not written", error=str(error))
+            self._failure = str(error)
+        else:
+            self._failure = ""
+
+    def close(self) -> None:
+        """Send what waits, and disconnect."""
+        self._sender.close()
+
+
+def reports_of(progress: Mapping[str, Any], kinds: frames.Kinds) -> Iterator[Frame]:
+    """The reports in Spark's report of a batch; none where it has no output."""
+    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    for text in filter(None, (observed[0] if observed else "").split(",")):
+        yield from frames.decode(base64.b64decode(text), kinds).frames

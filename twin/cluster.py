@@ -1,0 +1,59 @@
+"""The cluster's own shard: it observes what the other shards report.
+
+It is a ``ShardState`` without partitions, of the catalog's cluster rules, and ``twin.step`` steps
+it: so its findings have memory, events, a snapshot and replay as those of the others. The reports
+are functions of the shards' states, so recorded observations replay to the same reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+import pyarrow as pa
+
+from twin.catalog import Catalog
+from twin.changes import Change
+from twin.frames import Frame, FrameHeader
+from twin.shard_reports import CLUSTER
+from twin.state import ShardState
+from twin.step import step
+from twin.table import UNKNOWN, to_arrow
+
+
+def empty_cluster(catalog: Catalog, cluster: str, shards: int) -> ShardState:
+    """The cluster's own shard before any other has reported."""
+    return ShardState.empty(catalog.cluster, cluster, CLUSTER, shards)
+
+
+def reports(state: ShardState) -> list[Frame]:
+    """What a shard reports to the cluster's own; nothing before its partitions were listed once."""
+    if state.listing.whole_at_ms == UNKNOWN:
+        return []
+    frames = []
+    for table in state.catalog.reports:
+        header = FrameHeader(
+            table.kind, state.cluster, state.shard, state.shards, state.observed_at_ms, state.cycle
+        )
+        columns = zip(table.columns, state[table].values(), strict=True)
+        arrays = [to_arrow(declared, values) for declared, values in columns]
+        frames.append(Frame(header, pa.table(arrays, schema=table.schema())))
+    return frames
+
+
+def step_cluster(state: ShardState, reported: Iterable[Frame]) -> tuple[ShardState, list[Change]]:
+    """The cluster's own shard after reports of any shards and cycles, and what changed.
+
+    Args:
+        state: the cluster's own shard as it was.
+        reported: in any order, but for those of one shard and cycle, where the last one counts.
+
+    Raises:
+        InvalidFrame: a report belongs elsewhere; the state is unchanged.
+    """
+    all_changes: list[Change] = []
+    in_order = sorted(reported, key=lambda frame: frame.header.observed_at_ms)
+    for at_ms, frames in groupby(in_order, key=lambda frame: frame.header.observed_at_ms):
+        state, changes = step(state, list(frames), at_ms)
+        all_changes += changes
+    return state, all_changes
