@@ -15,11 +15,14 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.config_requests import BROKER, describe_configs
 from streaming.collector.config_values import BROKER_OWN_KEYS, broker_columns
+from streaming.collector.configs import BROKER_CONFIGS
 from streaming.collector.problem import Problem, from_code
 
 
 class BrokerConfigSource:
     """Remembers the settings of every broker."""
+
+    about = (BROKER_CONFIGS,)
 
     def __init__(self, client_id: str, interval_ms: int) -> None:
         self._client_id = client_id
@@ -71,7 +74,7 @@ class BrokerConfigSource:
                 text = "its own settings stay unknown"
                 self._values.pop(broker, None)
                 self._problems[broker] = from_code(
-                    "broker configs", result.error_code, text, broker
+                    BROKER_CONFIGS.name, result.error_code, text, broker
                 )
             else:
                 self._values[broker] = broker_columns({c.name: c.value for c in result.configs})

@@ -20,6 +20,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from streaming.bus.arrow import dictionary, numbers, texts
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.config_requests import BROKER, TOPIC, Resource, describe_configs
 from streaming.collector.config_values import (
@@ -33,12 +34,25 @@ from streaming.collector.config_values import (
 from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Placement
 from streaming.collector.problem import Problem, by_error, error_name, from_code
-from streaming.collector.thresholds import Thresholds
+from streaming.collector.thresholds import THRESHOLDS, Thresholds
 from streaming.runtime.config import Config, ConfigError, Eligibility
 from streaming.runtime.deadline import Deadline
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.observations import ConfigsFrame
+
+TOPIC_CONFIGS: Final = About(
+    "topic configs",
+    "min.insync.replicas, retention and remote storage of such topics",
+    Acl("DESCRIBE_CONFIGS", "topic"),
+    every="collector.config_interval_ms",
+)
+BROKER_CONFIGS: Final = About(
+    "broker configs",
+    "replica.lag.time.max.ms and other defaults of the cluster; which replicas consumers read from",
+    Acl("DESCRIBE_CONFIGS", "cluster"),
+    every="collector.config_interval_ms",
+)
 
 _UNKNOWN_TOPIC: Final = 3
 _TOPIC_CONFIG: Final = 1
@@ -50,6 +64,8 @@ TOPICS_PER_CYCLE: Final = 500
 
 class ConfigSource:
     """Remembers the settings of every topic and of the cluster."""
+
+    about = (TOPIC_CONFIGS, BROKER_CONFIGS, THRESHOLDS)
 
     def __init__(
         self, config: Config, client_id: str, *, topics_per_cycle: int = TOPICS_PER_CYCLE
@@ -85,12 +101,12 @@ class ConfigSource:
     def problems(self) -> tuple[Problem, ...]:
         """Settings that are unknown, as of when each topic and the cluster were last read."""
         text = "settings of such topics stay unknown"
-        problems = [*self._unanswered, *by_error("topic configs", self._topic_errors, text)]
+        problems = [*self._unanswered, *by_error(TOPIC_CONFIGS.name, self._topic_errors, text)]
         if self._cluster_problem is not None:
             problems.append(self._cluster_problem)
         if self._conflicts:
             conflict = f"{min(self._conflicts.values())}; the cluster-wide value applies"
-            problems.append(Problem("thresholds", NO_BROKER, "ContradictingPatterns", conflict))
+            problems.append(Problem(THRESHOLDS.name, NO_BROKER, "ContradictingPatterns", conflict))
         return tuple(problems)
 
     def use(self, eligibility: Eligibility) -> None:
@@ -182,7 +198,7 @@ class ConfigSource:
 
         response = context.ask_metadata_broker(make, deadline)
         if response.problem is not None:
-            self._unanswered.append(response.problem.at("topic configs"))
+            self._unanswered.append(response.problem.at(TOPIC_CONFIGS.name))
         answered = set()
         for result in self._results(response.bodies):
             name = result.resource_name
@@ -213,7 +229,7 @@ class ConfigSource:
 
         response = context.ask_metadata_broker(make, deadline)
         if response.problem is not None:
-            self._unanswered.append(response.problem.at("broker configs"))
+            self._unanswered.append(response.problem.at(BROKER_CONFIGS.name))
             return False
         *described, features = response.bodies
         assert features is not None  # else there is a problem
@@ -224,7 +240,7 @@ class ConfigSource:
         for result in self._results(described):
             if result.error_code:
                 text = "cluster-wide settings stay unknown"
-                self._cluster_problem = from_code("broker configs", result.error_code, text)
+                self._cluster_problem = from_code(BROKER_CONFIGS.name, result.error_code, text)
             else:
                 self._cluster |= cluster_columns({c.name: c.value for c in result.configs})
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streaming.collector.about import BROKER
 from streaming.collector.brokers import BrokerConnections, BrokerResponse, RequestFactory
 from streaming.collector.problem import timeout
 from streaming.runtime.deadline import Deadline
@@ -30,5 +31,5 @@ class CycleContext:
     def ask(self, broker: int, make: RequestFactory, deadline: Deadline) -> BrokerResponse:
         """The responses of one broker."""
         if deadline.left_ms == 0:
-            return BrokerResponse((), timeout("broker", broker), UNKNOWN)
+            return BrokerResponse((), timeout(BROKER.name, broker), UNKNOWN)
         return self.brokers.ask([broker], make, deadline)[broker]

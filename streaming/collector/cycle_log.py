@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from streaming.collector.about import BROKER
 from streaming.collector.observation import Observation
 from streaming.collector.problem import Problem
 from twin.table import NO_BROKER
@@ -42,7 +43,7 @@ class CycleLog:
         self.cycles += 1
         self.took_ms.append(took_ms)
         self.failures.update(
-            {f"broker {problem.broker}" for problem in problems if problem.source == "broker"}
+            {f"broker {problem.broker}" for problem in problems if problem.source == BROKER.name}
         )
         if observation is not None:
             self.brokers = frozenset(observation.brokers.column("broker").to_pylist())

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
@@ -27,6 +28,12 @@ from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.problem import Problem, is_lasting
 from streaming.runtime.deadline import Deadline
 from twin.table import NO_BROKER, UNKNOWN
+
+HISTORIES: Final = About(
+    "leader epoch histories",
+    "which remote segments of such topics belong to their logs",
+    Acl("DESCRIBE", "topic"),
+)
 
 MOST_WALKS: Final = 5_000
 """Partitions whose history is walked in one cycle; the others follow in the next cycles."""
@@ -79,6 +86,8 @@ class _Walk:
 class EpochSource:
     """Remembers at which leader epoch each history was read, and when."""
 
+    about = (HISTORIES,)
+
     def __init__(
         self,
         client_id: str,
@@ -100,9 +109,7 @@ class EpochSource:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Topics that were refused, as of their last response, and brokers that did not answer."""
-        denied = self._denied.problems(
-            "leader epoch histories", "histories of such topics stay unknown"
-        )
+        denied = self._denied.problems(HISTORIES.name, "histories of such topics stay unknown")
         return (*self._unanswered.values(), *denied)
 
     def read(
@@ -204,7 +211,7 @@ class EpochSource:
         entries: dict[int, tuple[int, int]] = {}
         for broker, response in context.brokers.ask(sorted(by_leader), make, deadline).items():
             if response.problem is not None:
-                self._unanswered[broker] = response.problem.at("leader epoch histories")
+                self._unanswered[broker] = response.problem.at(HISTORIES.name)
             if response.first is not None:
                 answered.add(broker)
                 decoded = OffsetForLeaderEpochResponse.decode(

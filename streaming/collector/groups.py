@@ -28,6 +28,7 @@ from streaming.collector.brokers import Address, BrokerConnections, CollectorErr
 from streaming.collector.coordinators import Coordinators, RequestLimits
 from streaming.collector.group_listing import GroupLister, GroupListing, ListedGroup
 from streaming.collector.group_offsets import NO_ANSWER
+from streaming.collector.group_requests import GROUPS
 from streaming.collector.group_round import Answers, GroupRound, combine
 from streaming.collector.problem import Problem, by_error, error_name
 from streaming.runtime.config import Config
@@ -41,6 +42,8 @@ _MOVED: Final = NotCoordinatorError.errno
 
 class GroupSource:
     """Reads groups in the background, from the first brokers that are known until ``close``."""
+
+    about = (GROUPS,)
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class GroupSource:
         try:
             connections = self._connected()
         except CollectorError as error:
-            self.problems = (Problem("groups", NO_BROKER, "Unreachable", str(error)),)
+            self.problems = (Problem(GROUPS.name, NO_BROKER, "Unreachable", str(error)),)
             return None
         # A clock that is set back must not make this older than the round before.
         self._read_at_ms = max(int(time.time() * 1_000), self._read_at_ms + 1)
@@ -195,13 +198,13 @@ def _problems_of(round_: GroupRound, answers: Answers) -> Iterator[Problem]:
     for name, coordinator in zip(round_.group, round_.coordinator.tolist(), strict=True):
         if errors[name] == NO_ANSWER and coordinator not in silent:
             named[name] = "NoAnswer"
-    yield from by_error("groups", named, "their offsets stay as they were")
+    yield from by_error(GROUPS.name, named, "their offsets stay as they were")
     members = {
         name: error_name(each.error)
         for name, each in answers.members().items()
         if each.error not in (0, _GONE) and errors.get(name) == 0
     }
-    yield from by_error("groups", members, "their members are unknown")
+    yield from by_error(GROUPS.name, members, "their members are unknown")
     left_out = int(round_.left_out.sum())
     if left_out:
         groups = int(np.count_nonzero(round_.left_out))
@@ -209,4 +212,4 @@ def _problems_of(round_: GroupRound, answers: Answers) -> Iterator[Problem]:
             "there are more offsets than collector.max_group_offsets; left out: "
             f"{counted(left_out, 'offset')} of {counted(groups, 'group')}"
         )
-        yield Problem("groups", NO_BROKER, "TooMany", text)
+        yield Problem(GROUPS.name, NO_BROKER, "TooMany", text)

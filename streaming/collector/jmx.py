@@ -18,7 +18,7 @@ from streaming.bus.arrow import numbers
 from streaming.collector.background import Background
 from streaming.collector.brokers import Address
 from streaming.collector.problem import Problem
-from streaming.collector.scrape import scrape_all
+from streaming.collector.scrape import METRICS, scrape_all
 from streaming.collector.signals import Scrape, signals_of
 from streaming.runtime.config import Collector as Section
 from twin.tables.observations import BrokerMetricsFrame
@@ -26,6 +26,8 @@ from twin.tables.observations import BrokerMetricsFrame
 
 class MetricsSource:
     """Scrapes in the background, from the first broker with a URL until ``close``."""
+
+    about = (METRICS,)
 
     def __init__(self, section: Section, *, background: bool = True) -> None:
         """Scrape in the background; without ``background`` only ``scrape`` scrapes."""

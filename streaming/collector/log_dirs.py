@@ -13,12 +13,19 @@ from typing import Final
 import numpy as np
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 from streaming.runtime.kafka_bytes import MalformedBytes
 from twin.table import UNKNOWN
+
+LOG_DIRS: Final = About(
+    "log dirs",
+    "local log sizes, so that thresholds in bytes are assumed to be met",
+    Acl("DESCRIBE", "cluster"),
+)
 
 _FIRST_FLEXIBLE: Final = 2
 _RECORD_BYTES: Final = 22  # partition 4, size 8, offset lag 8, is future 1, tags 1
@@ -43,6 +50,8 @@ class LogDirSizes:
 
 class LogDirSource:
     """Keeps the request, and the layout of each broker's responses."""
+
+    about = (LOG_DIRS,)
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
@@ -72,7 +81,7 @@ class LogDirSource:
                 local_log_bytes[read.rows] = read.sizes
                 disk_space[broker] = read.disk_space
                 if read.error_code:
-                    problems.append(from_code("log dirs", read.error_code, read.reason, broker))
+                    problems.append(from_code(LOG_DIRS.name, read.error_code, read.reason, broker))
         self.problems = tuple(problems)
         return LogDirSizes(local_log_bytes, disk_space)
 

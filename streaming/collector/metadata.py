@@ -23,6 +23,7 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from streaming.collector import listing
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import (
     Address,
     BrokerConnections,
@@ -39,6 +40,13 @@ from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka_bytes import ByteReader
 from twin.table import UNKNOWN
+
+METADATA: Final = About("metadata", "everything")
+TOPICS: Final = About(
+    "topics",
+    "topics that it does not cover: Kafka hides them, as if they did not exist",
+    Acl("DESCRIBE", "topic"),
+)
 
 _HIGHEST_METADATA: Final = 12
 """Version 13 only adds an error code for the whole response."""
@@ -82,6 +90,8 @@ _Versions = tuple[int | None, int | None]
 class MetadataSource:
     """Keeps the last metadata, and which broker returned it."""
 
+    about = (METADATA, TOPICS)
+
     def __init__(
         self, config: Config, client_id: str, unlisted: UnlistedBrokers | None = None
     ) -> None:
@@ -112,7 +122,7 @@ class MetadataSource:
         if not self.unauthorized:
             return ()
         text = unauthorized_message(self.unauthorized)
-        return (from_code("topics", clients.TOPIC_NOT_ALLOWED, text),)
+        return (from_code(TOPICS.name, clients.TOPIC_NOT_ALLOWED, text),)
 
     def read(self, brokers: BrokerConnections, deadline: Deadline) -> ClusterMetadata | None:
         """The newest metadata; None if no broker returns any by the deadline."""
@@ -175,11 +185,11 @@ class MetadataSource:
         metadata, cluster = self._versions.get(broker, (None, None))
         body = response.first
         if response.problem is not None and body is None:
-            self._failures.append(response.problem.at("metadata"))
+            self._failures.append(response.problem.at(METADATA.name))
             return None
         if metadata is None or body is None:
             text = "the broker supports no usable version of Metadata"
-            self._failures.append(Problem("metadata", broker, "UnsupportedVersion", text))
+            self._failures.append(Problem(METADATA.name, broker, "UnsupportedVersion", text))
             return None
         last = self._last
         if last is not None and last.version == metadata and last.has_same_listing(body):

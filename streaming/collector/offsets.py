@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
+from streaming.collector.about import About
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
@@ -24,6 +25,8 @@ from streaming.runtime.kafka_bytes import MalformedBytes
 from twin.plain import counted
 from twin.table import UNKNOWN
 from twin.tables.enums import PendingUpload
+
+OFFSETS: Final = About("offsets", "the offsets of such replicas; their last values become stale")
 
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -4, -5, -6
 
@@ -68,6 +71,8 @@ class ReplicaOffsets:
 
 class OffsetSource:
     """Keeps the requests to each broker, and the layouts of its responses."""
+
+    about = (OFFSETS,)
 
     def __init__(self, deadline_ms: int, client_id: str) -> None:
         self._deadline_ms = deadline_ms
@@ -126,7 +131,9 @@ def _lasting_errors(placement: Placement, error_code: Array) -> Iterator[Problem
     different, counts = np.unique(pairs, axis=0, return_counts=True)
     for (broker, code), count in zip(different.tolist(), counts.tolist(), strict=True):
         if is_lasting(code):
-            yield from_code("offsets", code, f"no offsets of {counted(count, 'replica')}", broker)
+            yield from_code(
+                OFFSETS.name, code, f"no offsets of {counted(count, 'replica')}", broker
+            )
 
 
 class BrokerOffsets:

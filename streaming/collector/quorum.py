@@ -11,11 +11,18 @@ from typing import Final
 import pyarrow as pa
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.context import CycleContext
 from streaming.collector.problem import Problem, from_code
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.observations import QuorumFrame
+
+QUORUM: Final = About(
+    "controller quorum",
+    "whether the controllers can do without a broker that is one of them, which `gate` asks",
+    Acl("DESCRIBE", "cluster"),
+)
 
 TOPIC: Final = "__cluster_metadata"
 
@@ -29,6 +36,8 @@ observation by all of it."""
 
 class QuorumSource:
     """Asks in each cycle; an answer takes a millisecond or two."""
+
+    about = (QUORUM,)
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
@@ -55,7 +64,7 @@ class QuorumSource:
 
         response = context.ask_metadata_broker(make, context.deadline(_SHARE))
         failure, body = response.problem, response.first
-        self._problem = None if failure is None else failure.at("controller quorum")
+        self._problem = None if failure is None else failure.at(QUORUM.name)
         if failure is not None:
             return None
         if version is None or body is None:
@@ -69,7 +78,7 @@ class QuorumSource:
         if any(codes) or not partitions:
             code = next(filter(None, codes), UNKNOWN)
             text = "whether its controllers can do without one is not known"
-            self._problem = from_code("controller quorum", code, text)
+            self._problem = from_code(QUORUM.name, code, text)
             return None
         [quorum] = partitions
         return _rows([

@@ -23,6 +23,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import (
     EncodedRequest,
     RequestFactory,
@@ -35,6 +36,14 @@ from streaming.collector.problem import Problem, by_error, error_name, from_code
 from streaming.runtime.deadline import Deadline
 from twin.table import UNKNOWN
 from twin.tables.enums import ReplicaFlags
+
+REASSIGNMENTS: Final = About(
+    "reassignments",
+    "which replicas are being added or removed",
+    Acl("DESCRIBE", "cluster"),
+    every="collector.config_interval_ms",
+)
+ELIGIBLE: Final = About("eligible leader replicas", "eligible leader replicas, in predictions too")
 
 PAGE_PARTITIONS: Final = 2_000
 """Kafka's own default for max.request.partition.size.limit: larger pages are cut anyway."""
@@ -60,6 +69,8 @@ class ReplicaStatus:
 
 class ReplicaStatusSource:
     """Remembers the reassignments that are under way."""
+
+    about = (REASSIGNMENTS, ELIGIBLE)
 
     def __init__(
         self, client_id: str, interval_ms: int, *, page_partitions: int = PAGE_PARTITIONS
@@ -146,7 +157,7 @@ class ReplicaStatusSource:
         for _ in range(_MAX_PAGES):
             page, problem = self._page(context, sorted(names), cursor, deadline)
             if problem is not None:
-                problems.append(problem.at("eligible leader replicas"))
+                problems.append(problem.at(ELIGIBLE.name))
             if page is None:
                 break
             for topic in page.topics:
@@ -159,7 +170,7 @@ class ReplicaStatusSource:
                 break
             names = [name for name in names if name >= cursor.topic_name]
         text = "eligible leader replicas of such topics stay unknown"
-        self._elr_problems = (*problems, *by_error("eligible leader replicas", errors, text))
+        self._elr_problems = (*problems, *by_error(ELIGIBLE.name, errors, text))
         return partitions
 
     def _page(
@@ -214,7 +225,7 @@ class ReplicaStatusSource:
             self._listed_at_s, self._listed_for = now_s, placement
         if decoded.error_code:
             text = "replicas that are added or removed stay unknown"
-            self._reassignment_problem = from_code("reassignments", decoded.error_code, text)
+            self._reassignment_problem = from_code(REASSIGNMENTS.name, decoded.error_code, text)
             return
         self._reassignments = {
             (topic.name, p.partition_index): (p.adding_replicas, p.removing_replicas)
@@ -230,7 +241,7 @@ class ReplicaStatusSource:
         response = context.ask(broker, make, deadline)
         body, failure = response.first, response.problem
         return (
-            None if failure is None else failure.at("reassignments"),
+            None if failure is None else failure.at(REASSIGNMENTS.name),
             None if body is None else ListPartitionReassignmentsResponse.decode(body, version=0),
         )
 

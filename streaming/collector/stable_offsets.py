@@ -15,7 +15,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.listing import Array, Listing
-from streaming.collector.offsets import LATEST, BrokerOffsets
+from streaming.collector.offsets import LATEST, OFFSETS, BrokerOffsets
 from twin.table import UNKNOWN
 
 _CONSUMER: Final = -1
@@ -34,6 +34,8 @@ class _LedOffsets(BrokerOffsets):
 
 class StableOffsetSource:
     """Keeps the request to each broker until it leads other partitions."""
+
+    about = (OFFSETS,)
 
     def __init__(self, deadline_ms: int, client_id: str) -> None:
         self._deadline_ms = deadline_ms

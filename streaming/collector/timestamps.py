@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import (
     BrokerResponse,
     EncodedRequest,
@@ -32,6 +33,13 @@ from streaming.collector.offsets import ReplicaOffsets
 from streaming.collector.problem import Problem
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from twin.table import UNKNOWN
+
+TIMESTAMPS: Final = About(
+    "local start timestamps",
+    "when a replica's oldest local record was written, so that thresholds in time are assumed to "
+    "be met",
+    Acl("READ", "topic", option="collector.timestamps"),
+)
 
 _LOWEST: Final = 11
 """Kafka 2.4: from this version on a follower answers consumers too (KIP-392)."""
@@ -84,6 +92,8 @@ class _Round:
 class TimestampSource:
     """Remembers the local start at which each replica was read, and its timestamp."""
 
+    about = (TIMESTAMPS,)
+
     def __init__(self, client_id: str, limits: ReadLimits | None = None) -> None:
         self._client_id = client_id
         self._limits = limits or ReadLimits()
@@ -101,7 +111,7 @@ class TimestampSource:
     def problems(self) -> tuple[Problem, ...]:
         """Topics that were refused, as of their last response, and brokers that did not answer."""
         text = "no READ right on such topics, their timestamps stay unknown"
-        return (*self._unanswered, *self._denied.problems("local start timestamps", text))
+        return (*self._unanswered, *self._denied.problems(TIMESTAMPS.name, text))
 
     def read(self, context: CycleContext, placement: Placement, offsets: ReplicaOffsets) -> Array:
         """[N] the timestamp of the first record on each replica's disk, in ms since the epoch.
@@ -134,7 +144,7 @@ class TimestampSource:
         for broker, response in responses.items():
             self._adapt(broker, response)
             if response.problem is not None:
-                self._unanswered.append(response.problem.at("local start timestamps"))
+                self._unanswered.append(response.problem.at(TIMESTAMPS.name))
             if response.answered:
                 self._note(broker, this_round, response)
 

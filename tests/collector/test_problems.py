@@ -29,7 +29,8 @@ from streaming.collector.cycle_log import CycleLog
 from streaming.collector.groups import GroupSource
 from streaming.collector.jmx import MetricsSource
 from streaming.collector.observation import Observation
-from streaming.collector.problem import SOURCES, Problem
+from streaming.collector.problem import Problem
+from streaming.collector.sources import ABOUT
 from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import (
@@ -296,11 +297,11 @@ def test_a_failure_is_listed_logged_once_and_over_when_it_succeeds(
 
 
 def test_every_source_can_fail_in_these_tests() -> None:
-    assert {failure.source for failure in FAILURES} | {"bus"} == set(SOURCES)
+    assert {failure.source for failure in FAILURES} | {"bus"} == set(ABOUT)
 
 
 def test_check_can_say_what_is_lost_without_each_source() -> None:
-    assert set(SOURCES) <= WITHOUT.keys()
+    assert set(ABOUT) <= WITHOUT.keys()
 
 
 def test_a_bus_that_takes_nothing_is_a_problem_until_it_takes_something(stage: Stage) -> None:
