@@ -30,7 +30,7 @@ def of_thresholds(observation: Observation) -> Iterator[Finding]:
     """The thresholds by which replicas are called warm or cold, and what they do not apply to."""
     rows = {
         str(row["topic"]): row
-        for table in observation.configs.values()
+        for table in observation.rows("configs")
         for row in table.select(_COLUMNS).to_pylist()
     }
     default = rows.pop(CLUSTER_WIDE, {})
@@ -90,6 +90,6 @@ def _can_reach(row: Row, own: Mapping[str, int]) -> bool:
 
 def _partitions(observation: Observation) -> dict[str, int]:
     """The number of partitions of each topic."""
-    placement = observation.listing.placement
+    placement = observation.placement
     counts = np.bincount(placement.topic_of, minlength=len(placement.topic))
     return dict(zip(placement.topic, counts.tolist(), strict=True))

@@ -20,6 +20,11 @@ class CycleContext:
     deadline_ms: int  # of each source
     controller: int = UNKNOWN  # as Metadata names it: with KRaft it is any live broker
 
+    @property
+    def has_metadata_broker(self) -> bool:
+        """A broker has listed the cluster in this cycle."""
+        return self.metadata_broker != UNKNOWN
+
     def deadline(self, share: float = 1.0) -> Deadline:
         """The deadline of a source that begins now; ``share`` is the part that it may use."""
         return Deadline.after_ms(self.deadline_ms * share)

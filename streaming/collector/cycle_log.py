@@ -50,7 +50,7 @@ class CycleLog:
         self._log_changes(problems)
         self.problems = problems
         if observation is not None:
-            placement = observation.listing.placement
+            placement = observation.placement
             self.partitions, self.replicas = len(placement), len(placement.broker)
         if time.monotonic() - self.summed_up_at_s >= SUMMARY_S:
             self.sum_up()

@@ -6,9 +6,9 @@ replica (one that moves between directories) is not counted: it does not serve r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -17,6 +17,8 @@ from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code
+from streaming.collector.reading import Answers, Reading
+from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 from streaming.runtime.kafka_bytes import MalformedBytes
 from twin.table import UNKNOWN
@@ -41,24 +43,42 @@ class DiskSpace:
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirSizes:
+class LogDirSizes(Reading):
     """Local log sizes, and the disk space of each broker. Shapes: [N] replicas of the placement."""
 
     local_log_bytes: Array
     disk_space: dict[int, DiskSpace]
 
+    @property
+    def replica_columns(self) -> Mapping[str, Array]:
+        """The column of that name."""
+        return {"local_log_bytes": self.local_log_bytes}
 
-class LogDirSource:
+    @property
+    def broker_columns(self) -> Mapping[str, Mapping[int, int]]:
+        """The disk space of each broker."""
+        return {
+            "log_dir_total_bytes": {b: s.total_bytes for b, s in self.disk_space.items()},
+            "log_dir_usable_bytes": {b: s.usable_bytes for b, s in self.disk_space.items()},
+        }
+
+
+class LogDirSource(EveryBrokerSource):
     """Keeps the request, and the layout of each broker's responses."""
 
     about = (LOG_DIRS,)
+    problems: tuple[Problem, ...] = ()  # in this cycle
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle."""
+        return cls(setup.client_id)
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self._encoded: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
         self._layouts: dict[int, tuple[Placement, LogDirsLayout]] = {}
-        self.problems: tuple[Problem, ...] = ()  # in this cycle
 
     def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
         """One request for all log directories of a broker."""
@@ -71,12 +91,12 @@ class LogDirSource:
         self._version[broker] = version
         return [self._encoded[version]]
 
-    def read(self, placement: Placement, responses: Mapping[int, bytes | None]) -> LogDirSizes:
-        """Read the response of each broker."""
+    def read(self, placement: Placement, answers: Answers) -> LogDirSizes:
+        """Read the answer of each broker."""
         local_log_bytes = np.full(len(placement.broker), UNKNOWN, np.int64)
         disk_space, problems = {}, []
-        for broker, body in responses.items():
-            if body is not None:
+        for broker, bodies in answers.items():
+            for body in filter(None, bodies):
                 read = self._read(broker, placement, body)
                 local_log_bytes[read.rows] = read.sizes
                 disk_space[broker] = read.disk_space
@@ -100,9 +120,9 @@ class LogDirSource:
                 return layout.read(raw)
         return decoded(body, version, replicas)
 
-    def forget(self, brokers: set[int]) -> None:
+    def forget(self, brokers: Collection[int]) -> None:
         """Drop the layouts of all brokers but these."""
-        for broker in self._layouts.keys() - brokers:
+        for broker in self._layouts.keys() - set(brokers):
             del self._layouts[broker]
 
 

@@ -15,9 +15,9 @@ so equal bytes are not decoded again.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
@@ -34,6 +34,8 @@ from streaming.collector.brokers import (
 )
 from streaming.collector.listing import Listing
 from streaming.collector.problem import Problem, from_code, some_names
+from streaming.collector.reading import Reading
+from streaming.collector.source import Setup, Source
 from streaming.collector.unlisted import UnlistedBrokers
 from streaming.runtime import clients
 from streaming.runtime.config import Config
@@ -75,22 +77,60 @@ class RegisteredBroker:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterMetadata:
+class ClusterMetadata(Reading):
     """Brokers, topics and partitions, as one or more brokers list them."""
 
     brokers: tuple[RegisteredBroker, ...]  # by id
     lists_fenced: bool  # so a broker that is not among them is not registered
     listing: Listing
+    metadata_broker: int = UNKNOWN  # that listed the cluster; UNKNOWN: none does now
+    controller: int = UNKNOWN  # with KRaft: any live broker
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The address of each broker."""
+        return [r.address for r in self.brokers]
+
+    def without_partitions(self) -> ClusterMetadata:
+        """The same brokers while none of them lists the cluster: no partition is gone."""
+        return replace(
+            self,
+            listing=listing.empty(self.listing.placement.shards),
+            metadata_broker=UNKNOWN,
+            controller=UNKNOWN,
+        )
+
+    @property
+    def broker_columns(self) -> Mapping[str, Mapping[int, Any]]:
+        """One row for each broker that is registered, or may be."""
+        by_id = {r.address.broker: r for r in self.brokers}
+        return {
+            "broker": {b: b for b in by_id},
+            "rack": {b: r.address.rack for b, r in by_id.items()},
+            "host": {b: str(r.address) for b, r in by_id.items()},
+            "fenced": {b: r.fenced for b, r in by_id.items()},
+            "listed": {b: r.listed for b, r in by_id.items()},
+        }
+
+    @property
+    def incomplete(self) -> Collection[str]:
+        """A broker that is not listed may be registered."""
+        return () if self.lists_fenced else ("brokers",)
 
 
 _Versions = tuple[int | None, int | None]
 """Versions of Metadata and DescribeCluster."""
 
 
-class MetadataSource:
+class MetadataSource(Source):
     """Keeps the last metadata, and which broker returned it."""
 
     about = (METADATA, TOPICS)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle."""
+        return cls(setup.config, setup.client_id)
 
     def __init__(
         self, config: Config, client_id: str, unlisted: UnlistedBrokers | None = None
@@ -139,7 +179,11 @@ class MetadataSource:
                 metadata = self._confirm_with_another_broker(brokers, response, deadline)
             metadata = _with_placement_of(before, metadata)
         metadata = self._with_unlisted(metadata)
-        self.metadata = self._with_unauthorized(brokers, metadata, deadline)
+        self.metadata = replace(
+            self._with_unauthorized(brokers, metadata, deadline),
+            metadata_broker=self.metadata_broker,
+            controller=self.controller,
+        )
         return self.metadata
 
     def is_wanted(self, topic: str) -> bool:

@@ -9,9 +9,9 @@ its own knowledge, which trails the leader's by up to a task interval (measured)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
@@ -20,6 +20,8 @@ from streaming.collector.about import About
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
+from streaming.collector.reading import Answers, Reading
+from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.wire import Cursor, Irregular, Layout, places, values
 from streaming.runtime.kafka_bytes import MalformedBytes
 from twin.plain import counted
@@ -39,7 +41,7 @@ DEBUGGING_REPLICA: Final = -2
 
 READ_UNCOMMITTED: Final = 0
 
-Answers = tuple[Array, Array, Array, Array]
+Read = tuple[Array, Array, Array, Array]
 """[n] replicas, their error codes, offsets, and leader epochs."""
 
 NOT_ASKED: Final = -32_768
@@ -55,7 +57,7 @@ _ERROR_AT, _TIMESTAMP_AT, _OFFSET_AT, _EPOCH_AT = 4, 6, 14, 22
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaOffsets:
+class ReplicaOffsets(Reading):
     """The replicas' own offsets. Shapes: [N] replicas of the placement."""
 
     answered: Array
@@ -68,17 +70,41 @@ class ReplicaOffsets:
     pending_upload_epoch: Array
     error_code: Array
 
+    @property
+    def replica_columns(self) -> Mapping[str, Array]:
+        """What each replica says of its own log."""
+        return {
+            "log_start_offset": self.log_start,
+            "local_log_start_offset": self.local_start,
+            "log_end_offset": self.log_end,
+            "last_tiered_offset": self.last_tiered,
+            "pending_upload_offset": self.pending_upload,
+            "pending_upload": self.pending_upload_is,
+            "pending_upload_leader_epoch": self.pending_upload_epoch,
+            "error_code": self.error_code,
+        }
 
-class OffsetSource:
+    @property
+    def answered_replicas(self) -> Array:
+        """A replica without an answer has no row: it keeps its last values."""
+        return self.answered
+
+
+class OffsetSource(EveryBrokerSource):
     """Keeps the requests to each broker, and the layouts of its responses."""
 
     about = (OFFSETS,)
+    problems: tuple[Problem, ...] = ()  # in this cycle
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle."""
+        return cls(setup.config.collector.deadline_ms, setup.client_id)
 
     def __init__(self, deadline_ms: int, client_id: str) -> None:
         self._deadline_ms = deadline_ms
         self._client_id = client_id
         self._brokers: dict[int, BrokerOffsets] = {}
-        self.problems: tuple[Problem, ...] = ()  # in this cycle
 
     def requests(
         self, broker: int, versions: Versions, placement: Placement
@@ -92,16 +118,14 @@ class OffsetSource:
                 kept.encode(self._deadline_ms, self._client_id)
         return kept.requests
 
-    def read(
-        self, placement: Placement, responses: Mapping[int, Sequence[bytes | None]]
-    ) -> ReplicaOffsets:
-        """Read the responses of each broker. A broker that left one out has no rows."""
+    def read(self, placement: Placement, answers: Answers) -> ReplicaOffsets:
+        """Read the answers of each broker. A broker that left one out has no rows."""
         total = len(placement.broker)
         offset = {kind: np.full(total, UNKNOWN, np.int64) for kind in SINCE}
         error = {kind: np.full(total, NOT_ASKED, np.int16) for kind in SINCE}
         epoch = np.full(total, UNKNOWN, np.int32)
         answered = np.zeros(total, bool)
-        for broker, bodies in responses.items():
+        for broker, bodies in answers.items():
             kept = self._brokers[broker]
             if not kept.requests or any(body is None for body in bodies):
                 continue
@@ -118,9 +142,9 @@ class OffsetSource:
         self.problems = tuple(_lasting_errors(placement, replica_offsets.error_code))
         return replica_offsets
 
-    def forget(self, brokers: set[int]) -> None:
+    def forget(self, brokers: Collection[int]) -> None:
         """Drop the requests to all brokers but these."""
-        for broker in self._brokers.keys() - brokers:
+        for broker in self._brokers.keys() - set(brokers):
             del self._brokers[broker]
 
 
@@ -194,7 +218,7 @@ class BrokerOffsets:
             ],
         )
 
-    def read(self, kind: int, body: bytes) -> Answers:
+    def read(self, kind: int, body: bytes) -> Read:
         """[n] replicas, their error codes, offsets, and the leader epochs of these."""
         assert self.version is not None
         if self.version >= _FIRST_FLEXIBLE:
@@ -253,7 +277,7 @@ class ListOffsetsLayout:
         """A response has its numbers at the same positions."""
         return self._layout.fits(raw)
 
-    def read(self, raw: Array) -> Answers:
+    def read(self, raw: Array) -> Read:
         """The numbers of a response that fits, as of ``BrokerOffsets.read``."""
         return (
             self._rows,
@@ -263,7 +287,7 @@ class ListOffsetsLayout:
         )
 
 
-def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> Answers:
+def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> Read:
     """The same through the codec."""
     response = ListOffsetsResponse.decode(body, version=version)
     rows, codes, offsets, epochs = [np.zeros(0, np.intp)], [], [], []

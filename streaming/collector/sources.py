@@ -1,4 +1,4 @@
-"""The sources of the collector, and what each of them is about."""
+"""The sources of the collector: each is a file, and a line here."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from streaming.collector.metadata import MetadataSource
 from streaming.collector.offsets import OffsetSource
 from streaming.collector.quorum import QuorumSource
 from streaming.collector.replica_status import ReplicaStatusSource
+from streaming.collector.source import Setup, Source
 from streaming.collector.stable_offsets import StableOffsetSource
 from streaming.collector.timestamps import TimestampSource
 
-SOURCES: Final = (
+SOURCES: Final[tuple[type[Source], ...]] = (
     MetadataSource,
     ConfigSource,
     ReplicaStatusSource,
@@ -32,10 +33,21 @@ SOURCES: Final = (
     MetricsSource,
     GroupSource,
 )
-"""In the order in which they are read."""
+"""In the order in which they are read: each after those whose readings it names. The first lists
+the cluster. Those that ask every broker are neighbours: they share a round trip, in which a broker
+answers in this order. Log ends come first, since they are compared between brokers."""
 
 ABOUT: Final[dict[str, About]] = {
     about.name: about
     for about in (*NO_SOURCES, *(about for source in SOURCES for about in source.about))
 }
 """Everything that can have a problem, by its name."""
+
+
+def make_sources(setup: Setup, *ready: Source) -> tuple[Source, ...]:
+    """One source of each class, in their order; one that is ``ready`` instead of a new one."""
+    made = (
+        next((source for source in ready if isinstance(source, kind)), None) or kind.make(setup)
+        for kind in SOURCES
+    )
+    return tuple(source for source in made if source is not None)

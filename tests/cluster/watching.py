@@ -44,7 +44,7 @@ class Watch:
         groups: GroupSource | None = None,
     ) -> None:
         self._groups = groups
-        self._collector = Collector(settings, brokers, groups=groups)
+        self._collector = Collector(settings, brokers, groups)
         self._messages = ObservationEncoder()
         self._archive: archives.Archive = {}
         self.state = ShardState.empty(CATALOG, settings.cluster.name, 0, settings.bus.shards)
@@ -57,7 +57,7 @@ class Watch:
     def look_at_groups(self) -> ShardState:
         """One cycle with a new round of groups."""
         assert self._groups is not None
-        self._groups.read()
+        self._groups.read_now()
         return self.look()
 
     def look(self) -> ShardState:

@@ -42,7 +42,7 @@ class Asker:
     def __call__(self) -> dict[str, int]:
         observation = self.collector.observe()
         assert observation is not None
-        tables = observation.configs.values()
+        tables = observation.rows("configs")
         rows = [row for table in tables for row in table.to_pylist()]
         return {row["topic"]: row["eligible_local_log_ms"] for row in rows}
 

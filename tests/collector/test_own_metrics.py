@@ -87,7 +87,7 @@ def _collecting(cluster: FakeCluster) -> Iterator[Running]:
         GroupSource(config, brokers.client_id) as groups,
         served(metrics.registry, "127.0.0.1", port, "x"),
     ):
-        collector = Collector(config, brokers, groups=groups)
+        collector = Collector(config, brokers, groups)
         thread = threading.Thread(
             target=collect, args=(config, collector, bus.send, stop, None, metrics)
         )

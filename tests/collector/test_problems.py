@@ -120,7 +120,7 @@ def _collector(cluster: FakeCluster, one: Exporter) -> Iterator[Collector]:
         MetricsSource(config.collector) as metrics,
         GroupSource(config, brokers.client_id) as groups,
     ):
-        yield Collector(config, brokers, metrics, groups=groups, retry_denied_ms=0)
+        yield Collector(config, brokers, metrics, groups, retry_denied_ms=0)
 
 
 # ---------------------------------------------------------------- what fails, and how it is mended
