@@ -19,8 +19,15 @@ from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code
 from streaming.collector.reading import Answers, Reading
 from streaming.collector.source import EveryBrokerSource, Setup
-from streaming.collector.wire import Cursor, Irregular, Layout, places, values
-from streaming.runtime.kafka_bytes import MalformedBytes
+from streaming.collector.wire import (
+    Cursor,
+    Irregular,
+    KeptLayouts,
+    Layout,
+    partition_records,
+    places,
+    values,
+)
 from twin.table import UNKNOWN
 
 LOG_DIRS: Final = About(
@@ -78,7 +85,7 @@ class LogDirSource(EveryBrokerSource):
         self._client_id = client_id
         self._encoded: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
-        self._layouts: dict[int, tuple[Placement, LogDirsLayout]] = {}
+        self._layouts: dict[int, tuple[Placement, KeptLayouts[LogDirsLayout]]] = {}
 
     def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
         """One request for all log directories of a broker."""
@@ -108,16 +115,13 @@ class LogDirSource(EveryBrokerSource):
     def _read(self, broker: int, placement: Placement, body: bytes) -> BrokerSizes:
         version, replicas = self._version[broker], placement.replicas_on(broker)
         if version >= _FIRST_FLEXIBLE:
-            raw = np.frombuffer(body, np.uint8)
-            known_for, layout = self._layouts.get(broker, (None, None))
-            if layout is None or known_for is not placement or not layout.fits(raw):
-                try:
-                    layout = LogDirsLayout(body, version, replicas)
-                    self._layouts[broker] = (placement, layout)
-                except MalformedBytes:
-                    layout = None
+            known_for, layouts = self._layouts.get(broker, (None, KeptLayouts()))
+            if known_for is not placement:
+                layouts = KeptLayouts()
+                self._layouts[broker] = placement, layouts
+            layout = layouts.find(version, body, lambda: LogDirsLayout(body, version, replicas))
             if layout is not None:
-                return layout.read(raw)
+                return layout.read(np.frombuffer(body, np.uint8))
         return decoded(body, version, replicas)
 
     def forget(self, brokers: Collection[int]) -> None:
@@ -137,14 +141,14 @@ class BrokerSizes:
     reason: str = ""
 
 
-class LogDirsLayout:
+class LogDirsLayout(Layout):
     """Positions of the numbers in responses of one shape, without errors.
 
     Raises:
         MalformedBytes: the response ends early, or has an error or tagged fields.
     """
 
-    __slots__ = ("_layout", "_rows", "_size_at", "_total_at", "_usable_at")
+    __slots__ = ("_rows", "_size_at", "_total_at", "_usable_at")
 
     def __init__(self, body: bytes, version: int, replicas: BrokerReplicas) -> None:
         cursor = Cursor(body)
@@ -157,17 +161,9 @@ class LogDirsLayout:
             if cursor.number(2):
                 raise Irregular("a log directory has an error")
             cursor.text()
-            for _ in range(cursor.count()):
-                name = cursor.text()
-                count = cursor.count()
-                start = cursor.skip(count * _RECORD_BYTES)
-                at = start + _RECORD_BYTES * np.arange(count)
-                if raw[at + _RECORD_BYTES - 1].any():
-                    raise Irregular("a partition has tagged fields")
-                starts.append(at)
-                row = replicas.find(name, values(raw, places(at, 0, 4)))
-                rows.append(np.where(raw[at + _FUTURE_AT] == 0, row, -1))
-                cursor.no_tags()
+            at, row = partition_records(cursor, raw, _RECORD_BYTES, replicas.find)
+            starts.append(at)
+            rows.append(np.where(raw[at + _FUTURE_AT] == 0, row, -1))
             if version >= 4:
                 totals.append(cursor.skip(16))
             if version >= 5:
@@ -179,13 +175,9 @@ class LogDirsLayout:
         self._total_at, self._usable_at = places(totals, 0, 8), places(totals, 8, 8)
         size_at = places(at, _SIZE_AT, 8)
         variable += [size_at, places(at, _LAG_AT, 8), self._total_at, self._usable_at]
-        self._layout = Layout(body, variable)
+        super().__init__(body, variable)
         listed = row >= 0
         self._rows, self._size_at = row[listed], size_at[listed]
-
-    def fits(self, raw: Array) -> bool:
-        """A response has its numbers at the same positions."""
-        return self._layout.fits(raw)
 
     def read(self, raw: Array) -> BrokerSizes:
         """The numbers of a response that fits."""

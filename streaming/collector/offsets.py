@@ -22,8 +22,14 @@ from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.reading import Answers, Reading
 from streaming.collector.source import EveryBrokerSource, Setup
-from streaming.collector.wire import Cursor, Irregular, Layout, places, values
-from streaming.runtime.kafka_bytes import MalformedBytes
+from streaming.collector.wire import (
+    Cursor,
+    KeptLayouts,
+    Layout,
+    partition_records,
+    places,
+    values,
+)
 from twin.plain import counted
 from twin.table import UNKNOWN
 from twin.tables.enums import PendingUpload
@@ -183,7 +189,7 @@ class BrokerOffsets:
         self.replicas = placement.replicas_on(broker) if replicas is None else replicas
         self.kinds: list[int] = []
         self.requests: list[EncodedRequest] = []
-        self.layouts: dict[int, ListOffsetsLayout] = {}  # by kind
+        self.layouts: KeptLayouts[ListOffsetsLayout] = KeptLayouts()  # by kind
 
     def encode(self, deadline_ms: int, client_id: str) -> None:
         """Build the request once; the kinds differ in one number for each partition."""
@@ -222,60 +228,35 @@ class BrokerOffsets:
         """[n] replicas, their error codes, offsets, and the leader epochs of these."""
         assert self.version is not None
         if self.version >= _FIRST_FLEXIBLE:
-            raw = np.frombuffer(body, np.uint8)
-            layout = self.layouts.get(kind)
-            if layout is None or not layout.fits(raw):
-                # Most often the responses for all kinds have one shape.
-                others = [other for other in self.layouts.values() if other.fits(raw)]
-                try:
-                    layout = others[0] if others else ListOffsetsLayout(body, self.replicas)
-                    self.layouts[kind] = layout
-                except MalformedBytes:
-                    layout = None
+            # Most often the responses for all kinds have one shape.
+            layout = self.layouts.find(kind, body, lambda: ListOffsetsLayout(body, self.replicas))
             if layout is not None:
-                return layout.read(raw)
+                return layout.read(np.frombuffer(body, np.uint8))
         return decoded(body, self.version, self.replicas)
 
 
-class ListOffsetsLayout:
+class ListOffsetsLayout(Layout):
     """Positions of the numbers in responses of one shape.
 
     Raises:
         MalformedBytes: the response ends early or has tagged fields.
     """
 
-    __slots__ = ("_epoch_at", "_error_at", "_layout", "_offset_at", "_rows")
+    __slots__ = ("_epoch_at", "_error_at", "_offset_at", "_rows")
 
     def __init__(self, body: bytes, replicas: BrokerReplicas) -> None:
         cursor = Cursor(body)
         throttle = cursor.skip(4)
         raw = np.frombuffer(body, np.uint8)
-        starts, rows = [], []
-        for _ in range(cursor.count()):
-            name = cursor.text()
-            count = cursor.count()
-            start = cursor.skip(count * _RECORD_BYTES)
-            at = start + _RECORD_BYTES * np.arange(count)
-            if raw[at + _RECORD_BYTES - 1].any():
-                raise Irregular("a partition has tagged fields")
-            starts.append(at)
-            rows.append(replicas.find(name, values(raw, places(at, 0, 4))))
-            cursor.no_tags()
+        at, row = partition_records(cursor, raw, _RECORD_BYTES, replicas.find)
         cursor.end()
-        at = np.concatenate([np.zeros(0, np.intp), *starts])
-        row = np.concatenate([np.zeros(0, np.intp), *rows])
         error_at, offset_at = places(at, _ERROR_AT, 2), places(at, _OFFSET_AT, 8)
         timestamp_at, epoch_at = places(at, _TIMESTAMP_AT, 8), places(at, _EPOCH_AT, 4)
-        self._layout = Layout(
-            body, [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
-        )
+        numbers = [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
+        super().__init__(body, numbers)
         asked = row >= 0
         self._rows, self._error_at, self._offset_at = row[asked], error_at[asked], offset_at[asked]
         self._epoch_at = epoch_at[asked]
-
-    def fits(self, raw: Array) -> bool:
-        """A response has its numbers at the same positions."""
-        return self._layout.fits(raw)
 
     def read(self, raw: Array) -> Read:
         """The numbers of a response that fits, as of ``BrokerOffsets.read``."""
