@@ -37,7 +37,7 @@ from streaming.collector.eligibility_file import EligibilityFile
 from streaming.collector.listing import Array, Placement
 from streaming.collector.metadata import ClusterMetadata
 from streaming.collector.problem import Problem, by_error, error_name, from_code
-from streaming.collector.reading import Reading
+from streaming.collector.reading import Reading, Rows
 from streaming.collector.source import Setup, Source
 from streaming.collector.thresholds import THRESHOLDS, Thresholds
 from streaming.runtime.config import Config, ConfigError, Eligibility
@@ -76,10 +76,10 @@ class TopicSettings(Reading):
     elr_enabled: int  # tri-state
     by_shard: Mapping[int, pa.Table]
 
-    def tables(self, shard: int) -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, shard: int) -> Iterator[Rows]:
         """The settings of a shard, if something of them was read."""
         if shard in self.by_shard:
-            yield "configs", self.by_shard[shard]
+            yield ConfigsFrame, self.by_shard[shard]
 
 
 class ConfigSource(Source):

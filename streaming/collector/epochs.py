@@ -30,7 +30,7 @@ from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.offsets import ReplicaOffsets
 from streaming.collector.problem import Problem, is_lasting
-from streaming.collector.reading import Reading
+from streaming.collector.reading import Reading, Rows
 from streaming.collector.replica_status import ReplicaStatus
 from streaming.collector.source import Setup, Source
 from streaming.runtime.deadline import Deadline
@@ -72,7 +72,7 @@ class Histories(Reading):
     placement: Placement
     histories: Sequence[EpochHistory]
 
-    def tables(self, shard: int) -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, shard: int) -> Iterator[Rows]:
         """Frames that have the whole history of each partition in them."""
         first, stop = self.placement.partition_cuts[shard : shard + 2]
         batch: list[EpochHistory] = []
@@ -80,11 +80,11 @@ class Histories(Reading):
             if not first <= history.row < stop:
                 continue
             if batch and sum(len(h.epochs) for h in batch) + len(history.epochs) > _MOST_EPOCHS:
-                yield "epochs", self._rows(batch)
+                yield EpochsFrame, self._rows(batch)
                 batch = []
             batch.append(history)
         if batch:
-            yield "epochs", self._rows(batch)
+            yield EpochsFrame, self._rows(batch)
 
     def _rows(self, histories: Sequence[EpochHistory]) -> pa.Table:
         placement = self.placement

@@ -12,7 +12,7 @@ import pyarrow as pa
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
 from streaming.collector.group_round import LEFT_OUT, NO_OFFSETS, GroupRound
 from streaming.collector.listing import Array, Placement
-from streaming.collector.reading import Reading
+from streaming.collector.reading import Reading, Rows
 from twin.table import UNKNOWN
 from twin.tables.enums import GroupState, GroupType
 from twin.tables.observations import GroupOffsetsFrame, GroupsFrame
@@ -54,12 +54,12 @@ class GroupFrames(Reading):
         """There may be groups that are not listed."""
         return () if self.round.complete else ("groups",)
 
-    def tables(self, shard: int) -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, shard: int) -> Iterator[Rows]:
         """The frames of a shard."""
-        yield "groups", self._groups(shard)
+        yield GroupsFrame, self._groups(shard)
         rows = np.arange(self._cuts[shard], self._cuts[shard + 1])
         if len(rows):
-            yield "group_offsets", self._group_offsets(shard, rows)
+            yield GroupOffsetsFrame, self._group_offsets(shard, rows)
 
     def _groups(self, shard: int) -> pa.Table:
         """Groups that have offsets in the shard or may have; the first shard has all.

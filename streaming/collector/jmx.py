@@ -19,7 +19,7 @@ from streaming.bus.arrow import numbers
 from streaming.collector.background import BackgroundSource
 from streaming.collector.brokers import Address
 from streaming.collector.problem import Problem
-from streaming.collector.reading import Reading
+from streaming.collector.reading import Reading, Rows
 from streaming.collector.scrape import METRICS, scrape_all
 from streaming.collector.signals import Scrape, signals_of
 from streaming.collector.source import Setup
@@ -33,10 +33,10 @@ class BrokerMetrics(Reading):
 
     rows: pa.Table
 
-    def tables(self, shard: int) -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, shard: int) -> Iterator[Rows]:
         """All rows, in every shard."""
         del shard
-        yield "broker_metrics", self.rows
+        yield BrokerMetricsFrame, self.rows
 
 
 class MetricsSource(BackgroundSource[pa.Table]):

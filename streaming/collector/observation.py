@@ -17,11 +17,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+import twin.table
 from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
 from streaming.collector.brokers import Address
 from streaming.collector.listing import Array, Placement
 from streaming.collector.problem import Problem
-from streaming.collector.reading import Readings
+from streaming.collector.reading import Readings, Rows
 from twin import frames
 from twin.frames import Frame, FrameHeader
 from twin.tables.observations import BrokersFrame, PartitionsFrame, ProblemsFrame, ReplicasFrame
@@ -68,11 +69,11 @@ class Observation:
         places = [(row["broker"], *row["host"].rpartition(":")[::2], row["rack"]) for row in rows]
         return [Address(b, host, int(port or -1), rack) for b, host, port, rack in places]
 
-    def rows(self, kind: str) -> Iterator[pa.Table]:
-        """The tables of a kind that sources have as a whole, of all shards."""
+    def rows(self, frame: type[twin.table.Observation]) -> Iterator[pa.Table]:
+        """The tables of a frame that sources have as a whole, of all shards."""
         for shard in range(self.shards):
             for reading in self.readings:
-                yield from (table for name, table in reading.tables(shard) if name == kind)
+                yield from (rows for kind, rows in reading.tables(shard) if kind is frame)
 
 
 class ObservationEncoder:
@@ -90,16 +91,17 @@ class ObservationEncoder:
         brokers, problems = observation.brokers, problems_table(observation.problems)
         incomplete = observation.incomplete
         for shard in range(observation.shards):
-            tables = [("brokers", brokers)]
+            tables: list[Rows] = [(BrokersFrame, brokers)]
             if shard == PROBLEM_SHARD:
-                tables.append(("problems", problems))
+                tables.append((ProblemsFrame, problems))
             tables += joined.tables(shard)
             for reading in observation.readings:
                 tables += reading.tables(shard)
             encoded: list[bytes] = []
-            for kind, rows in tables:
-                header = _header(observation, shard, kind, complete=kind not in incomplete)
-                encoded += frames.encode_parts(Frame(header, rows))
+            for frame, rows in tables:
+                is_complete = frame.kind not in incomplete
+                header = _header(observation, shard, frame.kind, complete=is_complete)
+                encoded += frames.encode_parts(Frame(header, rows), kinds={frame.kind: frame})
             for message in frames.batch_messages(encoded):
                 yield shard, message
 
@@ -154,12 +156,12 @@ class _Joined:
             if (answered := reading.answered_replicas) is not None:
                 self._answered = answered
 
-    def tables(self, shard: int) -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, shard: int) -> Iterator[Rows]:
         """The partitions of a shard, and its replicas if there are any."""
-        yield "partitions", self._partitions_of(shard)
+        yield PartitionsFrame, self._partitions_of(shard)
         replicas = self._replicas_of(shard)
         if replicas.num_rows:
-            yield "replicas", replicas
+            yield ReplicasFrame, replicas
 
     def _partitions_of(self, shard: int) -> pa.Table:
         keys, placement = self._keys, self._keys.placement

@@ -17,7 +17,7 @@ from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.context import CycleContext
 from streaming.collector.problem import Problem, from_code
-from streaming.collector.reading import Reading
+from streaming.collector.reading import Reading, Rows
 from streaming.collector.source import Setup, Source
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.observations import QuorumFrame
@@ -48,10 +48,10 @@ class Quorum(Reading):
 
     voters: pa.Table
 
-    def tables(self, shard: int) -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, shard: int) -> Iterator[Rows]:
         """All voters, in one shard."""
         if shard == SHARD:
-            yield "controller_quorum", self.voters
+            yield QuorumFrame, self.voters
 
 
 class QuorumSource(Source):

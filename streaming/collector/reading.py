@@ -15,10 +15,14 @@ from typing import Any, TypeVar, get_type_hints
 import pyarrow as pa
 
 from streaming.collector.listing import Array
+from twin.table import Observation
 
 Answers = Mapping[int, Sequence[bytes | None]]
 """The responses of each broker that answered anything, in the order of a source's requests; None
 for one that is missing."""
+
+Rows = tuple[type[Observation], pa.Table]
+"""The rows of a frame, and which frame it is."""
 
 _GIVEN = frozenset({"self", "broker", "versions", "answers", "return"})
 """Parameters of a source that are no readings."""
@@ -59,8 +63,8 @@ class Reading:
         """Kinds of frames that do not have all rows there are."""
         return ()
 
-    def tables(self, shard: int) -> Iterable[tuple[str, pa.Table]]:
-        """Whole tables for a shard, and their kinds."""
+    def tables(self, shard: int) -> Iterable[Rows]:
+        """Whole tables for a shard."""
         del shard
         return ()
 

@@ -67,7 +67,7 @@ class Watch:
         sent = [
             frame
             for _, message in self._messages.encode(observation)
-            for frame in frames.decode(message).frames
+            for frame in frames.decode(message, CATALOG.observations).frames
         ]
         of_cycle = [frame for frame in sent if frame.header.kind not in archives.KINDS]
         self.state, _ = step(self.state, of_cycle, observation.observed_at_ms)
