@@ -60,7 +60,7 @@ class Right:
         if self.resource == "cluster":
             return f"{self.operation} on the cluster"
         if self.name == ALL:
-            return f"{self.operation} on {self.resource}s"
+            return f"{self.operation} on {self.resource.replace('-', ' ')}s"
         return f"{self.operation} on {self.resource}{'s' * self.is_prefix} {self.name}"
 
     @property

@@ -85,7 +85,7 @@ class TopicSettings(Reading):
 class ConfigSource(Source):
     """Remembers the settings of every topic and of the cluster."""
 
-    about = (TOPIC_CONFIGS, BROKER_CONFIGS, THRESHOLDS)
+    about = (TOPIC_CONFIGS, THRESHOLDS)  # BrokerConfigSource declares BROKER_CONFIGS
 
     @classmethod
     def make(cls, setup: Setup) -> Self:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
-from streaming.bus.arrow import dictionary, fixed, numbers, texts
+from streaming.bus.arrow import numbers
 from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.configs import TopicSettings
@@ -30,7 +30,7 @@ from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
 from streaming.collector.listing import Array, Listing, Placement
 from streaming.collector.offsets import ReplicaOffsets
 from streaming.collector.problem import Problem, is_lasting
-from streaming.collector.reading import Reading, Rows
+from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.replica_status import ReplicaStatus
 from streaming.collector.source import Setup, Source
 from streaming.runtime.deadline import Deadline
@@ -89,12 +89,9 @@ class Histories(Reading):
     def _rows(self, histories: Sequence[EpochHistory]) -> pa.Table:
         placement = self.placement
         row = np.repeat([h.row for h in histories], [len(h.epochs) for h in histories])
-        topics, index = np.unique(placement.topic_of[row], return_inverse=True)
         epochs = [entry for h in histories for entry in h.epochs]
         columns = {
-            "topic": dictionary(index, texts([placement.topic[t] for t in topics])),
-            "topic_id": dictionary(index, fixed([placement.topic_id[t] for t in topics], 16)),
-            "partition": numbers(placement.partition[row], pa.int32()),
+            **partition_keys(placement, row),
             "leader_epoch": numbers([e for e, _ in epochs], pa.int32()),
             "start_offset": numbers([o for _, o in epochs], pa.int64()),
         }

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
+import numpy as np
 import pyarrow as pa
 
-from streaming.collector.listing import Array
+from streaming.bus.arrow import dictionary, fixed, numbers, texts
+from streaming.collector.listing import Array, Placement
 from twin.table import Observation
 
 Answers = Mapping[int, Sequence[bytes | None]]
@@ -28,6 +30,16 @@ _GIVEN = frozenset({"self", "broker", "versions", "answers", "return"})
 """Parameters of a source that are no readings."""
 
 T = TypeVar("T")
+
+
+def partition_keys(placement: Placement, row: Array) -> dict[str, pa.Array]:
+    """The columns that identify a partition, for those rows of the placement, by name."""
+    topics, index = np.unique(placement.topic_of[row], return_inverse=True)
+    return {
+        "topic": dictionary(index, texts([placement.topic[t] for t in topics])),
+        "topic_id": dictionary(index, fixed([placement.topic_id[t] for t in topics], 16)),
+        "partition": numbers(placement.partition[row], pa.int32()),
+    }
 
 
 class Reading:

@@ -25,14 +25,17 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    DescribeTransactionsRequest,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    ListTransactionsRequest,
 )
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -68,6 +71,9 @@ REQUESTS = fake_groups.REQUESTS | {
         DescribeTopicPartitionsRequest,
         AlterPartitionReassignmentsRequest,
         ElectLeadersRequest,
+        DescribeProducersRequest,
+        DescribeTransactionsRequest,
+        ListTransactionsRequest,
     )
 }
 UNKNOWN_TOPIC = 3
@@ -227,7 +233,11 @@ class FakeBroker(FakeCoordinator):
 
     def _ApiVersionsRequest(self, _: Any, version: int) -> Any:  # noqa: N802
         key = ApiVersionsResponse.ApiVersion
-        supported = {k: self.highest.get(k, request.max_version) for k, request in REQUESTS.items()}
+        supported = {
+            k: self.highest.get(k, request.max_version)
+            for k, request in REQUESTS.items()
+            if k in self.answers or hasattr(self, f"_{request.name}")
+        }
         answer = ApiVersionsResponse(
             api_keys=[
                 key(api_key=k, min_version=0, max_version=v)
