@@ -36,7 +36,8 @@ _CORRELATION_ID = slice(8, 12)
 _API_VERSIONS: Final = 18
 
 _FIRST_THROTTLED: Final = {
-    1: 1, 2: 2, 3: 3, 9: 3, 15: 1, 16: 1, 32: 0, 35: 0, 46: 0, 60: 0, 69: 0, 75: 0,
+    1: 1, 2: 2, 3: 3, 9: 3, 15: 1, 16: 1, 32: 0, 35: 0, 46: 0, 60: 0, 61: 0, 65: 0, 66: 0,
+    69: 0, 75: 0,
 }  # fmt: skip
 """First version of each API we use whose response begins with ``throttle_time_ms``."""
 
