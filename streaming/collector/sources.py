@@ -18,6 +18,7 @@ from streaming.collector.replica_status import ReplicaStatusSource
 from streaming.collector.source import Setup, Source
 from streaming.collector.stable_offsets import StableOffsetSource
 from streaming.collector.timestamps import TimestampSource
+from streaming.collector.transactions import TransactionSource
 
 SOURCES: Final[tuple[type[Source], ...]] = (
     MetadataSource,
@@ -29,6 +30,7 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     LogDirSource,
     BrokerConfigSource,
     TimestampSource,
+    TransactionSource,
     EpochSource,
     MetricsSource,
     GroupSource,

@@ -14,6 +14,7 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
@@ -39,6 +40,7 @@ from tests.collector.fake_broker import (
     Log,
     Partition,
     Topic,
+    Transaction,
     World,
     fake_cluster,
 )
@@ -225,6 +227,24 @@ def history_denied(stage: Stage) -> Callable[[], object]:
     return stage.world.unreadable.clear
 
 
+def transaction_stays_open(stage: Stage) -> Callable[[], object]:
+    log = stage.orders.logs[1]
+    log.last_stable = 60
+    stage.world.transactions = [Transaction("orders", 0, start=60)]
+    return lambda: setattr(log, "last_stable", None)
+
+
+def producers_denied(stage: Stage) -> Callable[[], object]:
+    ended = transaction_stays_open(stage)
+    stage.world.unreadable = {"orders"}
+    return lambda: (ended(), stage.world.unreadable.clear())
+
+
+def transactional_ids_denied(stage: Stage) -> Callable[[], object]:
+    stage.world.ids_hidden = True
+    return transaction_stays_open(stage)
+
+
 def exporter_fails(**wrong: Any) -> Callable[[Stage], Callable[[], object]]:
     def breaks(stage: Stage) -> Callable[[], object]:
         right = {name: getattr(stage.exporter, name) for name in wrong}
@@ -266,6 +286,10 @@ FAILURES = [
     Failure("leader epoch histories", DENIED_TOPIC, history_denied),
     Failure("leader epoch histories", "Timeout",
             silent(OffsetForLeaderEpochRequest, leader_epoch_moves), "silent"),
+    Failure("transaction producers", DENIED_TOPIC, producers_denied),
+    Failure("transaction producers", "Timeout",
+            silent(DescribeProducersRequest, transaction_stays_open), "silent"),
+    Failure("transactional ids", "TransactionalIdAuthorizationFailed", transactional_ids_denied),
     Failure("metrics", "HTTP503", exporter_fails(status=503), "failing"),
     Failure("metrics", "Timeout", exporter_fails(delay_s=NEVER_S), "silent"),
     Failure("groups", "GroupAuthorizationFailed", group_denied),
