@@ -176,6 +176,7 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
         "DESCRIBE on the cluster",
         "DESCRIBE_CONFIGS on the cluster",
         "READ on topics (1 of 4: data)",
+        "DESCRIBE on transactional ids",
         "DESCRIBE on groups",
         "topic __remote_log_metadata does not exist: the cluster has no remote storage, or another "
         "metadata manager for it",

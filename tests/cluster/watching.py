@@ -44,7 +44,8 @@ class Watch:
         groups: GroupSource | None = None,
     ) -> None:
         self._groups = groups
-        self._collector = Collector(settings, brokers, groups)
+        ready = () if groups is None else (groups,)
+        self._collector = Collector(settings, brokers, *ready)
         self._messages = ObservationEncoder()
         self._archive: archives.Archive = {}
         self.state = ShardState.empty(CATALOG, settings.cluster.name, 0, settings.bus.shards)
