@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from docs.pages import api, compatibility, day_one, metrics, security, tables
+from docs.pages import api, compatibility, day_one, metrics, security, tables, troubleshooting
 from docs.pages.markdown import DOCS
 
 PAGES: Final = {
@@ -17,6 +17,7 @@ PAGES: Final = {
     "metrics.md": metrics.page,
     "security.md": security.page,
     "tables.md": tables.page,
+    "troubleshooting.md": troubleshooting.page,
 }
 """The function that makes each page, by the name of its file."""
 

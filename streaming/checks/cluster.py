@@ -41,9 +41,9 @@ def of_cluster(config: Config) -> Iterator[Finding]:
         yield Finding("; ".join(str(problem) for problem in problems), "everything", essential=True)
         return
     yield _connected(config, observation)
-    if not len(observation.listing.placement):
+    if not len(observation.placement):
         yield Finding("topics to watch", "anything to report")
-    yield from of_rights(config, len(observation.listing.placement) > 0, problems)
+    yield from of_rights(config, len(observation.placement) > 0, problems)
     named = {source for right in rights(config) for source in right.wants}
     for problem in sorted(problems, key=str):
         if not (problem.is_denied and problem.source in named):  # these have lines above
@@ -103,7 +103,7 @@ _SELECTORS: Final = {
 
 
 def _connected(config: Config, observation: Observation) -> Finding:
-    placement = observation.listing.placement
+    placement = observation.placement
     return Finding(
         f"cluster {config.cluster.name} at {config.cluster.bootstrap}: "
         f"{counted(observation.brokers.num_rows, 'broker')}, "
@@ -118,7 +118,7 @@ def _groups(
     """One round of groups, None if they cannot be had or are not wanted."""
     with GroupSource(config, CLIENT_ID, background=False) as source:
         source.update_metadata(observation.addresses())
-        source.read()
+        source.read_now()
         return source.take(), source.problems
 
 

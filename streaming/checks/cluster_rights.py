@@ -12,12 +12,18 @@ from uuid import uuid4
 
 from kafka import KafkaAdminClient
 from kafka.admin import ACLOperation
-from kafka.errors import GroupAuthorizationFailedError, KafkaError
+from kafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    TransactionalIdAuthorizationFailedError,
+)
 from kafka.protocol.admin import (
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
 )
 
 from streaming.checks.finding import Finding, missing, there
@@ -153,6 +159,17 @@ def _groups(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None
     return missing(right) if is_denied else there(right)
 
 
+def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+    """A transactional id with a random name may not be described, so others may be hidden too."""
+    request = DescribeTransactionsRequest(transactional_ids=[f"kafka-twin-check-{uuid4().hex}"])
+    body = first_answer(config, request, _OLDEST)
+    if body is None:
+        return missing(right, ": not known, no broker describes transactions (Kafka before 3.0)")
+    [state] = DescribeTransactionsResponse.decode(body, version=_OLDEST).transaction_states
+    is_denied = state.error_code == TransactionalIdAuthorizationFailedError.errno
+    return missing(right) if is_denied else there(right)
+
+
 def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
     """Ask for all topics at once; an observation reads timestamps of a few at a time."""
     if not config.collector.timestamps:
@@ -189,5 +206,6 @@ _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | Non
     "groups": _groups,
     "local start timestamps": _timestamps,
     "remote segments": _remote_segments,
+    "transactional ids": _transactional_ids,
 }
 """How to ask Kafka for a right, by what the right is wanted for."""

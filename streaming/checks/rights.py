@@ -1,7 +1,7 @@
 """The ACLs that the twin needs, and which features are unavailable without each.
 
-``kafka-twin check`` and ``docs/security.md`` are made from this list, and a test revokes one after
-the other on a real cluster.
+The collector's sources declare theirs. ``kafka-twin check`` and ``docs/security.md`` are made from
+this list, and a test revokes one after the other on a real cluster.
 
 Kafka lets some rights contain others: READ and WRITE on a topic contain DESCRIBE, and
 ALTER_CONFIGS contains DESCRIBE_CONFIGS. What is contained in another right of the list is not
@@ -16,34 +16,19 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from streaming import bus
+from streaming.collector.about import Acl, Resource
+from streaming.collector.sources import ABOUT
 from streaming.query.remote_metadata import TOPIC as REMOTE_SEGMENTS
 from streaming.runtime.config import Config
 
 ALL: Final = "*"
-GROUPS_OPTION: Final = "collector.groups_interval_ms"
+
+_PROGRAMS: Final = {("DESCRIBE", "topic"): ("collector", "tap")}
+"""Programs that need a right of the collector's sources, if it is not the collector alone."""
 
 WITHOUT: Final = {
-    "cluster": "everything",
-    "metadata": "everything",
-    "broker": "the state of its replicas; their last values become stale",
-    "offsets": "the offsets of such replicas; their last values become stale",
-    "topics": "topics that it does not cover: Kafka hides them, as if they did not exist",
-    "log dirs": "local log sizes, so that thresholds in bytes are assumed to be met",
-    "reassignments": "which replicas are being added or removed",
-    "controller quorum": "whether the controllers can do without a broker that is one of them, "
-    "which `gate` asks",
-    "eligible leader replicas": "eligible leader replicas, in predictions too",
-    "topic configs": "min.insync.replicas, retention and remote storage of such topics",
-    "broker configs": "replica.lag.time.max.ms and other defaults of the cluster; which replicas "
-    "consumers read from",
-    "local start timestamps": "when a replica's oldest local record was written, so that "
-    "thresholds in time are assumed to be met",
-    "thresholds": "the thresholds of such topics",
-    "leader epoch histories": "which remote segments of such topics belong to their logs",
+    **{about.name: about.without for about in ABOUT.values()},
     "remote segments": "findings on remote segments: orphans, gaps, unfinished uploads",
-    "metrics": "the broker's own metrics: fetch times, request queue, remote reads, uploads",
-    "groups": "offsets and members of consumer groups that it does not cover",
-    "bus": "all updates: observations cannot be written",
     "bus topics": "bus topics that do not exist; or create them yourself",
     "writing observations": "all updates: observations cannot be written",
     "reading observations": "all updates: the query has no input",
@@ -56,8 +41,7 @@ WITHOUT: Final = {
     "Kafka's own tools apply their files",
     "one watch": "`plan order --watch`, which alone needs it: whether another one runs",
 }
-"""The features that need a source or a right, by its name. The collector names the sources of its
-problems with the same words."""
+"""The features that need a source or a right, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +49,7 @@ class Right:
     """One right: an operation on a resource, in Kafka's words."""
 
     operation: str
-    resource: Literal["topic", "group", "cluster"]
+    resource: Resource
     name: str  # of the topic or group; "*" are all, and "audit-*" those that begin so
     wants: tuple[str, ...]  # keys of WITHOUT
     programs: tuple[str, ...]
@@ -76,7 +60,7 @@ class Right:
         if self.resource == "cluster":
             return f"{self.operation} on the cluster"
         if self.name == ALL:
-            return f"{self.operation} on {self.resource}s"
+            return f"{self.operation} on {self.resource.replace('-', ' ')}s"
         return f"{self.operation} on {self.resource}{'s' * self.is_prefix} {self.name}"
 
     @property
@@ -106,20 +90,23 @@ def rights(config: Config, readable: str = ALL) -> tuple[Right, ...]:
 
 
 def _of_cluster(readable: str) -> Iterator[Right]:
-    yield Right("DESCRIBE", "topic", ALL, ("topics", "leader epoch histories"),
-                ("collector", "tap"))  # fmt: skip
-    yield Right("DESCRIBE_CONFIGS", "topic", ALL, ("topic configs",), ("collector",))
-    yield Right("DESCRIBE", "cluster", ALL, ("log dirs", "reassignments", "controller quorum"),
-                ("collector",))  # fmt: skip
-    yield Right("DESCRIBE_CONFIGS", "cluster", ALL, ("broker configs",), ("collector",))
-    yield Right("READ", "topic", readable, ("local start timestamps",), ("collector",),
-                option="collector.timestamps")  # fmt: skip
-    yield Right("DESCRIBE", "group", ALL, ("groups",), ("collector",),
-                option=GROUPS_OPTION)  # fmt: skip
+    yield from _of_sources(readable)
     yield Right("READ", "topic", REMOTE_SEGMENTS, ("remote segments",), ("query",),
                 option="query.remote_log_metadata")  # fmt: skip
     yield Right("ALTER_CONFIGS", "cluster", ALL, ("request logs",), ("tap",), option="tap --enable")
     yield Right("ALTER", "cluster", ALL, ("plans",), ("plan",), option="plan --apply")
+
+
+def _of_sources(readable: str) -> Iterator[Right]:
+    """The rights that the collector's sources declare, each once."""
+    names: dict[Acl, list[str]] = {}
+    for about in ABOUT.values():
+        if about.right is not None:
+            names.setdefault(about.right, []).append(about.name)
+    for acl, wants in names.items():
+        name = readable if (acl.operation, acl.resource) == ("READ", "topic") else ALL
+        programs = _PROGRAMS.get((acl.operation, acl.resource), ("collector",))
+        yield Right(acl.operation, acl.resource, name, tuple(wants), programs, option=acl.option)
 
 
 def _of_bus(config: Config) -> Iterator[Right]:
@@ -155,14 +142,17 @@ def commands(config: Config, principal: str) -> Iterator[str]:
     grouped: dict[tuple[str, str, str, str], list[Right]] = {}
     for right in rights(config):
         grouped.setdefault((right.at, right.resource, right.name, right.option), []).append(right)
-    on = {"collector.timestamps": config.collector.timestamps,
-          GROUPS_OPTION: config.collector.groups_interval_ms > 0,
-          "query.remote_log_metadata": config.query.remote_log_metadata}  # fmt: skip
     for (*_, option), them in grouped.items():
         command = grant(config, principal, them)
         if option:
             yield f"# only for {option}:"
-        yield command if on.get(option, not option) else f"# {command}"
+        yield command if _is_on(config, option) else f"# {command}"
+
+
+def _is_on(config: Config, option: str) -> bool:
+    """A setting is not off; what a command of an operator needs is."""
+    section, _, key = option.partition(".")
+    return not option or bool(key and getattr(getattr(config, section), key))
 
 
 def which_grants(config: Config, right: Right) -> str:

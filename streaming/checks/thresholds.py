@@ -14,6 +14,7 @@ from streaming.questions.answer import some
 from twin.plain import counted
 from twin.table import UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
+from twin.tables.observations import ConfigsFrame
 
 _LIMITS: Final = {
     "eligible_local_log_ms": "local_retention_ms",
@@ -30,7 +31,7 @@ def of_thresholds(observation: Observation) -> Iterator[Finding]:
     """The thresholds by which replicas are called warm or cold, and what they do not apply to."""
     rows = {
         str(row["topic"]): row
-        for table in observation.configs.values()
+        for table in observation.rows(ConfigsFrame)
         for row in table.select(_COLUMNS).to_pylist()
     }
     default = rows.pop(CLUSTER_WIDE, {})
@@ -90,6 +91,6 @@ def _can_reach(row: Row, own: Mapping[str, int]) -> bool:
 
 def _partitions(observation: Observation) -> dict[str, int]:
     """The number of partitions of each topic."""
-    placement = observation.listing.placement
+    placement = observation.placement
     counts = np.bincount(placement.topic_of, minlength=len(placement.topic))
     return dict(zip(placement.topic, counts.tolist(), strict=True))

@@ -8,38 +8,57 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Iterable
+from typing import Generic, Self, TypeVar
+
+from streaming.collector.brokers import Address
+from streaming.collector.source import Source
 
 Round = TypeVar("Round")
 
 
-class Background(Generic[Round]):
-    """Repeats ``read`` from ``start`` until ``close``, and keeps the newest result."""
+class BackgroundSource(Source, Generic[Round]):
+    """Repeats ``read_round`` from the first brokers that are known until ``close``."""
 
-    def __init__(self, name: str, interval_s: float, read: Callable[[], Round | None]) -> None:
-        """``read`` returns None if a round had no result."""
+    def __init__(self, name: str, interval_ms: int, *, background: bool = True) -> None:
+        """Read in the background; without ``background`` only ``read_now`` reads."""
         self._name = name
-        self._interval_s = interval_s
-        self._read = read
+        self._interval_s = interval_ms / 1_000
+        self._background = background
+        self._brokers: tuple[Address, ...] = ()
         self._fresh: deque[Round] = deque(maxlen=1)
         self._returned: Round | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._bug: Exception | None = None
-        self.rounds = 0  # that are over, with or without a result
+        self._rounds = 0
 
-    def start(self) -> None:
-        """Start the thread, unless it runs."""
-        if self._thread is None:
+    @abstractmethod
+    def is_on(self) -> bool:
+        """There is something to read, from the brokers that are known."""
+
+    @abstractmethod
+    def read_round(self) -> Round | None:
+        """Read once; None if the round has no result."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are over, with or without a result."""
+        return self._rounds
+
+    def update_metadata(self, brokers: Iterable[Address]) -> None:
+        """Read of these brokers from now on."""
+        self._brokers = tuple(brokers)
+        if self._background and self._thread is None and self.is_on():
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
 
-    def read(self) -> None:
+    def read_now(self) -> None:
         """Read one round now, in the thread of the caller."""
-        result = self._read()
-        self.rounds += 1
+        result = self.read_round()
+        self._rounds += 1
         if result is not None:
             self._fresh.append(result)
 
@@ -60,11 +79,17 @@ class Background(Generic[Round]):
         if self._thread is not None:
             self._thread.join()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _work(self) -> None:
         due_s = time.monotonic()
         try:
             while not self._stop.wait(max(0.0, due_s - time.monotonic())):
-                self.read()
+                self.read_now()
                 due_s = max(due_s + self._interval_s, time.monotonic())
         except Exception as error:  # ``take`` raises it in the collector's own thread
             self._bug = error

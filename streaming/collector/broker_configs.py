@@ -8,18 +8,46 @@ it is asked again as soon as it is back: a restart is when static settings chang
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.config_requests import BROKER, describe_configs
 from streaming.collector.config_values import BROKER_OWN_KEYS, broker_columns
+from streaming.collector.configs import BROKER_CONFIGS
 from streaming.collector.problem import Problem, from_code
+from streaming.collector.reading import Answers, Reading
+from streaming.collector.source import EveryBrokerSource, Setup
+from twin.tables.columns import BROKER_CONFIGS as COLUMNS
 
 
-class BrokerConfigSource:
+@dataclass(frozen=True, slots=True, eq=False)
+class BrokerConfigs(Reading):
+    """The settings of each broker, by column; none of a broker that never answered."""
+
+    by_broker: Mapping[int, Mapping[str, int]]
+
+    @property
+    def broker_columns(self) -> Mapping[str, Mapping[int, int]]:
+        """The settings by column, then by broker."""
+        return {
+            name: {b: own[name] for b, own in self.by_broker.items() if name in own}
+            for name in COLUMNS
+        }
+
+
+class BrokerConfigSource(EveryBrokerSource):
     """Remembers the settings of every broker."""
+
+    about = (BROKER_CONFIGS,)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read at an interval, and when a broker is back."""
+        return cls(setup.client_id, setup.config.collector.config_interval_ms)
 
     def __init__(self, client_id: str, interval_ms: int) -> None:
         self._client_id = client_id
@@ -45,13 +73,8 @@ class BrokerConfigSource:
         wanted = [(BROKER, str(broker), BROKER_OWN_KEYS)]
         return [describe_configs(wanted, version, self._client_id)]
 
-    def read(self, answers: Mapping[int, Sequence[bytes | None]]) -> Mapping[int, dict[str, int]]:
-        """The settings of all brokers, once these have answered.
-
-        Args:
-            answers: for each broker that answered anything, the responses to ``requests``; empty
-                for one that had no such request, None for a response that is missing.
-        """
+    def read(self, answers: Answers) -> BrokerConfigs:
+        """The settings of all brokers, once these have answered."""
         for broker in self._read_at_s.keys() - answers.keys():
             del self._read_at_s[broker]  # it is silent: perhaps it restarts
         for broker, bodies in answers.items():
@@ -61,7 +84,7 @@ class BrokerConfigSource:
                 else:
                     self._read(broker, body)
                     self._read_at_s[broker] = time.monotonic()
-        return self._values
+        return BrokerConfigs(self._values)
 
     def _read(self, broker: int, body: bytes) -> None:
         self._problems.pop(broker, None)
@@ -71,13 +94,13 @@ class BrokerConfigSource:
                 text = "its own settings stay unknown"
                 self._values.pop(broker, None)
                 self._problems[broker] = from_code(
-                    "broker configs", result.error_code, text, broker
+                    BROKER_CONFIGS.name, result.error_code, text, broker
                 )
             else:
                 self._values[broker] = broker_columns({c.name: c.value for c in result.configs})
 
-    def forget(self, brokers: set[int]) -> None:
+    def forget(self, brokers: Collection[int]) -> None:
         """Drop all brokers but these."""
-        for broker in self._versions.keys() - brokers:
+        for broker in self._versions.keys() - set(brokers):
             for kept in (self._versions, self._values, self._read_at_s, self._problems):
                 kept.pop(broker, None)

@@ -21,6 +21,7 @@ from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.metadata import MetadataResponse
 
+from streaming.collector.about import BROKER
 from streaming.collector.problem import Problem, from_exception
 from streaming.runtime import clients
 from streaming.runtime.deadline import Deadline
@@ -35,7 +36,8 @@ _CORRELATION_ID = slice(8, 12)
 _API_VERSIONS: Final = 18
 
 _FIRST_THROTTLED: Final = {
-    1: 1, 2: 2, 3: 3, 9: 3, 15: 1, 16: 1, 32: 0, 35: 0, 46: 0, 60: 0, 69: 0, 75: 0,
+    1: 1, 2: 2, 3: 3, 9: 3, 15: 1, 16: 1, 32: 0, 35: 0, 46: 0, 60: 0, 61: 0, 65: 0, 66: 0,
+    69: 0, 75: 0,
 }  # fmt: skip
 """First version of each API we use whose response begins with ``throttle_time_ms``."""
 
@@ -304,9 +306,9 @@ class BrokerConnections:
         except (KafkaError, OSError) as error:
             # The client would never try again after a refused password.
             self._manager._auth_failures.pop(broker, None)
-            problem = from_exception("broker", error, broker)
+            problem = from_exception(BROKER.name, error, broker)
             if isinstance(error, UnknownBrokerIdError):
-                problem = Problem("broker", broker, "NotListed", _NOT_LISTED)
+                problem = Problem(BROKER.name, broker, "NotListed", _NOT_LISTED)
             if isinstance(error, _NOT_TRIED):
                 problem = self._unreached.get(broker, problem)
             self._unreached[broker] = problem
@@ -324,7 +326,7 @@ class BrokerConnections:
                 after_ms = int((time.monotonic() - began_s) * 1_000)
             except (KafkaError, OSError) as error:
                 bodies.append(None)
-                failure = failure or from_exception("broker", error, broker)
+                failure = failure or from_exception(BROKER.name, error, broker)
         return BrokerResponse(bodies, failure, after_ms)
 
     def close(self) -> None:

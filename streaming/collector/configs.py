@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from streaming.bus.arrow import dictionary, numbers, texts
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.config_requests import BROKER, TOPIC, Resource, describe_configs
 from streaming.collector.config_values import (
@@ -31,14 +33,31 @@ from streaming.collector.config_values import (
     unclean_elections,
 )
 from streaming.collector.context import CycleContext
+from streaming.collector.eligibility_file import EligibilityFile
 from streaming.collector.listing import Array, Placement
+from streaming.collector.metadata import ClusterMetadata
 from streaming.collector.problem import Problem, by_error, error_name, from_code
-from streaming.collector.thresholds import Thresholds
+from streaming.collector.reading import Reading, Rows
+from streaming.collector.source import Setup, Source
+from streaming.collector.thresholds import THRESHOLDS, Thresholds
 from streaming.runtime.config import Config, ConfigError, Eligibility
 from streaming.runtime.deadline import Deadline
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.observations import ConfigsFrame
+
+TOPIC_CONFIGS: Final = About(
+    "topic configs",
+    "min.insync.replicas, retention and remote storage of such topics",
+    Acl("DESCRIBE_CONFIGS", "topic"),
+    every="collector.config_interval_ms",
+)
+BROKER_CONFIGS: Final = About(
+    "broker configs",
+    "replica.lag.time.max.ms and other defaults of the cluster; which replicas consumers read from",
+    Acl("DESCRIBE_CONFIGS", "cluster"),
+    every="collector.config_interval_ms",
+)
 
 _UNKNOWN_TOPIC: Final = 3
 _TOPIC_CONFIG: Final = 1
@@ -48,12 +67,41 @@ TOPICS_PER_CYCLE: Final = 500
 """Apart from new topics: a cycle should not wait for the settings of all topics at once."""
 
 
-class ConfigSource:
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicSettings(Reading):
+    """The settings that other sources need, and those of the shards that are due to be sent."""
+
+    min_isr: Array  # [P] min.insync.replicas, UNKNOWN where it is not known
+    tiered: Array  # [P] remote storage is on, as far as is known
+    elr_enabled: int  # tri-state
+    by_shard: Mapping[int, pa.Table]
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """The settings of a shard, if something of them was read."""
+        if shard in self.by_shard:
+            yield ConfigsFrame, self.by_shard[shard]
+
+
+class ConfigSource(Source):
     """Remembers the settings of every topic and of the cluster."""
 
+    about = (TOPIC_CONFIGS, THRESHOLDS)  # BrokerConfigSource declares BROKER_CONFIGS
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read at ``collector.config_interval_ms``."""
+        return cls(setup.config, setup.client_id, eligibility=setup.eligibility)
+
     def __init__(
-        self, config: Config, client_id: str, *, topics_per_cycle: int = TOPICS_PER_CYCLE
+        self,
+        config: Config,
+        client_id: str,
+        *,
+        eligibility: EligibilityFile | None = None,
+        topics_per_cycle: int = TOPICS_PER_CYCLE,
     ) -> None:
+        """``eligibility``: where thresholds may change; None keeps those of ``config``."""
+        self._eligibility = eligibility
         self._client_id = client_id
         self._topics_per_cycle = topics_per_cycle
         self._interval_s = config.collector.config_interval_ms / 1_000
@@ -85,13 +133,33 @@ class ConfigSource:
     def problems(self) -> tuple[Problem, ...]:
         """Settings that are unknown, as of when each topic and the cluster were last read."""
         text = "settings of such topics stay unknown"
-        problems = [*self._unanswered, *by_error("topic configs", self._topic_errors, text)]
+        problems = [*self._unanswered, *by_error(TOPIC_CONFIGS.name, self._topic_errors, text)]
         if self._cluster_problem is not None:
             problems.append(self._cluster_problem)
         if self._conflicts:
             conflict = f"{min(self._conflicts.values())}; the cluster-wide value applies"
-            problems.append(Problem("thresholds", NO_BROKER, "ContradictingPatterns", conflict))
+            problems.append(Problem(THRESHOLDS.name, NO_BROKER, "ContradictingPatterns", conflict))
+        if self._eligibility is not None:
+            problems += self._eligibility.problems
         return tuple(problems)
+
+    def read(self, context: CycleContext, metadata: ClusterMetadata) -> TopicSettings:
+        """The settings as they are known now; asks for those that are new or due.
+
+        Raises:
+            ConfigError: at the first call, patterns of the configuration contradict each other.
+        """
+        changed = None if self._eligibility is None else self._eligibility.read()
+        if changed is not None:
+            self.use(changed)
+        placement = metadata.listing.placement
+        shards = self.refresh(context, placement) if context.has_metadata_broker else set()
+        return TopicSettings(
+            min_isr=self.min_isr(placement),
+            tiered=self.tiered(placement),
+            elr_enabled=self.elr_enabled,
+            by_shard={shard: self.table(placement, shard) for shard in shards},
+        )
 
     def use(self, eligibility: Eligibility) -> None:
         """Replace the thresholds of the twin's own configuration."""
@@ -101,9 +169,9 @@ class ConfigSource:
             self._configured[topic] |= self._threshold_columns(topic, strict=False)
         self._is_news = True
 
-    def send_again(self, shards: Iterable[int]) -> None:
-        """The settings of these shards have not arrived: the next ``refresh`` returns them."""
-        self._unsent |= set(shards)
+    def send_again(self, reading: TopicSettings) -> None:
+        """These settings have not arrived: the next ``refresh`` returns their shards."""
+        self._unsent |= reading.by_shard.keys()
 
     def refresh(self, context: CycleContext, placement: Placement) -> set[int]:
         """Read new topics and those that are due; returns the shards whose settings are to send.
@@ -182,7 +250,7 @@ class ConfigSource:
 
         response = context.ask_metadata_broker(make, deadline)
         if response.problem is not None:
-            self._unanswered.append(response.problem.at("topic configs"))
+            self._unanswered.append(response.problem.at(TOPIC_CONFIGS.name))
         answered = set()
         for result in self._results(response.bodies):
             name = result.resource_name
@@ -213,7 +281,7 @@ class ConfigSource:
 
         response = context.ask_metadata_broker(make, deadline)
         if response.problem is not None:
-            self._unanswered.append(response.problem.at("broker configs"))
+            self._unanswered.append(response.problem.at(BROKER_CONFIGS.name))
             return False
         *described, features = response.bodies
         assert features is not None  # else there is a problem
@@ -224,7 +292,7 @@ class ConfigSource:
         for result in self._results(described):
             if result.error_code:
                 text = "cluster-wide settings stay unknown"
-                self._cluster_problem = from_code("broker configs", result.error_code, text)
+                self._cluster_problem = from_code(BROKER_CONFIGS.name, result.error_code, text)
             else:
                 self._cluster |= cluster_columns({c.name: c.value for c in result.configs})
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streaming.collector.about import BROKER
 from streaming.collector.brokers import BrokerConnections, BrokerResponse, RequestFactory
 from streaming.collector.problem import timeout
 from streaming.runtime.deadline import Deadline
@@ -19,6 +20,11 @@ class CycleContext:
     deadline_ms: int  # of each source
     controller: int = UNKNOWN  # as Metadata names it: with KRaft it is any live broker
 
+    @property
+    def has_metadata_broker(self) -> bool:
+        """A broker has listed the cluster in this cycle."""
+        return self.metadata_broker != UNKNOWN
+
     def deadline(self, share: float = 1.0) -> Deadline:
         """The deadline of a source that begins now; ``share`` is the part that it may use."""
         return Deadline.after_ms(self.deadline_ms * share)
@@ -30,5 +36,5 @@ class CycleContext:
     def ask(self, broker: int, make: RequestFactory, deadline: Deadline) -> BrokerResponse:
         """The responses of one broker."""
         if deadline.left_ms == 0:
-            return BrokerResponse((), timeout("broker", broker), UNKNOWN)
+            return BrokerResponse((), timeout(BROKER.name, broker), UNKNOWN)
         return self.brokers.ask([broker], make, deadline)[broker]

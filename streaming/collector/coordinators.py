@@ -63,7 +63,7 @@ class Coordinators:
                     if body is not None:
                         _add(answers, batch, body)
                 if response.problem is not None:
-                    answers.problems.append(response.problem.at("groups"))
+                    answers.problems.append(response.problem.at(requests.GROUPS.name))
                     left.pop(broker, None)
         return answers
 

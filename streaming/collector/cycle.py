@@ -11,46 +11,29 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, chain
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Self
 
-import numpy as np
-import pyarrow as pa
 import structlog
 
 from streaming import bus
 from streaming.bus import BusError, Sender
 from streaming.bus.arrow import use_little_memory
-from streaming.collector import listing
-from streaming.collector.broker_configs import BrokerConfigSource
-from streaming.collector.brokers import (
-    BrokerConnections,
-    BrokerResponse,
-    CollectorError,
-    EncodedRequest,
-    Versions,
-)
-from streaming.collector.configs import ConfigSource
+from streaming.collector.about import BUS, CLUSTER
+from streaming.collector.brokers import BrokerConnections, BrokerResponse, CollectorError
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
 from streaming.collector.cycle_metrics import CycleMetrics
 from streaming.collector.denied import RETRY_DENIED_MS
 from streaming.collector.eligibility_file import EligibilityFile
-from streaming.collector.epochs import EpochSource
-from streaming.collector.group_round import GroupRound
-from streaming.collector.groups import GroupSource
-from streaming.collector.jmx import MetricsSource
-from streaming.collector.log_dirs import LogDirSource
-from streaming.collector.metadata import ClusterMetadata, MetadataSource
-from streaming.collector.observation import Observation, ObservationEncoder, brokers_table
-from streaming.collector.offsets import OffsetSource, ReplicaOffsets
+from streaming.collector.metadata import ClusterMetadata
+from streaming.collector.observation import Observation, ObservationEncoder
 from streaming.collector.problem import Problem
-from streaming.collector.quorum import QuorumSource
-from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
-from streaming.collector.stable_offsets import StableOffsetSource
-from streaming.collector.timestamps import ReadLimits, TimestampSource
-from streaming.collector.unlisted import UnlistedBrokers
+from streaming.collector.reading import Reading, Readings
+from streaming.collector.round_trip import BrokerResponses, RoundTrip
+from streaming.collector.source import EveryBrokerSource, Setup, Source
+from streaming.collector.sources import make_sources
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.health import touch_liveness_file
@@ -62,62 +45,43 @@ log = structlog.get_logger("collector")
 
 
 class Collector:
-    """Everything one cycle needs, and what cycles remember for the next."""
+    """Asks the sources in each cycle, and keeps what cycles need of the one before."""
 
     def __init__(
         self,
         config: Config,
         brokers: BrokerConnections,
-        metrics: MetricsSource | None = None,
-        *,
-        groups: GroupSource | None = None,
+        *ready: Source,
         eligibility: EligibilityFile | None = None,
-        unlisted: UnlistedBrokers | None = None,
         retry_denied_ms: int = RETRY_DENIED_MS,
+        in_background: bool = False,
     ) -> None:
-        """Keep the parts; nothing is asked before the first cycle.
+        """Make the sources; nothing is asked before the first cycle.
 
         Args:
             config: of all programs.
             brokers: connections to the watched cluster.
-            metrics: reads the brokers' own metrics; None leaves them out.
-            groups: reads consumer groups; None leaves them out.
+            ready: sources in place of those that would be made.
             eligibility: where thresholds may change while it runs; None keeps those of ``config``.
-            unlisted: remembers brokers that Kafka before 4.0 does not list.
             retry_denied_ms: when a topic that was refused is asked for again.
+            in_background: make the sources with threads of their own as well; ``close`` ends them.
         """
+        setup = Setup(config, brokers.client_id, eligibility, retry_denied_ms, in_background)
         self._config = config
         self._deadline_ms = config.collector.deadline_ms
         self._brokers = brokers
-        client_id = brokers.client_id
-        self._metadata = MetadataSource(config, client_id, unlisted)
-        self._configs = ConfigSource(config, client_id)
-        interval_ms = config.collector.config_interval_ms
-        self._broker_configs = BrokerConfigSource(client_id, interval_ms)
-        self._status = ReplicaStatusSource(client_id, interval_ms)
-        self._quorum = QuorumSource(client_id)
-        self._offsets = OffsetSource(self._deadline_ms, client_id)
-        self._stable_offsets = StableOffsetSource(self._deadline_ms, client_id)
-        self._log_dirs = LogDirSource(client_id)
-        # A query that starts without a state must find every history on the bus.
-        reread_ms = config.bus.observations_retention_ms // 2
-        self._epochs = EpochSource(client_id, reread_ms, retry_denied_ms=retry_denied_ms)
-        limits = ReadLimits(retry_denied_ms=retry_denied_ms)
-        self._timestamps = (
-            TimestampSource(client_id, limits) if config.collector.timestamps else None
-        )
-        self._metrics = metrics
-        self._groups = groups
-        self._eligibility = eligibility
+        self._sources = make_sources(setup, *ready)
+        self._metadata: ClusterMetadata | None = None
         self._responses: Mapping[int, BrokerResponse] = {}
         self._observed_at_ms = 0
         self._cycle = 0
+        self._by_source: list[tuple[Source, Reading]] = []  # in the last cycle
         self._cluster_problem: Problem | None = None
 
     @property
     def metadata_broker(self) -> int:
         """The broker that listed the cluster in the last cycle, UNKNOWN (-1) if none did."""
-        return self._metadata.metadata_broker
+        return UNKNOWN if self._metadata is None else self._metadata.metadata_broker
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -126,32 +90,18 @@ class Collector:
         A source that is read in every cycle reports the problems of the last cycle; one that is
         read at its own interval keeps those of its last round until the next.
         """
-        sources = (
-            self._metadata,
-            self._configs,
-            self._broker_configs,
-            self._eligibility,
-            self._status,
-            self._quorum,
-            self._offsets,
-            self._log_dirs,
-            self._epochs,
-            self._timestamps,
-            self._metrics,
-            self._groups,
-        )
         cluster = () if self._cluster_problem is None else (self._cluster_problem,)
         return (
             *cluster,
             *(r.problem for r in self._responses.values() if r.problem is not None),
-            *(p for source in sources if source is not None for p in source.problems),
+            *(problem for source in self._sources for problem in source.problems),
         )
 
     @property
     def rounds(self) -> dict[str, int]:
         """Rounds since the start of each source that is read beside the cycles."""
-        beside = {"groups": self._groups, "metrics": self._metrics}
-        return {name: source.rounds for name, source in beside.items() if source is not None}
+        rounds = {source.about[0].name: source.rounds for source in self._sources}
+        return {name: count for name, count in rounds.items() if count is not None}
 
     def observe(self) -> Observation | None:
         """Ask for everything once.
@@ -161,150 +111,97 @@ class Collector:
         Raises:
             ConfigError: at the first cycle, thresholds contradict each other.
         """
-        self._cluster_problem = None
-        changed = None if self._eligibility is None else self._eligibility.read()
-        if changed is not None:
-            self._configs.use(changed)
-        before = self._metadata.metadata
-        metadata = self._metadata.read(self._brokers, Deadline.after_ms(self._deadline_ms))
+        self._cluster_problem, self._by_source = None, []
+        lister, *others = self._sources
+        readings = Readings(self._brokers, Deadline.after_ms(self._deadline_ms))
+        self._read(lister, readings)
+        self._metadata = self._followed(readings.get(ClusterMetadata))
+        if self._metadata is None:
+            return None
+        placement = self._metadata.listing.placement
         context = CycleContext(
             self._brokers, self.metadata_broker, self._deadline_ms, self._metadata.controller
         )
+        for value in (self._metadata, placement, context):
+            readings.add(value)
+        self._cycle += 1
+        for asks_every_broker, sources in groupby(others, _asks_every_broker):
+            if asks_every_broker:
+                self._ask_every_broker([*sources], readings)
+            else:
+                for source in sources:
+                    self._read(source, readings)
+        return Observation(
+            cluster=self._config.cluster.name,
+            shards=self._config.bus.shards,
+            observed_at_ms=self._observed_at_ms,
+            cycle=self._cycle,
+            placement=placement,
+            readings=readings,
+            problems=self.problems,
+        )
+
+    def _followed(self, metadata: ClusterMetadata | None) -> ClusterMetadata | None:
+        """The newest metadata, which connections and sources follow.
+
+        While no broker lists the cluster, its brokers are asked as before; None if none ever did.
+        """
         if metadata is None:
             self._reconnect()
-            if before is None:
-                return None
-            empty = listing.empty(self._config.bus.shards)
-            return self._read_replicas(
-                context, before, ReplicaStatus(empty, np.zeros(0, bool)), set()
-            )
-        addresses = [r.address for r in metadata.brokers]
-        self._brokers.update_metadata(addresses)
-        for source in (self._metrics, self._groups):
-            if source is not None:
-                source.update_metadata(addresses)
-        placement = metadata.listing.placement
-        shards = self._configs.refresh(context, placement)
-        min_isr, elr_enabled = self._configs.min_isr(placement), self._configs.elr_enabled
-        status = self._status.read(context, metadata.listing, min_isr, elr_enabled)
-        quorum = self._quorum.read(context)
-        return self._read_replicas(context, metadata, status, shards, quorum)
+            return None if self._metadata is None else self._metadata.without_partitions()
+        self._brokers.update_metadata(metadata.addresses)
+        for source in self._sources:
+            source.update_metadata(metadata.addresses)
+        return metadata
 
-    def on_send_failed(self, observation: Observation) -> None:
+    def _ask_every_broker(self, sources: Sequence[Any], readings: Readings) -> None:
+        """One round trip for the requests of all these sources."""
+        trip = RoundTrip(sources, readings)
+        # A clock that is set back must not make this cycle older than the last one.
+        self._observed_at_ms = max(int(time.time() * 1_000), self._observed_at_ms + 1)
+        ids = {address.broker for address in readings[ClusterMetadata].addresses}
+        deadline = readings[CycleContext].deadline()
+        self._responses = self._brokers.ask(sorted(ids), trip.requests, deadline)
+        readings.add(BrokerResponses(self._responses))
+        answers = trip.answers(self._responses)
+        for source in self._sources:
+            source.forget(ids)
+        for source in sources:
+            self._read(source, readings, answers=answers[source])
+
+    def _read(self, source: Source, readings: Readings, **answers: Any) -> None:
+        """Let a source read what it needs; add what it found out."""
+        reading = source.read(**readings.arguments(source.read), **answers)
+        if reading is not None:
+            readings.add(reading)
+            self._by_source.append((source, reading))
+
+    def on_send_failed(self) -> None:
         """Send again, with the next observation, what is sent only when it changes."""
-        self._epochs.forget(observation.histories)
-        self._configs.send_again(observation.configs)
-        if self._metrics is not None and observation.metrics is not None:
-            self._metrics.give_back(observation.metrics)
-        if self._groups is not None and observation.groups is not None:
-            self._groups.give_back(observation.groups)
+        for source, reading in self._by_source:
+            source.send_again(reading)
 
     def _reconnect(self) -> None:
         """Find the cluster by its bootstrap addresses again."""
         try:
             self._brokers.reconnect(self._deadline_ms)
         except CollectorError as error:
-            self._cluster_problem = Problem("cluster", NO_BROKER, "Unreachable", str(error))
+            self._cluster_problem = Problem(CLUSTER.name, NO_BROKER, "Unreachable", str(error))
 
-    def _read_replicas(
-        self,
-        context: CycleContext,
-        metadata: ClusterMetadata,
-        status: ReplicaStatus,
-        config_shards: set[int],
-        quorum: pa.Table | None = None,
-    ) -> Observation:
-        """Ask every broker for its replicas."""
-        listed, placement = status.listing, status.listing.placement
-        counts: dict[int, tuple[int, ...]] = {}  # requests of each source, by broker
+    def close(self) -> None:
+        """End what sources do beside the cycles."""
+        for source in self._sources:
+            source.close()
 
-        def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
-            requests = (
-                self._offsets.requests(broker, versions, placement),
-                self._stable_offsets.requests(broker, versions, listed),
-                self._log_dirs.requests(broker, versions),
-                self._broker_configs.requests(broker, versions),
-            )
-            counts[broker] = tuple(map(len, requests))
-            return [*chain(*requests)]
+    def __enter__(self) -> Self:
+        return self
 
-        self._cycle += 1
-        # A clock that is set back must not make this cycle older than the last one.
-        self._observed_at_ms = max(int(time.time() * 1_000), self._observed_at_ms + 1)
-        ids = {r.address.broker for r in metadata.brokers}
-        self._responses = self._brokers.ask(sorted(ids), make, context.deadline())
-        for source in (
-            self._offsets, self._stable_offsets, self._log_dirs, self._broker_configs
-        ):  # fmt: skip
-            source.forget(ids)
-        bodies = {b: r.bodies for b, r in self._responses.items() if b in counts}
-        own, stable, log_dirs, own_configs = _by_source(bodies, counts)
-        offsets = self._offsets.read(placement, own)
-        sizes = self._log_dirs.read(
-            placement, {b: body for b, all_ in log_dirs.items() for body in all_}
-        )
-        configs = self._broker_configs.read(
-            {b: all_ for b, all_ in own_configs.items() if self._responses[b].answered}
-        )
-        timestamps = self._read_timestamps(context, placement, offsets)
-        histories = self._epochs.read(
-            context,
-            listed,
-            self._configs.tiered(placement),
-            listed.at_leaders(offsets.log_start),
-        )
-        return Observation(
-            cluster=self._config.cluster.name,
-            shards=self._config.bus.shards,
-            observed_at_ms=self._observed_at_ms,
-            cycle=self._cycle,
-            brokers=brokers_table(metadata.brokers, self._responses, sizes, configs),
-            brokers_complete=metadata.lists_fenced,
-            quorum=quorum,
-            listing=listed,
-            elr_known=status.elr_known,
-            offsets=offsets,
-            last_stable_offset=self._stable_offsets.read(listed, stable),
-            local_log_bytes=sizes.local_log_bytes,
-            local_start_timestamp_ms=timestamps,
-            configs={s: self._configs.table(placement, s) for s in config_shards},
-            metrics=None if self._metrics is None else self._metrics.take(),
-            groups=self._take_groups(listed),
-            histories=histories,
-            problems=self.problems,
-        )
-
-    def _take_groups(self, listed: listing.Listing) -> GroupRound | None:
-        """The newest round of groups; none while the listing is incomplete.
-
-        Offsets on topics that such a listing lacks would count as deleted.
-        """
-        if self._groups is None or not listed.complete:
-            return None
-        return self._groups.take()
-
-    def _read_timestamps(
-        self, context: CycleContext, placement: listing.Placement, offsets: ReplicaOffsets
-    ) -> listing.Array:
-        if self._timestamps is None or not len(placement):
-            return np.full(len(placement.broker), UNKNOWN, np.int64)
-        return self._timestamps.read(context, placement, offsets)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-_SOURCES: Final = 4
-"""Sources whose requests go to every broker together."""
-
-
-def _by_source(
-    bodies: Mapping[int, Sequence[bytes | None]], counts: Mapping[int, Sequence[int]]
-) -> list[dict[int, Sequence[bytes | None]]]:
-    """The responses of each broker, apart for each source that made requests."""
-    apart: list[dict[int, Sequence[bytes | None]]] = [{} for _ in range(_SOURCES)]
-    for broker, all_ in bodies.items():
-        ends = [0, *accumulate(counts[broker])]
-        for source, start, end in zip(apart, ends, ends[1:], strict=False):
-            source[broker] = all_[start:end]
-    return apart
+def _asks_every_broker(source: Source) -> bool:
+    return isinstance(source, EveryBrokerSource)
 
 
 def run(config: Config, path: Path | None = None, *, cycles: int | None = None) -> None:
@@ -327,15 +224,13 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
         BrokerConnections(
             config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as brokers,
-        MetricsSource(section) as metrics,
-        GroupSource(config, brokers.client_id) as groups,
+        Collector(config, brokers, eligibility=eligibility, in_background=True) as collector,
     ):
         bus.ensure_topics(config)
         bus.check_shards(config)
         with Sender(config) as sender:
             log.info("running", cluster=config.cluster.name, interval_ms=section.interval_ms)
             encoder = ObservationEncoder()
-            collector = Collector(config, brokers, metrics, groups=groups, eligibility=eligibility)
             collect(
                 config, collector, partial(send, config, sender, encoder), stop, cycles, measured
             )
@@ -365,8 +260,8 @@ def collect(
             except BusError as error:
                 cycle_log.unsent += 1
                 metrics.unsent()
-                collector.on_send_failed(observation)
-                problems.append(Problem("bus", NO_BROKER, "SendFailed", str(error)))
+                collector.on_send_failed()
+                problems.append(Problem(BUS.name, NO_BROKER, "SendFailed", str(error)))
         took_s = time.monotonic() - began_s
         cycle_log.cycle(problems, took_s * 1_000, observation)
         metrics.cycle_ended(problems, took_s)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from streaming.collector.about import BROKER
 from streaming.collector.observation import Observation
 from streaming.collector.problem import Problem
 from twin.table import NO_BROKER
@@ -42,14 +43,14 @@ class CycleLog:
         self.cycles += 1
         self.took_ms.append(took_ms)
         self.failures.update(
-            {f"broker {problem.broker}" for problem in problems if problem.source == "broker"}
+            {f"broker {problem.broker}" for problem in problems if problem.source == BROKER.name}
         )
         if observation is not None:
             self.brokers = frozenset(observation.brokers.column("broker").to_pylist())
         self._log_changes(problems)
         self.problems = problems
         if observation is not None:
-            placement = observation.listing.placement
+            placement = observation.placement
             self.partitions, self.replicas = len(placement), len(placement.broker)
         if time.monotonic() - self.summed_up_at_s >= SUMMARY_S:
             self.sum_up()

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from streaming.collector import own_metrics as own
-from streaming.collector.problem import SOURCES, Problem
+from streaming.collector.problem import Problem
+from streaming.collector.sources import ABOUT
 from streaming.runtime.program_metrics import ProgramMetrics
 
 
@@ -24,8 +25,8 @@ class CycleMetrics:
         self._metrics.add(own.CYCLES)
         self._metrics.observe(own.CYCLE_SECONDS, took_s)
         by_source = Counter(problem.source for problem in problems)
-        for source in SOURCES:
-            self._metrics.set(own.PROBLEMS, by_source[source], source)
+        for name in ABOUT:
+            self._metrics.set(own.PROBLEMS, by_source[name], name)
 
     def sent(self) -> None:
         """An observation is on the bus."""

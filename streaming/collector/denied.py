@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from streaming.collector.problem import Problem, Source, by_error, error_name
+from streaming.collector.problem import Problem, by_error, error_name
 
 RETRY_DENIED_MS: Final = 60_000
 """A right that was granted is noticed after this time, at the latest."""
@@ -44,7 +44,7 @@ class DeniedTopics:
         now_s = time.monotonic()
         return {topic for topic, refusal in self._refusals.items() if refusal.retry_at_s > now_s}
 
-    def problems(self, source: Source, text: str) -> tuple[Problem, ...]:
+    def problems(self, source: str, text: str) -> tuple[Problem, ...]:
         """One problem for each error; ``text`` says what is lost for such topics."""
         return by_error(source, {t: r.error for t, r in self._refusals.items()}, text)
 

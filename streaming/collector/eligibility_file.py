@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from streaming.collector.problem import Problem
+from streaming.collector.thresholds import THRESHOLDS
 from streaming.runtime.config import Config, ConfigError, Eligibility, load
 from twin.table import NO_BROKER
 
@@ -55,7 +56,7 @@ class EligibilityFile:
             thresholds = self._load(self._path).eligibility
         except ConfigError as error:
             text = f"{error}; the thresholds read before stay"
-            self.problems = (Problem("thresholds", NO_BROKER, "ConfigError", text),)
+            self.problems = (Problem(THRESHOLDS.name, NO_BROKER, "ConfigError", text),)
             return None
         self.problems = ()
         if thresholds == self._current:

@@ -15,18 +15,33 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
+import pyarrow as pa
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
+from streaming.bus.arrow import numbers
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.collector.configs import TopicSettings
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
 from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.offsets import ReplicaOffsets
 from streaming.collector.problem import Problem, is_lasting
+from streaming.collector.reading import Reading, Rows, partition_keys
+from streaming.collector.replica_status import ReplicaStatus
+from streaming.collector.source import Setup, Source
 from streaming.runtime.deadline import Deadline
 from twin.table import NO_BROKER, UNKNOWN
+from twin.tables.observations import EpochsFrame
+
+HISTORIES: Final = About(
+    "leader epoch histories",
+    "which remote segments of such topics belong to their logs",
+    Acl("DESCRIBE", "topic"),
+)
 
 MOST_WALKS: Final = 5_000
 """Partitions whose history is walked in one cycle; the others follow in the next cycles."""
@@ -44,6 +59,43 @@ class EpochHistory:
 
     row: int  # of the placement
     epochs: tuple[tuple[int, int], ...]
+
+
+_MOST_EPOCHS: Final = 20_000
+"""Rows of a frame of histories: half of what a message may hold."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histories(Reading):
+    """The histories that became known in one cycle."""
+
+    placement: Placement
+    histories: Sequence[EpochHistory]
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """Frames that have the whole history of each partition in them."""
+        first, stop = self.placement.partition_cuts[shard : shard + 2]
+        batch: list[EpochHistory] = []
+        for history in self.histories:
+            if not first <= history.row < stop:
+                continue
+            if batch and sum(len(h.epochs) for h in batch) + len(history.epochs) > _MOST_EPOCHS:
+                yield EpochsFrame, self._rows(batch)
+                batch = []
+            batch.append(history)
+        if batch:
+            yield EpochsFrame, self._rows(batch)
+
+    def _rows(self, histories: Sequence[EpochHistory]) -> pa.Table:
+        placement = self.placement
+        row = np.repeat([h.row for h in histories], [len(h.epochs) for h in histories])
+        epochs = [entry for h in histories for entry in h.epochs]
+        columns = {
+            **partition_keys(placement, row),
+            "leader_epoch": numbers([e for e, _ in epochs], pa.int32()),
+            "start_offset": numbers([o for _, o in epochs], pa.int64()),
+        }
+        return pa.table(columns, schema=EpochsFrame.schema())
 
 
 @dataclass(slots=True)
@@ -76,8 +128,17 @@ class _Walk:
         return False
 
 
-class EpochSource:
+class EpochSource(Source):
     """Remembers at which leader epoch each history was read, and when."""
+
+    about = (HISTORIES,)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read when a leader epoch moves."""
+        # A query that starts without a state must find every history on the bus.
+        reread_ms = setup.config.bus.observations_retention_ms // 2
+        return cls(setup.client_id, reread_ms, retry_denied_ms=setup.retry_denied_ms)
 
     def __init__(
         self,
@@ -100,12 +161,23 @@ class EpochSource:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Topics that were refused, as of their last response, and brokers that did not answer."""
-        denied = self._denied.problems(
-            "leader epoch histories", "histories of such topics stay unknown"
-        )
+        denied = self._denied.problems(HISTORIES.name, "histories of such topics stay unknown")
         return (*self._unanswered.values(), *denied)
 
     def read(
+        self,
+        context: CycleContext,
+        status: ReplicaStatus,
+        settings: TopicSettings,
+        offsets: ReplicaOffsets,
+    ) -> Histories:
+        """The histories of tiered partitions that became known in this cycle."""
+        listing = status.listing
+        log_start = listing.at_leaders(offsets.log_start)
+        histories = self.walk(context, listing, settings.tiered, log_start)
+        return Histories(listing.placement, histories)
+
+    def walk(
         self, context: CycleContext, listing: Listing, tiered: Array, log_start: Array
     ) -> list[EpochHistory]:
         """The histories that became known in this cycle.
@@ -137,9 +209,9 @@ class EpochSource:
         self._unanswered = {b: p for b, p in self._unanswered.items() if b not in answered}
         return [history for history in complete if history.epochs]
 
-    def forget(self, histories: Sequence[EpochHistory]) -> None:
+    def send_again(self, reading: Histories) -> None:
         """Read these again: they have not arrived where they were sent."""
-        for history in histories:
+        for history in reading.histories:
             self._read_at_epoch[history.row] = UNKNOWN
 
     def _begin(self, listing: Listing, tiered: Array, log_start: Array) -> dict[int, _Walk]:
@@ -204,7 +276,7 @@ class EpochSource:
         entries: dict[int, tuple[int, int]] = {}
         for broker, response in context.brokers.ask(sorted(by_leader), make, deadline).items():
             if response.problem is not None:
-                self._unanswered[broker] = response.problem.at("leader epoch histories")
+                self._unanswered[broker] = response.problem.at(HISTORIES.name)
             if response.first is not None:
                 answered.add(broker)
                 decoded = OffsetForLeaderEpochResponse.decode(

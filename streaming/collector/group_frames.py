@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator
 from enum import IntEnum
 from typing import Final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
 from streaming.collector.group_round import LEFT_OUT, NO_OFFSETS, GroupRound
 from streaming.collector.listing import Array, Placement
+from streaming.collector.reading import Reading, Rows
 from twin.table import UNKNOWN
 from twin.tables.enums import GroupState, GroupType
 from twin.tables.observations import GroupOffsetsFrame, GroupsFrame
@@ -29,14 +30,14 @@ _STATES: Final = _by_kafka_name(GroupState)
 _TYPES: Final = _by_kafka_name(GroupType)
 
 
-class GroupFrames:
+class GroupFrames(Reading):
     """The rows of a round by shard.
 
     Offsets of topics that the collector does not watch, or that are deleted, are in none.
     """
 
     def __init__(self, round_: GroupRound, placement: Placement) -> None:
-        self._round, self._placement = round_, placement
+        self.round, self._placement = round_, placement
         offsets = round_.offsets
         number = {name: i for i, name in enumerate(placement.topic)}
         topics = np.array([number.get(name, UNKNOWN) for name in offsets.topic], np.int64)
@@ -48,20 +49,24 @@ class GroupFrames:
         self._names = texts(round_.group)
         self._racks = texts(offsets.rack)
 
-    def tables(self, shard: int) -> Mapping[str, pa.Table]:
-        """The frames of a shard, by kind."""
-        tables = {"groups": self._groups(shard)}
+    @property
+    def incomplete(self) -> Collection[str]:
+        """There may be groups that are not listed."""
+        return () if self.round.complete else ("groups",)
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """The frames of a shard."""
+        yield GroupsFrame, self._groups(shard)
         rows = np.arange(self._cuts[shard], self._cuts[shard + 1])
         if len(rows):
-            tables["group_offsets"] = self._group_offsets(shard, rows)
-        return tables
+            yield GroupOffsetsFrame, self._group_offsets(shard, rows)
 
     def _groups(self, shard: int) -> pa.Table:
         """Groups that have offsets in the shard or may have; the first shard has all.
 
         Offsets that are left out were read: what an earlier round sent of them is over.
         """
-        round_ = self._round
+        round_ = self.round
         rows = slice(self._cuts[shard], self._cuts[shard + 1])
         was_read = (round_.error == 0) | (round_.error == LEFT_OUT)
         may_have = ~was_read & (round_.error != NO_OFFSETS)
@@ -84,7 +89,7 @@ class GroupFrames:
         return pa.Table.from_arrays(arrays, schema=GroupsFrame.schema())
 
     def _group_offsets(self, shard: int, rows: Array) -> pa.Table:
-        round_, placement, offsets = self._round, self._placement, self._offsets.pick(rows)
+        round_, placement, offsets = self.round, self._placement, self._offsets.pick(rows)
         start, stop = placement.topic_cuts[shard], placement.topic_cuts[shard + 1]
         topic = self._topic[rows] - start
         groups, group = np.unique(offsets.group_of, return_inverse=True)

@@ -15,7 +15,7 @@ from kafka.protocol.admin import ListGroupsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector.brokers import BrokerConnections, BrokerResponse, EncodedRequest, Versions
-from streaming.collector.group_requests import list_groups, offsets_topic
+from streaming.collector.group_requests import GROUPS, list_groups, offsets_topic
 from streaming.collector.problem import Problem, from_code
 from streaming.runtime.deadline import Deadline
 from twin.table import NO_BROKER
@@ -114,11 +114,11 @@ class GroupLister:
     def _problems(self, responses: Mapping[int, BrokerResponse]) -> Iterable[Problem]:
         for broker, response in responses.items():
             if response.problem is not None:
-                yield response.problem.at("groups")
+                yield response.problem.at(GROUPS.name)
             elif broker not in self._brokers:
-                yield Problem("groups", broker, "UnsupportedVersion", _NOT_ASKED)
+                yield Problem(GROUPS.name, broker, "UnsupportedVersion", _NOT_ASKED)
             elif error := self._brokers[broker].error:
-                yield from_code("groups", error, "its groups stay as they were", broker)
+                yield from_code(GROUPS.name, error, "its groups stay as they were", broker)
 
     def _leaders(
         self, connections: BrokerConnections, brokers: Iterable[int], deadline: Deadline

@@ -18,8 +18,7 @@ from kafka.protocol.consumer import OffsetFetchResponse
 from streaming.collector.brokers import EncodedRequest
 from streaming.collector.group_requests import SEVERAL_GROUPS, offset_fetch
 from streaming.collector.listing import Array
-from streaming.collector.wire import Cursor, Layout, places, values
-from streaming.runtime.kafka_bytes import MalformedBytes
+from streaming.collector.wire import Cursor, KeptLayouts, Layout, places, values
 
 _HEAD_BYTES: Final = 16  # partition 4, offset 8, leader epoch 4
 _OFFSET_AT, _EPOCH_AT = 4, 12
@@ -56,30 +55,25 @@ class OffsetFetchBatch:
         self.request: EncodedRequest = offset_fetch(self.groups, version, client_id)
         self._version = version
         self._row = {name: i for i, name in enumerate(self.groups)}
-        self._layout: _OffsetFetchLayout | None = None
+        self.layouts: KeptLayouts[_OffsetFetchLayout] = KeptLayouts()
 
     def read(self, body: bytes) -> CommittedOffsets:
         """The numbers of a response."""
         if self._version >= SEVERAL_GROUPS:
-            raw = np.frombuffer(body, np.uint8)
-            if self._layout is None or not self._layout.fits(raw):
-                try:
-                    self._layout = _OffsetFetchLayout(body, self._row)
-                except MalformedBytes:
-                    self._layout = None
-            if self._layout is not None:
-                return self._layout.read(raw)
+            layout = self.layouts.find(0, body, lambda: _OffsetFetchLayout(body, self._row))
+            if layout is not None:
+                return layout.read(np.frombuffer(body, np.uint8))
         return decoded(body, self._version, self.groups)
 
 
-class _OffsetFetchLayout:
+class _OffsetFetchLayout(Layout):
     """Positions of the numbers in responses of one shape.
 
     Raises:
         MalformedBytes: the response ends early or has tagged fields.
     """
 
-    __slots__ = ("_at", "_error_at", "_group_error_at", "_group_rows", "_layout", "_read")
+    __slots__ = ("_at", "_error_at", "_group_error_at", "_group_rows", "_read")
 
     def __init__(self, body: bytes, row: dict[str, int]) -> None:
         cursor, raw = Cursor(body), np.frombuffer(body, np.uint8)
@@ -99,7 +93,7 @@ class _OffsetFetchLayout:
         cursor.end()
         at, error_at, metadata_at, group_of, topic_of = runs.arrays()
         group_errors = places(np.array(group_error_at, np.intp), 0, 2)
-        self._layout = Layout(
+        super().__init__(
             body,
             [
                 places([throttle], 0, 4), places(at, _OFFSET_AT, 8), places(at, _EPOCH_AT, 4),
@@ -118,10 +112,6 @@ class _OffsetFetchLayout:
             offset=np.zeros(0, np.int64),
             error=np.zeros(0, np.int16),
         )
-
-    def fits(self, raw: Array) -> bool:
-        """A response has its numbers at the same positions."""
-        return self._layout.fits(raw)
 
     def read(self, raw: Array) -> CommittedOffsets:
         """The numbers of a response that fits."""

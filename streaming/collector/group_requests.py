@@ -13,7 +13,15 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
+
+GROUPS: Final = About(
+    "groups",
+    "offsets and members of consumer groups that it does not cover",
+    Acl("DESCRIBE", "group", option="collector.groups_interval_ms"),
+    every="collector.groups_interval_ms",
+)
 
 CONSUMER_GROUP_DESCRIBE: Final = 69
 

@@ -16,20 +16,24 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import replace
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from kafka.errors import GroupIdNotFoundError, NotCoordinatorError
 
-from streaming.collector.background import Background
-from streaming.collector.brokers import Address, BrokerConnections, CollectorError
+from streaming.collector.background import BackgroundSource
+from streaming.collector.brokers import BrokerConnections, CollectorError
 from streaming.collector.coordinators import Coordinators, RequestLimits
+from streaming.collector.group_frames import GroupFrames
 from streaming.collector.group_listing import GroupLister, GroupListing, ListedGroup
 from streaming.collector.group_offsets import NO_ANSWER
+from streaming.collector.group_requests import GROUPS
 from streaming.collector.group_round import Answers, GroupRound, combine
 from streaming.collector.problem import Problem, by_error, error_name
+from streaming.collector.replica_status import ReplicaStatus
+from streaming.collector.source import Setup
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from twin.plain import counted
@@ -39,8 +43,16 @@ _GONE: Final = GroupIdNotFoundError.errno
 _MOVED: Final = NotCoordinatorError.errno
 
 
-class GroupSource:
-    """Reads groups in the background, from the first brokers that are known until ``close``."""
+class GroupSource(BackgroundSource[GroupRound]):
+    """Reads groups in the background, from the first brokers that are known."""
+
+    about = (GROUPS,)
+    problems: tuple[Problem, ...] = ()  # as of the last round
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self | None:
+        """Read every ``collector.groups_interval_ms``."""
+        return cls(setup.config, setup.client_id) if setup.in_background else None
 
     def __init__(
         self,
@@ -50,14 +62,11 @@ class GroupSource:
         background: bool = True,
         limits: RequestLimits | None = None,
     ) -> None:
-        """Read in the background, unless the interval is 0 or ``background`` is false."""
-        self._config = config
         section = config.collector
-        self._is_on = section.groups_interval_ms > 0
-        self._background = background
+        super().__init__(GROUPS.name, section.groups_interval_ms, background=background)
+        self._config = config
         self._include = re.compile(section.include_groups)
         self._exclude = re.compile(section.exclude_groups) if section.exclude_groups else None
-        self._brokers: tuple[Address, ...] = ()
         self._connections: BrokerConnections | None = None
         self._lister = GroupLister(client_id)
         self._client_id = client_id
@@ -66,52 +75,39 @@ class GroupSource:
         self._listed: Mapping[str, ListedGroup] = {}  # in the last round
         self._doubted: Set[str] = frozenset()  # groups that the last complete listing lacked
         self._read_at_ms = 0
-        self._rounds = Background("groups", section.groups_interval_ms / 1_000, self._round)
-        self.problems: tuple[Problem, ...] = ()  # as of the last round
 
-    def update_metadata(self, brokers: Iterable[Address]) -> None:
-        """Ask these brokers from now on."""
-        self._brokers = tuple(brokers)
-        if self._background and self._is_on:
-            self._rounds.start()
+    def is_on(self) -> bool:
+        """The interval is not 0."""
+        return self._config.collector.groups_interval_ms > 0
 
-    def read(self) -> None:
-        """Read one round now."""
-        if self._is_on:
-            self._rounds.read()
+    def read(self, status: ReplicaStatus) -> GroupFrames | None:
+        """The newest round; none while the listing is incomplete.
 
-    @property
-    def rounds(self) -> int:
-        """Rounds that are over."""
-        return self._rounds.rounds
+        Offsets on topics that such a listing lacks would count as deleted.
+        """
+        round_ = self.take() if status.listing.complete else None
+        return None if round_ is None else GroupFrames(round_, status.listing.placement)
 
-    def take(self) -> GroupRound | None:
-        """The last round since this was called last, None if there was none."""
-        return self._rounds.take()
-
-    def give_back(self, round_: GroupRound) -> None:
-        """``take`` returns this again unless there is a newer round: it was not sent."""
-        self._rounds.give_back(round_)
+    def send_again(self, reading: GroupFrames) -> None:
+        """These groups have not arrived."""
+        self.give_back(reading.round)
 
     def close(self) -> None:
         """End the thread, once its round is over, and the connections."""
-        self._rounds.close()
+        super().close()
         if self._connections is not None:
             self._connections.close()
 
-    def __enter__(self) -> GroupSource:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # ---------------------------------------------------------------- a round
 
-    def _round(self) -> GroupRound | None:
+    def read_round(self) -> GroupRound | None:
+        """List the groups of every broker, then ask each coordinator."""
+        if not self.is_on():
+            return None
         try:
             connections = self._connected()
         except CollectorError as error:
-            self.problems = (Problem("groups", NO_BROKER, "Unreachable", str(error)),)
+            self.problems = (Problem(GROUPS.name, NO_BROKER, "Unreachable", str(error)),)
             return None
         # A clock that is set back must not make this older than the round before.
         self._read_at_ms = max(int(time.time() * 1_000), self._read_at_ms + 1)
@@ -195,13 +191,13 @@ def _problems_of(round_: GroupRound, answers: Answers) -> Iterator[Problem]:
     for name, coordinator in zip(round_.group, round_.coordinator.tolist(), strict=True):
         if errors[name] == NO_ANSWER and coordinator not in silent:
             named[name] = "NoAnswer"
-    yield from by_error("groups", named, "their offsets stay as they were")
+    yield from by_error(GROUPS.name, named, "their offsets stay as they were")
     members = {
         name: error_name(each.error)
         for name, each in answers.members().items()
         if each.error not in (0, _GONE) and errors.get(name) == 0
     }
-    yield from by_error("groups", members, "their members are unknown")
+    yield from by_error(GROUPS.name, members, "their members are unknown")
     left_out = int(round_.left_out.sum())
     if left_out:
         groups = int(np.count_nonzero(round_.left_out))
@@ -209,4 +205,4 @@ def _problems_of(round_: GroupRound, answers: Answers) -> Iterator[Problem]:
             "there are more offsets than collector.max_group_offsets; left out: "
             f"{counted(left_out, 'offset')} of {counted(groups, 'group')}"
         )
-        yield Problem("groups", NO_BROKER, "TooMany", text)
+        yield Problem(GROUPS.name, NO_BROKER, "TooMany", text)

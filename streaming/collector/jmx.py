@@ -9,69 +9,67 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 import pyarrow as pa
 
 from streaming.bus.arrow import numbers
-from streaming.collector.background import Background
+from streaming.collector.background import BackgroundSource
 from streaming.collector.brokers import Address
 from streaming.collector.problem import Problem
-from streaming.collector.scrape import scrape_all
+from streaming.collector.reading import Reading, Rows
+from streaming.collector.scrape import METRICS, scrape_all
 from streaming.collector.signals import Scrape, signals_of
+from streaming.collector.source import Setup
 from streaming.runtime.config import Collector as Section
 from twin.tables.observations import BrokerMetricsFrame
 
 
-class MetricsSource:
-    """Scrapes in the background, from the first broker with a URL until ``close``."""
+@dataclass(frozen=True, slots=True, eq=False)
+class BrokerMetrics(Reading):
+    """The metrics of one round, a row for each broker that answered."""
+
+    rows: pa.Table
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """All rows, in every shard."""
+        del shard
+        yield BrokerMetricsFrame, self.rows
+
+
+class MetricsSource(BackgroundSource[pa.Table]):
+    """Scrapes in the background, from the first broker with a URL."""
+
+    about = (METRICS,)
+    problems: tuple[Problem, ...] = ()  # as of the last round
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self | None:
+        """Scrape every ``collector.metrics_interval_ms``."""
+        return cls(setup.config.collector) if setup.in_background else None
 
     def __init__(self, section: Section, *, background: bool = True) -> None:
-        """Scrape in the background; without ``background`` only ``scrape`` scrapes."""
+        super().__init__(METRICS.name, section.metrics_interval_ms, background=background)
         self._section = section
-        self._background = background
-        self._brokers: tuple[Address, ...] = ()
         self._last: dict[int, Scrape] = {}
         self._measured_at_ms = 0
-        interval_s = section.metrics_interval_ms / 1_000
-        self._rounds = Background("metrics", interval_s, self._scrape)
-        self.problems: tuple[Problem, ...] = ()  # as of the last round
 
-    def update_metadata(self, brokers: Iterable[Address]) -> None:
-        """Scrape these brokers from now on, as far as a URL is configured for them."""
-        self._brokers = tuple(brokers)
-        if self._background and urls(self._section, self._brokers):
-            self._rounds.start()
+    def is_on(self) -> bool:
+        """A URL is configured for a broker."""
+        return bool(urls(self._section, self._brokers))
 
-    @property
-    def rounds(self) -> int:
-        """Rounds that are over."""
-        return self._rounds.rounds
+    def read(self) -> BrokerMetrics | None:
+        """The newest round."""
+        rows = self.take()
+        return None if rows is None else BrokerMetrics(rows)
 
-    def take(self) -> pa.Table | None:
-        """The rows of the last round since this was called last, None if there was no round."""
-        return self._rounds.take()
+    def send_again(self, reading: BrokerMetrics) -> None:
+        """These metrics have not arrived."""
+        self.give_back(reading.rows)
 
-    def give_back(self, rows: pa.Table) -> None:
-        """``take`` returns these again unless there is a newer round: they were not sent."""
-        self._rounds.give_back(rows)
-
-    def close(self) -> None:
-        """End the thread; waits for a silent exporter until its deadline."""
-        self._rounds.close()
-
-    def __enter__(self) -> MetricsSource:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def scrape(self) -> None:
-        """Scrape all brokers once."""
-        self._rounds.read()
-
-    def _scrape(self) -> pa.Table | None:
+    def read_round(self) -> pa.Table | None:
         """The rows of the brokers that answered, None if there is none."""
         # A clock that is set back must not make this older than the round before.
         self._measured_at_ms = max(int(time.time() * 1_000), self._measured_at_ms + 1)

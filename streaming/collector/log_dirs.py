@@ -6,19 +6,35 @@ replica (one that moves between directories) is not counted: it does not serve r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code
-from streaming.collector.wire import Cursor, Irregular, Layout, places, values
-from streaming.runtime.kafka_bytes import MalformedBytes
+from streaming.collector.reading import Answers, Reading
+from streaming.collector.source import EveryBrokerSource, Setup
+from streaming.collector.wire import (
+    Cursor,
+    Irregular,
+    KeptLayouts,
+    Layout,
+    partition_records,
+    places,
+    values,
+)
 from twin.table import UNKNOWN
+
+LOG_DIRS: Final = About(
+    "log dirs",
+    "local log sizes, so that thresholds in bytes are assumed to be met",
+    Acl("DESCRIBE", "cluster"),
+)
 
 _FIRST_FLEXIBLE: Final = 2
 _RECORD_BYTES: Final = 22  # partition 4, size 8, offset lag 8, is future 1, tags 1
@@ -34,22 +50,42 @@ class DiskSpace:
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirSizes:
+class LogDirSizes(Reading):
     """Local log sizes, and the disk space of each broker. Shapes: [N] replicas of the placement."""
 
     local_log_bytes: Array
     disk_space: dict[int, DiskSpace]
 
+    @property
+    def replica_columns(self) -> Mapping[str, Array]:
+        """The column of that name."""
+        return {"local_log_bytes": self.local_log_bytes}
 
-class LogDirSource:
+    @property
+    def broker_columns(self) -> Mapping[str, Mapping[int, int]]:
+        """The disk space of each broker."""
+        return {
+            "log_dir_total_bytes": {b: s.total_bytes for b, s in self.disk_space.items()},
+            "log_dir_usable_bytes": {b: s.usable_bytes for b, s in self.disk_space.items()},
+        }
+
+
+class LogDirSource(EveryBrokerSource):
     """Keeps the request, and the layout of each broker's responses."""
+
+    about = (LOG_DIRS,)
+    problems: tuple[Problem, ...] = ()  # in this cycle
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle."""
+        return cls(setup.client_id)
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self._encoded: dict[int, EncodedRequest] = {}  # by version
         self._version: dict[int, int] = {}  # by broker
-        self._layouts: dict[int, tuple[Placement, LogDirsLayout]] = {}
-        self.problems: tuple[Problem, ...] = ()  # in this cycle
+        self._layouts: dict[int, tuple[Placement, KeptLayouts[LogDirsLayout]]] = {}
 
     def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
         """One request for all log directories of a broker."""
@@ -62,38 +98,35 @@ class LogDirSource:
         self._version[broker] = version
         return [self._encoded[version]]
 
-    def read(self, placement: Placement, responses: Mapping[int, bytes | None]) -> LogDirSizes:
-        """Read the response of each broker."""
+    def read(self, placement: Placement, answers: Answers) -> LogDirSizes:
+        """Read the answer of each broker."""
         local_log_bytes = np.full(len(placement.broker), UNKNOWN, np.int64)
         disk_space, problems = {}, []
-        for broker, body in responses.items():
-            if body is not None:
+        for broker, bodies in answers.items():
+            for body in filter(None, bodies):
                 read = self._read(broker, placement, body)
                 local_log_bytes[read.rows] = read.sizes
                 disk_space[broker] = read.disk_space
                 if read.error_code:
-                    problems.append(from_code("log dirs", read.error_code, read.reason, broker))
+                    problems.append(from_code(LOG_DIRS.name, read.error_code, read.reason, broker))
         self.problems = tuple(problems)
         return LogDirSizes(local_log_bytes, disk_space)
 
     def _read(self, broker: int, placement: Placement, body: bytes) -> BrokerSizes:
         version, replicas = self._version[broker], placement.replicas_on(broker)
         if version >= _FIRST_FLEXIBLE:
-            raw = np.frombuffer(body, np.uint8)
-            known_for, layout = self._layouts.get(broker, (None, None))
-            if layout is None or known_for is not placement or not layout.fits(raw):
-                try:
-                    layout = LogDirsLayout(body, version, replicas)
-                    self._layouts[broker] = (placement, layout)
-                except MalformedBytes:
-                    layout = None
+            known_for, layouts = self._layouts.get(broker, (None, KeptLayouts()))
+            if known_for is not placement:
+                layouts = KeptLayouts()
+                self._layouts[broker] = placement, layouts
+            layout = layouts.find(version, body, lambda: LogDirsLayout(body, version, replicas))
             if layout is not None:
-                return layout.read(raw)
+                return layout.read(np.frombuffer(body, np.uint8))
         return decoded(body, version, replicas)
 
-    def forget(self, brokers: set[int]) -> None:
+    def forget(self, brokers: Collection[int]) -> None:
         """Drop the layouts of all brokers but these."""
-        for broker in self._layouts.keys() - brokers:
+        for broker in self._layouts.keys() - set(brokers):
             del self._layouts[broker]
 
 
@@ -108,14 +141,14 @@ class BrokerSizes:
     reason: str = ""
 
 
-class LogDirsLayout:
+class LogDirsLayout(Layout):
     """Positions of the numbers in responses of one shape, without errors.
 
     Raises:
         MalformedBytes: the response ends early, or has an error or tagged fields.
     """
 
-    __slots__ = ("_layout", "_rows", "_size_at", "_total_at", "_usable_at")
+    __slots__ = ("_rows", "_size_at", "_total_at", "_usable_at")
 
     def __init__(self, body: bytes, version: int, replicas: BrokerReplicas) -> None:
         cursor = Cursor(body)
@@ -128,17 +161,9 @@ class LogDirsLayout:
             if cursor.number(2):
                 raise Irregular("a log directory has an error")
             cursor.text()
-            for _ in range(cursor.count()):
-                name = cursor.text()
-                count = cursor.count()
-                start = cursor.skip(count * _RECORD_BYTES)
-                at = start + _RECORD_BYTES * np.arange(count)
-                if raw[at + _RECORD_BYTES - 1].any():
-                    raise Irregular("a partition has tagged fields")
-                starts.append(at)
-                row = replicas.find(name, values(raw, places(at, 0, 4)))
-                rows.append(np.where(raw[at + _FUTURE_AT] == 0, row, -1))
-                cursor.no_tags()
+            at, row = partition_records(cursor, raw, _RECORD_BYTES, replicas.find)
+            starts.append(at)
+            rows.append(np.where(raw[at + _FUTURE_AT] == 0, row, -1))
             if version >= 4:
                 totals.append(cursor.skip(16))
             if version >= 5:
@@ -150,13 +175,9 @@ class LogDirsLayout:
         self._total_at, self._usable_at = places(totals, 0, 8), places(totals, 8, 8)
         size_at = places(at, _SIZE_AT, 8)
         variable += [size_at, places(at, _LAG_AT, 8), self._total_at, self._usable_at]
-        self._layout = Layout(body, variable)
+        super().__init__(body, variable)
         listed = row >= 0
         self._rows, self._size_at = row[listed], size_at[listed]
-
-    def fits(self, raw: Array) -> bool:
-        """A response has its numbers at the same positions."""
-        return self._layout.fits(raw)
 
     def read(self, raw: Array) -> BrokerSizes:
         """The numbers of a response that fits."""

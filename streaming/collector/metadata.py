@@ -15,14 +15,15 @@ so equal bytes are not decoded again.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from streaming.collector import listing
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import (
     Address,
     BrokerConnections,
@@ -33,12 +34,21 @@ from streaming.collector.brokers import (
 )
 from streaming.collector.listing import Listing
 from streaming.collector.problem import Problem, from_code, some_names
+from streaming.collector.reading import Reading
+from streaming.collector.source import Setup, Source
 from streaming.collector.unlisted import UnlistedBrokers
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka_bytes import ByteReader
 from twin.table import UNKNOWN
+
+METADATA: Final = About("metadata", "everything")
+TOPICS: Final = About(
+    "topics",
+    "topics that it does not cover: Kafka hides them, as if they did not exist",
+    Acl("DESCRIBE", "topic"),
+)
 
 _HIGHEST_METADATA: Final = 12
 """Version 13 only adds an error code for the whole response."""
@@ -67,20 +77,60 @@ class RegisteredBroker:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterMetadata:
+class ClusterMetadata(Reading):
     """Brokers, topics and partitions, as one or more brokers list them."""
 
     brokers: tuple[RegisteredBroker, ...]  # by id
     lists_fenced: bool  # so a broker that is not among them is not registered
     listing: Listing
+    metadata_broker: int = UNKNOWN  # that listed the cluster; UNKNOWN: none does now
+    controller: int = UNKNOWN  # with KRaft: any live broker
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The address of each broker."""
+        return [r.address for r in self.brokers]
+
+    def without_partitions(self) -> ClusterMetadata:
+        """The same brokers while none of them lists the cluster: no partition is gone."""
+        return replace(
+            self,
+            listing=listing.empty(self.listing.placement.shards),
+            metadata_broker=UNKNOWN,
+            controller=UNKNOWN,
+        )
+
+    @property
+    def broker_columns(self) -> Mapping[str, Mapping[int, Any]]:
+        """One row for each broker that is registered, or may be."""
+        by_id = {r.address.broker: r for r in self.brokers}
+        return {
+            "broker": {b: b for b in by_id},
+            "rack": {b: r.address.rack for b, r in by_id.items()},
+            "host": {b: str(r.address) for b, r in by_id.items()},
+            "fenced": {b: r.fenced for b, r in by_id.items()},
+            "listed": {b: r.listed for b, r in by_id.items()},
+        }
+
+    @property
+    def incomplete(self) -> Collection[str]:
+        """A broker that is not listed may be registered."""
+        return () if self.lists_fenced else ("brokers",)
 
 
 _Versions = tuple[int | None, int | None]
 """Versions of Metadata and DescribeCluster."""
 
 
-class MetadataSource:
+class MetadataSource(Source):
     """Keeps the last metadata, and which broker returned it."""
+
+    about = (METADATA, TOPICS)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle."""
+        return cls(setup.config, setup.client_id)
 
     def __init__(
         self, config: Config, client_id: str, unlisted: UnlistedBrokers | None = None
@@ -112,7 +162,7 @@ class MetadataSource:
         if not self.unauthorized:
             return ()
         text = unauthorized_message(self.unauthorized)
-        return (from_code("topics", clients.TOPIC_NOT_ALLOWED, text),)
+        return (from_code(TOPICS.name, clients.TOPIC_NOT_ALLOWED, text),)
 
     def read(self, brokers: BrokerConnections, deadline: Deadline) -> ClusterMetadata | None:
         """The newest metadata; None if no broker returns any by the deadline."""
@@ -129,7 +179,11 @@ class MetadataSource:
                 metadata = self._confirm_with_another_broker(brokers, response, deadline)
             metadata = _with_placement_of(before, metadata)
         metadata = self._with_unlisted(metadata)
-        self.metadata = self._with_unauthorized(brokers, metadata, deadline)
+        self.metadata = replace(
+            self._with_unauthorized(brokers, metadata, deadline),
+            metadata_broker=self.metadata_broker,
+            controller=self.controller,
+        )
         return self.metadata
 
     def is_wanted(self, topic: str) -> bool:
@@ -175,11 +229,11 @@ class MetadataSource:
         metadata, cluster = self._versions.get(broker, (None, None))
         body = response.first
         if response.problem is not None and body is None:
-            self._failures.append(response.problem.at("metadata"))
+            self._failures.append(response.problem.at(METADATA.name))
             return None
         if metadata is None or body is None:
             text = "the broker supports no usable version of Metadata"
-            self._failures.append(Problem("metadata", broker, "UnsupportedVersion", text))
+            self._failures.append(Problem(METADATA.name, broker, "UnsupportedVersion", text))
             return None
         last = self._last
         if last is not None and last.version == metadata and last.has_same_listing(body):

@@ -1,12 +1,15 @@
 """The result of one cycle, and its messages for the bus: frames of every shard with one stamp.
 
 Every shard gets all brokers and its complete listing in each cycle, even if it has no topic: only a
-complete listing makes a partition disappear. Columns that depend on the placement are kept with it.
-The frames of a shard go into one message as long as they fit, so that they arrive together.
+complete listing makes a partition disappear. The columns of partitions, replicas and brokers are
+joined here from the readings of all sources, by the names that the frames declare. Columns that
+depend on the placement are kept with it. The frames of a shard go into one message as long as they
+fit, so that they arrive together.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,33 +17,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+import twin.table
 from streaming.bus.arrow import dictionary, fixed, lists, numbers, texts
-from streaming.collector.brokers import Address, BrokerResponse
-from streaming.collector.epochs import EpochHistory
-from streaming.collector.group_frames import GroupFrames
-from streaming.collector.group_round import GroupRound
-from streaming.collector.listing import Array, Listing, Placement
-from streaming.collector.log_dirs import DiskSpace, LogDirSizes
-from streaming.collector.metadata import RegisteredBroker
-from streaming.collector.offsets import ReplicaOffsets
+from streaming.collector.brokers import Address
+from streaming.collector.listing import Array, Placement
 from streaming.collector.problem import Problem
+from streaming.collector.reading import Readings, Rows
 from twin import frames
 from twin.frames import Frame, FrameHeader
-from twin.table import UNKNOWN
-from twin.tables.columns import BROKER_CONFIGS
-from twin.tables.observations import (
-    BrokersFrame,
-    EpochsFrame,
-    PartitionsFrame,
-    ProblemsFrame,
-    ReplicasFrame,
-)
-
-_MOST_EPOCHS: Final = 20_000
-"""Rows of a frame of histories: half of what a message may hold."""
-
-QUORUM_SHARD: Final = 0
-"""The shard that holds the controller quorum: no rule of the others reads it."""
+from twin.tables.observations import BrokersFrame, PartitionsFrame, ProblemsFrame, ReplicasFrame
 
 PROBLEM_SHARD: Final = 0
 """The shard that holds the problems: each is about the cluster, or about a broker."""
@@ -51,38 +36,44 @@ MOST_PROBLEMS: Final = 1_000
 MOST_TEXT: Final = 300
 """Characters of a problem's text: 1 000 such texts fit into a frame."""
 
-_SCHEMA = PartitionsFrame.schema()
-_REPLICAS_SCHEMA = ReplicasFrame.schema()
+_KEYS: Final = 3
+"""Columns that identify a partition: topic, topic id and number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of one cycle."""
+    """The result of one cycle: what its sources found out, and what is missing from it."""
 
     cluster: str
     shards: int
     observed_at_ms: int
     cycle: int
-    brokers: pa.Table
-    brokers_complete: bool  # a broker that is not in the table is not registered
-    listing: Listing
-    elr_known: Array  # [P]
-    offsets: ReplicaOffsets  # [N]
-    last_stable_offset: Array  # [N]
-    local_log_bytes: Array  # [N]
-    local_start_timestamp_ms: Array  # [N]
-    configs: Mapping[int, pa.Table]  # by shard, where something was read
-    quorum: pa.Table | None = None  # voters of the controller quorum, if they are known
-    metrics: pa.Table | None = None  # of the brokers, if there are new ones
-    groups: GroupRound | None = None  # if there is a new round
-    histories: Sequence[EpochHistory] = ()  # those that became known in this cycle
-    problems: Sequence[Problem] = ()  # what is missing from it, and why
+    placement: Placement
+    readings: Readings
+    problems: Sequence[Problem] = ()
+
+    @property
+    def brokers(self) -> pa.Table:
+        """One row for each broker that is registered, or may be."""
+        return _brokers(self.readings)
+
+    @property
+    def incomplete(self) -> set[str]:
+        """Kinds of frames that do not have all rows there are."""
+        kinds = {kind for reading in self.readings for kind in reading.incomplete}
+        return kinds | ({"problems"} if len(self.problems) > MOST_PROBLEMS else set())
 
     def addresses(self) -> list[Address]:
         """The address of each broker of the table; of one that is not listed it is empty."""
         rows = self.brokers.select(["broker", "host", "rack"]).to_pylist()
         places = [(row["broker"], *row["host"].rpartition(":")[::2], row["rack"]) for row in rows]
         return [Address(b, host, int(port or -1), rack) for b, host, port, rack in places]
+
+    def rows(self, frame: type[twin.table.Observation]) -> Iterator[pa.Table]:
+        """The tables of a frame that sources have as a whole, of all shards."""
+        for shard in range(self.shards):
+            for reading in self.readings:
+                yield from (rows for kind, rows in reading.tables(shard) if kind is frame)
 
 
 class ObservationEncoder:
@@ -93,37 +84,29 @@ class ObservationEncoder:
 
     def encode(self, observation: Observation) -> Iterator[tuple[int, bytes]]:
         """Shard and message, in the order they should be sent."""
-        placement = observation.listing.placement
+        placement = observation.placement
         if self._keys is None or self._keys.placement is not placement:
             self._keys = _Keys(placement)
-        groups = None if observation.groups is None else GroupFrames(observation.groups, placement)
+        joined = _Joined(observation.readings, self._keys)
+        brokers, problems = observation.brokers, problems_table(observation.problems)
+        incomplete = observation.incomplete
         for shard in range(observation.shards):
-            tables = {"brokers": observation.brokers}
-            if shard == QUORUM_SHARD and observation.quorum is not None:
-                tables["controller_quorum"] = observation.quorum
+            tables: list[Rows] = [(BrokersFrame, brokers)]
             if shard == PROBLEM_SHARD:
-                tables["problems"] = problems_table(observation.problems)
-            if shard in observation.configs:
-                tables["configs"] = observation.configs[shard]
-            if observation.metrics is not None:
-                tables["broker_metrics"] = observation.metrics
-            tables["partitions"] = _partitions(observation, self._keys, shard)
-            replicas = _replicas(observation, self._keys, shard)
-            if replicas.num_rows:
-                tables["replicas"] = replicas
-            if groups is not None:
-                tables |= groups.tables(shard)
+                tables.append((ProblemsFrame, problems))
+            tables += joined.tables(shard)
+            for reading in observation.readings:
+                tables += reading.tables(shard)
             encoded: list[bytes] = []
-            for kind, rows in tables.items():
-                encoded += frames.encode_parts(Frame(_header(observation, shard, kind), rows))
-            # A frame has the whole history of each partition that it names.
-            for rows in _histories(observation, shard):
-                encoded.append(frames.encode(Frame(_header(observation, shard, "epochs"), rows)))
+            for frame, rows in tables:
+                is_complete = frame.kind not in incomplete
+                header = _header(observation, shard, frame.kind, complete=is_complete)
+                encoded += frames.encode_parts(Frame(header, rows), kinds={frame.kind: frame})
             for message in frames.batch_messages(encoded):
                 yield shard, message
 
 
-def _header(observation: Observation, shard: int, kind: str) -> FrameHeader:
+def _header(observation: Observation, shard: int, kind: str, *, complete: bool) -> FrameHeader:
     return FrameHeader(
         kind=kind,
         cluster=observation.cluster,
@@ -131,42 +114,8 @@ def _header(observation: Observation, shard: int, kind: str) -> FrameHeader:
         shards=observation.shards,
         observed_at_ms=observation.observed_at_ms,
         cycle=observation.cycle,
-        complete={
-            "brokers": observation.brokers_complete,
-            "partitions": observation.listing.complete,
-            "groups": observation.groups is not None and observation.groups.complete,
-            "problems": len(observation.problems) <= MOST_PROBLEMS,
-        }.get(kind, True),
+        complete=complete,
     )
-
-
-def _histories(observation: Observation, shard: int) -> Iterator[pa.Table]:
-    """The rows of ``epochs`` of a shard, in tables that surely fit into a frame."""
-    placement = observation.listing.placement
-    first, stop = placement.partition_cuts[shard], placement.partition_cuts[shard + 1]
-    mine = [h for h in observation.histories if first <= h.row < stop]
-    batch: list[EpochHistory] = []
-    for history in mine:
-        if batch and sum(len(h.epochs) for h in batch) + len(history.epochs) > _MOST_EPOCHS:
-            yield _epochs(placement, batch)
-            batch = []
-        batch.append(history)
-    if batch:
-        yield _epochs(placement, batch)
-
-
-def _epochs(placement: Placement, histories: Sequence[EpochHistory]) -> pa.Table:
-    row = np.repeat([h.row for h in histories], [len(h.epochs) for h in histories])
-    topics, index = np.unique(placement.topic_of[row], return_inverse=True)
-    epochs = [entry for h in histories for entry in h.epochs]
-    columns = {
-        "topic": dictionary(index, texts([placement.topic[t] for t in topics])),
-        "topic_id": dictionary(index, fixed([placement.topic_id[t] for t in topics], 16)),
-        "partition": numbers(placement.partition[row], pa.int32()),
-        "leader_epoch": numbers([e for e, _ in epochs], pa.int32()),
-        "start_offset": numbers([o for _, o in epochs], pa.int64()),
-    }
-    return pa.table(columns, schema=EpochsFrame.schema())
 
 
 class _Keys:
@@ -193,50 +142,70 @@ def _shard_of_rows(cuts: Array) -> Array:
     return np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
 
 
-def _partitions(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
-    listing, placement = observation.listing, keys.placement
-    rows = slice(placement.partition_cuts[shard], placement.partition_cuts[shard + 1])
-    replicas = slice(placement.replica_cuts[shard], placement.replica_cuts[shard + 1])
-    ends = placement.first[rows.start : rows.stop + 1] - replicas.start
-    columns = [
-        *keys.columns(shard, keys.topic_index[rows], placement.partition[rows]),
-        numbers(listing.leader[rows], pa.int32()),
-        numbers(listing.leader_epoch[rows], pa.int32()),
-        numbers(observation.elr_known[rows], pa.bool_()),
-        lists(ends, placement.broker[replicas], _SCHEMA.field("replicas").type),
-        lists(ends, listing.replica_flags[replicas], _SCHEMA.field("replica_flags").type),
-    ]
-    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+class _Joined:
+    """Frames whose columns come from several sources. A column that none has is unknown."""
+
+    def __init__(self, readings: Readings, keys: _Keys) -> None:
+        self._keys = keys
+        self._partitions: dict[str, Array] = {}  # [P], or [N] in lists
+        self._replicas: dict[str, Array] = {"broker": keys.placement.broker}  # [N]
+        self._answered = np.ones(len(keys.placement.broker), bool)  # [N]
+        for reading in readings:
+            self._partitions.update(reading.partition_columns)
+            self._replicas.update(reading.replica_columns)
+            if (answered := reading.answered_replicas) is not None:
+                self._answered = answered
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """The partitions of a shard, and its replicas if there are any."""
+        yield PartitionsFrame, self._partitions_of(shard)
+        replicas = self._replicas_of(shard)
+        if replicas.num_rows:
+            yield ReplicasFrame, replicas
+
+    def _partitions_of(self, shard: int) -> pa.Table:
+        keys, placement = self._keys, self._keys.placement
+        rows = slice(placement.partition_cuts[shard], placement.partition_cuts[shard + 1])
+        replicas = slice(placement.replica_cuts[shard], placement.replica_cuts[shard + 1])
+        ends = placement.first[rows.start : rows.stop + 1] - replicas.start
+        columns = keys.columns(shard, keys.topic_index[rows], placement.partition[rows])
+        for column in PartitionsFrame.columns[_KEYS:]:
+            values = self._partitions[column.name]
+            if pa.types.is_list(column.arrow):
+                columns.append(lists(ends, values[replicas], column.arrow))
+            else:
+                columns.append(numbers(values[rows], column.arrow))
+        return pa.Table.from_arrays(columns, schema=PartitionsFrame.schema())
+
+    def _replicas_of(self, shard: int) -> pa.Table:
+        keys, placement = self._keys, self._keys.placement
+        start, stop = placement.replica_cuts[shard], placement.replica_cuts[shard + 1]
+        rows: Any = slice(start, stop)
+        if not self._answered[rows].all():
+            rows = start + np.flatnonzero(self._answered[rows])
+        partition = keys.replica_partition[rows]
+        columns = keys.columns(shard, keys.replica_topic_index[rows], partition)
+        for column in ReplicasFrame.columns[_KEYS:]:
+            values = self._replicas.get(column.name)
+            known = np.full(len(partition), column.fill) if values is None else values[rows]
+            columns.append(numbers(known, column.arrow))
+        return pa.Table.from_arrays(columns, schema=ReplicasFrame.schema())
 
 
-def _replicas(observation: Observation, keys: _Keys, shard: int) -> pa.Table:
-    placement, offsets = keys.placement, observation.offsets
-    start, stop = placement.replica_cuts[shard], placement.replica_cuts[shard + 1]
-    rows: Any = slice(start, stop)
-    if not offsets.answered[rows].all():
-        rows = start + np.flatnonzero(offsets.answered[rows])
-    replica_columns = (
-        placement.broker,
-        offsets.log_start,
-        offsets.local_start,
-        offsets.log_end,
-        offsets.last_tiered,
-        offsets.pending_upload,
-        offsets.pending_upload_is,
-        offsets.pending_upload_epoch,
-        observation.last_stable_offset,
-        observation.local_log_bytes,
-        observation.local_start_timestamp_ms,
-        offsets.error_code,
-    )
-    columns = [
-        *keys.columns(shard, keys.replica_topic_index[rows], keys.replica_partition[rows]),
-        *(
-            numbers(values[rows], column.arrow)
-            for values, column in zip(replica_columns, ReplicasFrame.columns[3:], strict=True)
-        ),
-    ]
-    return pa.Table.from_arrays(columns, schema=_REPLICAS_SCHEMA)
+def _brokers(readings: Readings) -> pa.Table:
+    """The columns of all sources, in the order of the listing of brokers."""
+    columns: defaultdict[str, Mapping[int, Any]] = defaultdict(dict)
+    for reading in readings:
+        columns.update(reading.broker_columns)
+    arrays = []
+    for column in BrokersFrame.columns:
+        by_broker = columns[column.name]
+        values = [by_broker.get(broker, column.fill) for broker in columns["broker"]]
+        if pa.types.is_dictionary(column.arrow):
+            arrays.append(_named(values))
+        else:
+            arrays.append(numbers(values, column.arrow))
+    return pa.Table.from_arrays(arrays, schema=BrokersFrame.schema())
 
 
 def problems_table(problems: Sequence[Problem]) -> pa.Table:
@@ -256,37 +225,3 @@ def _named(values: Sequence[str]) -> pa.Array:
     entries = sorted(set(values))
     place = {value: number for number, value in enumerate(entries)}
     return dictionary([place[value] for value in values], texts(entries))
-
-
-def brokers_table(
-    registered: Sequence[RegisteredBroker],
-    responses: Mapping[int, BrokerResponse],
-    sizes: LogDirSizes,
-    configs: Mapping[int, Mapping[str, int]],
-) -> pa.Table:
-    """One row for each broker that is registered, or may be."""
-    own = [configs.get(r.address.broker, {}) for r in registered]
-    space = [sizes.disk_space.get(r.address.broker, DiskSpace()) for r in registered]
-    answers = [responses.get(r.address.broker) for r in registered]
-    columns: dict[str, list[Any]] = {
-        "broker": [r.address.broker for r in registered],
-        "rack": [r.address.rack for r in registered],
-        "host": [
-            f"{r.address.host}:{r.address.port}" if r.address.host else "" for r in registered
-        ],
-        "fenced": [r.fenced for r in registered],
-        "listed": [r.listed for r in registered],
-        "answered": [a is not None and a.answered for a in answers],
-        "answered_in_ms": [UNKNOWN if a is None else a.after_ms for a in answers],
-        "log_dir_total_bytes": [v.total_bytes for v in space],
-        "log_dir_usable_bytes": [v.usable_bytes for v in space],
-        **{name: [values.get(name, UNKNOWN) for values in own] for name in BROKER_CONFIGS},
-    }
-    arrays = []
-    for column in BrokersFrame.columns:
-        values = columns[column.name]
-        if pa.types.is_dictionary(column.arrow):
-            arrays.append(_named(values))
-        else:
-            arrays.append(numbers(values, column.arrow))
-    return pa.Table.from_arrays(arrays, schema=BrokersFrame.schema())

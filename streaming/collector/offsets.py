@@ -9,21 +9,32 @@ its own knowledge, which trails the leader's by up to a task interval (measured)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
+from streaming.collector.about import About
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.listing import Array, BrokerReplicas, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
-from streaming.collector.wire import Cursor, Irregular, Layout, places, values
-from streaming.runtime.kafka_bytes import MalformedBytes
+from streaming.collector.reading import Answers, Reading
+from streaming.collector.source import EveryBrokerSource, Setup
+from streaming.collector.wire import (
+    Cursor,
+    KeptLayouts,
+    Layout,
+    partition_records,
+    places,
+    values,
+)
 from twin.plain import counted
 from twin.table import UNKNOWN
 from twin.tables.enums import PendingUpload
+
+OFFSETS: Final = About("offsets", "the offsets of such replicas; their last values become stale")
 
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -4, -5, -6
 
@@ -36,7 +47,7 @@ DEBUGGING_REPLICA: Final = -2
 
 READ_UNCOMMITTED: Final = 0
 
-Answers = tuple[Array, Array, Array, Array]
+Read = tuple[Array, Array, Array, Array]
 """[n] replicas, their error codes, offsets, and leader epochs."""
 
 NOT_ASKED: Final = -32_768
@@ -52,7 +63,7 @@ _ERROR_AT, _TIMESTAMP_AT, _OFFSET_AT, _EPOCH_AT = 4, 6, 14, 22
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaOffsets:
+class ReplicaOffsets(Reading):
     """The replicas' own offsets. Shapes: [N] replicas of the placement."""
 
     answered: Array
@@ -65,15 +76,41 @@ class ReplicaOffsets:
     pending_upload_epoch: Array
     error_code: Array
 
+    @property
+    def replica_columns(self) -> Mapping[str, Array]:
+        """What each replica says of its own log."""
+        return {
+            "log_start_offset": self.log_start,
+            "local_log_start_offset": self.local_start,
+            "log_end_offset": self.log_end,
+            "last_tiered_offset": self.last_tiered,
+            "pending_upload_offset": self.pending_upload,
+            "pending_upload": self.pending_upload_is,
+            "pending_upload_leader_epoch": self.pending_upload_epoch,
+            "error_code": self.error_code,
+        }
 
-class OffsetSource:
+    @property
+    def answered_replicas(self) -> Array:
+        """A replica without an answer has no row: it keeps its last values."""
+        return self.answered
+
+
+class OffsetSource(EveryBrokerSource):
     """Keeps the requests to each broker, and the layouts of its responses."""
+
+    about = (OFFSETS,)
+    problems: tuple[Problem, ...] = ()  # in this cycle
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle."""
+        return cls(setup.config.collector.deadline_ms, setup.client_id)
 
     def __init__(self, deadline_ms: int, client_id: str) -> None:
         self._deadline_ms = deadline_ms
         self._client_id = client_id
         self._brokers: dict[int, BrokerOffsets] = {}
-        self.problems: tuple[Problem, ...] = ()  # in this cycle
 
     def requests(
         self, broker: int, versions: Versions, placement: Placement
@@ -87,16 +124,14 @@ class OffsetSource:
                 kept.encode(self._deadline_ms, self._client_id)
         return kept.requests
 
-    def read(
-        self, placement: Placement, responses: Mapping[int, Sequence[bytes | None]]
-    ) -> ReplicaOffsets:
-        """Read the responses of each broker. A broker that left one out has no rows."""
+    def read(self, placement: Placement, answers: Answers) -> ReplicaOffsets:
+        """Read the answers of each broker. A broker that left one out has no rows."""
         total = len(placement.broker)
         offset = {kind: np.full(total, UNKNOWN, np.int64) for kind in SINCE}
         error = {kind: np.full(total, NOT_ASKED, np.int16) for kind in SINCE}
         epoch = np.full(total, UNKNOWN, np.int32)
         answered = np.zeros(total, bool)
-        for broker, bodies in responses.items():
+        for broker, bodies in answers.items():
             kept = self._brokers[broker]
             if not kept.requests or any(body is None for body in bodies):
                 continue
@@ -113,9 +148,9 @@ class OffsetSource:
         self.problems = tuple(_lasting_errors(placement, replica_offsets.error_code))
         return replica_offsets
 
-    def forget(self, brokers: set[int]) -> None:
+    def forget(self, brokers: Collection[int]) -> None:
         """Drop the requests to all brokers but these."""
-        for broker in self._brokers.keys() - brokers:
+        for broker in self._brokers.keys() - set(brokers):
             del self._brokers[broker]
 
 
@@ -126,7 +161,9 @@ def _lasting_errors(placement: Placement, error_code: Array) -> Iterator[Problem
     different, counts = np.unique(pairs, axis=0, return_counts=True)
     for (broker, code), count in zip(different.tolist(), counts.tolist(), strict=True):
         if is_lasting(code):
-            yield from_code("offsets", code, f"no offsets of {counted(count, 'replica')}", broker)
+            yield from_code(
+                OFFSETS.name, code, f"no offsets of {counted(count, 'replica')}", broker
+            )
 
 
 class BrokerOffsets:
@@ -152,7 +189,7 @@ class BrokerOffsets:
         self.replicas = placement.replicas_on(broker) if replicas is None else replicas
         self.kinds: list[int] = []
         self.requests: list[EncodedRequest] = []
-        self.layouts: dict[int, ListOffsetsLayout] = {}  # by kind
+        self.layouts: KeptLayouts[ListOffsetsLayout] = KeptLayouts()  # by kind
 
     def encode(self, deadline_ms: int, client_id: str) -> None:
         """Build the request once; the kinds differ in one number for each partition."""
@@ -187,66 +224,41 @@ class BrokerOffsets:
             ],
         )
 
-    def read(self, kind: int, body: bytes) -> Answers:
+    def read(self, kind: int, body: bytes) -> Read:
         """[n] replicas, their error codes, offsets, and the leader epochs of these."""
         assert self.version is not None
         if self.version >= _FIRST_FLEXIBLE:
-            raw = np.frombuffer(body, np.uint8)
-            layout = self.layouts.get(kind)
-            if layout is None or not layout.fits(raw):
-                # Most often the responses for all kinds have one shape.
-                others = [other for other in self.layouts.values() if other.fits(raw)]
-                try:
-                    layout = others[0] if others else ListOffsetsLayout(body, self.replicas)
-                    self.layouts[kind] = layout
-                except MalformedBytes:
-                    layout = None
+            # Most often the responses for all kinds have one shape.
+            layout = self.layouts.find(kind, body, lambda: ListOffsetsLayout(body, self.replicas))
             if layout is not None:
-                return layout.read(raw)
+                return layout.read(np.frombuffer(body, np.uint8))
         return decoded(body, self.version, self.replicas)
 
 
-class ListOffsetsLayout:
+class ListOffsetsLayout(Layout):
     """Positions of the numbers in responses of one shape.
 
     Raises:
         MalformedBytes: the response ends early or has tagged fields.
     """
 
-    __slots__ = ("_epoch_at", "_error_at", "_layout", "_offset_at", "_rows")
+    __slots__ = ("_epoch_at", "_error_at", "_offset_at", "_rows")
 
     def __init__(self, body: bytes, replicas: BrokerReplicas) -> None:
         cursor = Cursor(body)
         throttle = cursor.skip(4)
         raw = np.frombuffer(body, np.uint8)
-        starts, rows = [], []
-        for _ in range(cursor.count()):
-            name = cursor.text()
-            count = cursor.count()
-            start = cursor.skip(count * _RECORD_BYTES)
-            at = start + _RECORD_BYTES * np.arange(count)
-            if raw[at + _RECORD_BYTES - 1].any():
-                raise Irregular("a partition has tagged fields")
-            starts.append(at)
-            rows.append(replicas.find(name, values(raw, places(at, 0, 4))))
-            cursor.no_tags()
+        at, row = partition_records(cursor, raw, _RECORD_BYTES, replicas.find)
         cursor.end()
-        at = np.concatenate([np.zeros(0, np.intp), *starts])
-        row = np.concatenate([np.zeros(0, np.intp), *rows])
         error_at, offset_at = places(at, _ERROR_AT, 2), places(at, _OFFSET_AT, 8)
         timestamp_at, epoch_at = places(at, _TIMESTAMP_AT, 8), places(at, _EPOCH_AT, 4)
-        self._layout = Layout(
-            body, [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
-        )
+        numbers = [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
+        super().__init__(body, numbers)
         asked = row >= 0
         self._rows, self._error_at, self._offset_at = row[asked], error_at[asked], offset_at[asked]
         self._epoch_at = epoch_at[asked]
 
-    def fits(self, raw: Array) -> bool:
-        """A response has its numbers at the same positions."""
-        return self._layout.fits(raw)
-
-    def read(self, raw: Array) -> Answers:
+    def read(self, raw: Array) -> Read:
         """The numbers of a response that fits, as of ``BrokerOffsets.read``."""
         return (
             self._rows,
@@ -256,7 +268,7 @@ class ListOffsetsLayout:
         )
 
 
-def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> Answers:
+def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> Read:
     """The same through the codec."""
     response = ListOffsetsResponse.decode(body, version=version)
     rows, codes, offsets, epochs = [np.zeros(0, np.intp)], [], [], []

@@ -8,36 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Self, get_args
+from typing import Final, Self
 
 from kafka.errors import AuthorizationError, KafkaTimeoutError, RequestTimedOutError, for_code
 
+from streaming.collector.about import BROKER
 from streaming.runtime import clients
 from twin.table import NO_BROKER
-
-Source = Literal[
-    "cluster",
-    "metadata",
-    "topics",
-    "broker",
-    "offsets",
-    "log dirs",
-    "reassignments",
-    "controller quorum",
-    "eligible leader replicas",
-    "topic configs",
-    "broker configs",
-    "thresholds",
-    "local start timestamps",
-    "leader epoch histories",
-    "metrics",
-    "groups",
-    "bus",
-]
-"""The sources of an observation, and the bus. ``streaming.checks.rights.WITHOUT`` has the
-features that each is needed for."""
-
-SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 
 TIMEOUT: Final = "Timeout"
 _TIMEOUT_TEXT: Final = "did not answer within the deadline"
@@ -49,7 +26,7 @@ _MOST_NAMES: Final = 3
 class Problem:
     """One failure. ``error`` is Kafka's error name without its suffix, or a short class."""
 
-    source: Source
+    source: str  # the name of its ``About``
     broker: int  # NO_BROKER (-1) if it concerns no single broker
     error: str
     text: str  # one line
@@ -60,21 +37,21 @@ class Problem:
         return self.error in _DENIED
 
     @property
-    def place(self) -> tuple[Source, int]:
+    def place(self) -> tuple[str, int]:
         """The source and broker of the failure."""
         return self.source, self.broker
 
     @property
-    def cause(self) -> tuple[Source, int, str]:
+    def cause(self) -> tuple[str, int, str]:
         """The identity of a failure. Its text may change while it lasts."""
         return self.source, self.broker, self.error
 
-    def at(self, source: Source) -> Self:
+    def at(self, source: str) -> Self:
         """The same failure, met by this source."""
         return replace(self, source=source)
 
     def __str__(self) -> str:
-        if self.source == "broker":
+        if self.source == BROKER.name:
             return f"broker {self.broker}: {self.text}"
         broker = f" of broker {self.broker}" if self.broker != NO_BROKER else ""
         return f"{self.source}{broker}: {self.text}"
@@ -90,25 +67,25 @@ def is_lasting(code: int) -> bool:
     return code != 0 and not for_code(code).retriable
 
 
-def from_code(source: Source, code: int, text: str, broker: int = NO_BROKER) -> Problem:
+def from_code(source: str, code: int, text: str, broker: int = NO_BROKER) -> Problem:
     """The problem that Kafka answered with an error code."""
     name = error_name(code)
     return Problem(source, broker, name, f"{name}: {text}")
 
 
-def from_exception(source: Source, error: BaseException, broker: int = NO_BROKER) -> Problem:
+def from_exception(source: str, error: BaseException, broker: int = NO_BROKER) -> Problem:
     """The problem that a client raised."""
     if _is_timeout(error):
         return timeout(source, broker)
     return Problem(source, broker, _name(type(error)), clients.one_line(error))
 
 
-def timeout(source: Source, broker: int = NO_BROKER) -> Problem:
+def timeout(source: str, broker: int = NO_BROKER) -> Problem:
     """The problem of an answer that did not come in time."""
     return Problem(source, broker, TIMEOUT, _TIMEOUT_TEXT)
 
 
-def by_error(source: Source, errors: Mapping[str, str], text: str) -> tuple[Problem, ...]:
+def by_error(source: str, errors: Mapping[str, str], text: str) -> tuple[Problem, ...]:
     """One problem for each error, however many topics or groups have it.
 
     Args:

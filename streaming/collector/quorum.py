@@ -6,16 +6,27 @@ its brokers do not know the request.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Self
 
 import pyarrow as pa
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.context import CycleContext
 from streaming.collector.problem import Problem, from_code
+from streaming.collector.reading import Reading, Rows
+from streaming.collector.source import Setup, Source
 from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.observations import QuorumFrame
+
+QUORUM: Final = About(
+    "controller quorum",
+    "whether the controllers can do without a broker that is one of them, which `gate` asks",
+    Acl("DESCRIBE", "cluster"),
+)
 
 TOPIC: Final = "__cluster_metadata"
 
@@ -27,8 +38,31 @@ _SHARE: Final = 0.2
 observation by all of it."""
 
 
-class QuorumSource:
+SHARD: Final = 0
+"""The shard that holds the controller quorum: no rule of the others reads it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quorum(Reading):
+    """The voters of the controller quorum."""
+
+    voters: pa.Table
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """All voters, in one shard."""
+        if shard == SHARD:
+            yield QuorumFrame, self.voters
+
+
+class QuorumSource(Source):
     """Asks in each cycle; an answer takes a millisecond or two."""
+
+    about = (QUORUM,)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle."""
+        return cls(setup.client_id)
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
@@ -39,8 +73,10 @@ class QuorumSource:
         """Why the quorum is not known, in this cycle."""
         return () if self._problem is None else (self._problem,)
 
-    def read(self, context: CycleContext) -> pa.Table | None:
-        """Rows of ``controller_quorum``; None if they are not known."""
+    def read(self, context: CycleContext) -> Quorum | None:
+        """The quorum; None if it is not known."""
+        if not context.has_metadata_broker:
+            return None
         version: int | None = None
 
         def make(_: int, versions: Versions) -> list[EncodedRequest]:
@@ -55,32 +91,32 @@ class QuorumSource:
 
         response = context.ask_metadata_broker(make, context.deadline(_SHARE))
         failure, body = response.problem, response.first
-        self._problem = None if failure is None else failure.at("controller quorum")
+        self._problem = None if failure is None else failure.at(QUORUM.name)
         if failure is not None:
             return None
         if version is None or body is None:
-            return _rows([(NO_BROKER, False, UNKNOWN, UNKNOWN)])
+            return _quorum([(NO_BROKER, False, UNKNOWN, UNKNOWN)])
         return self._decoded(body, version)
 
-    def _decoded(self, body: bytes, version: int) -> pa.Table | None:
+    def _decoded(self, body: bytes, version: int) -> Quorum | None:
         decoded = DescribeQuorumResponse.decode(body, version=version)
         partitions = [p for topic in decoded.topics for p in topic.partitions]
         codes = [decoded.error_code, *(p.error_code for p in partitions)]
         if any(codes) or not partitions:
             code = next(filter(None, codes), UNKNOWN)
             text = "whether its controllers can do without one is not known"
-            self._problem = from_code("controller quorum", code, text)
+            self._problem = from_code(QUORUM.name, code, text)
             return None
         [quorum] = partitions
-        return _rows([
+        return _quorum([
             (v.replica_id, v.replica_id == quorum.leader_id, v.log_end_offset,
              v.last_caught_up_timestamp if version >= _WITH_TIMES else UNKNOWN)
             for v in quorum.current_voters
         ])  # fmt: skip
 
 
-def _rows(voters: list[tuple[int, bool, int, int]]) -> pa.Table:
+def _quorum(voters: list[tuple[int, bool, int, int]]) -> Quorum:
     columns = dict(
         zip(QuorumFrame.schema().names, map(list, zip(*voters, strict=True)), strict=True)
     )
-    return pa.table(columns, schema=QuorumFrame.schema())
+    return Quorum(pa.table(columns, schema=QuorumFrame.schema()))

@@ -10,9 +10,9 @@ may be away, and waiting for it would delay the observation.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from kafka.errors import NotControllerError
@@ -23,18 +23,31 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import (
     EncodedRequest,
     RequestFactory,
     Versions,
     negotiate_version,
 )
+from streaming.collector.configs import TopicSettings
 from streaming.collector.context import CycleContext
 from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.metadata import ClusterMetadata
 from streaming.collector.problem import Problem, by_error, error_name, from_code, is_lasting
+from streaming.collector.reading import Reading
+from streaming.collector.source import Setup, Source
 from streaming.runtime.deadline import Deadline
 from twin.table import UNKNOWN
 from twin.tables.enums import ReplicaFlags
+
+REASSIGNMENTS: Final = About(
+    "reassignments",
+    "which replicas are being added or removed",
+    Acl("DESCRIBE", "cluster"),
+    every="collector.config_interval_ms",
+)
+ELIGIBLE: Final = About("eligible leader replicas", "eligible leader replicas, in predictions too")
 
 PAGE_PARTITIONS: Final = 2_000
 """Kafka's own default for max.request.partition.size.limit: larger pages are cut anyway."""
@@ -51,15 +64,38 @@ _Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaStatus:
+class ReplicaStatus(Reading):
     """A listing with all replica flags."""
 
     listing: Listing
     elr_known: Array  # [P]
 
+    @property
+    def partition_columns(self) -> Mapping[str, Array]:
+        """What the controller says of each partition."""
+        return {
+            "leader": self.listing.leader,
+            "leader_epoch": self.listing.leader_epoch,
+            "elr_known": self.elr_known,
+            "replicas": self.listing.placement.broker,
+            "replica_flags": self.listing.replica_flags,
+        }
 
-class ReplicaStatusSource:
+    @property
+    def incomplete(self) -> Collection[str]:
+        """There may be partitions that are not listed."""
+        return () if self.listing.complete else ("partitions",)
+
+
+class ReplicaStatusSource(Source):
     """Remembers the reassignments that are under way."""
+
+    about = (REASSIGNMENTS, ELIGIBLE)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Eligible leader replicas in each cycle, reassignments at an interval."""
+        return cls(setup.client_id, setup.config.collector.config_interval_ms)
 
     def __init__(
         self, client_id: str, interval_ms: int, *, page_partitions: int = PAGE_PARTITIONS
@@ -81,6 +117,15 @@ class ReplicaStatusSource:
         return self._elr_problems if last is None else (*self._elr_problems, last)
 
     def read(
+        self, context: CycleContext, metadata: ClusterMetadata, settings: TopicSettings
+    ) -> ReplicaStatus:
+        """The listing of this cycle with all replica flags."""
+        listing = metadata.listing
+        if not context.has_metadata_broker:
+            return ReplicaStatus(listing, np.zeros(len(listing.leader), bool))
+        return self.status(context, listing, settings.min_isr, settings.elr_enabled)
+
+    def status(
         self, context: CycleContext, listing: Listing, min_isr: Array, elr_enabled: int
     ) -> ReplicaStatus:
         """All replica flags of a listing.
@@ -146,7 +191,7 @@ class ReplicaStatusSource:
         for _ in range(_MAX_PAGES):
             page, problem = self._page(context, sorted(names), cursor, deadline)
             if problem is not None:
-                problems.append(problem.at("eligible leader replicas"))
+                problems.append(problem.at(ELIGIBLE.name))
             if page is None:
                 break
             for topic in page.topics:
@@ -159,7 +204,7 @@ class ReplicaStatusSource:
                 break
             names = [name for name in names if name >= cursor.topic_name]
         text = "eligible leader replicas of such topics stay unknown"
-        self._elr_problems = (*problems, *by_error("eligible leader replicas", errors, text))
+        self._elr_problems = (*problems, *by_error(ELIGIBLE.name, errors, text))
         return partitions
 
     def _page(
@@ -214,7 +259,7 @@ class ReplicaStatusSource:
             self._listed_at_s, self._listed_for = now_s, placement
         if decoded.error_code:
             text = "replicas that are added or removed stay unknown"
-            self._reassignment_problem = from_code("reassignments", decoded.error_code, text)
+            self._reassignment_problem = from_code(REASSIGNMENTS.name, decoded.error_code, text)
             return
         self._reassignments = {
             (topic.name, p.partition_index): (p.adding_replicas, p.removing_replicas)
@@ -230,7 +275,7 @@ class ReplicaStatusSource:
         response = context.ask(broker, make, deadline)
         body, failure = response.first, response.problem
         return (
-            None if failure is None else failure.at("reassignments"),
+            None if failure is None else failure.at(REASSIGNMENTS.name),
             None if body is None else ListPartitionReassignmentsResponse.decode(body, version=0),
         )
 

@@ -14,9 +14,16 @@ from typing import Final
 
 import httpx2
 
+from streaming.collector.about import About
 from streaming.collector.problem import Problem, timeout
 from streaming.collector.signals import STARTED, Samples, samples_of
 from streaming.runtime.http_errors import reason, short, system_error
+
+METRICS: Final = About(
+    "metrics",
+    "the broker's own metrics: fetch times, request queue, remote reads, uploads",
+    every="collector.metrics_interval_ms",
+)
 
 MAX_BYTES: Final = 32 << 20
 """An exporter without rules sends 1.1 MB on a broker that has next to nothing (measured)."""
@@ -99,16 +106,16 @@ async def _get(client: httpx2.AsyncClient, url: str, max_bytes: int) -> bytes:
 def _problem(broker: int, url: str, error: Exception) -> Problem:
     """The problem that stands for a missing response."""
     if isinstance(error, TimeoutError):
-        failure = timeout("metrics", broker)
-        return Problem("metrics", broker, failure.error, f"{url}: {failure.text}")
+        failure = timeout(METRICS.name, broker)
+        return Problem(METRICS.name, broker, failure.error, f"{url}: {failure.text}")
     if isinstance(error, _ScrapeError):
-        return Problem("metrics", broker, error.error, f"{url}: {error}")
+        return Problem(METRICS.name, broker, error.error, f"{url}: {error}")
     cause = system_error(error)
     if cause is not None:
         name = type(cause).__name__.removesuffix("Error")
-        return Problem("metrics", broker, name, f"{url}: {reason(cause)}")
+        return Problem(METRICS.name, broker, name, f"{url}: {reason(cause)}")
     text = f"{url}: did not answer in HTTP, or not to the end: {short(error)}"
-    return Problem("metrics", broker, "Malformed", text)
+    return Problem(METRICS.name, broker, "Malformed", text)
 
 
 def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:
@@ -119,8 +126,8 @@ def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:
         samples = samples_of(body.decode("utf-8", "replace"))
     except ValueError as error:
         text = f"{url}: is not in Prometheus' text format: {short(error)}"
-        return Scraped(problem=Problem("metrics", broker, "Malformed", text))
+        return Scraped(problem=Problem(METRICS.name, broker, "Malformed", text))
     if not samples.keys() - {STARTED}:
         text = f"{url}: has no signal; are its rules deploy/jmx/kafka.yml?"
-        return Scraped(problem=Problem("metrics", broker, "NoSignal", text))
+        return Scraped(problem=Problem(METRICS.name, broker, "NoSignal", text))
     return Scraped(samples)

@@ -7,15 +7,19 @@ the partitions that it leads, beside the request for the ends of its own logs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
 
 import numpy as np
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from streaming.collector.brokers import EncodedRequest, Versions, negotiate_version
-from streaming.collector.listing import Array, Listing
-from streaming.collector.offsets import LATEST, BrokerOffsets
+from streaming.collector.listing import Array
+from streaming.collector.offsets import LATEST, OFFSETS, BrokerOffsets
+from streaming.collector.reading import Answers, Reading
+from streaming.collector.replica_status import ReplicaStatus
+from streaming.collector.source import EveryBrokerSource, Setup
 from twin.table import UNKNOWN
 
 _CONSUMER: Final = -1
@@ -32,8 +36,27 @@ class _LedOffsets(BrokerOffsets):
     since: Mapping[int, int] = {LATEST: _HAS_ISOLATION_LEVEL}
 
 
-class StableOffsetSource:
+@dataclass(frozen=True, slots=True, eq=False)
+class StableOffsets(Reading):
+    """Last stable offsets, UNKNOWN at followers and where a leader did not answer."""
+
+    last_stable_offset: Array  # [N]
+
+    @property
+    def replica_columns(self) -> Mapping[str, Array]:
+        """The column of that name."""
+        return {"last_stable_offset": self.last_stable_offset}
+
+
+class StableOffsetSource(EveryBrokerSource):
     """Keeps the request to each broker until it leads other partitions."""
+
+    about = (OFFSETS,)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle."""
+        return cls(setup.config.collector.deadline_ms, setup.client_id)
 
     def __init__(self, deadline_ms: int, client_id: str) -> None:
         self._deadline_ms = deadline_ms
@@ -41,10 +64,11 @@ class StableOffsetSource:
         self._brokers: dict[int, _LedOffsets] = {}
 
     def requests(
-        self, broker: int, versions: Versions, listing: Listing
+        self, broker: int, versions: Versions, status: ReplicaStatus
     ) -> Sequence[EncodedRequest]:
         """One request; none if the broker leads nothing, or does not know isolation levels."""
-        version, placement = negotiate_version(versions, ListOffsetsRequest), listing.placement
+        version, listing = negotiate_version(versions, ListOffsetsRequest), status.listing
+        placement = listing.placement
         all_here = placement.replicas_on(broker).rows
         led = all_here[listing.leader[placement.partition_of[all_here]] == broker]
         kept = self._brokers.get(broker)
@@ -60,21 +84,21 @@ class StableOffsetSource:
                 kept.encode(self._deadline_ms, self._client_id)
         return kept.requests
 
-    def read(self, listing: Listing, responses: Mapping[int, Sequence[bytes | None]]) -> Array:
-        """[N] last stable offsets, UNKNOWN at followers and where a leader did not answer.
+    def read(self, status: ReplicaStatus, answers: Answers) -> StableOffsets:
+        """Read the answers of each broker.
 
         A leader that was elected just now answers OFFSET_NOT_AVAILABLE: that is no problem, and
         topics that are refused are reported with the other offsets.
         """
-        stable = np.full(len(listing.placement.broker), UNKNOWN, np.int64)
-        for broker, bodies in responses.items():
+        stable = np.full(len(status.listing.placement.broker), UNKNOWN, np.int64)
+        for broker, bodies in answers.items():
             for body in bodies:
                 if body is not None:
                     rows, codes, offsets, _ = self._brokers[broker].read(LATEST, body)
                     stable[rows] = np.where(codes == 0, offsets, UNKNOWN)
-        return stable
+        return StableOffsets(stable)
 
-    def forget(self, brokers: set[int]) -> None:
+    def forget(self, brokers: Collection[int]) -> None:
         """Drop the requests to all brokers but these."""
-        for broker in self._brokers.keys() - brokers:
+        for broker in self._brokers.keys() - set(brokers):
             del self._brokers[broker]

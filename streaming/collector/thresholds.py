@@ -8,9 +8,13 @@ between them would be obvious to a reader of the file.
 from __future__ import annotations
 
 import re
+from typing import Final
 
+from streaming.collector.about import About
 from streaming.runtime.config import ConfigError, Eligibility, TopicThreshold
 from twin.tables.enums import NOT_SET
+
+THRESHOLDS: Final = About("thresholds", "the thresholds of such topics")
 
 
 class Thresholds:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
+from streaming.collector.about import About, Acl
 from streaming.collector.brokers import (
     BrokerResponse,
     EncodedRequest,
@@ -30,8 +31,17 @@ from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
 from streaming.collector.listing import Array, Placement, common_replicas
 from streaming.collector.offsets import ReplicaOffsets
 from streaming.collector.problem import Problem
+from streaming.collector.reading import Reading
+from streaming.collector.source import Setup, Source
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from twin.table import UNKNOWN
+
+TIMESTAMPS: Final = About(
+    "local start timestamps",
+    "when a replica's oldest local record was written, so that thresholds in time are assumed to "
+    "be met",
+    Acl("READ", "topic", option="collector.timestamps"),
+)
 
 _LOWEST: Final = 11
 """Kafka 2.4: from this version on a follower answers consumers too (KIP-392)."""
@@ -81,8 +91,29 @@ class _Round:
         return name
 
 
-class TimestampSource:
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalStarts(Reading):
+    """When the oldest record on each replica's disk was written."""
+
+    timestamp_ms: Array  # [N] since the epoch; UNKNOWN: no record, not read yet, or not to be read
+
+    @property
+    def replica_columns(self) -> Mapping[str, Array]:
+        """The column of the timestamps."""
+        return {"local_start_timestamp_ms": self.timestamp_ms}
+
+
+class TimestampSource(Source):
     """Remembers the local start at which each replica was read, and its timestamp."""
+
+    about = (TIMESTAMPS,)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self | None:
+        """Read in each cycle, with ``collector.timestamps``."""
+        if not setup.config.collector.timestamps:
+            return None
+        return cls(setup.client_id, ReadLimits(retry_denied_ms=setup.retry_denied_ms))
 
     def __init__(self, client_id: str, limits: ReadLimits | None = None) -> None:
         self._client_id = client_id
@@ -101,13 +132,14 @@ class TimestampSource:
     def problems(self) -> tuple[Problem, ...]:
         """Topics that were refused, as of their last response, and brokers that did not answer."""
         text = "no READ right on such topics, their timestamps stay unknown"
-        return (*self._unanswered, *self._denied.problems("local start timestamps", text))
+        return (*self._unanswered, *self._denied.problems(TIMESTAMPS.name, text))
 
-    def read(self, context: CycleContext, placement: Placement, offsets: ReplicaOffsets) -> Array:
-        """[N] the timestamp of the first record on each replica's disk, in ms since the epoch.
-
-        UNKNOWN where the local log is empty, not read yet, or not to be read.
-        """
+    def read(
+        self, context: CycleContext, placement: Placement, offsets: ReplicaOffsets
+    ) -> LocalStarts:
+        """The timestamps that are known; asks for some of those that are not."""
+        if not len(placement):  # the cluster may not be listed now: what was read stays known
+            return LocalStarts(np.full(len(placement.broker), UNKNOWN, np.int64))
         self._follow(placement)
         pending = self._pending(placement, offsets)
         broker_of = placement.broker[pending]
@@ -120,7 +152,7 @@ class TimestampSource:
         if chosen:
             self._fetch(context, _Round(placement, offsets, chosen))
         is_current = self._read_at == offsets.local_start
-        return np.where(is_current & offsets.answered, self._read_ms, UNKNOWN)
+        return LocalStarts(np.where(is_current & offsets.answered, self._read_ms, UNKNOWN))
 
     def _fetch(self, context: CycleContext, this_round: _Round) -> None:
         def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
@@ -134,7 +166,7 @@ class TimestampSource:
         for broker, response in responses.items():
             self._adapt(broker, response)
             if response.problem is not None:
-                self._unanswered.append(response.problem.at("local start timestamps"))
+                self._unanswered.append(response.problem.at(TIMESTAMPS.name))
             if response.answered:
                 self._note(broker, this_round, response)
 

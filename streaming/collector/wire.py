@@ -3,14 +3,15 @@
 The response of a broker has the same shape from cycle to cycle: the same topics in the same order,
 each partition a record of fixed size. A ``Layout`` is made from one response: the positions of its
 values, and all other bytes. It fits another response when those other bytes are the same, bit for
-bit; then the values are gathered in one step, without a look at a single topic. A response of an
-unusual shape is ``Irregular``, and the codec reads it.
+bit; then the values are gathered in one step, without a look at a single topic. ``KeptLayouts``
+keeps them from one cycle to the next. A response of an unusual shape is ``Irregular``, and the
+codec reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,3 +78,50 @@ class Layout:
         return len(body) == len(self._template) and np.array_equal(
             body & self._fixed, self._template
         )
+
+
+L = TypeVar("L", bound=Layout)
+
+
+class KeptLayouts(dict[int, L]):
+    """Layouts of the responses to requests about the same things, by request."""
+
+    def find(self, request: int, body: bytes, make: Callable[[], L]) -> L | None:
+        """The layout that is kept, else that of another request if it fits, else a new one.
+
+        None if the response is irregular: only the codec can read it.
+        """
+        raw = np.frombuffer(body, np.uint8)
+        for layout in (self.get(request), *self.values()):
+            if layout is not None and layout.fits(raw):
+                self[request] = layout
+                return layout
+        try:
+            self[request] = made = make()
+        except MalformedBytes:
+            return None
+        return made
+
+
+def partition_records(
+    cursor: Cursor, raw: Array, record_bytes: int, find: Callable[[str, Array], Array]
+) -> tuple[Array, Array]:
+    """The records of a list of topics: their positions, and the row of each partition.
+
+    A record begins with the partition's number and ends with its tagged fields, of which it must
+    have none. ``find`` gives the rows of partitions of a topic.
+
+    Raises:
+        MalformedBytes: the response ends early, or a record has tagged fields.
+    """
+    starts, rows = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+    for _ in range(cursor.count()):
+        name = cursor.text()
+        count = cursor.count()
+        at = cursor.skip(count * record_bytes) + record_bytes * np.arange(count)
+        if raw[at + record_bytes - 1].any():
+            raise Irregular("a partition has tagged fields")
+        starts.append(at)
+        rows.append(find(name, values(raw, places(at, 0, 4))))
+        cursor.no_tags()
+    return np.concatenate(starts), np.concatenate(rows)

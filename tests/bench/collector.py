@@ -34,6 +34,7 @@ from streaming.collector.brokers import BrokerConnections, EncodedRequest, Versi
 from streaming.collector.cycle import Collector, send
 from streaming.collector.listing import Placement
 from streaming.collector.observation import Observation, ObservationEncoder
+from streaming.collector.timestamps import LocalStarts
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as CollectorSection
@@ -133,9 +134,11 @@ def measure(bootstrap: str) -> None:
             send(config, sender, encoder, ask())
         observation = ask()
         assert collector.problems == (), collector.problems
-        replicas = len(observation.listing.placement.broker)
+        replicas = len(observation.placement.broker)
         assert replicas >= TOPICS * PARTITIONS * REPLICATION
-        assert (ask().local_start_timestamp_ms > 0).sum() >= TOPICS * PARTITIONS * REPLICATION
+        assert (
+            ask().readings[LocalStarts].timestamp_ms > 0
+        ).sum() >= TOPICS * PARTITIONS * REPLICATION
         about = {"replicas": replicas, "cycles": CYCLES}
 
         whole = _medians(lambda: send(config, sender, encoder, ask()))
@@ -151,7 +154,7 @@ def measure(bootstrap: str) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
         figure("collector_rss_peak_megabytes", peak, "MB", **about)
 
-        placement = observation.listing.placement
+        placement = observation.placement
         plain = _medians(lambda: _plainly(brokers, placement))
         figure("collector_plain_kafka_python_cpu_seconds", plain[1], "s", **about)
         figure("collector_cpu_ratio_to_plain_kafka_python", plain[1] / asking[1], "x", **about)

@@ -48,7 +48,7 @@ def measure(
         source.update_metadata(brokers)
 
         def read() -> GroupRound:
-            source.read()
+            source.read_now()
             round_ = source.take()
             assert round_ is not None
             assert source.problems == (), source.problems

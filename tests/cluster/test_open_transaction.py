@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -15,8 +16,13 @@ from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.waiting import until
 from twin.rules.leaders import Leaders
-from twin.rules.open_transactions import OpenTransactions
+from twin.rules.open_transactions import (
+    OpenTransactions,
+    TransactionHolders,
+    open_transaction_field,
+)
 from twin.state import ShardState
+from twin.tables.state import Partitions
 
 pytestmark = pytest.mark.cluster
 
@@ -38,6 +44,14 @@ def transactions(state: ShardState) -> list[dict[str, int]]:
     table, row = state[OpenTransactions], keys(state).index((TOPIC, 0))
     here = table.pick(table.row == row)
     return [{c.name: int(getattr(here, c.name)[i]) for c in here.columns} for i in range(len(here))]
+
+
+def open_transaction(state: ShardState) -> dict[str, Any]:
+    """The field of the API."""
+    tables = (state[t] for t in (OpenTransactions, TransactionHolders, Partitions))
+    field = open_transaction_field(*tables)[keys(state).index((TOPIC, 0))]
+    assert field is not None
+    return field
 
 
 def stable_offset(state: ShardState) -> int:
@@ -63,6 +77,7 @@ def test_an_open_transaction_holds_back_uploads_and_consumers(
         KafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id="open", acks="all")
     ) as producer:
         producer.init_transactions()
+        began_ms = int(time.time() * 1_000)
         producer.begin_transaction()
         for _ in range(OPEN):
             producer.send(TOPIC, b"x" * 1_000, partition=0)
@@ -78,6 +93,12 @@ def test_an_open_transaction_holds_back_uploads_and_consumers(
         [second] = transactions(watch.look())
         assert second["since_ms"] == first["since_ms"]
         assert second["held_ms"] > 0
+        watch.look()
+        holder = open_transaction(watch.state)
+        assert holder["transactional_id"] == "open"
+        assert holder["producer_id"] >= 0
+        assert began_ms <= holder["began_at_ms"] <= first["since_ms"]
+        assert watch.problems == ()
         tiered = client.offset(1, TOPIC, 0, LATEST_TIERED)
         assert tiered < COMMITTED, "a segment beyond the last stable offset is uploaded"
         assert client.offset(1, TOPIC, 0, LATEST) == COMMITTED + OPEN + LATER

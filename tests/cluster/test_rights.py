@@ -29,6 +29,8 @@ from streaming.checks import check
 from streaming.checks.bus import of_bus
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector, run
+from streaming.collector.log_dirs import LogDirSizes
+from streaming.collector.offsets import ReplicaOffsets
 from streaming.collector.problem import Problem
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.plans.admin import Admin, Live
@@ -134,12 +136,12 @@ def observed(cluster: LocalCluster, user: str) -> tuple[Any, Sequence[Problem]]:
 def test_with_all_rights_nothing_is_missing(guarded: LocalCluster) -> None:
     observation, problems = observed(guarded, "admin")
     assert problems == ()
-    assert (observation.local_log_bytes >= 0).all()
+    assert (observation.readings[LogDirSizes].local_log_bytes >= 0).all()
 
 
 def test_the_right_to_describe_topics_is_enough_for_every_offset(guarded: LocalCluster) -> None:
     observation, _ = observed(guarded, "watcher")
-    placement, offsets = observation.listing.placement, observation.offsets
+    placement, offsets = observation.placement, observation.readings[ReplicaOffsets]
     data = placement.topic_of[placement.partition_of] == placement.topic.index("data")
     assert offsets.answered.all()
     assert offsets.error_code.tolist() == [0] * len(placement.broker)
@@ -153,7 +155,7 @@ def test_what_needs_more_is_unknown_and_said(guarded: LocalCluster) -> None:
         ("broker configs", 1), ("topic configs", -1), ("log dirs", 1),
         ("local start timestamps", -1),
     }  # fmt: skip
-    assert set(observation.local_log_bytes.tolist()) == {-1}
+    assert set(observation.readings[LogDirSizes].local_log_bytes.tolist()) == {-1}
     assert all(p.is_denied for p in problems)
     rows = observation.brokers.to_pylist()
     assert [(r["answered"], r["log_dir_total_bytes"]) for r in rows] == [(True, -1)]
@@ -174,6 +176,7 @@ def test_check_names_every_missing_right(guarded: LocalCluster) -> None:
         "DESCRIBE on the cluster",
         "DESCRIBE_CONFIGS on the cluster",
         "READ on topics (1 of 4: data)",
+        "DESCRIBE on transactional ids",
         "DESCRIBE on groups",
         "topic __remote_log_metadata does not exist: the cluster has no remote storage, or another "
         "metadata manager for it",

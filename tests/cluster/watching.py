@@ -44,7 +44,8 @@ class Watch:
         groups: GroupSource | None = None,
     ) -> None:
         self._groups = groups
-        self._collector = Collector(settings, brokers, groups=groups)
+        ready = () if groups is None else (groups,)
+        self._collector = Collector(settings, brokers, *ready)
         self._messages = ObservationEncoder()
         self._archive: archives.Archive = {}
         self.state = ShardState.empty(CATALOG, settings.cluster.name, 0, settings.bus.shards)
@@ -57,7 +58,7 @@ class Watch:
     def look_at_groups(self) -> ShardState:
         """One cycle with a new round of groups."""
         assert self._groups is not None
-        self._groups.read()
+        self._groups.read_now()
         return self.look()
 
     def look(self) -> ShardState:
@@ -67,7 +68,7 @@ class Watch:
         sent = [
             frame
             for _, message in self._messages.encode(observation)
-            for frame in frames.decode(message).frames
+            for frame in frames.decode(message, CATALOG.observations).frames
         ]
         of_cycle = [frame for frame in sent if frame.header.kind not in archives.KINDS]
         self.state, _ = step(self.state, of_cycle, observation.observed_at_ms)

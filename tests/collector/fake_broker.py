@@ -25,14 +25,20 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -68,6 +74,9 @@ REQUESTS = fake_groups.REQUESTS | {
         DescribeTopicPartitionsRequest,
         AlterPartitionReassignmentsRequest,
         ElectLeadersRequest,
+        DescribeProducersRequest,
+        DescribeTransactionsRequest,
+        ListTransactionsRequest,
     )
 }
 UNKNOWN_TOPIC = 3
@@ -76,6 +85,8 @@ FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 TOPIC_AUTHORIZATION_FAILED = 29
 CLUSTER_AUTHORIZATION_FAILED = 31
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+TRANSACTIONAL_ID_NOT_FOUND = 105
 NOT_CONTROLLER = 41
 PREFERRED_LEADER_NOT_AVAILABLE = 80
 ELECTION_NOT_NEEDED = 84
@@ -143,6 +154,19 @@ class Topic:
 
 
 @dataclass
+class Transaction:
+    """A transaction that is open."""
+
+    topic: str
+    partition: int
+    start: int  # offset of its first record there
+    transactional_id: str = "payments"
+    producer_id: int = 7
+    coordinator: int = 1
+    began_ms: int = 1_000
+
+
+@dataclass
 class World:
     topics: dict[str, Topic] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=dict)
@@ -165,6 +189,8 @@ class World:
     groups: dict[str, Group] = field(default_factory=dict)
     groups_hidden: bool = False  # none may be described
     list_errors: dict[int, int] = field(default_factory=dict)  # of ListGroups, by broker
+    transactions: list[Transaction] = field(default_factory=list)
+    ids_hidden: bool = False  # no transactional id may be described
     authorized: set[int] | None = None  # operations on the cluster, None if Kafka does not say
 
 
@@ -591,6 +617,69 @@ class FakeBroker(FakeCoordinator):
         )  # fmt: skip
         named = topic(topic_name="__cluster_metadata", partitions=[quorum])
         return DescribeQuorumResponse(error_code=0, topics=[named])
+
+    def _DescribeProducersRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        kind = DescribeProducersResponse.TopicResponse
+        part = kind.PartitionResponse
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for number in topic.partition_indexes:
+                error = 0 if self._leads_to(topic.name, number) else NOT_LEADER_OR_FOLLOWER
+                error = TOPIC_AUTHORIZATION_FAILED if topic.name in self.world.unreadable else error
+                producers = [
+                    part.ProducerState(
+                        producer_id=t.producer_id, producer_epoch=0, last_sequence=0,
+                        last_timestamp=0, coordinator_epoch=0, current_txn_start_offset=t.start,
+                    )
+                    for t in self.world.transactions
+                    if (t.topic, t.partition) == (topic.name, number) and not error
+                ]  # fmt: skip
+                partitions.append(
+                    part(partition_index=number, error_code=error, active_producers=producers)
+                )
+            topics.append(kind(name=topic.name, partitions=partitions))
+        return DescribeProducersResponse(topics=topics)
+
+    def _leads_to(self, topic: str, partition: int) -> bool:
+        return self.world.topics[topic].partitions[partition].leader == self.node
+
+    def _transactions_here(self) -> list[Transaction]:
+        hidden = self.world.ids_hidden
+        return [t for t in self.world.transactions if t.coordinator == self.node and not hidden]
+
+    def _ListTransactionsRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        kind = ListTransactionsResponse.TransactionState
+        listed = [
+            kind(transactional_id=t.transactional_id, producer_id=t.producer_id,
+                 transaction_state="Ongoing")
+            for t in self._transactions_here() if t.producer_id in request.producer_id_filters
+        ]  # fmt: skip
+        return ListTransactionsResponse(
+            error_code=0, unknown_state_filters=[], transaction_states=listed
+        )
+
+    def _DescribeTransactionsRequest(self, request: Any, _: int) -> Any:  # noqa: N802
+        kind = DescribeTransactionsResponse.TransactionState
+        known = {t.transactional_id: t for t in self._transactions_here()}
+        states = []
+        for name in request.transactional_ids:
+            error = TRANSACTIONAL_ID_NOT_FOUND
+            error = TRANSACTIONAL_ID_AUTHORIZATION_FAILED if self.world.ids_hidden else error
+            found = known.get(name)
+            states.append(
+                kind(
+                    error_code=0 if found else error,
+                    transactional_id=name,
+                    transaction_state="Ongoing" if found else "",
+                    transaction_timeout_ms=60_000,
+                    transaction_start_time_ms=found.began_ms if found else -1,
+                    producer_id=found.producer_id if found else -1,
+                    producer_epoch=0,
+                    topics=[],
+                )
+            )
+        return DescribeTransactionsResponse(transaction_states=states)
 
     def _FetchRequest(self, request: Any, _: int) -> Any:  # noqa: N802
         kind = FetchResponse.FetchableTopicResponse

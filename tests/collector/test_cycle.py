@@ -16,10 +16,12 @@ from structlog.testing import capture_logs
 
 from streaming.bus import BusError, shard_of
 from streaming.collector.brokers import BrokerConnections
+from streaming.collector.configs import TopicSettings
 from streaming.collector.cycle import Collector, collect
 from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
+from streaming.collector.group_frames import GroupFrames
 from streaming.collector.groups import GroupSource
-from streaming.collector.jmx import MetricsSource
+from streaming.collector.jmx import BrokerMetrics, MetricsSource
 from streaming.collector.observation import (
     MOST_PROBLEMS,
     MOST_TEXT,
@@ -388,21 +390,21 @@ def test_what_has_not_arrived_is_sent_with_the_next_cycle(cluster: FakeCluster, 
         MetricsSource(section, background=False) as metrics,
         GroupSource(config, brokers.client_id, background=False) as groups,
     ):
-        collector = Collector(config, brokers, metrics, groups=groups)
+        collector = Collector(config, brokers, metrics, groups)
         collector.observe()  # which brokers there are
-        collector._configs.send_again(range(SHARDS))
-        metrics.scrape()
-        groups.read()
+        collector.on_send_failed()
+        metrics.read_now()
+        groups.read_now()
         collect(config, collector, send, threading.Event(), cycles=4)
     first, second, arrived, after = sent
-    assert first.metrics is not None
-    assert first.groups is not None
-    assert first.groups.group == ("readers",)
+    assert first.readings[GroupFrames].round.group == ("readers",)
     for repeated in (second, arrived):
-        assert repeated.metrics is first.metrics
-        assert repeated.groups is first.groups
-        assert set(repeated.configs) == set(range(SHARDS))
-    assert (after.metrics, after.groups, after.configs) == (None, None, {})
+        assert repeated.readings[BrokerMetrics].rows is first.readings[BrokerMetrics].rows
+        assert repeated.readings[GroupFrames].round is first.readings[GroupFrames].round
+        assert repeated.readings[TopicSettings].by_shard.keys() == set(range(SHARDS))
+    assert after.readings.get(BrokerMetrics) is None
+    assert after.readings.get(GroupFrames) is None
+    assert after.readings[TopicSettings].by_shard == {}
 
 
 def test_the_twin_merges_what_the_collector_sends(ask: Asker) -> None:

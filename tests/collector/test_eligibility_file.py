@@ -18,6 +18,7 @@ from streaming.runtime.stop import on_hangup_signal
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.waiting import patient_ms
 from twin.tables.enums import NOT_SET
+from twin.tables.observations import ConfigsFrame
 
 MS = "leader.election.eligible.local.log.ms"
 
@@ -42,7 +43,7 @@ class Asker:
     def __call__(self) -> dict[str, int]:
         observation = self.collector.observe()
         assert observation is not None
-        tables = observation.configs.values()
+        tables = observation.rows(ConfigsFrame)
         rows = [row for table in tables for row in table.to_pylist()]
         return {row["topic"]: row["eligible_local_log_ms"] for row in rows}
 

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.context import CycleContext
-from streaming.collector.epochs import EpochSource
+from streaming.collector.epochs import EpochSource, Histories
 from streaming.collector.metadata import MetadataSource
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
@@ -49,13 +49,13 @@ class Asker:
     ) -> dict[tuple[str, int], tuple[tuple[int, int], ...]]:
         view = self.topics.read(self.brokers, Deadline.after_ms(patient_ms(3_000)))
         assert view is not None
-        place = view.listing.placement
+        self.placement = place = view.listing.placement
         starts = [
             self.cluster.world.topics[place.topic[t]].partitions[n].logs[leader].log_start
             for t, n, leader in zip(place.topic_of.tolist(), place.partition.tolist(),
                                     view.listing.leader.tolist(), strict=True)
         ]  # fmt: skip
-        self.histories = self.epochs.read(
+        self.histories = self.epochs.walk(
             CycleContext(self.brokers, self.topics.metadata_broker, patient_ms(9_000)),
             view.listing, np.full(len(place), tiered),
             np.array(starts) if log_start else np.full(len(place), -1),
@@ -118,7 +118,7 @@ def test_a_history_is_read_again_only_when_the_leader_epoch_moved(cluster: FakeC
 def test_what_did_not_arrive_is_read_again(cluster: FakeCluster, ask: Asker):
     cluster.world.topics = {"t": Topic({0: a_partition([(0, 0)], 0)})}
     ask()
-    ask.epochs.forget(ask.histories)
+    ask.epochs.send_again(Histories(ask.placement, ask.histories))
     assert set(ask()) == {("t", 0)}
 
 

@@ -52,7 +52,7 @@ class Asker:
     def __call__(self, *, read: bool = True) -> list[Frame]:
         """The frames about groups of one cycle."""
         if read:
-            self.groups.read()
+            self.groups.read_now()
         observation = self.collector.observe()
         assert observation is not None
         sent = [
@@ -89,7 +89,7 @@ def ask(cluster: FakeCluster) -> Iterator[Asker]:
         BrokerConnections(cluster.bootstrap, {}, patient_ms(4_000)) as brokers,
         GroupSource(config, brokers.client_id, background=False) as groups,
     ):
-        collector = Collector(config, brokers, groups=groups)
+        collector = Collector(config, brokers, groups)
         collector.observe()  # so that the brokers are known
         yield Asker(cluster, collector, groups)
 

@@ -102,7 +102,7 @@ def test_the_layout_of_a_response_reads_the_next_one(groups: Groups, random: Any
 
     one = batch(9)
     one.read(encoded(groups, 9))
-    layout = one._layout
+    layout = one.layouts.get(0)
     assert layout is not None
     after = {
         name: (random.choice([0, 16]), {t: {n: later(v) for n, v in p.items()}
@@ -111,7 +111,7 @@ def test_the_layout_of_a_response_reads_the_next_one(groups: Groups, random: Any
     }  # fmt: skip
     body = encoded(after, 9, throttle_ms=40)
     assert plain(one.read(body)) == plain(decoded(body, 9, NAMES))
-    assert one._layout is layout
+    assert one.layouts.get(0) is layout
 
 
 def test_a_group_that_is_missing_from_a_response_has_no_answer() -> None:
@@ -125,5 +125,5 @@ def test_a_response_that_ends_early_is_no_layout(cut: int) -> None:
     body = encoded({"a": (0, {"orders": {0: (5, 1, "", 0), 1: (6, 1, "", 0)}})}, 9)
     with pytest.raises((struct.error, IndexError)):  # the codec's, which reads what has no layout
         one.read(body[:-cut])
-    assert one._layout is None
+    assert not one.layouts
     assert np.array_equal(one.read(body).offset, [5, 6])

@@ -73,7 +73,7 @@ def a_source(
 
 
 def read(source: GroupSource) -> GroupRound:
-    source.read()
+    source.read_now()
     round_ = source.take()
     assert round_ is not None, source.problems
     return round_
@@ -202,7 +202,7 @@ def test_groups_are_chosen_by_their_whole_names(cluster) -> None:
 
 def test_nothing_is_asked_if_the_interval_is_0(cluster) -> None:
     with a_source(cluster, background=True, groups_interval_ms=0) as source:
-        source.read()
+        source.read_now()
         assert source.take() is None
     assert cluster[1].asked == []
 
@@ -457,7 +457,7 @@ def test_an_offset_that_is_refused_makes_its_group_unknown(cluster, source) -> N
 def test_a_cluster_that_cannot_be_reached_is_a_problem_and_no_empty_listing(cluster) -> None:
     with a_source(cluster) as source:
         cluster.stop()
-        source.read()
+        source.read_now()
         assert source.take() is None
         assert [p.error for p in source.problems] == ["Unreachable"]
 

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.collector.brokers import Address, BrokerConnections
 from streaming.collector.cycle import Collector
-from streaming.collector.jmx import MetricsSource, urls
+from streaming.collector.jmx import BrokerMetrics, MetricsSource, urls
 from streaming.collector.observation import ObservationEncoder
 from streaming.collector.problem import Problem
 from streaming.collector.scrape import scrape_all
@@ -274,10 +274,10 @@ def test_the_next_scrape_has_rates_and_a_later_time(exporter, measure) -> None:
 def test_what_was_taken_is_not_given_again(exporter, measure) -> None:
     metrics = MetricsSource(section(exporter()), background=False)
     metrics.update_metadata([address(1)])
-    metrics.scrape()
+    metrics.read_now()
     assert taken(metrics).num_rows == 1
     assert metrics.take() is None
-    metrics.scrape()
+    metrics.read_now()
     assert taken(metrics).num_rows == 1
 
 
@@ -355,11 +355,11 @@ def test_a_broker_that_answers_again_has_a_rate_over_all_of_the_time(exporter) -
     one = exporter()
     metrics = MetricsSource(section(one, deadline_ms=patient_ms(5_000)), background=False)
     metrics.update_metadata([address(1)])
-    metrics.scrape()
+    metrics.read_now()
     one.status = 500
-    metrics.scrape()
+    metrics.read_now()
     one.status, one.text = 200, changed(kafka_isr_shrinks_total=4)
-    metrics.scrape()
+    metrics.read_now()
     (row,) = taken(metrics).to_pylist()
     assert row["isr_shrinks_per_s"] > 0
     assert metrics.problems == ()
@@ -488,7 +488,7 @@ def test_a_silent_exporter_does_not_delay_a_cycle(exporter) -> None:
         assert asked.wait(200)
         observation = collector.observe()
         assert observation is not None
-        assert observation.metrics is None
+        assert observation.readings.get(BrokerMetrics) is None
         assert not over.is_set()
         over.set()
 

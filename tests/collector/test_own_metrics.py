@@ -17,7 +17,7 @@ from streaming.collector.cycle_metrics import CycleMetrics
 from streaming.collector.groups import GroupSource
 from streaming.collector.observation import Observation
 from streaming.collector.own_metrics import OWN
-from streaming.collector.problem import SOURCES
+from streaming.collector.sources import ABOUT
 from streaming.lab.cluster import free_base_port
 from streaming.runtime.config import Cluster, Config
 from streaming.runtime.config import Collector as Section
@@ -87,7 +87,7 @@ def _collecting(cluster: FakeCluster) -> Iterator[Running]:
         GroupSource(config, brokers.client_id) as groups,
         served(metrics.registry, "127.0.0.1", port, "x"),
     ):
-        collector = Collector(config, brokers, groups=groups)
+        collector = Collector(config, brokers, groups)
         thread = threading.Thread(
             target=collect, args=(config, collector, bus.send, stop, None, metrics)
         )
@@ -113,7 +113,7 @@ def test_it_serves_what_is_declared_and_cycles_are_counted(running: Running) -> 
     sent_at_s = scraped.value("collector_last_sent_timestamp_seconds")
     assert began_s <= sent_at_s <= time.time()
     assert scraped.value("collector_observations_unsent_total") == 0
-    assert {labels["source"] for labels, _ in scraped.series("collector_problems")} == set(SOURCES)
+    assert {labels["source"] for labels, _ in scraped.series("collector_problems")} == set(ABOUT)
 
 
 @needs_promtool

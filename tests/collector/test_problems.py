@@ -14,6 +14,7 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
@@ -29,7 +30,8 @@ from streaming.collector.cycle_log import CycleLog
 from streaming.collector.groups import GroupSource
 from streaming.collector.jmx import MetricsSource
 from streaming.collector.observation import Observation
-from streaming.collector.problem import SOURCES, Problem
+from streaming.collector.problem import Problem
+from streaming.collector.sources import ABOUT
 from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import (
@@ -38,6 +40,7 @@ from tests.collector.fake_broker import (
     Log,
     Partition,
     Topic,
+    Transaction,
     World,
     fake_cluster,
 )
@@ -119,7 +122,7 @@ def _collector(cluster: FakeCluster, one: Exporter) -> Iterator[Collector]:
         MetricsSource(config.collector) as metrics,
         GroupSource(config, brokers.client_id) as groups,
     ):
-        yield Collector(config, brokers, metrics, groups=groups, retry_denied_ms=0)
+        yield Collector(config, brokers, metrics, groups, retry_denied_ms=0)
 
 
 # ---------------------------------------------------------------- what fails, and how it is mended
@@ -224,6 +227,24 @@ def history_denied(stage: Stage) -> Callable[[], object]:
     return stage.world.unreadable.clear
 
 
+def transaction_stays_open(stage: Stage) -> Callable[[], object]:
+    log = stage.orders.logs[1]
+    log.last_stable = 60
+    stage.world.transactions = [Transaction("orders", 0, start=60)]
+    return lambda: setattr(log, "last_stable", None)
+
+
+def producers_denied(stage: Stage) -> Callable[[], object]:
+    ended = transaction_stays_open(stage)
+    stage.world.unreadable = {"orders"}
+    return lambda: (ended(), stage.world.unreadable.clear())
+
+
+def transactional_ids_denied(stage: Stage) -> Callable[[], object]:
+    stage.world.ids_hidden = True
+    return transaction_stays_open(stage)
+
+
 def exporter_fails(**wrong: Any) -> Callable[[Stage], Callable[[], object]]:
     def breaks(stage: Stage) -> Callable[[], object]:
         right = {name: getattr(stage.exporter, name) for name in wrong}
@@ -265,6 +286,10 @@ FAILURES = [
     Failure("leader epoch histories", DENIED_TOPIC, history_denied),
     Failure("leader epoch histories", "Timeout",
             silent(OffsetForLeaderEpochRequest, leader_epoch_moves), "silent"),
+    Failure("transaction producers", DENIED_TOPIC, producers_denied),
+    Failure("transaction producers", "Timeout",
+            silent(DescribeProducersRequest, transaction_stays_open), "silent"),
+    Failure("transactional ids", "TransactionalIdAuthorizationFailed", transactional_ids_denied),
     Failure("metrics", "HTTP503", exporter_fails(status=503), "failing"),
     Failure("metrics", "Timeout", exporter_fails(delay_s=NEVER_S), "silent"),
     Failure("groups", "GroupAuthorizationFailed", group_denied),
@@ -296,11 +321,11 @@ def test_a_failure_is_listed_logged_once_and_over_when_it_succeeds(
 
 
 def test_every_source_can_fail_in_these_tests() -> None:
-    assert {failure.source for failure in FAILURES} | {"bus"} == set(SOURCES)
+    assert {failure.source for failure in FAILURES} | {"bus"} == set(ABOUT)
 
 
 def test_check_can_say_what_is_lost_without_each_source() -> None:
-    assert set(SOURCES) <= WITHOUT.keys()
+    assert set(ABOUT) <= WITHOUT.keys()
 
 
 def test_a_bus_that_takes_nothing_is_a_problem_until_it_takes_something(stage: Stage) -> None:

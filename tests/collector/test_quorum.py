@@ -24,10 +24,12 @@ def voters(cluster: FakeCluster) -> list[tuple[int, bool, int]]:
     """Node, whether it is active, and when it was caught up."""
     with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as brokers:
         source = QuorumSource("test")
-        rows = source.read(CycleContext(brokers, 2, patient_ms(900)))
+        quorum = source.read(CycleContext(brokers, 2, patient_ms(900)))
         assert source.problems == ()
-    assert rows is not None
-    columns = (rows.column(name).to_pylist() for name in ("node", "is_active", "caught_up_at_ms"))
+    assert quorum is not None
+    columns = (
+        quorum.voters.column(name).to_pylist() for name in ("node", "is_active", "caught_up_at_ms")
+    )
     return list(zip(*columns, strict=True))
 
 

@@ -56,7 +56,7 @@ class Asker:
         context = CycleContext(
             self.brokers, self.topics.metadata_broker, patient_ms(900), self.topics.controller
         )
-        return self.status.read(context, view.listing, least, elr_enabled)
+        return self.status.status(context, view.listing, least, elr_enabled)
 
 
 @pytest.fixture

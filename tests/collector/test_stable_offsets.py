@@ -10,6 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.listing import Listing
+from streaming.collector.replica_status import ReplicaStatus
 from streaming.collector.stable_offsets import StableOffsetSource
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
@@ -28,12 +29,13 @@ from twin.table import UNKNOWN
 HELD = placed({"a": {0, 1, 2}, "b": {0}})
 
 
-def led(*leader: int) -> Listing:
+def led(*leader: int) -> ReplicaStatus:
     """The partitions a-0, a-1, a-2 and b-0, all with a replica on broker 1, and their leaders."""
     count = len(HELD.partition)
     leaders = np.array(leader, np.int32)
     zero = np.zeros(count, np.int32)
-    return Listing(HELD, leaders, zero, np.zeros(count, np.uint8), complete=True)
+    listing = Listing(HELD, leaders, zero, np.zeros(count, np.uint8), complete=True)
+    return ReplicaStatus(listing, np.ones(count, bool))
 
 
 def log(last_stable: int | Error) -> Partition:
@@ -47,12 +49,13 @@ def cluster() -> Iterator[FakeCluster]:
         yield made
 
 
-def read(cluster: FakeCluster, source: StableOffsetSource, listing: Listing) -> list[int]:
+def read(cluster: FakeCluster, source: StableOffsetSource, status: ReplicaStatus) -> list[int]:
     with BrokerConnections(cluster.bootstrap, {}, patient_ms(2_000)) as brokers:
         replies = brokers.ask(
-            [1], lambda b, v: source.requests(b, v, listing), Deadline.after_ms(patient_ms(1_000))
+            [1], lambda b, v: source.requests(b, v, status), Deadline.after_ms(patient_ms(1_000))
         )
-        return source.read(listing, {b: r.bodies for b, r in replies.items()}).tolist()
+        offsets = source.read(status, {b: r.bodies for b, r in replies.items()})
+        return offsets.last_stable_offset.tolist()
 
 
 def test_a_broker_is_asked_as_by_a_consumer_about_what_it_leads(cluster: FakeCluster) -> None:

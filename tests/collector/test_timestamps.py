@@ -49,13 +49,16 @@ class Asker:
             [1, 2], lambda b, v: self.offsets.requests(b, v, place), deadline
         )
         samples = self.offsets.read(place, {b: r.bodies for b, r in replies.items()})
-        start_ms = self.timestamps.read(
+        starts = self.timestamps.read(
             CycleContext(self.brokers, self.topics.metadata_broker, patient_ms(900)), place, samples
         )
         return {
             (place.topic[place.topic_of[p]], int(place.partition[p]), int(b)): int(ms)
             for p, b, ms in zip(
-                place.partition_of.tolist(), place.broker.tolist(), start_ms.tolist(), strict=True
+                place.partition_of.tolist(),
+                place.broker.tolist(),
+                starts.timestamp_ms.tolist(),
+                strict=True,
             )
         }
 

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from streaming.collector.brokers import BrokerConnections
 from streaming.collector.cycle import Collector
 from streaming.collector.cycle_log import CycleLog
+from streaming.collector.metadata import MetadataSource
 from streaming.collector.observation import Observation
 from streaming.collector.problem import Problem
 from streaming.collector.unlisted import UnlistedBrokers
@@ -48,7 +49,7 @@ def watch(cluster: FakeCluster) -> Iterator[Callable[[], Collector]]:
 
     def make(unlisted: UnlistedBrokers | None = None) -> Collector:
         opened.append(BrokerConnections(cluster.bootstrap, {}, CONFIG.collector.deadline_ms))
-        return Collector(CONFIG, opened[-1], unlisted=unlisted)
+        return Collector(CONFIG, opened[-1], MetadataSource(CONFIG, "test", unlisted))
 
     yield make
     for connections in opened:
@@ -84,7 +85,7 @@ def test_a_lost_broker_that_holds_replicas_stays_with_its_rack_and_does_not_answ
     collector = watch()
     before = observed(collector)
     assert rows(before)[2] == ("az-b", True, True, -1)
-    assert not before.brokers_complete
+    assert "brokers" in before.incomplete
     kill(cluster, 2)
     for _ in range(3):
         assert rows(observed(collector))[2] == ("az-b", False, False, -1)
@@ -163,7 +164,7 @@ def test_a_kafka_that_lists_fenced_brokers_says_who_is_gone(
 ) -> None:
     all_be_kafka("4.0", cluster)
     collector = watch()
-    assert observed(collector).brokers_complete
+    assert "brokers" not in observed(collector).incomplete
     cluster.world.fenced.add(2)
     assert rows(observed(collector))[2] == ("az-b", True, True, 1)
     cluster.brokers.pop(3).stop()

@@ -124,12 +124,13 @@ def acl(user: str, right: Right) -> ACL:
     name = right.name.removesuffix("*") if right.is_prefix else right.name
     if right.resource == "cluster":
         name = "kafka-cluster"
+    kind_of = ResourceType[right.resource.upper().replace("-", "_")]
     return ACL(
         principal=f"User:{user}",
         host="*",
         operation=ACLOperation[right.operation],
         permission_type=ACLPermissionType.ALLOW,
-        resource_pattern=ResourcePattern(ResourceType[right.resource.upper()], name, kind),
+        resource_pattern=ResourcePattern(kind_of, name, kind),
     )
 
 

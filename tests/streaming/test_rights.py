@@ -34,7 +34,7 @@ def test_no_right_is_contained_in_another_but_in_those_of_options():
 
 
 def test_a_right_to_read_all_topics_contains_most_others():
-    [read] = [r for r in rights(Config()) if r.wants == ("local start timestamps",)]
+    [read] = [r for r in rights(Config()) if "local start timestamps" in r.wants]
     assert sum(covers(read, r) for r in rights(Config())) == 6
 
 
@@ -99,7 +99,8 @@ def test_what_only_an_option_needs_is_a_comment_while_it_is_off():
     )
     for config, more in ((Config(), 3), (off, 0)):
         granted = [line for line in commands(config, "User:twin") if not line.startswith("#")]
-        assert len(granted) == 6 + more
+        without_option = {(r.at, r.resource, r.name) for r in rights(config) if not r.option}
+        assert len(granted) == len(without_option) + more
     lines = list(commands(off, "User:twin"))
     at = lines.index("# only for tap --enable:")
     assert lines[at + 1].startswith("# kafka-acls.sh ")

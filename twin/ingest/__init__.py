@@ -15,32 +15,12 @@ The laws, each a property test:
 
 from __future__ import annotations
 
-from twin.ingest import (
-    broker_metrics,
-    brokers,
-    configs,
-    fetches,
-    groups,
-    isr_changes,
-    partitions,
-    pending_upload_lookups,
-    problems,
-    quorum,
-    replicas,
-    shard_reports,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Final
 
-MODULES = (
-    brokers,
-    quorum,
-    problems,
-    configs,
-    partitions,
-    replicas,
-    fetches,
-    isr_changes,
-    pending_upload_lookups,
-    broker_metrics,
-    groups,
-    shard_reports,
+MODULES: Final[tuple[ModuleType, ...]] = tuple(
+    import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)
 )
+"""Every module of this folder: a new kind of frame is a new file."""

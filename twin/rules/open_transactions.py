@@ -19,11 +19,50 @@ from twin.declare import Alert, OfRows, api_field, gauge, risk, rule
 from twin.rules.high_watermark import HighWatermarks
 from twin.rules.leaders import Leaders
 from twin.signature import Before, Cycle
-from twin.table import UNKNOWN, Array, Bool, Int64, SparseTable, column
+from twin.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Int64,
+    Observation,
+    SparseTable,
+    Text,
+    column,
+)
+from twin.tables.columns import PartitionKey
 from twin.tables.state import Partitions
 
 LONG_MS: Final = 120_000
 """Twice the default of transaction.timeout.ms, after which the coordinator aborts a transaction."""
+
+
+HOLDER_STAYS_MS: Final = 600_000
+"""The collector repeats the answer each minute while the transaction is open."""
+
+
+class TransactionsFrame(Observation, PartitionKey, kind="transactions", event=True):
+    """One row a partition whose leader was asked who holds its oldest open transaction."""
+
+    stable_offset: Int64 = column("offset at which the transaction began", source="KIP-664")
+    producer_id: Int64 = column("id of its producer", source="DescribeProducers")
+    transactional_id: Text = column(
+        "transactional id of the producer, empty if no coordinator names it",
+        source="ListTransactions",
+        fill="",
+    )
+    began_at_ms: Int64 = column(
+        "when it began, by the clock of its coordinator", source="DescribeTransactions"
+    )
+
+
+class TransactionHolders(SparseTable, kind="transaction_holders"):
+    """[N] one row a partition: who held its oldest open transaction when its leader said so."""
+
+    stable_offset: Int64 = column("offset at which the transaction began", source="KIP-664")
+    producer_id: Int64 = column("id of its producer", source="DescribeProducers")
+    transactional_id: Text = column("transactional id, empty if unknown", fill="")
+    began_at_ms: Int64 = column("when it began, by the clock of its coordinator")
+    read_at_ms: Int64 = column("when it was read")
 
 
 class OpenTransactions(SparseTable, kind="open_transactions"):
@@ -74,7 +113,8 @@ def open_transactions(
         summary="are held back by an open transaction",
         description="The last stable offset of {n} partitions of {cluster} is below the high "
         "watermark and has not moved for two minutes or more: consumers with read_committed get "
-        "no record beyond it, and nothing beyond it is uploaded.",
+        "no record beyond it, and nothing beyond it is uploaded. Of each partition "
+        "open_transaction in the API has the producer id, the transactional id and since when.",
         # Transactions with a long timeout, as between checkpoints of Flink, last minutes.
         wait="5m",
         keep_firing_for="5m",
@@ -123,14 +163,38 @@ def transaction_held_records(transactions: OpenTransactions) -> int:
     "open_transaction",
     "a transaction that keeps the last stable offset below the high watermark: `stable_offset`, "
     "`since_ms` when that was first observed, `held_ms` until the leader's last answer, "
-    "`records_held` from there to the high watermark; null where none is open",
+    "`records_held` from there to the high watermark; who holds it: `producer_id`, "
+    "`transactional_id` and `began_at_ms`, each null if unknown; null where none is open",
 )
 def open_transaction_field(
-    transactions: OpenTransactions, partitions: Partitions
+    transactions: OpenTransactions, holders: TransactionHolders, partitions: Partitions
 ) -> list[dict[str, Any] | None]:
-    """The transaction where the last stable offset has stayed for more than one cycle."""
+    """The transaction where the last stable offset has stayed for more than one cycle.
+
+    Its holder is the one that was named for the same offset: one that moved has another holder.
+    """
+    named = {
+        (row, offset): i
+        for i, (row, offset) in enumerate(
+            zip(holders.row.tolist(), holders.stable_offset.tolist(), strict=True)
+        )
+    }
     objects: list[dict[str, Any] | None] = [None] * len(partitions.leader)
     names = [c.name for c in OpenTransactions.columns if c.name != "row"]
     for i in np.flatnonzero(transactions.held_ms > 0).tolist():
-        objects[transactions.row[i]] = {name: int(getattr(transactions, name)[i]) for name in names}
+        row, offset = int(transactions.row[i]), int(transactions.stable_offset[i])
+        numbers = {name: int(getattr(transactions, name)[i]) for name in names}
+        objects[row] = {**numbers, **_holder(holders, named.get((row, offset)))}
     return objects
+
+
+def _holder(holders: TransactionHolders, i: int | None) -> dict[str, int | str | None]:
+    """Who holds a transaction, null where that is unknown."""
+    if i is None:
+        return dict.fromkeys(("producer_id", "transactional_id", "began_at_ms"))
+    began_at_ms = int(holders.began_at_ms[i])
+    return {
+        "producer_id": int(holders.producer_id[i]),
+        "transactional_id": holders.transactional_id[i] or None,
+        "began_at_ms": None if began_at_ms == UNKNOWN else began_at_ms,
+    }

@@ -1,6 +1,6 @@
 /** One partition: where its log is, who leads next and why, its risks, segments and epochs. */
 import { ofPartition, url } from "../api.js";
-import { count, counted, duration } from "../format.js";
+import { count, counted, duration, moment } from "../format.js";
 import { Failed, Waiting } from "../parts/failed.js";
 import { Poll } from "../poll.js";
 import { href } from "../router.js";
@@ -72,7 +72,15 @@ function Facts({ partition }) {
     <div><dt>high watermark</dt><dd>${count(partition.high_watermark)}</dd></div>
     <div><dt>to upload</dt><dd>${partition.upload_lag_records === null ? "unknown"
       : counted(partition.upload_lag_records, "record")}</dd></div>
+    ${partition.open_transaction && html`<div><dt>open transaction</dt><dd>${
+      holder(partition.open_transaction)}</dd></div>`}
     <div><dt>observed</dt><dd>${partition.age_seconds === null ? "unknown"
       : `${duration(partition.age_seconds)} ago`}</dd></div>
   </dl>`;
+}
+
+/** Who holds a transaction, and since when: by its coordinator, else since it was observed. */
+function holder({ transactional_id: id, producer_id: producer, began_at_ms: began, since_ms: since }) {
+  const who = producer === null ? "unknown producer" : `producer ${producer}`;
+  return `${id === null ? who : `${id}, ${who}`}, since ${moment(began ?? since)}`;
 }

@@ -1,0 +1,46 @@
+"""What everybody else needs to know of a source: its name, what goes without it, and its right.
+
+The names of problems, ``kafka-twin check``, the commands that grant rights, the collector's own
+metrics and the tables in docs/security.md and docs/troubleshooting.md are made of this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Resource = Literal["topic", "group", "cluster", "transactional-id"]
+"""Kafka's types of resources, as kafka-acls.sh names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """An operation on all resources of a type, in Kafka's words."""
+
+    operation: str
+    resource: Resource
+    option: str = ""  # the setting that switches off what needs it; empty: nothing does
+
+    @property
+    def covers(self) -> str:
+        """The resources, for a sentence."""
+        return (
+            "the cluster" if self.resource == "cluster" else f"{self.resource.replace('-', ' ')}s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """One thing that a source finds out."""
+
+    name: str  # as problems and metrics have it
+    without: str  # what is unknown without it
+    right: Acl | None = None  # None: it needs no right, or that of another one
+    every: str = ""  # setting of its interval in ms; empty: it is read in each cycle
+
+
+CLUSTER: Final = About("cluster", "everything")
+BROKER: Final = About("broker", "the state of its replicas; their last values become stale")
+BUS: Final = About("bus", "all updates: observations cannot be written")
+NO_SOURCES: Final = (CLUSTER, BROKER, BUS)
+"""Connections to the brokers and to the bus: they have problems, and are no sources."""

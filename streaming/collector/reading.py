@@ -1,0 +1,128 @@
+"""What sources find out in a cycle, and how one finds what another has read.
+
+A source returns a ``Reading``. Its columns join those of other sources in the frames of partitions,
+replicas and brokers; other kinds of frames it has as whole tables. The sources that need a reading
+name its class in their signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.bus.arrow import dictionary, fixed, numbers, texts
+from streaming.collector.listing import Array, Placement
+from twin.table import Observation
+
+Answers = Mapping[int, Sequence[bytes | None]]
+"""The responses of each broker that answered anything, in the order of a source's requests; None
+for one that is missing."""
+
+Rows = tuple[type[Observation], pa.Table]
+"""The rows of a frame, and which frame it is."""
+
+_GIVEN = frozenset({"self", "broker", "versions", "answers", "return"})
+"""Parameters of a source that are no readings."""
+
+T = TypeVar("T")
+
+
+def partition_keys(placement: Placement, row: Array) -> dict[str, pa.Array]:
+    """The columns that identify a partition, for those rows of the placement, by name."""
+    topics, index = np.unique(placement.topic_of[row], return_inverse=True)
+    return {
+        "topic": dictionary(index, texts([placement.topic[t] for t in topics])),
+        "topic_id": dictionary(index, fixed([placement.topic_id[t] for t in topics], 16)),
+        "partition": numbers(placement.partition[row], pa.int32()),
+    }
+
+
+class Reading:
+    """What a source found out in one cycle. What it lacks is unknown.
+
+    Shapes: [N] replicas and [P] partitions of the placement.
+    """
+
+    __slots__ = ()
+
+    @property
+    def replica_columns(self) -> Mapping[str, Array]:
+        """[N] columns of ``ReplicasFrame``."""
+        return {}
+
+    @property
+    def answered_replicas(self) -> Array | None:
+        """[N] the replicas that have a row; None from all sources but one."""
+        return None
+
+    @property
+    def partition_columns(self) -> Mapping[str, Array]:
+        """Columns of ``PartitionsFrame``: [P], or [N] for a column of lists of replicas."""
+        return {}
+
+    @property
+    def broker_columns(self) -> Mapping[str, Mapping[int, Any]]:
+        """Columns of ``BrokersFrame``, by broker; values of other brokers are not sent."""
+        return {}
+
+    @property
+    def incomplete(self) -> Collection[str]:
+        """Kinds of frames that do not have all rows there are."""
+        return ()
+
+    def tables(self, shard: int) -> Iterable[Rows]:
+        """Whole tables for a shard."""
+        del shard
+        return ()
+
+
+class Readings:
+    """What is known in a cycle so far, by class: readings, and what sources read with."""
+
+    def __init__(self, *values: object) -> None:
+        self._by_class: dict[type, Any] = {}
+        for value in values:
+            self.add(value)
+
+    def add(self, value: object) -> None:
+        """Let the sources that follow find it."""
+        self._by_class[type(value)] = value
+
+    def __getitem__(self, kind: type[T]) -> T:
+        value: T = self._by_class[kind]
+        return value
+
+    def get(self, kind: type[T]) -> T | None:
+        """The value of a class, None if there is none in this cycle."""
+        return self._by_class.get(kind)
+
+    def __iter__(self) -> Iterator[Reading]:
+        """The readings, in the order in which they were read."""
+        return (value for value in self._by_class.values() if isinstance(value, Reading))
+
+    def arguments(self, method: Callable[..., Any]) -> dict[str, Any]:
+        """What a method of a source reads, by the names of its parameters.
+
+        Raises:
+            LookupError: no source before it has made such a reading.
+        """
+        needed = _parameters(getattr(method, "__func__", method))
+        try:
+            return {name: self._by_class[kind] for name, kind in needed.items()}
+        except KeyError as missing:
+            kind = missing.args[0].__name__
+            name = method.__qualname__
+            raise LookupError(f"{name} reads {kind}, which no source before it makes") from None
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, type]:
+    """The classes of the readings that a function names."""
+    hints = get_type_hints(function)
+    return {name: hints[name] for name in inspect.signature(function).parameters
+            if name not in _GIVEN}  # fmt: skip
