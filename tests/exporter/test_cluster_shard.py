@@ -7,12 +7,13 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter import api_views
 from streaming.exporter.exposition import Renderer
 from streaming.runtime.config import Exporter
-from tests.scope import played
-from tests.twin.test_cluster_rules import CYCLE, NOW_MS, PLAYED, TOPICS, WHOLE, cycles, stepped
+from tests.scope import played, reported
+from tests.twin.test_cluster_rules import CYCLE, NOW_MS, TOPICS, WHOLE, cycles, stepped
 from twin import codec
 from twin.shard_reports import CLUSTER
 
 SHARDS = 4
+REPORTED = reported(WHOLE, list(cycles()), SHARDS, TOPICS)
 
 
 def a_store(cycle: int = 5, of_cluster: int = 5) -> SnapshotStore:
@@ -22,7 +23,7 @@ def a_store(cycle: int = 5, of_cluster: int = 5) -> SnapshotStore:
         mine = frozenset(TOPICS[shard::SHARDS])
         state = played(WHOLE, list(cycles())[: cycle + 1], shard, SHARDS, mine)
         assert store.take_snapshot(bus.key("sim", shard), codec.encode(state))
-    own, _ = stepped(PLAYED[SHARDS][: of_cluster + 1], SHARDS)
+    own, _ = stepped(REPORTED[: of_cluster + 1], SHARDS)
     assert store.take_snapshot(bus.key("sim", CLUSTER), codec.encode(own))
     return store
 
@@ -78,7 +79,7 @@ def test_its_findings_are_unknown_before_it_has_a_snapshot_and_once_that_is_a_mi
 
 
 def test_a_snapshot_of_it_for_another_number_of_shards_or_under_another_key_is_refused():
-    own, _ = stepped(PLAYED[SHARDS], SHARDS)
+    own, _ = stepped(REPORTED, SHARDS)
     other = SnapshotStore(WHOLE, "sim", 25)
     assert not other.take_snapshot(bus.key("sim", CLUSTER), codec.encode(own))
     assert other.publish().snapshots_refused == {"shards": 1}

@@ -12,7 +12,7 @@ import numpy as np
 
 from twin.declare import Alert, ByBroker, gauge, risk, rule
 from twin.rules.leaders import Roles
-from twin.table import NO_BROKER, UNKNOWN, ClusterTable, Float64, Int32, Int64, ShardReport, column
+from twin.table import UNKNOWN, ClusterTable, Float64, Int32, Int64, ShardReport, column
 from twin.tables.state import Assignment, Brokers, Replicas
 
 MUCH: Final = 1.5
@@ -40,11 +40,11 @@ def broker_log_bytes(
 ) -> BrokerLogBytes:
     """The sums of assigned replicas; a broker that is registered and has none holds nothing."""
     broker, size = assignment.broker[roles.is_assigned], replicas.local_log_bytes[roles.is_assigned]
-    each = np.union1d(broker[broker != NO_BROKER], brokers.broker).astype(np.int32)
-    total, unknown = np.zeros(len(each), np.int64), np.zeros(len(each), np.int64)
-    np.add.at(total, np.searchsorted(each, broker), np.where(size == UNKNOWN, 0, size))
-    np.add.at(unknown, np.searchsorted(each, broker), size == UNKNOWN)
-    return BrokerLogBytes(each, total, unknown)
+    each = np.union1d(broker, brokers.broker).astype(np.int32)
+    at, is_known = np.searchsorted(each, broker), size != UNKNOWN
+    total = np.zeros(len(each), np.int64)
+    np.add.at(total, at[is_known], size[is_known])
+    return BrokerLogBytes(each, total, np.bincount(at[~is_known], minlength=len(each)))
 
 
 class DiskShares(ClusterTable, kind="disk_shares"):
