@@ -38,12 +38,12 @@ def test_the_worst_groups_come_first_and_abandoned_ones_last(open_view: Open):
 def test_a_group_says_where_it_reads_and_what_a_lost_leader_would_do(open_view: Open):
     page = open_view("#/consumers")
     names(page)
-    members, lag, reads, leaves, loses, kafka, kip1303, _ = cells(page, "replay")
+    members, lag, reads, leaves, loses, kafka, kip1303, kip501, _ = cells(page, "replay")
     assert (members, lag, reads) == ("1 stable", "2,700 (11 min)", "1 from remote storage")
     assert (leaves, loses) == ("now", "never")
-    assert (kafka, kip1303) == ("2.5 GiB", "384 MiB")
-    assert cells(page, "billing-etl")[5:7] == ["1.9 GiB", "nothing"]
-    assert cells(page, "audit-export")[5:7] == ["1 partition not read"] * 2
+    assert (kafka, kip1303, kip501) == ("2.5 GiB", "384 MiB", "2.5 GiB")
+    assert cells(page, "billing-etl")[5:8] == ["1.9 GiB", "nothing", "1.9 GiB"]
+    assert cells(page, "audit-export")[5:8] == ["1 partition not read"] * 3
     assert cells(page, "shop")[2:4] == ["10 from disk", "never"]
 
 
@@ -62,7 +62,7 @@ def test_a_group_has_a_page_that_leads_to_its_partitions_and_brokers(open_view: 
     expect(page.locator("h1")).to_have_text("billing-etl")
     expect(page).to_have_title("billing-etl · prod-eu · kafka-twin")
     loss = page.locator("section", has_text="If a leader is lost").locator("tbody tr")
-    expect(loss).to_have_text("broker 211.9 GiBnothing")
+    expect(loss).to_have_text("broker 211.9 GiBnothing1.9 GiB")
     reads = page.locator("section", has_text="Where it reads").locator("tbody tr")
     expect(reads.locator("td").first).to_have_text("from disk of broker 2")
     expect(reads).to_contain_text("1.9 GiB (broker 3)")
@@ -103,7 +103,7 @@ def test_what_is_not_known_of_a_group_is_called_unknown(open_view: Open, shown: 
     page = open_view("#/consumers")
     names(page)
     assert cells(page, "read-once")[3:5] == ["unknown", "unknown"]
-    assert cells(page, "refused") == ["unknown"] * 8
+    assert cells(page, "refused") == ["unknown"] * 9
 
 
 def test_without_groups_it_is_said_that_none_is_known(open_view: Open, shown: Shown):

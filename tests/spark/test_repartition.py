@@ -117,7 +117,7 @@ class Deployment:
 
     def run(self) -> None:
         """Everything that was observed, until nothing is left."""
-        assert self.started(availableNow=True).awaitTermination(120)
+        assert self.started(availableNow=True).awaitTermination(600)
 
     def started(self, **trigger: Any) -> StreamingQuery:
         """The running query."""
@@ -274,6 +274,6 @@ def test_a_query_that_was_taken_for_ended_ends_and_nothing_is_lost(deployment):
     repartition(deployment.config, 4, lambda _: None)
     deployment.observe()
     with pytest.raises(StreamingQueryException, match="CONCURRENT_STREAM_LOG_UPDATE"):
-        query.awaitTermination(120)
+        query.awaitTermination(600)
     deployment.run()
     assert deployment.by_shard() == deployment.replayed()

@@ -16,15 +16,15 @@ const EVENTS = 20;
 
 export function PartitionPage({ route, pulse }) {
   const [, topic, number] = route.path;
-  const risks = pulse.summary?.risks ?? {};
+  const { risks = {}, election_rules: rules = {} } = pulse.summary ?? {};
   return html`<${Poll} key=${`${topic}/${number}`} url=${url(ofPartition(topic, number))}>
     ${({ answer, error }) => (answer
-      ? html`<${Known} partition=${answer} risks=${risks} error=${error} />`
+      ? html`<${Known} partition=${answer} risks=${risks} rules=${rules} error=${error} />`
       : html`<section class="card"><h1>${topic}-${number}</h1>
         ${error ? html`<${Failed} error=${error} />` : html`<${Waiting} what="Asking" />`}</section>`)}<//>`;
 }
 
-function Known({ partition, risks, error }) {
+function Known({ partition, risks, rules, error }) {
   const { topic, partition: number } = partition;
   return html`
     <section class="card" aria-labelledby="title">
@@ -37,7 +37,7 @@ function Known({ partition, risks, error }) {
       <${Geometry} partition=${partition} /></section>
     <div class="columns even">
       <section class="card grow" aria-labelledby="next-title"><h2 id="next-title">If its leader is lost</h2>
-        <${Next} partition=${partition} rules=${pulse.summary?.election_rules ?? {}} /></section>
+        <${Next} partition=${partition} rules=${rules} /></section>
       <section class="card grow" aria-labelledby="risks-title"><h2 id="risks-title">Risks</h2>
         <${Risks} names=${partition.risks} risks=${risks} /></section>
     </div>
