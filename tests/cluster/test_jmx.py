@@ -22,7 +22,7 @@ from streaming.runtime.config import Collector as Section
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST_TIERED, BrokerClient
 from tests.cluster.topics import TIERED, produce
-from tests.waiting import until
+from tests.waiting import PATIENCE, patience, until
 from twin import frames
 from twin.tables.columns import BROKER_METRICS
 
@@ -65,7 +65,7 @@ class Rows:
 
     def next(self) -> dict[int, Row]:
         """The rows of the next cycle that has any, by broker; every shard gets the same."""
-        deadline = Deadline.after_s(20)
+        deadline = Deadline.after_s(PATIENCE * 20)
         while True:
             observation = self.collector.observe()
             assert observation is not None, self.collector.problems
@@ -84,7 +84,7 @@ class Rows:
 
     def until(self, holds: Callable[[dict[int, Row]], bool], seconds: float = 30) -> dict[int, Row]:
         """The first rows for which it holds."""
-        deadline = Deadline.after_s(seconds)
+        deadline = Deadline.after_s(PATIENCE * seconds)
         while not holds(rows := self.next()):
             assert not deadline.is_over, rows
         return rows
@@ -127,12 +127,12 @@ def test_an_idle_tiered_broker_reports_every_signal_but_those_that_need_an_event
     rows: Rows,
 ) -> None:
     def all_reported(latest: dict[int, Row]) -> bool:
-        return not absent(latest[LEADER]) - ONLY_AFTER.keys()
+        # On a busy machine a broker may be late with the answer to a scrape.
+        is_whole = set(latest) == {1, 2, 3} and rows.collector.problems == ()
+        return is_whole and not absent(latest[LEADER]) - ONLY_AFTER.keys()
 
     # The second scrape has the rates; the handlers' ratio is reported after 5 s.
     latest = rows.until(all_reported)
-    assert set(latest) == {1, 2, 3}
-    assert rows.collector.problems == ()
     row = latest[LEADER]
     assert "remote_read_mean_ms" in absent(row)
     assert all(0 <= row[name] < math.inf for name in set(BROKER_METRICS) - absent(row))
@@ -141,7 +141,8 @@ def test_an_idle_tiered_broker_reports_every_signal_but_those_that_need_an_event
     # Its follower waits half a second for records that do not come, and the leader does nothing.
     assert 400 < row["fetch_follower_p99_ms"] < 60_000
     worked_ms = row["fetch_follower_local_p99_ms"] + row["fetch_follower_queue_p99_ms"]
-    assert worked_ms < row["fetch_follower_p99_ms"] - 400
+    # On a busy machine the leader waits for a core while it works.
+    assert worked_ms < row["fetch_follower_p99_ms"] - 400 / patience()
     assert row["remote_copy_lag_bytes"] == row["remote_copy_lag_segments"] == 0
     quiet = [name for name in BROKER_METRICS if name.endswith("_per_s")]
     assert {name: row[name] for name in quiet} == dict.fromkeys(quiet, 0.0)
