@@ -333,6 +333,9 @@ def stuck_bootstrap(stage: Stage) -> None:
         "the replica does not join",
     )  # fmt: skip
     stage.say("Kafka      the replica joined")
+    # Its leaders have next to nothing on disk of what is in remote storage: that is cold.
+    with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
+        admin.delete_records({TopicPartition(IDLE_TOPIC, 0): -1}, timeout_ms=20_000)
     stage.resolves("KafkaTwinBootstrapStuck")
 
 

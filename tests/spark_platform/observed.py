@@ -14,6 +14,7 @@ from streaming.query.processor import TwinProcessor
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import enabled_proposals
 from twin.frames import headers
+from twin.shard_reports import CLUSTER
 
 Snapshot = dict[int, bytes]  # message by part
 Cycle = Sequence[tuple[int, bytes]]  # shard and message
@@ -32,6 +33,8 @@ class Written:
     def add_snapshot(self, message: bytes) -> None:
         """A part of one."""
         header, _ = headers(message)[0]
+        if header.shard == CLUSTER:  # stepped by the driver; replays of shards have none
+            return
         self.snapshots[header.shard][header.observed_at_ms][header.part] = message
 
     def whole(self, at_ms: int) -> set[int]:

@@ -142,7 +142,9 @@ def known_fields(state: ShardState) -> set[str]:
     now_ms = state.observed_at_ms
     totals = shard_totals(state)
     view = ClusterView(
-        (ShardView(state, totals),), 1, totals=cluster_totals(state.catalog, [totals])
+        shards=(ShardView(state, totals),),
+        shards_expected=1,
+        totals=cluster_totals(state.catalog, [totals]),
     )
     of_brokers = set(_fields(api_views.brokers(view, now_ms)["brokers"], "brokers"))
     rows = np.arange(state.partitions)
