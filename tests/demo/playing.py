@@ -140,7 +140,7 @@ def watch(record: Played) -> None:
         if panels_due and record.prints("script stuck-bootstrap came true"):
             panels_due = False
             record.empty = empty_panels(record.prometheus)
-            metrics = httpx2.get(f"{record.exporter}/metrics", timeout=10).text
+            metrics = httpx2.get(f"{record.exporter}/metrics", timeout=100).text
             record.undocumented = undocumented(metrics)
 
 
