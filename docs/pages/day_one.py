@@ -19,8 +19,6 @@ MEANING: Final = {
     "young, and not where local retention is shorter than the threshold.",
     "eligibility_unreachable": "Lower the threshold of such topics, switch it off, or keep "
     "more on disk.",
-    "no_clean_successor": "Of every topic with one replica, for as long as it has one: it goes "
-    "with its broker. Of others only while a replica is missing.",
     "transaction_open": "A producer died in a transaction, or takes long. Kafka ends it after "
     "`transaction.timeout.ms`; until then consumers with read_committed wait.",
     "consumer_reads_remote": "A group that is in use is so far behind that its records are in "
@@ -28,7 +26,7 @@ MEANING: Final = {
     "consumer_loses_records": "A group that is in use is behind what retention has deleted. Look "
     "at it first: what it has not read is gone.",
 }
-"""What a risk on day one is about."""
+"""The subject of each risk of the table."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def shard_of(topic: str, shards: int) -> int:
 def key(cluster: str, shard: int) -> bytes:
     """The key of a shard's frames, so that they stay in order in one partition.
 
-    That of the cluster's own shard is no number: it has snapshots, and no observations.
+    The key of the cluster's own shard ends in ``cluster``. That shard has snapshots only.
     """
     return f"{cluster}/{'cluster' if shard == CLUSTER else shard}".encode()
 

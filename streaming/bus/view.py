@@ -278,10 +278,10 @@ def _is_behind(own: ShardView, shards: Collection[ShardView]) -> bool:
 
 
 def _check_key(key: bytes, state: ShardState, part: int) -> None:
-    """The key names the shard and part; so does the message."""
-    wanted = bus_key(state.cluster, state.shard).decode() + (f"/{part}" if part else "")
-    if key != wanted.encode():
-        raise InvalidFrame("key", f"{wanted} came under the key {key!r}")
+    """The key must name the shard and part of the message."""
+    expected = bus_key(state.cluster, state.shard).decode() + (f"/{part}" if part else "")
+    if key != expected.encode():
+        raise InvalidFrame("key", f"{expected} came under the key {key!r}")
 
 
 class Event(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""What everybody else needs to know of a source: its name, what goes without it, and its right.
+"""The description of a source: its name, what is unknown without it, and the right it needs.
 
 The names of problems, ``kafka-twin check``, the commands that grant rights, the collector's own
 metrics and the tables in docs/security.md and docs/troubleshooting.md are made of this.
@@ -43,4 +43,4 @@ CLUSTER: Final = About("cluster", "everything")
 BROKER: Final = About("broker", "the state of its replicas; their last values become stale")
 BUS: Final = About("bus", "all updates: observations cannot be written")
 NO_SOURCES: Final = (CLUSTER, BROKER, BUS)
-"""Connections to the brokers and to the bus: they have problems, and are no sources."""
+"""Connections to the brokers and to the bus can have problems as well. They are not sources."""

@@ -78,7 +78,7 @@ class ReplicaOffsets(Reading):
 
     @property
     def replica_columns(self) -> Mapping[str, Array]:
-        """What each replica says of its own log."""
+        """The offsets of each replica's own log."""
         return {
             "log_start_offset": self.log_start,
             "local_log_start_offset": self.local_start,

@@ -1,4 +1,4 @@
-"""What sources find out in a cycle, and how one finds what another has read.
+"""Readings: the results of sources in a cycle, and how one source gets those of another.
 
 A source returns a ``Reading``. Its columns join those of other sources in the frames of partitions,
 replicas and brokers; other kinds of frames it has as whole tables. The sources that need a reading
@@ -27,7 +27,7 @@ Rows = tuple[type[Observation], pa.Table]
 """The rows of a frame, and which frame it is."""
 
 _GIVEN = frozenset({"self", "broker", "versions", "answers", "return"})
-"""Parameters of a source that are no readings."""
+"""Parameters of a source's methods that are not readings."""
 
 T = TypeVar("T")
 

@@ -27,8 +27,8 @@ _NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "
     "`remote` storage, `nowhere`: the records are deleted, `nobody`: there is no leader), "
     "`remote_records` that it reads from remote storage, seconds `until_remote_s` and "
     "`until_loss_s` (null if unknown, or never: `never_remote`, `never_lost`), and under "
-    "`if_leader_lost` by election rule the `broker`, `reads_from`, `remote_records` and "
-    "`remote_bytes` of then",
+    "`if_leader_lost`, by election rule, the `broker` that would serve it then, `reads_from`, "
+    "`remote_records` and `remote_bytes`",
 )
 def groups_field(
     partitions: Partitions,

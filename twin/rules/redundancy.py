@@ -102,8 +102,7 @@ def one_replica_partitions(
     redundancy: Redundancy, roles: Roles, assignment: Assignment
 ) -> ByBroker:
     """The single replicas by broker."""
-    one = roles.is_assigned & (redundancy.redundancy == Spare.ONE_REPLICA)[:, None]
-    return ByBroker(assignment.broker[one])
+    return _by_broker(redundancy, Spare.ONE_REPLICA, roles, assignment)
 
 
 @gauge(
@@ -115,8 +114,14 @@ def one_replica_accepted_partitions(
     redundancy: Redundancy, roles: Roles, assignment: Assignment
 ) -> ByBroker:
     """The accepted single replicas by broker."""
-    one = roles.is_assigned & (redundancy.redundancy == Spare.ONE_REPLICA_ACCEPTED)[:, None]
-    return ByBroker(assignment.broker[one])
+    return _by_broker(redundancy, Spare.ONE_REPLICA_ACCEPTED, roles, assignment)
+
+
+def _by_broker(
+    redundancy: Redundancy, spare: Spare, roles: Roles, assignment: Assignment
+) -> ByBroker:
+    here = roles.is_assigned & (redundancy.redundancy == spare)[:, None]
+    return ByBroker(assignment.broker[here])
 
 
 @gauge(
