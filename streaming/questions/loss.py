@@ -149,14 +149,17 @@ def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dic
 def _loss_columns(
     rows: Sequence[dict[str, Any]], fields: Sequence[LossField], titles: Mapping[str, str]
 ) -> dict[str, Callable[[dict[str, Any]], Any]]:
-    """Headings and cells. A column of a rule is shown if some partition has a value for it."""
+    """Headings and cells. An election rule has columns where it does not elect as Kafka does."""
     columns: dict[str, Callable[[dict[str, Any]], Any]] = {
         "partition": lambda r: f"{r['topic']}-{r['partition']}",
         "led by": lambda r: broker_or_nobody(r["leader"]),
     }
-    for place, rule in enumerate(rows[0]["next_leaders"] if rows else ()):
-        columns[f"next ({titles.get(rule, rule)})"] = partial(_next_leader, rule)
-        columns["safety" + " " * place] = partial(_safety, rule)  # headings are unique
+    for rule in rows[0]["next_leaders"] if rows else ():
+        by_rule = [(row["next_leaders"][rule], row["next_leaders"][KAFKA]) for row in rows]
+        if rule == KAFKA or any(mine != kafka for mine, kafka in by_rule):
+            title = titles.get(rule, rule)
+            columns[f"next ({title})"] = partial(_next_leader, rule)
+            columns[f"safety ({title})"] = partial(_safety, rule)
     columns["ISR"] = lambda r: f"{r['isr']}/{r['min_isr']}"
     for field in fields:
         if any(row.get(field.name) is not None for row in rows):
