@@ -19,6 +19,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from streaming.lab.cluster import ClusterError
+from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import TOPIC_RESOURCE, BrokerClient, Key
 from tests.strangers.agreement import disagreements
 from tests.strangers.kinds import BROKERS, Kind
@@ -26,6 +27,8 @@ from tests.strangers.setup import Stranger, fill
 
 BROKERS_ONLY: Final = (4, 5)
 AWAY_S: Final = 3.0
+SETTLES_WITHIN_S: Final = 30.0
+UNCLEAN: Final = 1  # an ElectionType
 NEW_RECORDS: Final = 40
 SHOWN: Final = 10
 DISK_FAILS_WITHIN_S: Final = 60.0
@@ -104,7 +107,23 @@ class Life:
             self.stranger.pause(AWAY_S)
         finally:
             cluster.start([broker])
-        self.stranger.until(self.stranger.in_sync, 180, f"not all in sync after broker {broker}")
+        settles = Deadline.after_s(SETTLES_WITHIN_S)
+
+        def is_in_sync() -> bool:
+            if settles.is_over:
+                self.elect_unclean()
+            return self.stranger.in_sync()
+
+        self.stranger.until(is_in_sync, 180, f"not all in sync after broker {broker}")
+
+    def elect_unclean(self) -> None:
+        """Let any live replica lead where none may, as an operator does who has given up on them.
+
+        Kafka elects nobody where the ISR is empty and several replicas are the last known ones, as
+        after the only replica of a partition that was moved came back with an empty disk.
+        """
+        with self.stranger.admin() as admin:
+            admin.elect_leaders(UNCLEAN, None, raise_errors=False)
 
 
 Step = Callable[[Life], str]
