@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from twin.builtin import CATALOG
-from twin.declare import Risk
+from twin.declarations.declare import Risk
 
 Yaml = dict[str, Any]
 

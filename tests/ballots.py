@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.rules.ballots import Ballot
+from twin.rules.election.ballots import Ballot
 
 
 def warm_first(eligible: NDArray[np.bool_]) -> NDArray[np.int16]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from tests.simulator.shard import rows
 from twin.builtin import CATALOG
-from twin.frames import Frame, FrameHeader
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN, Table
+from twin.engine.frames import Frame, FrameHeader
+from twin.engine.state import ShardState
 from twin.step import step
-from twin.table import UNKNOWN, Table
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.enums import (
     CLUSTER_WIDE,

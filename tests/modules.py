@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from twin.table import Table
+from twin.declarations.table import Table
 
 Declared = type[Table] | Callable[..., Any]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
-from twin.declare import Metric, OfReplicas, OfRows
-from twin.risks import OpenRisks, RiskConditions
-from twin.state import ShardState
+from twin.declarations.declare import Metric, OfReplicas, OfRows
+from twin.engine.risks import OpenRisks, RiskConditions
+from twin.engine.state import ShardState
 
 
 def open_risks(state: ShardState, row: int = 0) -> set[str]:

@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twin.catalog import Catalog
 from twin.cluster import reports
-from twin.frames import Frame
+from twin.declarations.signature import DeclarationError
+from twin.declarations.table import KeyedTable, PartitionTable, ReplicaTable, SparseTable, Table
+from twin.engine.catalog import Catalog
+from twin.engine.frames import Frame
+from twin.engine.risks import OpenRisks, RiskConditions, RiskStates
+from twin.engine.state import ShardState
 from twin.remote_log.archive import KINDS, Archive
-from twin.risks import OpenRisks, RiskConditions, RiskStates
-from twin.signature import DeclarationError
-from twin.state import ShardState
 from twin.step import step, step_archive
-from twin.table import KeyedTable, PartitionTable, ReplicaTable, SparseTable, Table
 from twin.tables.enums import CLUSTER_WIDE
 from twin.tables.state import PartitionIndex
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.web import get
-from twin.declare import Metric
+from twin.declarations.declare import Metric
 
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None and not os.environ.get("CI"),

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Final
 
 from twin import cluster_rules, ingest, rules
-from twin.catalog import Catalog
+from twin.engine.catalog import Catalog
 from twin.proposals import PROPOSALS
 
 

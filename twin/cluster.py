@@ -12,13 +12,13 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from twin.catalog import Catalog
-from twin.changes import Change
-from twin.frames import Frame, FrameHeader
-from twin.shard_reports import CLUSTER
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN, to_arrow
+from twin.engine.catalog import Catalog
+from twin.engine.changes import Change
+from twin.engine.frames import Frame, FrameHeader
+from twin.engine.shard_reports import CLUSTER
+from twin.engine.state import ShardState
 from twin.step import step
-from twin.table import UNKNOWN, to_arrow
 
 
 def empty_cluster(catalog: Catalog, cluster: str, shards: int) -> ShardState:

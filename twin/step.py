@@ -11,9 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from twin.changes import Change, changes
-from twin.frames import Frame
-from twin.merge import merge
+from twin.declarations.table import object_array
+from twin.engine.changes import Change, changes
+from twin.engine.frames import Frame
+from twin.engine.merge import merge
+from twin.engine.state import ShardState
 from twin.remote_log.archive import (
     Archive,
     Key,
@@ -22,8 +24,6 @@ from twin.remote_log.archive import (
     unjudged_partitions,
     with_findings,
 )
-from twin.state import ShardState
-from twin.table import object_array
 from twin.tables.state import SkippedFrames
 
 MOST_SKIPPED_KINDS: Final = 64

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from twin import keys
-from twin.catalog import Catalog
-from twin.declare import ByBroker, ByRack, Metric
-from twin.rules.racks import rack_names
-from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Bool
+from twin.arrays import keys
+from twin.declarations.declare import ByBroker, ByRack, Metric
+from twin.declarations.table import UNKNOWN, Array, Bool
+from twin.engine.catalog import Catalog
+from twin.engine.state import ShardState
+from twin.rules.brokers.racks import rack_names
 from twin.tables.state import Brokers, GroupOffsets, Groups, PartitionIndex, Topics
 
 LabelValues = tuple[str, ...]

@@ -8,16 +8,16 @@ from typing import Final, get_type_hints
 from docs.pages.markdown import DOCS, between, names, rows, state_tables
 from streaming.exporter import schemas
 from streaming.exporter.api import endpoints
-from streaming.exporter.api_views import summed_metrics
 from streaming.exporter.endpoint import Endpoint
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.openapi import described_path
 from streaming.exporter.source import Source
+from streaming.exporter.views.api import summed_metrics
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import Parameter, Schema
 from twin.builtin import CATALOG
-from twin.rules.predictions import Predictions
-from twin.table import Column, PartitionTable, ReplicaTable, Table
+from twin.declarations.table import Column, PartitionTable, ReplicaTable, Table
+from twin.rules.election.predictions import Predictions
 from twin.tables.columns import GroupColumns
 from twin.tables.state import Problems
 

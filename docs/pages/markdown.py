@@ -7,8 +7,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from twin.catalog import Catalog
-from twin.table import Column, Table
+from twin.declarations.table import Column, Table
+from twin.engine.catalog import Catalog
 
 DOCS: Final = Path(__file__).resolve().parents[1]
 

@@ -7,15 +7,15 @@ from typing import Final
 
 from docs.pages.markdown import names, rows
 from streaming.collector.own_metrics import OWN as COLLECTOR
-from streaming.exporter.kafka_exporter import NAMES as KAFKA_EXPORTER
+from streaming.exporter.metrics.kafka_exporter import NAMES as KAFKA_EXPORTER
 from streaming.exporter.own_metrics import OWN
 from streaming.query.own_metrics import OWN as QUERY
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
-from twin.changes import BUILT_IN_KINDS
 from twin.cluster import empty_cluster
-from twin.declare import LEVEL_LABELS, Level, Metric
-from twin.state import ShardState
+from twin.declarations.declare import LEVEL_LABELS, Level, Metric
+from twin.engine.changes import BUILT_IN_KINDS
+from twin.engine.state import ShardState
 
 _TITLES: Final[Mapping[Level, str]] = {
     "cluster": "Cluster",

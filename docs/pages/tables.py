@@ -9,16 +9,16 @@ from typing import Final
 import pyarrow as pa
 
 from docs.pages.markdown import enums, names, rows, state_tables, values_of
-from twin import codec
 from twin.builtin import CATALOG
-from twin.remote_log import archive
-from twin.table import (
+from twin.declarations.table import (
     Column,
     Observation,
     PartitionTable,
     ReplicaTable,
     Table,
 )
+from twin.engine import codec
+from twin.remote_log import archive
 
 _STORED: Final = (*CATALOG.stored, *CATALOG.cluster.stored)
 

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
-from twin.plain import counted
+from twin.arrays.plain import counted
 
 BOOTSTRAP_MS: Final = 10_000
 """How long the first connection may take before it fails with an error."""

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from twin.state import ShardState, concatenated
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState, concatenated
 from twin.tables.state import PartitionIndex, Topics
 
 SETS_KEPT: Final = 4

@@ -12,10 +12,10 @@ from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.plugins import catalog_of
-from twin import codec
-from twin.frames import InvalidFrame
-from twin.shard_reports import CLUSTER
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.frames import InvalidFrame
+from twin.engine.shard_reports import CLUSTER
+from twin.engine.state import ShardState
 
 WITHIN_S: Final = 20.0
 

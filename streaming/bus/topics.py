@@ -1,8 +1,9 @@
 """The topics of the bus: their names, settings, creation and number of shards.
 
-``observations`` and ``snapshots`` carry frames (``twin.frames``) under the key ``cluster/shard``;
-``events`` carries JSON. A topic of the watched cluster lives in one shard, ``shard_of`` its name.
-The number of shards is fixed for a deployment: ``check_shards`` compares it with what was recorded.
+``observations`` and ``snapshots`` carry frames (``twin.engine.frames``) under the key
+``cluster/shard``; ``events`` carries JSON. A topic of the watched cluster lives in one shard,
+``shard_of`` its name. The number of shards is fixed for a deployment: ``check_shards`` compares it
+with what was recorded.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from streaming.bus.clients import (
 from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
-from twin import frames
-from twin.frames import InvalidFrame
-from twin.shard_reports import CLUSTER
+from twin.engine import frames
+from twin.engine.frames import InvalidFrame
+from twin.engine.shard_reports import CLUSTER
 
 __all__ = [
     "BusError",

@@ -16,16 +16,16 @@ import msgspec
 
 from streaming.bus.parts import PartSets, parts_of
 from streaming.bus.topics import key as bus_key
-from twin import codec
-from twin.catalog import Catalog
-from twin.frames import InvalidFrame
-from twin.rules.staleness import STALE_MS
-from twin.shard_reports import CLUSTER
-from twin.state import ShardState
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec
+from twin.engine.catalog import Catalog
+from twin.engine.frames import InvalidFrame
+from twin.engine.shard_reports import CLUSTER
+from twin.engine.state import ShardState
+from twin.questions.whatif import Loss, lose
+from twin.rules.partitions.staleness import STALE_MS
 from twin.tables.state import ProblemListing
 from twin.totals import Totals, cluster_totals, shard_totals
-from twin.whatif import Loss, lose
 
 STALE_AFTER_MS: Final = 60_000
 """The twin is not up with older observations, unless cycles are that rare."""

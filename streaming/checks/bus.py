@@ -15,7 +15,7 @@ from streaming.bus.clients import failed
 from streaming.checks.cluster_rights import first_answer, may_not
 from streaming.checks.finding import Finding, missing, there
 from streaming.checks.rights import Right, right_for, rights, which_grants
-from streaming.collector.brokers import CollectorError
+from streaming.collector.wire.brokers import CollectorError
 from streaming.runtime.config import Config, ConfigError
 
 _PROBE_KEY: Final = b"kafka-twin check"

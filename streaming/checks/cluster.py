@@ -9,17 +9,17 @@ from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import Finding
 from streaming.checks.rights import WITHOUT, rights
 from streaming.checks.thresholds import of_thresholds
-from streaming.collector.brokers import CLIENT_ID, BrokerConnections, CollectorError
-from streaming.collector.cycle import Collector
-from streaming.collector.group_round import GroupRound
-from streaming.collector.groups import GroupSource
-from streaming.collector.jmx import urls
-from streaming.collector.observation import Observation
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.observation import Observation
+from streaming.collector.groups.round import GroupRound
 from streaming.collector.problem import Problem
-from streaming.collector.scrape import scrape_all
+from streaming.collector.scraping.scrape import scrape_all
+from streaming.collector.sources.groups import GroupSource
+from streaming.collector.sources.jmx import urls
+from streaming.collector.wire.brokers import CLIENT_ID, BrokerConnections, CollectorError
 from streaming.runtime.config import Config, ConfigError
-from twin.plain import counted
-from twin.table import UNKNOWN
+from twin.arrays.plain import counted
+from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 
 

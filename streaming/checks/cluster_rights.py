@@ -28,19 +28,19 @@ from kafka.protocol.admin import (
 
 from streaming.checks.finding import Finding, missing, there
 from streaming.checks.rights import Right, rights, which_grants
-from streaming.collector.brokers import (
+from streaming.collector.problem import Problem
+from streaming.collector.sources.metadata import MetadataSource
+from streaming.collector.wire.brokers import (
     BrokerConnections,
     CollectorError,
     EncodedRequest,
     Versions,
     negotiate_version,
 )
-from streaming.collector.metadata import MetadataSource
-from streaming.collector.problem import Problem
-from streaming.query.remote_rights import ReadAccess, read_access
 from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.remote_log_access import ReadAccess, read_access
 
 _MOST_NAMES: Final = 5
 

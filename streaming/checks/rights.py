@@ -18,8 +18,8 @@ from typing import Final, Literal
 from streaming import bus
 from streaming.collector.about import Acl, Resource
 from streaming.collector.sources import ABOUT
-from streaming.query.remote_metadata import TOPIC as REMOTE_SEGMENTS
 from streaming.runtime.config import Config
+from streaming.runtime.remote_log_access import TOPIC as REMOTE_SEGMENTS
 
 ALL: Final = "*"
 

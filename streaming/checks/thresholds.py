@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from streaming.checks.finding import Finding
-from streaming.collector.config_values import THRESHOLDS
-from streaming.collector.observation import Observation
+from streaming.collector.cycle.observation import Observation
+from streaming.collector.settings.config_values import THRESHOLDS
 from streaming.questions.answer import some
-from twin.plain import counted
-from twin.table import UNKNOWN
+from twin.arrays.plain import counted
+from twin.declarations.table import UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
 from twin.tables.observations import ConfigsFrame
 

@@ -21,8 +21,8 @@ from streaming.questions.restart import (
 )
 from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
-from twin.gate import Terms
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.questions.gate import Terms
 
 
 @click.group()

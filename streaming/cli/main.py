@@ -85,7 +85,7 @@ def _config(ctx: click.Context) -> Config:
 @click.pass_context
 def collector(ctx: click.Context) -> None:
     """Poll brokers; write observations to the bus."""
-    from streaming.collector.cycle import run
+    from streaming.collector.cycle.collector import run
 
     run(_config(ctx), ctx.obj)
 
@@ -112,7 +112,7 @@ def repartition(ctx: click.Context, partitions: int) -> None:
     Each partition is a task of a batch, so more of them use more cores. The query must be stopped;
     its state stays as it is.
     """
-    from streaming.query.repartition import repartition as rewrite
+    from streaming.query.state.repartition import repartition as rewrite
 
     rewrite(_config(ctx), partitions, click.echo)
 
@@ -204,7 +204,7 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     """
     from streaming.packing.lines import kind
     from streaming.packing.package import write
-    from streaming.query.checkpoint import require_shared
+    from streaming.query.state.checkpoint import require_shared
     from streaming.runtime.config import given_by
 
     config = _config(ctx)

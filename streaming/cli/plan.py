@@ -28,7 +28,7 @@ from streaming.questions.answer import Answer, some
 from streaming.runtime.config import Config, load
 from streaming.runtime.errors import UserError
 from streaming.runtime.stop import on_stop_signal
-from twin.plain import counted
+from twin.arrays.plain import counted
 
 FOLDER: Final = Path(".kafka-twin/plans")
 _WELL: Final = {Outcome.DONE, Outcome.NOT_NEEDED}

@@ -13,7 +13,7 @@ from streaming.questions.restart import EXIT_CODES
 from streaming.questions.roll import RollAnswer, plan_roll
 from streaming.runtime.config import load
 from streaming.runtime.errors import UserError
-from twin.gate import Terms
+from twin.questions.gate import Terms
 
 
 @click.command()

@@ -13,8 +13,8 @@ from streaming.bus import BusError
 from streaming.cli.exporter_client import ExporterUnavailableError
 from streaming.questions.restart import ALLOWABLE
 from streaming.runtime.deadline import Deadline
-from twin.gate import Terms
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.questions.gate import Terms
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ import msgspec
 from streaming import bus
 from streaming.bus import Reader, Record
 from streaming.runtime.config import Config
-from twin import frames
-from twin.frames import InvalidFrame
-from twin.plain import counted
+from twin.arrays.plain import counted
+from twin.engine import frames
+from twin.engine.frames import InvalidFrame
 
 _WAIT_MS = 500
 

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Generic, Self, TypeVar
 
-from streaming.collector.brokers import Address
 from streaming.collector.source import Source
+from streaming.collector.wire.brokers import Address
 
 Round = TypeVar("Round")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streaming.collector.about import BROKER
-from streaming.collector.brokers import BrokerConnections, BrokerResponse, RequestFactory
 from streaming.collector.problem import timeout
+from streaming.collector.wire.brokers import BrokerConnections, BrokerResponse, RequestFactory
 from streaming.runtime.deadline import Deadline
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

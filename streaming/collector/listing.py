@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streaming.bus import shard_of
-from twin import keys
-from twin.table import UNKNOWN
+from twin.arrays import keys
+from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaFlags
 
 Array = NDArray[Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from twin.declare import Metric
+from twin.declarations.declare import Metric
 
 CYCLES: Final = Metric("collector_cycles", "Cycles that the collector completed.", type="counter")
 CYCLE_SECONDS: Final = Metric(

@@ -14,7 +14,7 @@ from kafka.errors import AuthorizationError, KafkaTimeoutError, RequestTimedOutE
 
 from streaming.collector.about import BROKER
 from streaming.runtime import clients
-from twin.table import NO_BROKER
+from twin.declarations.table import NO_BROKER
 
 TIMEOUT: Final = "Timeout"
 _TIMEOUT_TEXT: Final = "did not answer within the deadline"

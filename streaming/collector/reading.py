@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
 from streaming.collector.listing import Array, Placement
-from twin.table import Observation
+from twin.declarations.table import Observation
 
 Answers = Mapping[int, Sequence[bytes | None]]
 """The responses of each broker that answered anything, in the order of a source's requests; None

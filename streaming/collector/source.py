@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from streaming.collector.about import About
-from streaming.collector.brokers import Address, EncodedRequest
 from streaming.collector.denied import RETRY_DENIED_MS
-from streaming.collector.eligibility_file import EligibilityFile
 from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading
+from streaming.collector.settings.eligibility_file import EligibilityFile
+from streaming.collector.wire.brokers import Address, EncodedRequest
 from streaming.runtime.config import Config
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from streaming.exporter.endpoint import JSON, Endpoint
 from streaming.exporter.schemas import components, ref
 from streaming.questions.parameters import Parameter
-from twin.catalog import Catalog
+from twin.engine.catalog import Catalog
 
 NEEDS_ONE_OF: Final = "x-needs-one-of"
 """Names of parameters of which one must be given: OpenAPI 3.1 has no word for that."""

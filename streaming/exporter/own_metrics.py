@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from twin.declare import Metric
+from twin.declarations.declare import Metric
 
 
 def _gauge(name: str, text: str) -> Metric:

@@ -11,15 +11,19 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
-from streaming.exporter import api_views, group_page, groups_views, matrix_views, segment_views
+from streaming.exporter.views import api as api_views
+from streaming.exporter.views import group_page
+from streaming.exporter.views import groups as groups_views
+from streaming.exporter.views import matrix as matrix_views
+from streaming.exporter.views import segments as segment_views
 from streaming.plans import answer as plan_answer
 from streaming.questions import QUESTIONS, restart, roll
 from streaming.questions.parameters import Schema
-from twin.catalog import Catalog
-from twin.rules.coverage import Coverage
-from twin.rules.election import Outcome
-from twin.rules.predictions import Predictions
-from twin.table import Column, PartitionTable, ReplicaTable, Table
+from twin.declarations.table import Column, PartitionTable, ReplicaTable, Table
+from twin.engine.catalog import Catalog
+from twin.kafka.election import Outcome
+from twin.rules.election.predictions import Predictions
+from twin.rules.tiering.coverage import Coverage
 from twin.tables.columns import GroupColumns
 from twin.tables.state import BrokerMetrics, Problems
 

@@ -21,8 +21,8 @@ from starlette.types import ASGIApp
 from streaming import bus
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
-from streaming.exporter.event_log import EventLog
-from streaming.exporter.exposition import Exposition, Renderer
+from streaming.exporter.events.log import EventLog
+from streaming.exporter.metrics.exposition import Exposition, Renderer
 from streaming.exporter.source import Source
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.event_log import EventLog
-from streaming.exporter.event_stream import StreamCounts
-from streaming.exporter.exposition import Exposition
-from twin.catalog import Catalog
+from streaming.exporter.events.log import EventLog
+from streaming.exporter.events.stream import StreamCounts
+from streaming.exporter.metrics.exposition import Exposition
+from twin.engine.catalog import Catalog
 
 
 def wall_clock_ms() -> int:

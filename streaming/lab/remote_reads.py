@@ -14,7 +14,7 @@ from kafka.admin import KafkaAdminClient, OffsetSpec
 
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
-from twin.plain import counted
+from twin.arrays.plain import counted
 
 _WITHIN_S: Final = 60.0
 _COUNTER: Final = "kafka_topic_remote_fetch_requests_total"

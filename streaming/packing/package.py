@@ -6,13 +6,14 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-import streaming.submit
 from streaming.packing import environment
 from streaming.packing.distributions import PackingError
 from streaming.packing.lines import JARS, LOGGING, SCRIPT, Package, kind, line
 from streaming.runtime import jars
 
 _LOGGING: Final = Path(__file__).with_name(LOGGING)
+_SUBMIT: Final = Path(__file__).parents[1] / "submit" / SCRIPT
+"""The script is copied, not imported: it runs the command line when it is imported."""
 
 
 def write(folder: Path, master: str, config: Path | None) -> str:
@@ -37,7 +38,7 @@ def write(folder: Path, master: str, config: Path | None) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         environment.write(folder)
         _replace(folder / JARS, files)
-        shutil.copyfile(Path(str(streaming.submit.__file__)).with_name(SCRIPT), folder / SCRIPT)
+        shutil.copyfile(_SUBMIT, folder / SCRIPT)
         shutil.copyfile(_LOGGING, folder / LOGGING)
     except OSError as error:
         raise PackingError(f"{error.filename or folder}: {error.strerror}") from None

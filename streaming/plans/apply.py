@@ -18,7 +18,7 @@ from streaming.plans.admin import Admin, Live, Refused
 from streaming.plans.journal import Act, Journal
 from streaming.plans.plan import Change, Key, Plan
 from streaming.runtime.deadline import Deadline
-from twin.table import NO_BROKER
+from twin.declarations.table import NO_BROKER
 
 DONE_WITHIN_S: Final = 10.0
 """For one partition. A new order was there after 0.13 s on Kafka 4.3 (measured)."""

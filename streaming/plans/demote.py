@@ -16,9 +16,9 @@ from streaming.plans.plan import (
     undone_names,
 )
 from streaming.questions.answer import broker_or_nobody, brokers_of, check_broker, listed
-from twin.plain import counted
+from twin.arrays.plain import counted
+from twin.declarations.table import Int32, Int64
 from twin.plans.demote import Demotion, demote, leaders_of
-from twin.table import Int32, Int64
 from twin.tables.state import Brokers
 
 HEADER = ("partition", "led by", "replicas", "planned", "then led by")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streaming.plans.plan import Change, Plan, PlanError
-from twin.table import NO_BROKER
+from twin.declarations.table import NO_BROKER
 
 REASSIGNMENT: Final = "reassignment.json"
 ELECTION: Final = "election.json"

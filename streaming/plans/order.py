@@ -9,12 +9,12 @@ import numpy as np
 from streaming.bus.view import ClusterView
 from streaming.plans.plan import Change, Plan, changes_of, fresh_states, undone_lines, undone_names
 from streaming.questions.answer import broker_or_nobody, listed
-from twin import plain
+from twin.arrays import plain
+from twin.declarations.table import NO_BROKER
+from twin.engine.state import ShardState
 from twin.plans.order import Order, order
 from twin.plans.reordering import Undone
-from twin.rules.coverage import Coverage
-from twin.state import ShardState
-from twin.table import NO_BROKER
+from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Partitions
 
 HEADER = ("partition", "led by", "replicas", "planned", "next leader", "then", "balancing gives")

@@ -11,10 +11,10 @@ from uuid import UUID
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import some
 from streaming.runtime.errors import UserError
-from twin.plain import counted
+from twin.arrays.plain import counted
+from twin.declarations.table import NO_BROKER, Rows
+from twin.engine.state import ShardState
 from twin.plans.reordering import Reordering, Undone
-from twin.state import ShardState
-from twin.table import NO_BROKER, Rows
 from twin.tables.state import PartitionIndex, Partitions, Topics
 
 Key = tuple[str, int]  # topic and number of a partition

@@ -24,7 +24,7 @@ from streaming.plans.lock import Taken, WatchLock
 from streaming.plans.order import plan_order
 from streaming.plans.plan import Change, Key, NotAllowed, Plan, PlanError, partition_keys
 from streaming.runtime.config import Config
-from twin.plain import counted
+from twin.arrays.plain import counted
 from twin.plans.restore import is_all_warm
 from twin.tables.state import Partitions
 

@@ -27,9 +27,9 @@ from streaming.query import events
 from streaming.query.processor import REPORTS
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
-from twin import codec, frames
 from twin.cluster import empty_cluster, step_cluster
-from twin.frames import Frame, InvalidFrame
+from twin.engine import codec, frames
+from twin.engine.frames import Frame, InvalidFrame
 
 OBSERVED: Final = "shard_reports"
 """The name under which Spark's progress has the reports of a batch."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from twin.changes import Change
-from twin.frames import InvalidFrame
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine.changes import Change
+from twin.engine.frames import InvalidFrame
 
 
 def changed(change: Change) -> tuple[str, bytes]:

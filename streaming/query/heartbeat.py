@@ -24,8 +24,8 @@ import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from streaming.query.checkpoint import CheckpointError
-from streaming.query.folder import Folder
+from streaming.query.state.checkpoint import CheckpointError
+from streaming.query.state.folder import Folder
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
 

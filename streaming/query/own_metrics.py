@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from twin.declare import Metric
+from twin.declarations.declare import Metric
 
 BATCHES: Final = Metric("query_batches", "Batches that the query completed.", type="counter")
 BATCH_SECONDS: Final = Metric(

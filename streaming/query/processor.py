@@ -21,19 +21,19 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from streaming.query import events
-from streaming.query.written_states import WrittenStates
+from streaming.query.state.written import WrittenStates
 from streaming.runtime.plugins import catalog
-from twin import codec, frames
-from twin.catalog import Catalog
-from twin.changes import Change
 from twin.cluster import reports
-from twin.frames import Frame, InvalidFrame
-from twin.merge import merge
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec, frames
+from twin.engine.catalog import Catalog
+from twin.engine.changes import Change
+from twin.engine.frames import Frame, InvalidFrame
+from twin.engine.merge import merge
+from twin.engine.state import ShardState
 from twin.remote_log import archive as archives
 from twin.remote_log.archive import Archive
-from twin.state import ShardState
 from twin.step import count_skipped, step, step_archive
-from twin.table import UNKNOWN
 
 _STATE = StructType([StructField("state", BinaryType(), nullable=False)])
 _DIGEST = StructType([StructField("digest", BinaryType(), nullable=False)])

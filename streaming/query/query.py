@@ -24,17 +24,18 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
-from streaming.query import remote_metadata, remote_rights
 from streaming.query.batch_metrics import BatchMetrics
-from streaming.query.checkpoint import location
 from streaming.query.cluster_shard import ClusterShard, without_reports
 from streaming.query.heartbeat import beating
 from streaming.query.kafka_options import kafka_options
 from streaming.query.processor import TwinProcessor
 from streaming.query.progress import log_fields, progress_data
+from streaming.query.remote_log.metadata import as_observations
 from streaming.query.session import STOP_WITHIN_SECONDS, spark_session
 from streaming.query.stalled import Stall
-from streaming.query.state_keys import state_keys
+from streaming.query.state.checkpoint import location
+from streaming.query.state.keys import state_keys
+from streaming.runtime import remote_log_access
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
@@ -153,7 +154,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
     observations = (
         spark.readStream.format("kafka")
         .options(**kafka_options(config.cluster.bootstrap, client), **fail_fast_options(client))
-        .option("subscribePattern", remote_metadata.TOPIC)
+        .option("subscribePattern", remote_log_access.TOPIC)
         .option("startingOffsets", "earliest")  # the topic is their whole history
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", REMOTE_RECORDS_A_BATCH)
@@ -170,7 +171,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
         .coalesce(1)
         .mapInArrow(
             partial(
-                remote_metadata.as_observations,
+                as_observations,
                 cluster=config.cluster.name,
                 shards=config.bus.shards,
                 observations=topics.observations,
@@ -304,7 +305,7 @@ class _RemoteSegmentsQuery:
         """Start it again if it ended a while ago, and while it is allowed."""
         now = time.monotonic()
         if now >= self._look_at:
-            self._look(remote_rights.read_denied_reason(self._config))
+            self._look(remote_log_access.read_denied_reason(self._config))
             self._look_at = time.monotonic() + LOOK_EVERY_SECONDS
         if self._query is not None and not self._query.isActive:
             log.warning("unavailable", what="remote segments", why=_cause(self._query))
@@ -314,11 +315,11 @@ class _RemoteSegmentsQuery:
 
     def _look(self, why_not: str) -> None:
         if why_not and why_not != self._forbidden:
-            log.warning("unavailable", what=remote_metadata.TOPIC, why=why_not,
+            log.warning("unavailable", what=remote_log_access.TOPIC, why=why_not,
                         without="findings on remote segments")  # fmt: skip
             self.stop()
         elif self._forbidden and not why_not:
-            log.info("recovered", what=remote_metadata.TOPIC)
+            log.info("recovered", what=remote_log_access.TOPIC)
         self._forbidden = why_not
 
     def stop(self) -> None:

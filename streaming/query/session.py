@@ -13,7 +13,7 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from streaming.query.checkpoint import local_folder, require_shared
+from streaming.query.state.checkpoint import local_folder, require_shared
 from streaming.runtime import jars
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError

@@ -9,7 +9,7 @@ from enum import Enum, auto
 import structlog
 from pyspark import SparkContext
 
-from streaming.query.checkpoint import is_local
+from streaming.query.state.checkpoint import is_local
 from streaming.runtime.deadline import Deadline
 
 log = structlog.get_logger("query")

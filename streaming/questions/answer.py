@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.runtime.errors import UserError
-from twin.state import ShardState
-from twin.table import NO_BROKER
+from twin.declarations.table import NO_BROKER
+from twin.engine.state import ShardState
 from twin.tables.state import Brokers
 
 

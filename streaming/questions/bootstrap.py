@@ -14,9 +14,9 @@ from streaming.questions.answer import Answer, ConflictError, brokers_of, check_
 from streaming.questions.parameters import number, size_bytes, yes_or_no
 from streaming.questions.quantities import size_text, span_text
 from streaming.questions.question import question
-from twin import whatif
-from twin.plain import counted
-from twin.whatif import BootstrapCost
+from twin.arrays.plain import counted
+from twin.questions import whatif
+from twin.questions.whatif import BootstrapCost
 
 _COPIES: Final = {"assigned": "the replicas it has", "fair_share": "a fair share of all replicas"}
 

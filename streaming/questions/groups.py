@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NotRequired, TypedDict
 
 from streaming.questions.quantities import size_text
-from twin.plain import counted
-from twin.whatif_groups import GroupHarm
+from twin.arrays.plain import counted
+from twin.questions.whatif_groups import GroupHarm
 
 _MOST_LINES: Final = 5
 

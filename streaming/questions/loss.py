@@ -22,15 +22,16 @@ from streaming.questions.parameters import MAX_ROWS, limit, number, text
 from streaming.questions.question import question
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
-from twin import keys, plain, whatif
-from twin.declare import LossField
-from twin.rules.coverage import Coverage
-from twin.rules.election import Outcome
-from twin.rules.next_leader import NOBODY
-from twin.state import ShardState
-from twin.table import KAFKA, Rows
+from twin.arrays import keys, plain
+from twin.declarations.declare import LossField
+from twin.declarations.table import KAFKA, Rows
+from twin.engine.state import ShardState
+from twin.kafka.election import Outcome
+from twin.questions import whatif
+from twin.questions.whatif_groups import hurt_by_loss, together
+from twin.rules.election.next_leader import NOBODY
+from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Brokers, PartitionIndex, Partitions
-from twin.whatif_groups import hurt_by_loss, together
 
 
 class Lost(TypedDict):

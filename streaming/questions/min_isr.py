@@ -12,13 +12,13 @@ from msgspec import Meta
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import matches, number, pattern_of_names
 from streaming.questions.question import question
-from twin import whatif
-from twin.adds_up import AddsUp, same
-from twin.plain import counted
-from twin.rules.isr import IsrSizes
-from twin.rules.topic_configs import LeaderMinIsr, TopicConfigs
-from twin.state import ShardState
-from twin.table import UNKNOWN, Bool
+from twin.arrays.plain import counted
+from twin.declarations.table import UNKNOWN, Bool
+from twin.engine.state import ShardState
+from twin.questions import whatif
+from twin.questions.adds_up import AddsUp, same
+from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
+from twin.rules.replication.isr import IsrSizes
 from twin.tables.state import Brokers, PartitionIndex, Partitions, Topics
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.questions.quantities import UNITS_BYTES, UNITS_MS, exact_text, parse, pattern
-from twin.table import Array
+from twin.declarations.table import Array
 
 Schema = Mapping[str, Any]
 """A JSON Schema."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "": 1}
 UNITS_BYTES: Final = {

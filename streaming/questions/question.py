@@ -33,9 +33,9 @@ import msgspec
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import Parameter
-from twin.signature import DeclarationError, name_of
-from twin.state import ShardState
-from twin.table import UNKNOWN
+from twin.declarations.signature import DeclarationError, name_of
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
 
 OwnTopics = Annotated[Collection[str], "names of the twin's topics"]
 

@@ -12,11 +12,12 @@ from streaming.bus.view import ClusterView
 from streaming.questions.answer import NotThereError, listed, some
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.quantities import size_text
-from twin import gate, plain
-from twin.gate import LASTING_REASONS, UNKNOWN_REASONS, Names, Reason, Terms
+from twin.arrays import plain
+from twin.declarations.table import UNKNOWN
 from twin.plans.restart_cost import RestartCost, restart_cost
-from twin.table import UNKNOWN
-from twin.whatif_groups import GroupHarm, hurt_by_loss, together
+from twin.questions import gate
+from twin.questions.gate import LASTING_REASONS, UNKNOWN_REASONS, Names, Reason, Terms
+from twin.questions.whatif_groups import GroupHarm, hurt_by_loss, together
 
 MAX_NAMES: Final = 100
 """Names listed for a reason; ``count`` has the number of all."""

@@ -14,11 +14,11 @@ from streaming.questions.groups import HurtGroup, changed_data, harm_lines
 from streaming.questions.parameters import duration_ms, size_bytes
 from streaming.questions.quantities import size_text, span_text
 from streaming.questions.question import question
-from twin import whatif
-from twin.plain import counted
-from twin.table import UNKNOWN
-from twin.whatif import LocalFootprint
-from twin.whatif_groups import hurt_by_change, together
+from twin.arrays.plain import counted
+from twin.declarations.table import UNKNOWN
+from twin.questions import whatif
+from twin.questions.whatif import LocalFootprint
+from twin.questions.whatif_groups import hurt_by_change, together
 
 NO_LIMIT: Final = -1
 """A span without a limit, as Kafka writes it."""

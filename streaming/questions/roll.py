@@ -20,10 +20,11 @@ from streaming.questions.restart import (
     verdict_of,
     why_stale,
 )
-from twin import gate, plain
-from twin.gate import Terms
+from twin.arrays import plain
+from twin.declarations.table import UNKNOWN
 from twin.plans.roll import Roll, roll
-from twin.table import UNKNOWN
+from twin.questions import gate
+from twin.questions.gate import Terms
 
 
 class RollBatch(TypedDict):

@@ -16,11 +16,11 @@ import numpy as np
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.question import OwnTopics, question
-from twin import keys
-from twin.plain import counted
-from twin.rules.redundancy import Redundancy, Spare
-from twin.state import ShardState
-from twin.table import UNKNOWN
+from twin.arrays import keys
+from twin.arrays.plain import counted
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.election.redundancy import Redundancy, Spare
 from twin.tables.state import Brokers, PartitionIndex, Topics
 
 MOST_NAMED: Final = 5

@@ -12,9 +12,9 @@ from streaming.questions.answer import Answer, ConflictError, NotThereError
 from streaming.questions.parameters import duration_ms, size_bytes, text, yes_or_no
 from streaming.questions.quantities import size_text, span_text
 from streaming.questions.question import question
-from twin import whatif
-from twin.plain import counted
-from twin.table import UNKNOWN
+from twin.arrays.plain import counted
+from twin.declarations.table import UNKNOWN
+from twin.questions import whatif
 from twin.tables.enums import CLUSTER_WIDE
 
 GRID: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)

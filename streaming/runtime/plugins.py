@@ -15,8 +15,8 @@ from typing import Final
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from twin.builtin import catalog as built_in
-from twin.catalog import Catalog
-from twin.signature import DeclarationError
+from twin.declarations.signature import DeclarationError
+from twin.engine.catalog import Catalog
 
 GROUP: Final = "kafka_twin.rules"
 

@@ -14,7 +14,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from streaming.runtime.errors import UserError
-from twin.declare import Metric
+from twin.declarations.declare import Metric
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

@@ -21,7 +21,7 @@ from streaming.tap.request_log import (
     ListOffsetsResponse,
 )
 from streaming.tap.sessions import FetchRow, FetchSessions
-from twin.table import UNKNOWN, Table
+from twin.declarations.table import UNKNOWN, Table
 from twin.tables.observations import FetchesFrame, IsrChangesFrame, PendingUploadLookupsFrame
 
 

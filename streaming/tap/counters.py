@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from streaming.tap import own_metrics as own
 from streaming.tap.broker_tap import BrokerTap
-from twin.declare import Metric
+from twin.declarations.declare import Metric
 
 Family = CounterMetricFamily | GaugeMetricFamily
 

@@ -12,9 +12,9 @@ from streaming import bus
 from streaming.bus.arrow import dictionary, fixed, numbers, texts
 from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.topic_ids import LATER, Later, Topic
-from twin import frames
-from twin.frames import Frame, FrameHeader
-from twin.table import Table
+from twin.declarations.table import Table
+from twin.engine import frames
+from twin.engine.frames import Frame, FrameHeader
 from twin.tables.observations import FetchesFrame, IsrChangesFrame, PendingUploadLookupsFrame
 
 TopicRow = tuple[Topic, Any]

@@ -19,7 +19,7 @@ from streaming.tap.request_log import (
     AlterPartitionResponse,
     CompletedAlterPartition,
 )
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 _MAX_PARTITIONS: Final = 1_000_000
 """Partitions whose ISR is remembered; five times as many as Kafka supports in a cluster."""

@@ -29,7 +29,7 @@ from streaming.tap.request_log import (
     CompletedFetch,
     CompletedListOffsets,
 )
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 _REQUEST: Final = b"Completed request:"
 _SHRINK: Final = b"Shrinking ISR from "

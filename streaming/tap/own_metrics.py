@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from twin.declare import Metric
+from twin.declarations.declare import Metric
 
 
 def _of_a_broker(

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2

@@ -32,7 +32,7 @@ from streaming.tap.request_log import (
     FetchResponse,
     FetchResponsePartition,
 )
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 REPORT_MOVED_EVERY_MS: Final = 1_000
 """How often partitions that move are reported, besides the report before each move."""

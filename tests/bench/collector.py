@@ -29,12 +29,12 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from streaming import bus
 from streaming.bus import Sender
 from streaming.bus.arrow import use_little_memory
-from streaming.collector import log_dirs, offsets
-from streaming.collector.brokers import BrokerConnections, EncodedRequest, Versions
-from streaming.collector.cycle import Collector, send
+from streaming.collector.cycle.collector import Collector, send
+from streaming.collector.cycle.observation import Observation, ObservationEncoder
 from streaming.collector.listing import Placement
-from streaming.collector.observation import Observation, ObservationEncoder
-from streaming.collector.timestamps import LocalStarts
+from streaming.collector.sources import log_dirs, offsets
+from streaming.collector.sources.timestamps import LocalStarts
+from streaming.collector.wire.brokers import BrokerConnections, EncodedRequest, Versions
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as CollectorSection

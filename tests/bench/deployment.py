@@ -17,7 +17,7 @@ from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.runtime.config import Bus, Cluster, Config, Query
 from streaming.runtime.deadline import Deadline
 from tests.simulator.shard import Shape, SimulatedShard
-from twin.frames import batch_messages, encode_parts, headers
+from twin.engine.frames import batch_messages, encode_parts, headers
 
 START_MS = 1_800_000_000_000
 REPLICATION = 3

@@ -13,11 +13,12 @@ from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 from kafka.errors import CoordinatorNotAvailableError
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
-from streaming.collector import group_requests, groups
-from streaming.collector.brokers import Address, BrokerConnections, EncodedRequest, Versions
-from streaming.collector.coordinators import RequestLimits
-from streaming.collector.group_offsets import decoded
-from streaming.collector.group_round import GroupRound
+from streaming.collector.groups import requests as group_requests
+from streaming.collector.groups.coordinators import RequestLimits
+from streaming.collector.groups.offsets import decoded
+from streaming.collector.groups.round import GroupRound
+from streaming.collector.sources import groups
+from streaming.collector.wire.brokers import Address, BrokerConnections, EncodedRequest, Versions
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.bench import figure

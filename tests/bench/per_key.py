@@ -15,10 +15,10 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from twin.builtin import CATALOG
-from twin.frames import Frame
-from twin.rules.coverage import Coverage
-from twin.rules.election import Outcome
-from twin.table import NO_BROKER, UNKNOWN
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.engine.frames import Frame
+from twin.kafka.election import Outcome
+from twin.rules.tiering.coverage import Coverage
 from twin.tables.enums import ReplicaFlags
 
 INPUT = (

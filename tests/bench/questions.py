@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Renderer
+from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.source import Source
 from streaming.runtime.config import Exporter
 from tests.bench import figure
 from tests.exporter.serving import served
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec
 from twin.builtin import CATALOG
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.state import ShardState
 from twin.step import step
 
 START_MS: Final = 1_800_000_000_000

@@ -20,22 +20,22 @@ from pathlib import Path
 
 from streaming.bus.arrow import use_little_memory
 from streaming.bus.view import SnapshotStore
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.observation import ObservationEncoder
-from streaming.exporter.exposition import Renderer
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.wire.brokers import BrokerConnections
+from streaming.exporter.metrics.exposition import Renderer
 from streaming.runtime.config import Cluster, Config, Exporter
 from streaming.runtime.config import Collector as CollectorSection
 from tests.bench import backlog, end_to_end, figure
 from tests.bench.deployment import REPLICATION, START_MS
 from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition, Topic, World
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec
 from twin.builtin import CATALOG
-from twin.risks import OpenRisks
-from twin.state import ShardState
+from twin.declarations.table import NO_BROKER
+from twin.engine import codec
+from twin.engine.risks import OpenRisks
+from twin.engine.state import ShardState
 from twin.step import step
-from twin.table import NO_BROKER
 from twin.tables.state import Assignment
 
 REPLICAS = (9_000, 90_000, 300_000)

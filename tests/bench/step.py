@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from tests.bench import figure
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec
 from twin.builtin import CATALOG
-from twin.frames import decode, encode
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.frames import decode, encode
+from twin.engine.state import ShardState
 from twin.step import step
 
 SHAPE = Shape(topics=20, partitions=900, replication=3, brokers=60)

@@ -14,10 +14,10 @@ from typing import Final
 from streaming.runtime.config import Collector
 from tests.bench import figure
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec
 from twin.builtin import CATALOG
-from twin.frames import Frame
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.frames import Frame
+from twin.engine.state import ShardState
 from twin.step import step
 from twin.tables.observations import GroupOffsetsFrame, GroupsFrame
 

@@ -11,14 +11,14 @@ from typing import Final
 
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.groups import GroupSource
+from streaming.collector.sources.groups import GroupSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime import config, jars
 from tests.cluster.broker_client import Key
 from tests.cluster.watching import Watch, keys
 from tests.versions.tools import GroupOffset, GroupStatus
-from twin.rules.leaders import Roles
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.rules.partitions.leaders import Roles
 from twin.tables.enums import GroupState
 from twin.tables.state import GroupOffsets, Groups, Replicas
 

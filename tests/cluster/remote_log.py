@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streaming.query.remote_metadata import TOPIC
-from streaming.query.remote_records import SegmentEvent, decode
+from streaming.query.remote_log.records import SegmentEvent, decode
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.remote_log_access import TOPIC
 from twin.tables.enums import SegmentState
 
 

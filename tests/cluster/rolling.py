@@ -19,8 +19,8 @@ from tests.cluster.broker_client import BrokerClient, Key
 from tests.cluster.watching import watching
 from tests.soak.background import Background
 from tests.web import get
-from twin import codec
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.state import ShardState
 
 BETWEEN_RECORDS_S = 0.02
 BETWEEN_LOOKS_S = 0.05

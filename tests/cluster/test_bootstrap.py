@@ -20,10 +20,10 @@ from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.reading import open_risks
 from tests.waiting import until
-from twin.rules.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath
-from twin.rules.catching_up import CatchingUp, StuckReason
-from twin.state import ShardState
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.replication.catching_up import CatchingUp, StuckReason
+from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath
 from twin.tables.state import Configs
 
 pytestmark = pytest.mark.cluster

@@ -18,8 +18,8 @@ from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Collector, Config, Eligibility
 from streaming.runtime.deadline import Deadline
 from tests.waiting import until
-from twin import frames
-from twin.frames import Frame, FrameHeader
+from twin.engine import frames
+from twin.engine.frames import Frame, FrameHeader
 from twin.tables.observations import BrokersFrame
 
 pytestmark = pytest.mark.cluster

@@ -15,9 +15,9 @@ from kafka import KafkaAdminClient
 
 from streaming import bus
 from streaming.bus import Reader
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector, run
-from streaming.collector.observation import ObservationEncoder
+from streaming.collector.cycle.collector import Collector, run
+from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
 from streaming.runtime.config import Collector as CollectorSection
@@ -33,8 +33,8 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.topics import TIERED, produce
 from tests.waiting import until
-from twin import frames
-from twin.frames import Frame
+from twin.engine import frames
+from twin.engine.frames import Frame
 from twin.tables.enums import PendingUpload, ReplicaFlags
 
 pytestmark = pytest.mark.cluster

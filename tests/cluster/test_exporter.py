@@ -23,9 +23,9 @@ from streaming.runtime.config import Config, load
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.waiting import until
 from tests.web import get
-from twin import codec
 from twin.builtin import CATALOG
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.state import ShardState
 from twin.step import step
 
 pytestmark = pytest.mark.cluster

@@ -22,9 +22,9 @@ from tests.cluster.test_whatif import write
 from tests.cluster.watching import Watch, assert_agrees, environment_of, watching
 from tests.twin.test_gate import quorum
 from tests.waiting import until
-from twin import codec
 from twin.builtin import CATALOG
-from twin.gate import Reason, Terms
+from twin.engine import codec
+from twin.questions.gate import Reason, Terms
 
 pytestmark = pytest.mark.cluster
 

@@ -19,7 +19,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.lab.cluster import LocalCluster
-from streaming.query.remote_records import SegmentEvent
+from streaming.query.remote_log.records import SegmentEvent
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import EARLIEST_LOCAL, BrokerClient, await_in_sync
 from tests.cluster.groups import commit, watching_groups
@@ -28,11 +28,11 @@ from tests.cluster.topics import TIERED, make_cold_successor, produce
 from tests.cluster.watching import Watch, keys
 from tests.waiting import until
 from tests.web import get
-from twin.rules.group_forecasts import GroupForecasts
-from twin.rules.group_loss import GroupsIfLeaderLost
-from twin.rules.group_reads import GroupReads, ReadsFrom
-from twin.rules.leaders import Leaders
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.rules.groups.forecasts import GroupForecasts
+from twin.rules.groups.loss import GroupsIfLeaderLost
+from twin.rules.groups.reads import GroupReads, ReadsFrom
+from twin.rules.partitions.leaders import Leaders
 from twin.tables.state import GroupOffsets
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.long]

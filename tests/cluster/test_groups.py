@@ -12,12 +12,12 @@ from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.bus.view import ClusterView, SnapshotStore
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.group_listing import GroupListing
-from streaming.collector.groups import GroupSource
-from streaming.exporter import group_page
-from streaming.exporter.exposition import Renderer
-from streaming.exporter.kafka_exporter import NAMES
+from streaming.collector.groups.listing import GroupListing
+from streaming.collector.sources.groups import GroupSource
+from streaming.collector.wire.brokers import BrokerConnections
+from streaming.exporter.metrics.exposition import Renderer
+from streaming.exporter.metrics.kafka_exporter import NAMES
+from streaming.exporter.views import group_page
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Exporter
 from tests.cluster.broker_client import EARLIEST, LATEST, BrokerClient, await_in_sync
@@ -27,9 +27,9 @@ from tests.cluster.watching import Watch
 from tests.versions.releases import OWN, Release
 from tests.versions.tools import Tools
 from tests.waiting import until
-from twin import codec
 from twin.builtin import CATALOG
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.state import ShardState
 from twin.tables.enums import GroupType
 from twin.tables.state import GroupOffsets, Groups, ReaderRacks
 

@@ -12,10 +12,10 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.checks import check
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.jmx import MetricsSource
-from streaming.collector.observation import ObservationEncoder
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.sources.jmx import MetricsSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as Section
@@ -23,7 +23,7 @@ from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST_TIERED, BrokerClient
 from tests.cluster.topics import TIERED, produce
 from tests.waiting import PATIENCE, patience, until
-from twin import frames
+from twin.engine import frames
 from twin.tables.columns import BROKER_METRICS
 
 pytestmark = pytest.mark.cluster

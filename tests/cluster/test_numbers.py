@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from streaming.collector.brokers import BrokerConnections
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime import config
 from tests.cluster.broker_client import (
@@ -26,9 +26,9 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.watching import Watch, assert_agrees, is_present, keys, watching
 from tests.waiting import until
-from twin.rules.replication import Lag
-from twin.rules.topic_configs import TopicConfigs
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.replication.caught_up import Lag
 from twin.tables.enums import PendingUpload
 from twin.tables.state import (
     Assignment,

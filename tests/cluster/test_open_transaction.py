@@ -15,13 +15,13 @@ from tests.cluster.broker_client import LATEST, LATEST_TIERED, BrokerClient
 from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.waiting import until
-from twin.rules.leaders import Leaders
-from twin.rules.open_transactions import (
+from twin.engine.state import ShardState
+from twin.rules.partitions.leaders import Leaders
+from twin.rules.reading.open_transactions import (
     OpenTransactions,
     TransactionHolders,
     open_transaction_field,
 )
-from twin.state import ShardState
 from twin.tables.state import Partitions
 
 pytestmark = pytest.mark.cluster

@@ -20,9 +20,9 @@ from tests.cluster.debugger import AGENT, stopped
 from tests.cluster.topics import produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.waiting import until
-from twin.rules.out_of_range import OutOfRange
-from twin.rules.selection import LeaderSelectors
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.rules.reading.out_of_range import OutOfRange
+from twin.rules.reading.selection import LeaderSelectors
 from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Brokers
 

@@ -25,7 +25,7 @@ from tests.documented import undocumented
 from tests.scraping import assert_declared, scrape
 from tests.waiting import until
 from tests.web import get
-from twin import frames
+from twin.engine import frames
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

@@ -40,11 +40,11 @@ from tests.cluster.test_whatif import write
 from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, environment_of, keys, watching
 from tests.waiting import until
-from twin import codec
 from twin.builtin import CATALOG
-from twin.rules.coverage import Coverage
-from twin.rules.next_leader import NextLeaders
-from twin.whatif import of_topic
+from twin.engine import codec
+from twin.questions.whatif import of_topic
+from twin.rules.election.next_leader import NextLeaders
+from twin.rules.tiering.coverage import Coverage
 
 pytestmark = pytest.mark.cluster
 

@@ -23,10 +23,10 @@ from tests.cluster.broker_client import (
 )
 from tests.cluster.topics import make_cold_successor
 from tests.cluster.watching import Watch, assert_agrees, by_partition, keys, watching
-from twin.rules.coverage import Coverage
-from twin.rules.next_leader import NextLeaders
-from twin.rules.predictions import Cause, Predictions, Result
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.rules.election.next_leader import NextLeaders
+from twin.rules.election.predictions import Cause, Predictions, Result
+from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Assignment, Partitions, Replicas
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]

@@ -27,11 +27,11 @@ from kafka.admin import (
 from streaming import bus
 from streaming.checks import check
 from streaming.checks.bus import of_bus
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector, run
-from streaming.collector.log_dirs import LogDirSizes
-from streaming.collector.offsets import ReplicaOffsets
+from streaming.collector.cycle.collector import Collector, run
 from streaming.collector.problem import Problem
+from streaming.collector.sources.log_dirs import LogDirSizes
+from streaming.collector.sources.offsets import ReplicaOffsets
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster, free_base_port
 from streaming.plans.admin import Admin, Live
 from streaming.plans.lock import WatchLock

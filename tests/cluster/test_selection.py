@@ -13,10 +13,12 @@ from tests.cluster.topics import TIERED, produce
 from tests.cluster.watching import Watch, keys, watching
 from tests.reading import conditions
 from tests.waiting import until
-from twin.rules.cold_reads import ColdReads, ReadsCold
-from twin.rules.leaders import Roles
-from twin.rules.racks import rack_names
-from twin.rules.selection import (
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.brokers.racks import rack_names
+from twin.rules.partitions.leaders import Roles
+from twin.rules.reading.cold_reads import ColdReads, ReadsCold
+from twin.rules.reading.selection import (
     SelectorViews,
     candidates_at,
     is_warm_at,
@@ -24,8 +26,6 @@ from twin.rules.selection import (
     select,
     select_warm,
 )
-from twin.state import ShardState
-from twin.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Assignment, Brokers, Replicas
 

@@ -12,16 +12,16 @@ from streaming import bus
 from streaming.bus import Sender, snapshots
 from streaming.cli.main import main
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import Source
 from streaming.lab.cluster import LocalCluster
 from streaming.runtime.config import Bus, Cluster, Config
 from tests.builders import Partition, a_state
 from tests.cluster.watching import environment_of
 from tests.exporter.serving import served
-from twin import codec
 from twin.builtin import CATALOG
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.state import ShardState
 
 pytestmark = pytest.mark.cluster
 

@@ -7,19 +7,19 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.groups import GroupSource
-from streaming.collector.observation import ObservationEncoder
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.problem import Problem
+from streaming.collector.sources.groups import GroupSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime import config
 from tests.cluster.broker_client import Key, PartitionState
-from twin import frames
 from twin.builtin import CATALOG
+from twin.declarations.table import NO_BROKER
+from twin.engine import frames
+from twin.engine.state import ShardState
 from twin.remote_log import archive as archives
-from twin.state import ShardState
 from twin.step import step, step_archive
-from twin.table import NO_BROKER
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, PartitionIndex, Partitions, Replicas
 

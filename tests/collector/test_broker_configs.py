@@ -8,14 +8,14 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from streaming.checks.cluster import of_cluster
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.config_values import BROKER_OWN_KEYS, broker_columns
-from streaming.collector.cycle import Collector
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.settings.config_values import BROKER_OWN_KEYS, broker_columns
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Cluster, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
 from tests.waiting import patient_ms
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 
 KEY = "replica.selector.class"

@@ -8,7 +8,8 @@ from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from streaming.collector.brokers import (
+from streaming.collector.problem import TIMEOUT, timeout
+from streaming.collector.wire.brokers import (
     Address,
     BrokerConnections,
     BrokerResponse,
@@ -17,7 +18,6 @@ from streaming.collector.brokers import (
     Versions,
     negotiate_version,
 )
-from streaming.collector.problem import TIMEOUT, timeout
 from streaming.runtime.config import ConfigError
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Topic, World, fake_cluster

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.config_values import topic_columns
-from streaming.collector.configs import ConfigSource
 from streaming.collector.context import CycleContext
-from streaming.collector.metadata import ClusterMetadata, MetadataSource
-from streaming.collector.thresholds import Thresholds
+from streaming.collector.settings.config_values import topic_columns
+from streaming.collector.settings.thresholds import Thresholds
+from streaming.collector.sources.configs import ConfigSource
+from streaming.collector.sources.metadata import ClusterMetadata, MetadataSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import (
     Cluster,
     Collector,

@@ -15,14 +15,9 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from structlog.testing import capture_logs
 
 from streaming.bus import BusError, shard_of
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.configs import TopicSettings
-from streaming.collector.cycle import Collector, collect
-from streaming.collector.cycle_log import CycleLog, FixedRateSchedule
-from streaming.collector.group_frames import GroupFrames
-from streaming.collector.groups import GroupSource
-from streaming.collector.jmx import BrokerMetrics, MetricsSource
-from streaming.collector.observation import (
+from streaming.collector.cycle.collector import Collector, collect
+from streaming.collector.cycle.log import CycleLog, FixedRateSchedule
+from streaming.collector.cycle.observation import (
     MOST_PROBLEMS,
     MOST_TEXT,
     PROBLEM_SHARD,
@@ -30,7 +25,12 @@ from streaming.collector.observation import (
     ObservationEncoder,
     problems_table,
 )
+from streaming.collector.groups.frames import GroupFrames
 from streaming.collector.problem import Problem, timeout
+from streaming.collector.sources.configs import TopicSettings
+from streaming.collector.sources.groups import GroupSource
+from streaming.collector.sources.jmx import BrokerMetrics, MetricsSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as CollectorSection
 from tests.collector.fake_broker import (
@@ -44,12 +44,12 @@ from tests.collector.fake_broker import (
 )
 from tests.collector.fake_groups import Group
 from tests.waiting import patient_ms, until
-from twin import frames
 from twin.builtin import CATALOG
-from twin.frames import Frame, FrameHeader
-from twin.merge import merge
-from twin.rules.leaders import Roles
-from twin.state import ShardState
+from twin.engine import frames
+from twin.engine.frames import Frame, FrameHeader
+from twin.engine.merge import merge
+from twin.engine.state import ShardState
+from twin.rules.partitions.leaders import Roles
 from twin.tables.enums import PendingUpload, ReplicaFlags
 from twin.tables.state import Replicas
 

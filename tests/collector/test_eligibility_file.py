@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from streaming.checks.cluster import of_cluster
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.eligibility_file import EligibilityFile
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.settings.eligibility_file import EligibilityFile
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Cluster, Config, Eligibility, load
 from streaming.runtime.stop import on_hangup_signal
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster

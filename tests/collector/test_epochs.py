@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
-from streaming.collector.brokers import BrokerConnections
 from streaming.collector.context import CycleContext
-from streaming.collector.epochs import EpochSource, Histories
-from streaming.collector.metadata import MetadataSource
+from streaming.collector.sources.epochs import EpochSource, Histories
+from streaming.collector.sources.metadata import MetadataSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from streaming.bus import shard_of
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.groups import GroupSource
-from streaming.collector.observation import ObservationEncoder
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.sources.groups import GroupSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Bus, Cluster, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group, Member
 from tests.waiting import patient_ms
-from twin import frames
 from twin.builtin import CATALOG
-from twin.frames import Frame
-from twin.merge import merge
-from twin.state import ShardState
+from twin.engine import frames
+from twin.engine.frames import Frame
+from twin.engine.merge import merge
+from twin.engine.state import ShardState
 from twin.tables.enums import GroupState, GroupType
 from twin.tables.state import GroupOffsets, Groups, PartitionIndex
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from streaming.collector.group_offsets import (
+from streaming.collector.groups.offsets import (
     NO_ANSWER,
     CommittedOffsets,
     OffsetFetchBatch,

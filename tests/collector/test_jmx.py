@@ -18,19 +18,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.collector.brokers import Address, BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.jmx import BrokerMetrics, MetricsSource, urls
-from streaming.collector.observation import ObservationEncoder
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.problem import Problem
-from streaming.collector.scrape import scrape_all
-from streaming.collector.signals import Scrape, samples_of, signals_of
+from streaming.collector.scraping.scrape import scrape_all
+from streaming.collector.scraping.signals import Scrape, samples_of, signals_of
+from streaming.collector.sources.jmx import BrokerMetrics, MetricsSource, urls
+from streaming.collector.wire.brokers import Address, BrokerConnections
 from streaming.runtime.config import Bus, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
 from tests.collector.fake_exporter import NEVER_S, TEXT, Exporter
 from tests.waiting import patient_ms, until
-from twin import frames
+from twin.engine import frames
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.observations import BrokerMetricsFrame
 

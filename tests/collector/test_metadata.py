@@ -8,9 +8,9 @@ import pytest
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.metadata import ClusterMetadata, MetadataSource
 from streaming.collector.problem import TIMEOUT
+from streaming.collector.sources.metadata import ClusterMetadata, MetadataSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Collector, Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from streaming.collector import offsets
-from streaming.collector.brokers import BrokerConnections
 from streaming.collector.listing import Placement
-from streaming.collector.offsets import OffsetSource, ReplicaOffsets
+from streaming.collector.sources import offsets
+from streaming.collector.sources.offsets import OffsetSource, ReplicaOffsets
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
     Error,

@@ -11,13 +11,13 @@ import pytest
 from kafka.protocol.admin import DescribeLogDirsRequest
 
 from streaming.bus import BusError
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector, collect
-from streaming.collector.cycle_metrics import CycleMetrics
-from streaming.collector.groups import GroupSource
-from streaming.collector.observation import Observation
+from streaming.collector.cycle.collector import Collector, collect
+from streaming.collector.cycle.metrics import CycleMetrics
+from streaming.collector.cycle.observation import Observation
 from streaming.collector.own_metrics import OWN
 from streaming.collector.sources import ABOUT
+from streaming.collector.sources.groups import GroupSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import free_base_port
 from streaming.runtime.config import Cluster, Config
 from streaming.runtime.config import Collector as Section

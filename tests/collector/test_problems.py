@@ -24,14 +24,14 @@ from structlog.testing import capture_logs
 
 from streaming.bus import BusError
 from streaming.checks.rights import WITHOUT
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector, collect
-from streaming.collector.cycle_log import CycleLog
-from streaming.collector.groups import GroupSource
-from streaming.collector.jmx import MetricsSource
-from streaming.collector.observation import Observation
+from streaming.collector.cycle.collector import Collector, collect
+from streaming.collector.cycle.log import CycleLog
+from streaming.collector.cycle.observation import Observation
 from streaming.collector.problem import Problem
 from streaming.collector.sources import ABOUT
+from streaming.collector.sources.groups import GroupSource
+from streaming.collector.sources.jmx import MetricsSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import (

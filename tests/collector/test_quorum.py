@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from kafka.protocol.admin import DescribeQuorumRequest
 
-from streaming.collector.brokers import BrokerConnections
 from streaming.collector.context import CycleContext
-from streaming.collector.quorum import QuorumSource
+from streaming.collector.sources.quorum import QuorumSource
+from streaming.collector.wire.brokers import BrokerConnections
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
 from tests.waiting import patient_ms
 

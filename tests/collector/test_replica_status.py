@@ -11,10 +11,10 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming.collector.brokers import BrokerConnections
 from streaming.collector.context import CycleContext
-from streaming.collector.metadata import MetadataSource
-from streaming.collector.replica_status import ReplicaStatus, ReplicaStatusSource
+from streaming.collector.sources.metadata import MetadataSource
+from streaming.collector.sources.replica_status import ReplicaStatus, ReplicaStatusSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster

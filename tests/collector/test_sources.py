@@ -9,13 +9,13 @@ from typing import Self
 
 import pytest
 
-from streaming.collector.brokers import BrokerResponse, EncodedRequest
-from streaming.collector.offsets import OffsetSource
+from streaming.collector.cycle.round_trip import RoundTrip
 from streaming.collector.problem import timeout
 from streaming.collector.reading import Readings
-from streaming.collector.round_trip import RoundTrip
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.sources import ABOUT, SOURCES
+from streaming.collector.sources.offsets import OffsetSource
+from streaming.collector.wire.brokers import BrokerResponse, EncodedRequest
 
 REQUEST = EncodedRequest(1, 0, flexible=False, encoded=bytes(20))
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from streaming.collector.brokers import BrokerConnections
 from streaming.collector.listing import Listing
-from streaming.collector.replica_status import ReplicaStatus
-from streaming.collector.stable_offsets import StableOffsetSource
+from streaming.collector.sources.replica_status import ReplicaStatus
+from streaming.collector.sources.stable_offsets import StableOffsetSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (
     Error,
@@ -24,7 +24,7 @@ from tests.collector.fake_broker import (
 )
 from tests.collector.test_wire import placement as placed
 from tests.waiting import patient_ms
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 HELD = placed({"a": {0, 1, 2}, "b": {0}})
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from streaming.collector.brokers import BrokerConnections
 from streaming.collector.context import CycleContext
-from streaming.collector.metadata import MetadataSource
-from streaming.collector.offsets import OffsetSource
-from streaming.collector.timestamps import ReadLimits, TimestampSource, first_timestamp_ms
+from streaming.collector.sources.metadata import MetadataSource
+from streaming.collector.sources.offsets import OffsetSource
+from streaming.collector.sources.timestamps import ReadLimits, TimestampSource, first_timestamp_ms
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import (

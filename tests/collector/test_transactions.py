@@ -12,10 +12,10 @@ from kafka.protocol.admin import (
     ListTransactionsRequest,
 )
 
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.observation import ObservationEncoder
-from streaming.collector.transactions import TransactionSource
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.sources.transactions import TransactionSource
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Bus, Config
 from streaming.runtime.config import Collector as Section
 from tests.collector.fake_broker import (
@@ -28,14 +28,14 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.waiting import patient_ms
-from twin import frames
 from twin.builtin import CATALOG
-from twin.rules.open_transactions import (
+from twin.engine import frames
+from twin.engine.state import ShardState
+from twin.rules.reading.open_transactions import (
     OpenTransactions,
     TransactionHolders,
     open_transaction_field,
 )
-from twin.state import ShardState
 from twin.step import step
 from twin.tables.state import Partitions
 

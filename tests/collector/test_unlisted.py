@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.cycle_log import CycleLog
-from streaming.collector.metadata import MetadataSource
-from streaming.collector.observation import Observation
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.log import CycleLog
+from streaming.collector.cycle.observation import Observation
 from streaming.collector.problem import Problem
-from streaming.collector.unlisted import UnlistedBrokers
+from streaming.collector.sources.metadata import MetadataSource
+from streaming.collector.wire.brokers import BrokerConnections
+from streaming.collector.wire.unlisted import UnlistedBrokers
 from streaming.runtime.config import Collector as Section
 from streaming.runtime.config import Config
 from tests.collector.fake_broker import (

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.collector.brokers import BrokerConnections
-from streaming.collector.cycle import Collector
-from streaming.collector.observation import Observation
-from streaming.collector.offsets import ReplicaOffsets
+from streaming.collector.cycle.collector import Collector
+from streaming.collector.cycle.observation import Observation
+from streaming.collector.sources.offsets import ReplicaOffsets
+from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import Collector as Section
 from streaming.runtime.config import Config
 from tests.collector.fake_broker import (

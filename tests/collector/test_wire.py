@@ -14,9 +14,10 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
-from streaming.collector import listing, log_dirs, offsets
+from streaming.collector import listing
 from streaming.collector.listing import BrokerReplicas, Placement
-from streaming.collector.wire import Cursor, Layout, places
+from streaming.collector.sources import log_dirs, offsets
+from streaming.collector.wire.layouts import Cursor, Layout, places
 from streaming.runtime.kafka_bytes import MalformedBytes, OverlongVarint
 
 INT16 = st.integers(-(2**15), 2**15 - 1)

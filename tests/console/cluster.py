@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import Source
 from tests.builders import (
     Group,
@@ -31,11 +31,11 @@ from tests.exporter.serving import served
 from tests.exporter.test_events import Bus
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.twin.test_gate import quorum
-from twin import codec
 from twin.builtin import CATALOG
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec
+from twin.engine.state import ShardState
 from twin.step import step, step_archive
-from twin.table import UNKNOWN
 from twin.tables.enums import GroupState, PendingUpload, SegmentState
 
 BROKERS = (1, 2, 3, 4, 5, 6)

@@ -10,9 +10,9 @@ from playwright.sync_api import Page, expect
 from tests.builders import Group, Partition, a_state, group_offsets_frame, groups_frame
 from tests.console.cluster import BROKERS, ODD_GROUP, ODD_NAME, Shown, now_ms, small
 from tests.console.conftest import Open
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
 from twin.step import step
-from twin.table import UNKNOWN
 
 pytestmark = pytest.mark.browser
 

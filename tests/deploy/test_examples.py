@@ -24,7 +24,7 @@ import yaml
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Renderer
+from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.source import Source
 from streaming.lab.processes import free_base_port
 from streaming.runtime.config import Exporter

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from deploy import generate
-from streaming.query.checkpoint import local_folder
+from streaming.query.state.checkpoint import local_folder
 from streaming.runtime.config import load
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ import yaml
 from grafana.queries import LABELS
 from tests.grafana.test_dashboards import parsed, selectors
 from twin.builtin import CATALOG
-from twin.declare import Risk
+from twin.declarations.declare import Risk
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "prometheus"

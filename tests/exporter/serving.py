@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from starlette.types import ASGIApp
 
-from streaming.exporter.event_log import EventLog
+from streaming.exporter.events.log import EventLog
 from streaming.exporter.server import STALLED_AFTER_MS, Server, listen
 
 

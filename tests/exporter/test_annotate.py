@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from streaming.bus.view import Event, SnapshotStore
-from streaming.exporter.exposition import Renderer
+from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.server import ExporterError, run
 from streaming.grafana.annotate import MOST_SINGLE, TRIES, Annotator
 from streaming.grafana.client import GrafanaClient, GrafanaError

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streaming.exporter.api_views import partition_objects
+from streaming.exporter.views.api import partition_objects
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -20,10 +20,10 @@ from tests.builders import (
 )
 from tests.exporter.test_exporter import a_full_store
 from twin.builtin import CATALOG
-from twin.rules.lineage import Lineage
-from twin.state import ShardState
+from twin.declarations.table import PartitionTable, ReplicaTable, Table
+from twin.engine.state import ShardState
+from twin.rules.tiering.lineage import Lineage
 from twin.step import step
-from twin.table import PartitionTable, ReplicaTable, Table
 from twin.tables.enums import PendingUpload
 from twin.tables.state import Brokers
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from streaming import bus
 from streaming.bus.view import SnapshotStore
-from streaming.exporter import api_views
-from streaming.exporter.exposition import Renderer
+from streaming.exporter.metrics.exposition import Renderer
+from streaming.exporter.views import api as api_views
 from streaming.runtime.config import Exporter
 from tests.scope import played, reported
 from tests.twin.test_cluster_rules import CYCLE, NOW_MS, TOPICS, WHOLE, cycles, stepped
-from twin import codec
-from twin.shard_reports import CLUSTER
+from twin.engine import codec
+from twin.engine.shard_reports import CLUSTER
 
 SHARDS = 4
 REPORTED = reported(WHOLE, list(cycles()), SHARDS, TOPICS)

@@ -7,7 +7,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.collector.own_metrics import OWN as COLLECTOR
-from streaming.exporter.kafka_exporter import NAMES as KAFKA_EXPORTER
+from streaming.exporter.metrics.kafka_exporter import NAMES as KAFKA_EXPORTER
 from streaming.exporter.own_metrics import OWN as EXPORTER
 from streaming.query.own_metrics import OWN as QUERY
 from streaming.runtime.program_metrics import ProgramMetrics
@@ -15,7 +15,7 @@ from streaming.tap.own_metrics import OWN as TAP
 from tests.documented import on_page, undocumented
 from tests.exporter.test_exporter import a_busy_store, a_full_store, exposition
 from twin.builtin import CATALOG
-from twin.declare import LEVEL_LABELS
+from twin.declarations.declare import LEVEL_LABELS
 
 PROGRAMS = {"collector": COLLECTOR, "query": QUERY, "tap": TAP}
 

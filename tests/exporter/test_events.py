@@ -15,9 +15,9 @@ import pytest
 from streaming.bus import Record
 from streaming.bus.view import Event
 from streaming.exporter.api import application
-from streaming.exporter.event_log import Cursor, EventLog, position_of
-from streaming.exporter.event_stream import MAX_STREAMS
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.events.log import Cursor, EventLog, position_of
+from streaming.exporter.events.stream import MAX_STREAMS
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import Source
 from tests.builders import NOW_MS
 from tests.exporter.serving import served

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from streaming.bus.view import STALE_AFTER_MS, SnapshotStore
 from streaming.exporter.answers import gzipped
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Renderer, at_scrape
+from streaming.exporter.metrics.exposition import Renderer, at_scrape
 from streaming.exporter.own_metrics import OWN
 from streaming.exporter.source import Source
 from streaming.lab.screen import draw
@@ -47,11 +47,11 @@ from tests.builders import (
 )
 from tests.reading import is_of_few
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, reports, step_cluster
-from twin.frames import Frame
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.frames import Frame
+from twin.engine.state import ShardState
 from twin.step import count_skipped, step, step_archive
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.enums import PendingUpload, SegmentState

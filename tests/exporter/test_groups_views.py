@@ -17,9 +17,9 @@ from tests.builders import (
     groups_frame,
 )
 from tests.exporter.test_exporter import a_client, a_store, exposition, samples
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.enums import GroupState
 
 COLD = Partition("cold", logs={2: Log(local_start=90)}, log=Log(local_start=40))

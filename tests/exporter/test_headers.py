@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from streaming.exporter.api import application, endpoints
 from streaming.exporter.console_files import console_files
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import Source
 from tests.builders import NOW_MS
 from tests.exporter.test_exporter import a_busy_store, a_client

@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.bus.view import ClusterView
-from streaming.exporter.exposition import Renderer
-from streaming.exporter.kafka_exporter import NAMES, KafkaExporterNames
+from streaming.exporter.metrics.exposition import Renderer
+from streaming.exporter.metrics.kafka_exporter import NAMES, KafkaExporterNames
 from streaming.runtime.config import Exporter
 from tests.builders import (
     NOW_MS,
@@ -19,9 +19,9 @@ from tests.builders import (
 )
 from tests.exporter.test_exporter import a_store, exposition
 from twin.builtin import CATALOG
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
 from twin.step import step
-from twin.table import UNKNOWN
 
 README = {
     "kafka_brokers": set(),

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from streaming.bus.view import LOSSES_KEPT, SnapshotStore
 from tests.builders import Partition, a_state
-from twin import codec, gate, whatif
 from twin.builtin import CATALOG
-from twin.gate import Terms
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.state import ShardState
+from twin.questions import gate, whatif
+from twin.questions.gate import Terms
 
 STATE = a_state(
     Partition("orders", replicas=(1, 2, 3)), Partition("audit", replicas=(1,)),

@@ -10,12 +10,12 @@ import pytest
 from streaming.bus.view import SnapshotStore
 from tests.builders import NOW_MS, Partition, a_state, empty
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec
 from twin.builtin import CATALOG
-from twin.rules.topic_configs import ControllerMinIsr
-from twin.state import ShardState
+from twin.declarations.table import PartitionTable, ReplicaTable
+from twin.engine import codec
+from twin.engine.state import ShardState
+from twin.rules.partitions.topic_configs import ControllerMinIsr
 from twin.step import step
-from twin.table import PartitionTable, ReplicaTable
 
 PARTITIONS = 90
 

@@ -14,7 +14,7 @@ from streaming.questions.roll import plan_roll
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.exporter.test_exporter import a_client, a_store
 from tests.twin.test_gate import quorum
-from twin.gate import Reason, Terms
+from twin.questions.gate import Reason, Terms
 
 COLD = Log(local_start=95, size_bytes=5)
 PARTS = (

@@ -13,14 +13,14 @@ from tests.builders import (
     segments_frame,
 )
 from tests.exporter.test_exporter import a_client, a_store
-from twin.rules.remote_segments import (
+from twin.engine.state import ShardState
+from twin.rules.tiering.remote_segments import (
     MOST_OF_PARTITION,
     LeaderEpochs,
     RemoteSegments,
     bounded_epochs,
     bounded_segments,
 )
-from twin.state import ShardState
 from twin.step import step_archive
 from twin.tables.enums import SegmentState, SegmentVerdict
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from streaming.exporter.api import endpoints
 from streaming.exporter.endpoint import QUESTIONS_AT_ONCE, Endpoint, Runs, Values, routes
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import Source
 from streaming.questions import QUESTIONS
 from tests.builders import NOW_MS

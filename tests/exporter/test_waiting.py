@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from streaming import bus
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.server import SnapshotReader
 from streaming.runtime.config import Bus, Cluster, Config
 from tests.builders import Partition, a_state
 from tests.collector.fake_broker import FakeCluster, Log, Topic, World, fake_cluster
 from tests.collector.fake_broker import Partition as Stored
-from twin import codec
+from twin.engine import codec
 
 CLUSTER = "c"
 

@@ -17,8 +17,8 @@ from grafana.layout import TAG, WIDTH, Dashboard
 from grafana.queries import ELECTION_POLICIES, LABELS, Scope
 from tests.grafana.pages import ROOT, Json, each_dashboard, panels
 from twin.builtin import CATALOG
-from twin.rules.election import Outcome
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.kafka.election import Outcome
 
 PROVISIONING = ROOT / "grafana" / "provisioning"
 

@@ -210,7 +210,7 @@ def _some(rng: random.Random, items: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Many partitions at once, as ``twin.rules.election.ElectionState``; empty slots hold -1."""
+    """Many partitions at once, as ``twin.kafka.election.ElectionState``; empty slots hold -1."""
 
     broker: np.ndarray  # int32 [cases, slots]
     acceptable: np.ndarray  # bool [cases, slots]

@@ -12,10 +12,10 @@ from tests.builders import Log, Partition, a_state
 from tests.oracle import cases
 from tests.oracle.cases import Case
 from tests.oracle.oracle import Oracle
-from twin.rules.election import ElectionState, Kind, Outcome, elect
-from twin.rules.next_leader import NextLeaders
-from twin.state import ShardState
-from twin.table import NO_BROKER
+from twin.declarations.table import NO_BROKER
+from twin.engine.state import ShardState
+from twin.kafka.election import ElectionState, Kind, Outcome, elect
+from twin.rules.election.next_leader import NextLeaders
 
 COUNT = 20_000
 SEED = 1303

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tests.oracle.oracle import Case, Oracle
-from twin.rules.follower_state import (
+from twin.declarations.table import Int64
+from twin.kafka.follower_state import (
     ReplicaState,
     is_caught_up,
     reset_replica_state,
     update_fetch_state,
 )
-from twin.table import Int64
 
 COUNT = 3_000
 STEPS = 12

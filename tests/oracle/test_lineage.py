@@ -8,6 +8,7 @@ import pytest
 
 from tests.oracle import lineage_cases
 from tests.oracle.oracle import Case, Oracle
+from twin.declarations.table import UNKNOWN
 from twin.remote_log import lineage
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import (
@@ -19,7 +20,6 @@ from twin.remote_log.epochs import (
     truncated_from_start,
     without_empty_epochs,
 )
-from twin.table import UNKNOWN
 from twin.tables.enums import SegmentState
 
 COUNT = 2_500

@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from streaming.collector.offsets import pending_upload_is
+from streaming.collector.sources.offsets import pending_upload_is
 from tests.oracle.oracle import Case, Oracle
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 from twin.tables.enums import PendingUpload
 
 COUNT = 4_000

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.oracle.oracle import Case, Oracle
-from twin.rules.selection import ReplicaViews, select
-from twin.table import NO_BROKER, UNKNOWN
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.rules.reading.selection import ReplicaViews, select
 
 COUNT = 6_000
 SEED = 392

@@ -15,8 +15,8 @@ from streaming.plans.order import plan_order
 from streaming.plans.plan import Change, PlanError
 from streaming.questions.answer import WhatIfError
 from tests.builders import NOW_MS, Log, Partition, a_state
-from twin import codec
 from twin.builtin import CATALOG
+from twin.engine import codec
 
 COLD = {2: Log(local_start=1, size_bytes=10)}
 

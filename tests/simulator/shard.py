@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from tests.simulator.tier import NOT_TIERED_RECORDS, Event, SimulatedTier
-from twin.frames import Frame, FrameHeader
-from twin.table import NO_BROKER, UNKNOWN, Array, Table
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Table
+from twin.engine.frames import Frame, FrameHeader
 from twin.tables.enums import (
     CLUSTER_WIDE,
     NOT_SET,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from tests.soak.controller_log import Change, Key
 from tests.soak.record import Prediction
-from twin.plain import counted
+from twin.arrays.plain import counted
 
 RESULTS: Final = ("right", "wrong", "overtaken", "unforeseen")
 MOST_PERCENT: Final = 5

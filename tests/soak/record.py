@@ -14,7 +14,7 @@ from streaming.runtime.errors import UserError
 from tests.soak.background import Background
 from tests.soak.controller_log import Key
 from tests.web import get
-from twin import frames
+from twin.engine import frames
 from twin.tables.observations import PartitionsFrame
 
 READ_EVERY_S: Final = 3.0

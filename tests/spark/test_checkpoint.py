@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from streaming.query.checkpoint import CheckpointError, local_folder, location, require_shared
 from streaming.query.session import log_file
+from streaming.query.state.checkpoint import CheckpointError, local_folder, location, require_shared
 from streaming.runtime.config import Config, Query
 
 URLS = (

@@ -14,10 +14,10 @@ import base64
 from streaming.query.cluster_shard import OBSERVED, reports_of
 from streaming.query.processor import REPORTS
 from tests.spark.test_processor import LATER_MS, a_cycle, a_tester, rows
-from twin import codec
 from twin.builtin import CATALOG
 from twin.cluster import empty_cluster, step_cluster
 from twin.cluster_rules.disk_skew import DiskShares
+from twin.engine import codec
 
 PROGRAM = """
 import time

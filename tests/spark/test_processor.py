@@ -26,17 +26,8 @@ from tests.builders import (
     replicas_frame,
     segments_frame,
 )
-from twin import codec
 from twin.builtin import CATALOG, catalog
-from twin.frames import FrameHeader, encode, join, streams, write
-from twin.proposals import PROPOSALS
-from twin.proposals.kip1303 import Kip1303Leadership
-from twin.rules.growth import Growth
-from twin.rules.isr_shrinks import IsrShrinks
-from twin.rules.lineage import Lineage
-from twin.rules.replication import CaughtUp
-from twin.state import ShardState
-from twin.table import (
+from twin.declarations.table import (
     Int64,
     KeyedTable,
     PartitionTable,
@@ -45,6 +36,15 @@ from twin.table import (
     Table,
     column,
 )
+from twin.engine import codec
+from twin.engine.frames import FrameHeader, encode, join, streams, write
+from twin.engine.state import ShardState
+from twin.proposals import PROPOSALS
+from twin.proposals.kip1303 import Kip1303Leadership
+from twin.rules.partitions.growth import Growth
+from twin.rules.replication.caught_up import CaughtUp
+from twin.rules.replication.isr_shrinks import IsrShrinks
+from twin.rules.tiering.lineage import Lineage
 from twin.tables.enums import SegmentState
 from twin.tables.state import Brokers, Partitions
 

@@ -16,10 +16,11 @@ import msgspec
 import pyarrow as pa
 
 from streaming import bus
-from streaming.query.remote_metadata import TOPIC, as_observations
-from streaming.query.remote_records import RecordRefused, decode
-from twin import frames
-from twin.table import UNKNOWN
+from streaming.query.remote_log.metadata import as_observations
+from streaming.query.remote_log.records import RecordRefused, decode
+from streaming.runtime.remote_log_access import TOPIC
+from twin.declarations.table import UNKNOWN
+from twin.engine import frames
 from twin.tables.enums import SegmentState
 
 # As Kafka 4.3.1 wrote them: a segment of topic kipon, and its two next states.

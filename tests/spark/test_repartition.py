@@ -19,16 +19,16 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming import StreamingQuery, TwsTester
 
-from streaming.query.checkpoint import CheckpointError
 from streaming.query.heartbeat import QueryRunsError, beating
 from streaming.query.processor import TwinProcessor
 from streaming.query.query import OUTPUT, _state_key
-from streaming.query.repartition import RepartitionError, repartition
 from streaming.query.session import _needed
+from streaming.query.state.checkpoint import CheckpointError
+from streaming.query.state.repartition import RepartitionError, repartition
 from streaming.runtime.config import Bus, Cluster, Config, Query
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.waiting import until
-from twin import frames
+from twin.engine import frames
 
 pytestmark = pytest.mark.spark
 

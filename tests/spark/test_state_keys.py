@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.query.query import _state_key
-from streaming.query.state_keys import _BITS, _block_between, _mixed, _undo_finish, state_keys
+from streaming.query.state.keys import _BITS, _block_between, _mixed, _undo_finish, state_keys
 from streaming.runtime.config import Bus, Cluster, Config
 
 SHARDS = 70

@@ -13,8 +13,8 @@ from streaming import bus
 from streaming.query.processor import TwinProcessor
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import enabled_proposals
-from twin.frames import headers
-from twin.shard_reports import CLUSTER
+from twin.engine.frames import headers
+from twin.engine.shard_reports import CLUSTER
 
 Snapshot = dict[int, bytes]  # message by part
 Cycle = Sequence[tuple[int, bytes]]  # shard and message

@@ -16,7 +16,7 @@ from tests.strangers.groups import Writer
 from tests.strangers.kinds import KINDS
 from tests.strangers.life import DECK, LIVING, Life
 from tests.strangers.setup import Say, strangers, twin_of
-from twin.plain import counted
+from twin.arrays.plain import counted
 
 OTHERS: Final = ("idle", "written", "never written", "compacted", "one replica",
                  "two replicas min ISR 2", "three replicas min ISR 2")  # fmt: skip

@@ -16,16 +16,16 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
 from streaming.bus.view import SnapshotStore
-from streaming.exporter.api_views import partition_objects
-from streaming.exporter.exposition import Renderer
+from streaming.exporter.metrics.exposition import Renderer
+from streaming.exporter.views.api import partition_objects
 from streaming.query.processor import TwinProcessor
 from streaming.runtime.config import Config, Exporter
 from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog_of, enabled_proposals
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame, replicas_frame
 from tests.simulator.shard import rows
-from twin import codec
-from twin.frames import Frame, FrameHeader, encode, join
+from twin.engine import codec
+from twin.engine.frames import Frame, FrameHeader, encode, join
 
 KIND = "disk_temperatures"
 PARTS = (Partition("t", 0), Partition("t", 1, replicas=(2, 3, 1)))

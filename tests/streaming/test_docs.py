@@ -13,12 +13,12 @@ from docs import generate as docs
 from docs.pages.markdown import state_tables
 from streaming.cli.main import main
 from streaming.exporter.api import endpoints
-from streaming.exporter.matrix_views import Square
+from streaming.exporter.views.matrix import Square
 from streaming.questions.restart import ALLOWABLE
 from tests.exporter.test_exporter import a_client, a_full_store
 from tests.exporter.test_headers import SOURCE
 from twin.builtin import CATALOG
-from twin.gate import Reason
+from twin.questions.gate import Reason
 
 ROOT = Path(__file__).parents[2]
 

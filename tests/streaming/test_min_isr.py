@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from streaming.cli.main import main
 from streaming.cli.whatif import print_answer
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import Source
 from tests.asking import a_view, answered
 from tests.builders import NOW_MS, Partition, a_state, empty
 from tests.examples import examples
 from tests.exporter.serving import served
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import whatif
 from twin.builtin import CATALOG
-from twin.rules.isr import IsrSizes
-from twin.rules.topic_configs import LeaderMinIsr
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.questions import whatif
+from twin.rules.partitions.topic_configs import LeaderMinIsr
+from twin.rules.replication.isr import IsrSizes
 from twin.step import step
 from twin.tables.state import Brokers, Partitions
 from twin.totals import shard_totals

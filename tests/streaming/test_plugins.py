@@ -135,7 +135,7 @@ def a_project(folder: Path, module: str, point: str) -> Path:
 
 
 DECLARES_TWICE = """
-from twin.declare import Alert, risk
+from twin.declarations.declare import Alert, risk
 from twin.tables.state import Partitions
 
 ALERT = Alert("are here", "{n} of {cluster} are here.", "1m", "1m")
@@ -154,7 +154,7 @@ def second(partitions: Partitions):
 
 
 DECLARES_A_FIELD = """
-from twin.declare import api_field
+from twin.declarations.declare import api_field
 from twin.tables.state import Partitions
 
 @api_field("cold_reads", "nothing")
@@ -176,9 +176,11 @@ def mine(partitions: Partitions):
          "entry point kafka_twin.rules:mine of package mine must name a module"),
         (DECLARES_TWICE, "broken",
          "rules of other packages (mine) cannot be used: risk here is declared twice"),
-        ("from twin.table import KeyedTable\nclass Mine(KeyedTable, kind='topics'): pass", "broken",
+        ("from twin.declarations.table import KeyedTable\n"
+         "class Mine(KeyedTable, kind='topics'): pass", "broken",
          "rules of other packages (mine) cannot be used: table topics is declared twice"),
-        ("from twin.table import Observation\nclass Mine(Observation, kind='brokers'): pass",
+        ("from twin.declarations.table import Observation\n"
+         "class Mine(Observation, kind='brokers'): pass",
          "broken",
          "rules of other packages (mine) cannot be used: observation brokers is declared twice"),
         (DECLARES_A_FIELD, "broken",

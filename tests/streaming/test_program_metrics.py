@@ -14,7 +14,7 @@ from streaming.lab.cluster import free_base_port
 from streaming.runtime.program_metrics import MetricsPortError, ProgramMetrics, served
 from tests.scraping import Scraped, assert_declared, judged, needs_promtool, scrape
 from tests.web import get
-from twin.declare import Metric
+from twin.declarations.declare import Metric
 
 DONE = Metric("test_done", "Things that were done.", type="counter")
 DONE_BY = Metric("test_done_by", "Things that were done, by who.", labels=("who",), type="counter")

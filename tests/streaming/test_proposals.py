@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from streaming.bus.view import SnapshotStore
 from streaming.cli.whatif import print_answer
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Renderer
+from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.source import Source
 from streaming.lab.screen import draw
 from streaming.questions.answer import WhatIfError
@@ -36,12 +36,12 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
-from twin import codec
-from twin.catalog import Catalog
+from twin.declarations.table import Table
+from twin.engine import codec
+from twin.engine.catalog import Catalog
+from twin.engine.state import ShardState
 from twin.proposals import PROPOSALS
-from twin.state import ShardState
 from twin.step import step
-from twin.table import Table
 
 MIB = 1 << 20
 

@@ -36,8 +36,8 @@ from tests.examples import examples
 from tests.exporter.test_headers import SOURCE
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.signature import DeclarationError
-from twin.state import ShardState
+from twin.declarations.signature import DeclarationError
+from twin.engine.state import ShardState
 from twin.step import step
 
 

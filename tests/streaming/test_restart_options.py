@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from streaming.bus import BusError
 from streaming.cli.restart_options import ask_until, since_option, terms_options
 from streaming.questions.restart import ALLOWABLE
-from twin.gate import Terms
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.questions.gate import Terms
 
 
 @click.command()

@@ -12,10 +12,10 @@ from streaming.questions.restart import NoSuchBrokerError, judge
 from streaming.questions.roll import plan_roll
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.twin.test_gate import quorum
-from twin import codec
 from twin.builtin import CATALOG
-from twin.gate import Reason, Terms
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec
+from twin.questions.gate import Reason, Terms
 
 ACROSS = (Partition("a", replicas=(1, 2, 3)), Partition("b", replicas=(4, 5, 6)))
 

@@ -8,9 +8,9 @@ from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.questions.single_loss import lose_each, single_loss
 from tests.builders import Partition, a_state
 from tests.exporter.test_exporter import a_client, with_events
-from twin import codec
 from twin.builtin import CATALOG
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.state import ShardState
 
 HEALTHY = Partition("orders")
 ONE = Partition("scratch", replicas=(3,))

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from streaming.bus import Record
 from streaming.cli.tail import lines
-from twin import frames
-from twin.frames import Frame, FrameHeader
+from twin.engine import frames
+from twin.engine.frames import Frame, FrameHeader
 from twin.tables.observations import BrokersFrame
 
 AT_MS = 1_800_000_000_000

@@ -19,7 +19,7 @@ from streaming.cli.exporter_client import ExporterUnavailableError, ask
 from streaming.cli.main import main
 from streaming.cli.whatif import MOST_ROWS, print_answer
 from streaming.exporter.api import application
-from streaming.exporter.exposition import Exposition
+from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import Source
 from streaming.lab.processes import free_base_port
 from streaming.questions.answer import Answer
@@ -31,8 +31,8 @@ from tests.exporter.serving import served
 from tests.exporter.test_exporter import a_store
 from tests.twin.test_gate import quorum
 from twin.builtin import CATALOG
-from twin.gate import Reason, Terms
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.questions.gate import Reason, Terms
 
 STATE: ShardState = a_state(
     Partition("orders", log=Log(local_start=50)),

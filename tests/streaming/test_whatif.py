@@ -15,7 +15,7 @@ from streaming.questions.groups import harm_data, harm_lines
 from streaming.questions.parameters import size_bytes
 from tests.asking import answered
 from tests.builders import NOW_MS, Log, Partition, a_state
-from twin.whatif_groups import GroupHarm
+from twin.questions.whatif_groups import GroupHarm
 
 MIB = 1 << 20
 STATE = a_state(

@@ -28,7 +28,7 @@ from tests.tap.lines import (
     request_line,
     stamped,
 )
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 
 def parsed(*lines: bytes) -> BrokerLogParser:

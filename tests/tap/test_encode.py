@@ -9,9 +9,9 @@ from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.encode import Deployment, RowCounts, messages
 from streaming.tap.topic_ids import LATER, Later, Topic
 from tests.tap.lines import SAMPLE, SHRINK, SHRUNK, T0_MS, TOPIC_ID, UTC_ZONE, opening, stamped
-from twin import frames
-from twin.frames import Frame
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine import frames
+from twin.engine.frames import Frame
 
 DEPLOYMENT = Deployment("c", 4)
 TOPICS = {

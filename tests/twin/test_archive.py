@@ -19,16 +19,16 @@ from tests.builders import (
 )
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec, frames
-from twin.frames import Frame, InvalidFrame
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec, frames
+from twin.engine.frames import Frame, InvalidFrame
+from twin.engine.state import ShardState
 from twin.remote_log import archive as archives
 from twin.remote_log.archive import TOPIC_AGE_SKEW_MS, Archive
 from twin.remote_log.epochs import without_empty_epochs
-from twin.rules.leaders import Leaders
-from twin.rules.lineage import Lineage
-from twin.state import ShardState
+from twin.rules.partitions.leaders import Leaders
+from twin.rules.tiering.lineage import Lineage
 from twin.step import step, step_archive
-from twin.table import UNKNOWN
 from twin.tables.enums import SegmentState
 from twin.tables.state import Partitions
 

@@ -9,16 +9,16 @@ import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
 from tests.reading import computed
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
 from twin.proposals.kip1303 import Kip1303Leadership, LeadershipFlags
-from twin.rules.balance import BalancedLeaders
-from twin.rules.coverage import SuspectTimestamps
-from twin.rules.growth import IDLE_RECORDS_PER_S, Growth, RecordSizes
-from twin.rules.racks import is_out_of_rack
-from twin.rules.topic_configs import TopicConfigs
-from twin.rules.warm_up import NEVER, WarmUp, is_unreachable
-from twin.state import ShardState
+from twin.rules.brokers.racks import is_out_of_rack
+from twin.rules.election.balance import BalancedLeaders
+from twin.rules.partitions.growth import IDLE_RECORDS_PER_S, Growth, RecordSizes
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.coverage import SuspectTimestamps
+from twin.rules.tiering.warm_up import NEVER, WarmUp, is_unreachable
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.state import Assignment, Brokers, Partitions
 
 MIB = 1 << 20

@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import Log, Partition, a_state
-from twin.rules.bootstrap import (
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.tiering.bootstrap import (
     Bootstrap,
     BootstrapOff,
     BootstrapOn,
@@ -24,8 +26,6 @@ from twin.rules.bootstrap import (
     follower_start_offset,
     saved_share,
 )
-from twin.state import ShardState
-from twin.table import UNKNOWN
 from twin.tables.enums import PendingUpload
 
 ZERO, LOCAL = BootstrapPath.FROM_ZERO, BootstrapPath.FROM_LOCAL_START

@@ -14,14 +14,14 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
-from twin import codec
 from twin.builtin import CATALOG
-from twin.frames import InvalidFrame
-from twin.rules.isr_shrinks import IsrShrinks
-from twin.rules.isr_verdicts import Evidence, Verdict
-from twin.state import ShardState
+from twin.declarations.table import Float64
+from twin.engine import codec
+from twin.engine.frames import InvalidFrame
+from twin.engine.state import ShardState
+from twin.rules.replication.isr_shrinks import IsrShrinks
+from twin.rules.replication.isr_verdicts import Evidence, Verdict
 from twin.step import step
-from twin.table import Float64
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.state import STALE_METRICS_MS, BrokerMetrics, Brokers
 

@@ -13,16 +13,16 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
-from twin import codec
 from twin.builtin import CATALOG
-from twin.frames import Frame
-from twin.rules.next_leader import NextLeaders
-from twin.rules.racks import racks_of
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec
+from twin.engine.frames import Frame
+from twin.engine.state import ShardState
+from twin.questions.whatif import brokers_in, lose
+from twin.rules.brokers.racks import racks_of
+from twin.rules.election.next_leader import NextLeaders
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.state import UNLISTED_STAYS_MS, Brokers
-from twin.whatif import brokers_in, lose
 
 LATER_MS = NOW_MS + 5_000
 

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state, partitions_frame, replicas_frame
 from tests.modules import Declared, module_of
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec, frames
 from twin.builtin import CATALOG, catalog
-from twin.catalog import Catalog
-from twin.declare import (
+from twin.declarations.declare import (
     Alert,
     ByBroker,
     Metric,
@@ -27,11 +25,7 @@ from twin.declare import (
     risk,
     rule,
 )
-from twin.proposals import PROPOSALS
-from twin.risks import MAX_RISKS, OpenRisks, RiskConditions
-from twin.rules import growth
-from twin.rules.leaders import LeaderEnds, Leaders
-from twin.signature import (
+from twin.declarations.signature import (
     Before,
     DeclarationError,
     Earlier,
@@ -40,9 +34,23 @@ from twin.signature import (
     TableGroup,
     parameters,
 )
-from twin.state import ShardState
+from twin.declarations.table import (
+    Array,
+    Bool,
+    Int64,
+    KeyedTable,
+    Observation,
+    PartitionTable,
+    column,
+)
+from twin.engine import codec, frames
+from twin.engine.catalog import Catalog
+from twin.engine.risks import MAX_RISKS, OpenRisks, RiskConditions
+from twin.engine.state import ShardState
+from twin.proposals import PROPOSALS
+from twin.rules.partitions import growth
+from twin.rules.partitions.leaders import LeaderEnds, Leaders
 from twin.step import step
-from twin.table import Array, Bool, Int64, KeyedTable, Observation, PartitionTable, column
 from twin.tables.state import Assignment, Partitions
 
 

@@ -21,13 +21,13 @@ from tests.builders import (
 )
 from tests.examples import examples
 from tests.reading import open_risks
-from twin import codec
-from twin.rules.bootstrap import BootstrapPath, FollowerFeatures
-from twin.rules.catch_up_estimates import CatchUpEstimates, LeadEstimates, is_late
-from twin.rules.catching_up import CatchingUp, StuckReason, is_stuck
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec
+from twin.engine.state import ShardState
+from twin.rules.replication.catch_up_estimates import CatchUpEstimates, LeadEstimates, is_late
+from twin.rules.replication.catching_up import CatchingUp, StuckReason, is_stuck
+from twin.rules.tiering.bootstrap import BootstrapPath, FollowerFeatures
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.enums import PendingUpload
 from twin.tables.state import Partitions
 

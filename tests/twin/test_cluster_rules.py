@@ -16,18 +16,20 @@ from tests.examples import examples
 from tests.modules import Declared, module_of
 from tests.scope import Cycles, reported
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec, frames
 from twin.builtin import catalog
-from twin.catalog import Catalog
 from twin.cluster import empty_cluster, reports, step_cluster
-from twin.cluster_risks import ClusterRisks
-from twin.declare import Alert, ByBroker, Occurrence, api_field, event, gauge, risk, rule
-from twin.frames import Frame, FrameHeader, InvalidFrame
-from twin.rules.leaders import Leaders
-from twin.shard_reports import CLUSTER, ReportIndex, missing_reports
-from twin.signature import Before, Cycle, DeclarationError, Earlier
-from twin.state import ShardState
-from twin.table import (
+from twin.declarations.declare import (
+    Alert,
+    ByBroker,
+    Occurrence,
+    api_field,
+    event,
+    gauge,
+    risk,
+    rule,
+)
+from twin.declarations.signature import Before, Cycle, DeclarationError, Earlier
+from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
     ClusterTable,
@@ -37,6 +39,13 @@ from twin.table import (
     ShardReport,
     column,
 )
+from twin.engine import codec, frames
+from twin.engine.catalog import Catalog
+from twin.engine.cluster_risks import ClusterRisks
+from twin.engine.frames import Frame, FrameHeader, InvalidFrame
+from twin.engine.shard_reports import CLUSTER, ReportIndex, missing_reports
+from twin.engine.state import ShardState
+from twin.rules.partitions.leaders import Leaders
 from twin.tables.state import Partitions
 from twin.totals import shard_totals
 

@@ -17,19 +17,10 @@ from tests.examples import examples
 from tests.modules import module_of
 from tests.reading import open_risks
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec, frames
 from twin.builtin import CATALOG, catalog
-from twin.catalog import Catalog
-from twin.codec import decode, encode, encode_parts
-from twin.declare import Alert, risk, rule
-from twin.frames import InvalidFrame
-from twin.risks import RiskStates
-from twin.rules.growth import Growth
-from twin.rules.leaders import Leaders
-from twin.signature import Before
-from twin.state import ShardState, concatenated
-from twin.step import step
-from twin.table import (
+from twin.declarations.declare import Alert, risk, rule
+from twin.declarations.signature import Before
+from twin.declarations.table import (
     NO_BROKER,
     Array,
     Column,
@@ -43,6 +34,15 @@ from twin.table import (
     column,
     object_array,
 )
+from twin.engine import codec, frames
+from twin.engine.catalog import Catalog
+from twin.engine.codec import decode, encode, encode_parts
+from twin.engine.frames import InvalidFrame
+from twin.engine.risks import RiskStates
+from twin.engine.state import ShardState, concatenated
+from twin.rules.partitions.growth import Growth
+from twin.rules.partitions.leaders import Leaders
+from twin.step import step
 from twin.tables.state import Assignment, Partitions
 
 SHAPE = Shape(topics=3, partitions=4, fetches=True, groups=2)

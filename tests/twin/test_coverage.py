@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.reading import computed
+from twin.declarations.table import UNKNOWN
 from twin.proposals.kip1303 import Kip1303Eligibility
-from twin.rules.balance import BalancedLeaders
-from twin.rules.coverage import (
+from twin.rules.election.balance import BalancedLeaders
+from twin.rules.election.next_leader import NextLeaders
+from twin.rules.tiering.coverage import (
     PRODUCER_CLOCK_SKEW_MS,
     Coverage,
     LocalLog,
     ReplicaCoverage,
     SuspectTimestamps,
 )
-from twin.rules.next_leader import NextLeaders
-from twin.table import UNKNOWN
 
 TEN_MINUTES_MS = 600_000
 MIB = 1 << 20

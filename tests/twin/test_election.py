@@ -6,12 +6,12 @@ import pytest
 from tests.ballots import warm_first
 from tests.builders import Log, Partition, a_state
 from tests.reading import conditions
-from twin import whatif
-from twin.rules.coverage import Coverage
-from twin.rules.election import ElectionState, Kind, Outcome, elect
-from twin.rules.next_leader import NextLeaders, state_without
-from twin.rules.topic_configs import ControllerMinIsr, LeaderMinIsr
-from twin.table import NO_BROKER, UNKNOWN
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.kafka.election import ElectionState, Kind, Outcome, elect
+from twin.questions import whatif
+from twin.rules.election.next_leader import NextLeaders, state_without
+from twin.rules.partitions.topic_configs import ControllerMinIsr, LeaderMinIsr
+from twin.rules.tiering.coverage import Coverage
 
 MIB = 1 << 20
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streaming.exporter import api_views
+from streaming.exporter.views import api as api_views
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
 from tests.modules import module_of
-from twin import whatif
 from twin.builtin import CATALOG, catalog
-from twin.declare import election_rule, gauge, rule
-from twin.rules.ballots import Ballot, in_isr
-from twin.rules.election import Outcome
-from twin.rules.isr_shrinks import IsrShrinks
-from twin.rules.leaders import LeaderEnds, Roles
-from twin.rules.next_leader import NextLeaders
-from twin.rules.standing import Standings
-from twin.signature import DeclarationError, EachRule
-from twin.state import ShardState
+from twin.declarations.declare import election_rule, gauge, rule
+from twin.declarations.signature import DeclarationError, EachRule
+from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN
+from twin.engine.state import ShardState
+from twin.kafka.election import Outcome
+from twin.questions import whatif
+from twin.rules.election.ballots import Ballot, in_isr
+from twin.rules.election.next_leader import NextLeaders
+from twin.rules.election.standing import Standings
+from twin.rules.partitions.leaders import LeaderEnds, Roles
+from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.step import step
-from twin.table import KAFKA, NO_BROKER, UNKNOWN
 from twin.totals import shard_totals
 
 COUNTS = "kafka_twin_partitions_by_election_rule"

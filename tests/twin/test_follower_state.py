@@ -21,22 +21,22 @@ from tests.builders import (
 )
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec
 from twin.builtin import CATALOG
-from twin.frames import InvalidFrame
-from twin.rules.coverage import ReplicaCoverage
-from twin.rules.follower_state import (
+from twin.declarations.signature import parameters
+from twin.declarations.table import UNKNOWN, Int64
+from twin.engine import codec
+from twin.engine.frames import InvalidFrame
+from twin.engine.state import ShardState
+from twin.kafka.follower_state import (
     ReplicaState,
     is_caught_up,
     is_caught_up_pending,
     update_fetch_state,
     update_fetch_state_solution_1,
 )
-from twin.rules.replication import CaughtUp, InSync, caught_up_uncertainty_ms
-from twin.signature import parameters
-from twin.state import ShardState
+from twin.rules.replication.caught_up import CaughtUp, InSync, caught_up_uncertainty_ms
+from twin.rules.tiering.coverage import ReplicaCoverage
 from twin.step import step
-from twin.table import UNKNOWN, Int64
 from twin.tables.state import FollowerStates
 
 LAG_MAX_MS = 10_000

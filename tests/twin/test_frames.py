@@ -9,12 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import Partition, brokers_frame, replicas_frame
-from twin import frames
 from twin.builtin import CATALOG
-from twin.codec import ListingProgress
-from twin.frames import Decoded, Frame, FrameHeader, InvalidFrame, decode, encode, encode_parts
+from twin.declarations.table import Int64, Observation, column
+from twin.engine import frames
+from twin.engine.codec import ListingProgress
+from twin.engine.frames import (
+    Decoded,
+    Frame,
+    FrameHeader,
+    InvalidFrame,
+    decode,
+    encode,
+    encode_parts,
+)
 from twin.remote_log import archive
-from twin.table import Int64, Observation, column
 from twin.tables.observations import OBSERVATIONS, BrokersFrame, ReplicasFrame
 
 A_FRAME = encode(brokers_frame())

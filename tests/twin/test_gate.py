@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import gate, whatif
-from twin.gate import Names, Reason, Terms
-from twin.rules.leaders import Roles
-from twin.rules.topic_configs import LeaderMinIsr
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.questions import gate, whatif
+from twin.questions.gate import Names, Reason, Terms
+from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.topic_configs import LeaderMinIsr
 from twin.step import step
 from twin.tables.state import Assignment, Brokers, ControllerQuorum, PartitionIndex, Partitions
 

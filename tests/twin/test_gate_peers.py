@@ -11,9 +11,9 @@ import pytest
 
 from tests.builders import Log, Partition, a_state
 from tests.twin.test_gate import MIN_2, quorum
-from twin import gate
-from twin.gate import UNKNOWN_REASONS, Terms
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.questions import gate
+from twin.questions.gate import UNKNOWN_REASONS, Terms
 from twin.tables.state import ControllerQuorum
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/gate.md"

@@ -9,13 +9,13 @@ from tests.builders import NOW_MS, Group, Log, Partition, brokers_frame
 from tests.reading import open_risks
 from tests.twin.test_groups import COLD, ROUND_MS, cycle
 from twin.builtin import CATALOG
-from twin.rules.group_forecasts import GroupForecasts
-from twin.rules.group_moves import IN_USE_MS, GroupLags
-from twin.rules.growth import Growth
-from twin.rules.warm_up import NEVER
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.groups.forecasts import GroupForecasts
+from twin.rules.groups.moves import IN_USE_MS, GroupLags
+from twin.rules.partitions.growth import Growth
+from twin.rules.tiering.warm_up import NEVER
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.enums import GroupState
 from twin.totals import cluster_totals, shard_totals
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
-from twin.rules.group_forecasts import GroupForecasts
-from twin.rules.group_moves import GroupLags, GroupMoves
-from twin.rules.group_reads import GroupReads, ReadsFrom
-from twin.rules.group_risks import (
+from twin.declarations.table import UNKNOWN, Array, Bool
+from twin.engine.state import ShardState
+from twin.rules.groups.forecasts import GroupForecasts
+from twin.rules.groups.moves import GroupLags, GroupMoves
+from twin.rules.groups.reads import GroupReads, ReadsFrom
+from twin.rules.groups.risks import (
     FALLS_OFF_SOON_S,
     LOSES_SOON_S,
     GroupsNearRisk,
@@ -23,11 +25,9 @@ from twin.rules.group_risks import (
     loses_records,
     reads_remote,
 )
-from twin.rules.growth import Growth
-from twin.rules.topic_configs import TopicConfigs
-from twin.state import ShardState
+from twin.rules.partitions.growth import Growth
+from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.step import step
-from twin.table import UNKNOWN, Array, Bool
 from twin.tables.state import Partitions
 
 LIMITS_MS = (-2, -1, 0, 100_000, 900_000, 905_000, 1_800_000, 3_600_000, 4_500_000, 86_400_000)

@@ -23,13 +23,13 @@ from tests.builders import (
 )
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.rules.group_forecasts import GroupForecasts
-from twin.rules.group_loss import GroupsIfLeaderLost
-from twin.rules.group_moves import GroupLags, GroupMoves
-from twin.rules.group_reads import GroupReads, GroupServers, ReadsFrom
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.groups.forecasts import GroupForecasts
+from twin.rules.groups.loss import GroupsIfLeaderLost
+from twin.rules.groups.moves import GroupLags, GroupMoves
+from twin.rules.groups.reads import GroupReads, GroupServers, ReadsFrom
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 from twin.tables.state import GroupOffsets, Groups
 from twin.totals import Totals, cluster_totals, shard_totals

@@ -13,10 +13,10 @@ from tests.builders import (
     groups_frame,
     partitions_frame,
 )
-from twin.frames import InvalidFrame
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.frames import InvalidFrame
+from twin.engine.state import ShardState
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.enums import GroupState
 from twin.tables.state import GroupOffsets, Groups, PartitionIndex, ReaderRacks
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.builders import NOW_MS, Fetch, Log, Partition, a_state, fetches_frame
 from tests.reading import computed
-from twin.rules.high_watermark import HighWatermarkSource, ShownHighWatermarks
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.replication.high_watermark import HighWatermarkSource, ShownHighWatermarks
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.state import LoggedHighWatermarks
 
 PART = Partition(logs={2: Log(end=90), 3: Log(end=80)}, isr=(1, 2))

@@ -27,14 +27,14 @@ from tests.builders import (
 )
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import codec
 from twin.builtin import CATALOG
-from twin.frames import Frame, FrameHeader, InvalidFrame, decode, encode_parts
-from twin.merge import merge
-from twin.rules.leaders import Roles
-from twin.state import ShardState
+from twin.declarations.table import NO_BROKER, UNKNOWN, PartitionTable, ReplicaTable
+from twin.engine import codec
+from twin.engine.frames import Frame, FrameHeader, InvalidFrame, decode, encode_parts
+from twin.engine.merge import merge
+from twin.engine.state import ShardState
+from twin.rules.partitions.leaders import Roles
 from twin.step import step
-from twin.table import NO_BROKER, UNKNOWN, PartitionTable, ReplicaTable
 from twin.tables.state import (
     Assignment,
     Brokers,

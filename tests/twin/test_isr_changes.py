@@ -18,15 +18,15 @@ from tests.builders import (
     replicas_frame,
 )
 from tests.reading import conditions
-from twin import codec
 from twin.builtin import CATALOG
-from twin.frames import InvalidFrame
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec
+from twin.engine.frames import InvalidFrame
+from twin.engine.state import ShardState
 from twin.ingest.isr_changes import DEDUP_WINDOW_MS
-from twin.rules.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
-from twin.rules.isr_verdicts import SENTENCE, Evidence, Verdict
-from twin.state import ShardState
+from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
+from twin.rules.replication.isr_verdicts import SENTENCE, Evidence, Verdict
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.state import FollowerStates, IsrRemovals
 
 INTERVAL_MS = 5_000

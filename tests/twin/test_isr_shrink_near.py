@@ -4,9 +4,9 @@ import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.reading import open_risks
-from twin.rules.isr_shrink_near import IsrShrinkNear
-from twin.state import ShardState
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.replication.isr_shrink_near import IsrShrinkNear
 from twin.totals import shard_totals
 
 INTERVAL_MS = 5_000

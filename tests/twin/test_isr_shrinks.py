@@ -19,14 +19,14 @@ from tests.builders import (
     replicas_frame,
 )
 from tests.reading import conditions, open_risks
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.engine.state import ShardState
 from twin.proposals.kip501 import would_have_stayed
 from twin.proposals.kip501_handovers import Kip501Handovers
-from twin.rules.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
-from twin.rules.isr_thrash import attributed_broker, isr_thrash_field, period_ms
-from twin.rules.isr_verdicts import SENTENCE, Evidence, Verdict
-from twin.state import ShardState
+from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS, IsrShrinks
+from twin.rules.replication.isr_thrash import attributed_broker, isr_thrash_field, period_ms
+from twin.rules.replication.isr_verdicts import SENTENCE, Evidence, Verdict
 from twin.step import step
-from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.state import Partitions
 from twin.totals import cluster_totals, shard_totals
 
@@ -81,10 +81,12 @@ def test_the_verdict_follows_from_who_left_and_who_answers(part, brokers, expect
     assert set(state[IsrShrinks].leader.tolist()) == {1}
 
 
-def test_followers_of_one_leader_that_leave_together_speak_against_it_across_partitions():
-    before = (Partition("a"), Partition("b"))
-    after = (Partition("a", isr=(1, 3)), Partition("b", isr=(1, 2)))
-    assert verdicts(cycle(a_state(*before), *after)) == [Verdict.SLOW_LEADER] * 2
+def test_followers_speak_against_their_leader_if_they_leave_one_partition_together():
+    before = (Partition("a"), Partition("b"), Partition("c"))
+    after = (Partition("a", isr=(1,)), Partition("b", isr=(1, 3)), Partition("c", isr=(1, 2)))
+    state = cycle(a_state(*before), *after)
+    # Whether b and c are in one shard is a matter of configuration.
+    assert verdicts(state) == [Verdict.SLOW_LEADER] * 2 + [Verdict.UNEXPLAINED] * 2
 
 
 def test_a_leader_that_was_silent_and_is_back_stood_still():

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from tests.builders import NOW_MS, Fetch, Log, Partition, a_state, fetches_frame
-from twin import codec
 from twin.builtin import CATALOG
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.engine import codec
+from twin.engine.state import ShardState
 from twin.proposals.kip501 import InSyncKip501
 from twin.proposals.kip501_handovers import HandoverKip501
-from twin.rules.coverage import Coverage, ReplicaCoverage
-from twin.rules.replication import InSync
-from twin.state import ShardState
+from twin.rules.replication.caught_up import InSync
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.step import step
-from twin.table import NO_BROKER, UNKNOWN
 from twin.totals import cluster_totals, shard_totals
 
 AHEAD = Partition(logs={1: Log(end=200)})  # 2 and 3 end at 100

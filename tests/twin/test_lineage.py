@@ -16,17 +16,17 @@ from tests.builders import (
     segments_frame,
 )
 from tests.reading import conditions, open_risks
-from twin.frames import InvalidFrame
+from twin.declarations.table import UNKNOWN
+from twin.engine.frames import InvalidFrame
+from twin.engine.state import ShardState
 from twin.remote_log import archive as archives
 from twin.remote_log.archive import Archive
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import assigned, truncated_from_end, truncated_from_start
 from twin.remote_log.findings import judge, verdicts
 from twin.remote_log.lineage import highest_remote_offset, next_uploads, within_lineage
-from twin.rules.lineage import DANGLING_MS, Lineage
-from twin.state import ShardState
+from twin.rules.tiering.lineage import DANGLING_MS, Lineage
 from twin.step import step_archive
-from twin.table import UNKNOWN
 from twin.tables.enums import SegmentState, SegmentVerdict
 
 FINISHED = SegmentState.COPY_FINISHED

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from streaming.collector.own_metrics import OWN as COLLECTOR
+from streaming.exporter.metrics.series import SERIES_LEVELS
 from streaming.exporter.own_metrics import OWN
-from streaming.exporter.series import SERIES_LEVELS
 from streaming.query.own_metrics import OWN as QUERY
 from streaming.tap.own_metrics import OWN as TAP
 from twin.builtin import CATALOG
-from twin.declare import LEVEL_LABELS
-from twin.signature import Reads
+from twin.declarations.declare import LEVEL_LABELS
+from twin.declarations.signature import Reads
 
 METRICS = (*CATALOG.all_metrics, *OWN, *COLLECTOR, *QUERY, *TAP)
 BY_NAME = {metric.series_name: metric for metric in METRICS}

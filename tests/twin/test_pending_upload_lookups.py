@@ -10,10 +10,10 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
-from twin.rules.bootstrap import BootstrapPath
-from twin.rules.catching_up import CatchingUp
-from twin.rules.isr_shrinks import SHRINK_WINDOW_MS
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.rules.replication.catching_up import CatchingUp
+from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
+from twin.rules.tiering.bootstrap import BootstrapPath
 from twin.step import step
 from twin.tables.state import PendingUploadLookups
 

@@ -10,13 +10,13 @@ import pytest
 from tests.builders import NOW_MS
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.risks import RiskConditions
-from twin.rules.coverage import ReplicaCoverage
-from twin.rules.next_leader import NextLeaders
-from twin.rules.replication import CaughtUp, InSync
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.risks import RiskConditions
+from twin.engine.state import ShardState
+from twin.rules.election.next_leader import NextLeaders
+from twin.rules.replication.caught_up import CaughtUp, InSync
+from twin.rules.tiering.coverage import ReplicaCoverage
 from twin.step import step
-from twin.table import UNKNOWN
 
 per_key = pytest.importorskip("tests.bench.per_key", reason="pyspark is not installed")
 

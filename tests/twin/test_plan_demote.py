@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.builders import Log, Partition, a_state
 from tests.examples import examples
 from tests.twin.test_gate import simulated
+from twin.engine.state import ShardState
 from twin.plans.demote import Demotion, demote, leaders_of
 from twin.plans.reordering import Undone, could_lead
-from twin.rules.coverage import Coverage, ReplicaCoverage
-from twin.state import ShardState
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import Assignment, Brokers, Partitions
 
 COLD = {2: Log(local_start=1, size_bytes=10)}

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.examples import examples
 from tests.twin.test_gate import simulated
+from twin.declarations.table import NO_BROKER
+from twin.engine.state import ShardState
 from twin.plans.order import Order, order
 from twin.plans.reordering import Undone, is_reassigning
-from twin.rules.coverage import Coverage, ReplicaCoverage
-from twin.rules.leaders import Roles
-from twin.state import ShardState
-from twin.table import NO_BROKER
+from twin.rules.partitions.leaders import Roles
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import Assignment, Brokers, Partitions
 
 COLD = Log(local_start=1, size_bytes=10)

@@ -18,11 +18,12 @@ from tests.builders import (
     replicas_frame,
 )
 from tests.reading import computed, conditions
-from twin import codec, plain
+from twin.arrays import plain
 from twin.builtin import CATALOG
-from twin.rules.prediction_reports import WRONG_SHOWN_MS
-from twin.rules.predictions import MAX_PREDICTIONS, Predictions
-from twin.state import ShardState
+from twin.engine import codec
+from twin.engine.state import ShardState
+from twin.rules.election.prediction_reports import WRONG_SHOWN_MS
+from twin.rules.election.predictions import MAX_PREDICTIONS, Predictions
 from twin.step import step
 
 CYCLE_MS = 5_000

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import NOW_MS, Partition, a_state, brokers_frame, problems_frame
-from twin import codec, frames
 from twin.builtin import CATALOG
-from twin.catalog import Catalog
-from twin.frames import InvalidFrame
-from twin.state import ShardState
+from twin.engine import codec, frames
+from twin.engine.catalog import Catalog
+from twin.engine.frames import InvalidFrame
+from twin.engine.state import ShardState
 from twin.step import step
 from twin.tables.observations import ProblemsFrame
 from twin.tables.state import ProblemListing, Problems

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state
-from twin.declare import ApiField
-from twin.state import ShardState
+from twin.declarations.declare import ApiField
+from twin.engine.state import ShardState
 from twin.totals import shard_totals
 
 GAPS = "kafka_twin_rack_partitions_without_in_sync_replica"

@@ -13,12 +13,13 @@ from tests.builders import (
     replicas_frame,
 )
 from tests.reading import computed, conditions, open_risks
-from twin import codec, whatif
 from twin.builtin import CATALOG
-from twin.rules.records_lost import LOSS_WINDOW_MS, RecordsLost, records_lost_field
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine import codec
+from twin.engine.state import ShardState
+from twin.questions import whatif
+from twin.rules.election.records_lost import LOSS_WINDOW_MS, RecordsLost, records_lost_field
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.state import Partitions
 
 SECOND = 1_000

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from tests.builders import Partition, a_state
 from tests.reading import open_risks
 from tests.twin.test_gate import simulated
-from twin import gate, whatif
-from twin.gate import Reason, Terms
-from twin.rules.election import Outcome
-from twin.rules.leaders import Roles
-from twin.rules.redundancy import Redundancy, Spare
-from twin.rules.topic_configs import LeaderMinIsr
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.kafka.election import Outcome
+from twin.questions import gate, whatif
+from twin.questions.gate import Reason, Terms
+from twin.rules.election.redundancy import Redundancy, Spare
+from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.topic_configs import LeaderMinIsr
 from twin.tables.state import Assignment, Brokers, Partitions
 from twin.totals import shard_totals
 

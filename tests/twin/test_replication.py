@@ -3,9 +3,9 @@
 import numpy as np
 
 from tests.builders import NOW_MS, Log, Partition, a_state
-from twin.rules.replication import CaughtUp, InSync, Lag
-from twin.state import ShardState
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.replication.caught_up import CaughtUp, InSync, Lag
 
 LAG_MAX_MS = 30_000
 

@@ -13,14 +13,14 @@ from tests.builders import NOW_MS, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.twin.test_gate import against, names, quorum
-from twin import gate
-from twin.gate import Reason, Terms
+from twin.declarations.table import NO_BROKER
+from twin.engine.state import ShardState
 from twin.plans.roll import roll
-from twin.rules.leaders import Roles
-from twin.rules.topic_configs import LeaderMinIsr
-from twin.state import ShardState
+from twin.questions import gate
+from twin.questions.gate import Reason, Terms
+from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.topic_configs import LeaderMinIsr
 from twin.step import step
-from twin.table import NO_BROKER
 from twin.tables.state import Assignment, Partitions
 
 BROKERS = 6

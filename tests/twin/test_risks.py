@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.builders import NOW_MS, Log, Partition, a_state, brokers_frame, empty, replicas_frame
 from tests.reading import conditions, open_risks
-from twin import codec
 from twin.builtin import CATALOG
-from twin.declare import Risk
-from twin.risks import OpenRisks, RiskStates
-from twin.state import ShardState
+from twin.declarations.declare import Risk
+from twin.engine import codec
+from twin.engine.risks import OpenRisks, RiskStates
+from twin.engine.state import ShardState
 from twin.step import step
 
 INTERVAL_MS = 5_000

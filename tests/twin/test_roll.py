@@ -14,11 +14,11 @@ from tests.builders import Log, Partition, a_state
 from tests.examples import examples
 from tests.simulator.shard import Shape
 from tests.twin.test_gate import against, quorum, simulated
-from twin import gate, whatif
-from twin.gate import Reason, Terms
+from twin.engine.state import ShardState
 from twin.plans.restart_cost import RestartCost, restart_cost
 from twin.plans.roll import Roll, roll
-from twin.state import ShardState
+from twin.questions import gate, whatif
+from twin.questions.gate import Reason, Terms
 from twin.tables.state import ControllerQuorum
 
 MIN_2 = {"min_insync_replicas": 2}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twin.frames import InvalidFrame
-from twin.rows import refuse_duplicate_rows
+from twin.engine.frames import InvalidFrame
+from twin.engine.rows import refuse_duplicate_rows
 
 
 def rows_of(pairs: list[tuple[int, int]]) -> pa.Table:

@@ -9,10 +9,10 @@ from tests.modules import module_of
 from tests.scope import assert_local
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG, catalog
-from twin.declare import Alert, risk, rule
-from twin.rules.coverage import LocalLog
-from twin.signature import DeclarationError
-from twin.table import Float64, PartitionTable, column
+from twin.declarations.declare import Alert, risk, rule
+from twin.declarations.signature import DeclarationError
+from twin.declarations.table import Float64, PartitionTable, column
+from twin.rules.tiering.coverage import LocalLog
 from twin.tables.state import Partitions
 
 NOW_MS = 1_800_000_000_000
@@ -21,7 +21,7 @@ TOPICS = tuple(f"topic-0-{i}" for i in range(SHAPE.topics))
 
 
 def cycles(seed: int, count: int = 6):
-    """A cluster with traffic that loses a broker, and gets it back."""
+    """A cluster with traffic: followers leave their ISRs, a broker is lost and comes back."""
     cluster = SimulatedShard(SHAPE, seed)
     for i in range(count):
         if i == 2:
@@ -29,6 +29,9 @@ def cycles(seed: int, count: int = 6):
         if i == 4:
             cluster.restore(1 + seed % SHAPE.brokers)
         cluster.traffic(5_000)
+        if i == 1:  # one follower in some partitions, every one in another
+            for row, slot in ((0, 1), (0, 2), (3, 1), (8, 2), (13, 1), (20, 2), (31, 1)):
+                cluster.shrink(row, slot)
         yield cluster.observe(NOW_MS + i * 5_000), NOW_MS + i * 5_000
 
 

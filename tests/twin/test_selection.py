@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state
 from tests.examples import examples
 from tests.reading import computed, conditions
-from twin.rules.cold_reads import ColdReads, ReadsCold
-from twin.rules.high_watermark import HighWatermarks
-from twin.rules.leaders import Leaders, Roles
-from twin.rules.out_of_range import OutOfRange, OutOfRangeWindows, windows
-from twin.rules.racks import rack_names
-from twin.rules.selection import (
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.engine.state import ShardState
+from twin.rules.brokers.racks import rack_names
+from twin.rules.partitions.leaders import Leaders, Roles
+from twin.rules.reading.cold_reads import ColdReads, ReadsCold
+from twin.rules.reading.out_of_range import OutOfRange, OutOfRangeWindows, windows
+from twin.rules.reading.selection import (
     LeaderSelectors,
     SelectorViews,
     candidates_at,
@@ -25,8 +26,7 @@ from twin.rules.selection import (
     select,
     select_warm,
 )
-from twin.state import ShardState
-from twin.table import NO_BROKER, UNKNOWN
+from twin.rules.replication.high_watermark import HighWatermarks
 from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Assignment, Brokers, Replicas
 

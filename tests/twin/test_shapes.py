@@ -27,15 +27,15 @@ from tests.reading import computed
 from tests.simulator.shard import Shape, SimulatedShard
 from twin import builtin
 from twin.builtin import CATALOG
-from twin.catalog import Catalog
-from twin.declare import ByBroker, ByRack, KnownValues, Metric, OfReplicas, OfRows
-from twin.frames import Frame
+from twin.declarations.declare import ByBroker, ByRack, KnownValues, Metric, OfReplicas, OfRows
+from twin.declarations.signature import Parameter, Reads
+from twin.declarations.table import UNKNOWN, KeyedTable, PartitionTable, ReplicaTable, SparseTable
+from twin.engine.catalog import Catalog
+from twin.engine.frames import Frame
+from twin.engine.state import ShardState
 from twin.remote_log import archive
-from twin.rules.racks import rack_names
-from twin.signature import Parameter, Reads
-from twin.state import ShardState
+from twin.rules.brokers.racks import rack_names
 from twin.step import step, step_archive
-from twin.table import UNKNOWN, KeyedTable, PartitionTable, ReplicaTable, SparseTable
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.state import Brokers, GroupOffsets, PartitionIndex, Topics
 

@@ -9,9 +9,8 @@ import pytest
 from tests.builders import NOW_MS, Log, Partition, a_state, empty, partitions_frame, replicas_frame
 from tests.modules import module_of
 from twin.builtin import catalog
-from twin.declare import event, rule
-from twin.rules.leaders import LeaderEnds, Leaders
-from twin.signature import (
+from twin.declarations.declare import event, rule
+from twin.declarations.signature import (
     Before,
     Cycle,
     DeclarationError,
@@ -26,9 +25,10 @@ from twin.signature import (
     parameters,
     without_groups,
 )
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN, Int64, PartitionTable, column
+from twin.engine.state import ShardState
+from twin.rules.partitions.leaders import LeaderEnds, Leaders
 from twin.step import step
-from twin.table import UNKNOWN, Int64, PartitionTable, column
 from twin.tables.state import Partitions
 
 LATER_MS = NOW_MS + 5_000

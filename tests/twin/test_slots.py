@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from twin import keys
-from twin.slots import any_slot, count_slots
-from twin.table import UNKNOWN
+from twin.arrays import keys
+from twin.arrays.slots import any_slot, count_slots
+from twin.declarations.table import UNKNOWN
 
 CHOSEN = hnp.arrays(bool, st.tuples(st.integers(0, 4), st.integers(1, 4)))
 IDS = st.lists(st.integers(0, 40) | st.integers(1 << 20, 1 << 31), unique=True, max_size=6)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from twin.table import (
+from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
     Bool,

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import Log, Partition, a_state
 from tests.reading import conditions, open_risks
-from twin.rules.tier_invariants import Disorder, TierDisorder
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.rules.tiering.tier_invariants import Disorder, TierDisorder
 
 INTERVAL_MS = 5_000
 GOOD = Log(end=100, last_stable=90, local_start=50, start=10, last_tiered=79)

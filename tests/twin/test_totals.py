@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from tests.builders import Log, Partition, a_state, empty
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
-from twin.rows import without
-from twin.rules.coverage import Coverage, ReplicaCoverage
-from twin.rules.election import Outcome
-from twin.rules.next_leader import NextLeaders
-from twin.rules.prediction_reports import PredictionCounts
-from twin.rules.topic_configs import LeaderMinIsr
-from twin.state import ShardState
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.engine.rows import without
+from twin.engine.state import ShardState
+from twin.kafka.election import Outcome
+from twin.rules.election.next_leader import NextLeaders
+from twin.rules.election.prediction_reports import PredictionCounts
+from twin.rules.partitions.topic_configs import LeaderMinIsr
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.step import step
-from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Brokers, PartitionIndex, Partitions, Replicas
 from twin.totals import Totals, cluster_totals, shard_totals

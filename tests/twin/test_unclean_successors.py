@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streaming.exporter.api_views import partition_objects
+from streaming.exporter.views.api import partition_objects
 from tests.builders import (
     NOW_MS,
     Log,
@@ -16,8 +16,8 @@ from tests.builders import (
     epochs_frame,
     segments_frame,
 )
-from twin import whatif
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.questions import whatif
 from twin.step import step_archive
 from twin.tables.enums import SegmentState
 

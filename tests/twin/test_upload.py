@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
-from twin.rules.growth import Growth
-from twin.rules.topic_configs import TopicConfigs
-from twin.rules.upload import UploadLag, lags_retention
+from twin.declarations.table import UNKNOWN
+from twin.rules.partitions.growth import Growth
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.upload import UploadLag, lags_retention
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.totals import shard_totals
 
 

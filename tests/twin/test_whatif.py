@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.builders import NOW_MS, Log, Partition, a_state, empty
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
-from twin import whatif
-from twin.rules.election import Outcome
-from twin.rules.next_leader import NextLeaders
-from twin.state import ShardState
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.engine.state import ShardState
+from twin.kafka.election import Outcome
+from twin.questions import whatif
+from twin.rules.election.next_leader import NextLeaders
 from twin.step import step
-from twin.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import PendingUpload
 from twin.tables.state import Brokers, Configs, Partitions, Replicas
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import NOW_MS, Group, Log, Partition, a_state, group_offsets_frame, groups_frame
-from twin import whatif
-from twin.rules.group_loss import GroupsIfLeaderLost
-from twin.state import ShardState
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
+from twin.questions import whatif
+from twin.questions.whatif_groups import GroupHarm, hurt_by_change, hurt_by_loss, together
+from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.step import step
-from twin.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
-from twin.whatif_groups import GroupHarm, hurt_by_change, hurt_by_loss, together
 
 COLD = Partition(
     "cold",

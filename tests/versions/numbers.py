@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from streaming.bus.view import ClusterView, ShardView
-from streaming.exporter import api_views
+from streaming.exporter.views import api as api_views
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import Key
 from tests.cluster.watching import Watch, by_partition, flagged, keys
 from tests.versions.tools import Described, Tools
-from twin.state import ShardState
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.engine.state import ShardState
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Partitions, Replicas
 from twin.totals import cluster_totals, shard_totals

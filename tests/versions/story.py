@@ -14,8 +14,8 @@ from tests.versions.numbers import Comparison, compare, known_fields
 from tests.versions.releases import Release
 from tests.versions.stage import LOST, Stage
 from tests.versions.tools import Described
-from twin.rules.next_leader import NextLeaders
-from twin.state import ShardState
+from twin.engine.state import ShardState
+from twin.rules.election.next_leader import NextLeaders
 from twin.tables.state import Brokers, Partitions
 
 BEFORE: Final = "all up"

@@ -14,7 +14,7 @@ from tests.cluster.conftest import running
 from tests.versions.releases import IN_CI, Release
 from tests.versions.stage import LOST, cluster_of, stage
 from tests.versions.story import BACK, BEFORE, LOST_ONE, Account, play
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 # Kafka moves leaders by itself on a machine that is too busy, and predictions are about one cause.
 pytestmark = [pytest.mark.cluster, pytest.mark.long]

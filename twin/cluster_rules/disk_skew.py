@@ -10,9 +10,17 @@ from typing import Final
 
 import numpy as np
 
-from twin.declare import Alert, ByBroker, gauge, risk, rule
-from twin.rules.leaders import Roles
-from twin.table import UNKNOWN, ClusterTable, Float64, Int32, Int64, ShardReport, column
+from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
+from twin.declarations.table import (
+    UNKNOWN,
+    ClusterTable,
+    Float64,
+    Int32,
+    Int64,
+    ShardReport,
+    column,
+)
+from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment, Brokers, Replicas
 
 MUCH: Final = 1.5

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin import keys
-from twin.declare import expiry, ingest
-from twin.frames import Frame
-from twin.rows import refuse_duplicates
-from twin.state import ShardState
-from twin.table import to_numpy
+from twin.arrays import keys
+from twin.declarations.declare import expiry, ingest
+from twin.declarations.table import to_numpy
+from twin.engine.frames import Frame
+from twin.engine.rows import refuse_duplicates
+from twin.engine.state import ShardState
 from twin.tables.observations import BrokerMetricsFrame
 from twin.tables.state import BrokerMetrics, Brokers
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from twin.declare import ingest
-from twin.frames import Frame
-from twin.rows import refuse_duplicates
-from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Bool, blank, to_numpy
+from twin.declarations.declare import ingest
+from twin.declarations.table import UNKNOWN, Array, Bool, blank, to_numpy
+from twin.engine.frames import Frame
+from twin.engine.rows import refuse_duplicates
+from twin.engine.state import ShardState
 from twin.tables.observations import BrokersFrame
 from twin.tables.state import UNLISTED_STAYS_MS, Brokers
 

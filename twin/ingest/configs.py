@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.declare import expiry, ingest
-from twin.frames import Frame
-from twin.rows import refuse_duplicates
-from twin.signature import Cycle
-from twin.state import ShardState
-from twin.table import to_numpy
+from twin.declarations.declare import expiry, ingest
+from twin.declarations.signature import Cycle
+from twin.declarations.table import to_numpy
+from twin.engine.frames import Frame
+from twin.engine.rows import refuse_duplicates
+from twin.engine.state import ShardState
 from twin.tables.enums import CLUSTER_WIDE
 from twin.tables.observations import ConfigsFrame
 from twin.tables.state import Configs, Topics

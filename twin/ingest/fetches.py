@@ -13,21 +13,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from twin import keys
-from twin.declare import expiry, ingest
-from twin.frames import Frame, InvalidFrame
+from twin.arrays import keys
+from twin.declarations.declare import expiry, ingest
+from twin.declarations.table import UNKNOWN, Array, Bool, Int8, Int64, Rows, blank, to_numpy
+from twin.engine.frames import Frame, InvalidFrame
+from twin.engine.rows import rows_of
+from twin.engine.state import ShardState
 from twin.ingest.high_watermarks import with_high_watermarks
 from twin.ingest.isr_changes import with_tracked_caught_up
-from twin.rows import rows_of
-from twin.rules.follower_state import (
+from twin.kafka.follower_state import (
     SLOW_FETCH_KEPT_MS,
     ReplicaState,
     update_fetch_state,
     update_fetch_state_solution_1,
 )
-from twin.rules.pending_fetches import RESUMED_MS
-from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Bool, Int8, Int64, Rows, blank, to_numpy
+from twin.kafka.pending_fetches import RESUMED_MS
 from twin.tables.observations import FetchesFrame
 from twin.tables.state import Assignment, FollowerStates, IsrRemovals
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from twin import keys
-from twin.declare import expiry, ingest
-from twin.frames import Frame, FrameHeader, InvalidFrame
-from twin.rows import refuse_duplicates, rows_of
-from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Bool, Int32, blank, object_array, to_numpy
+from twin.arrays import keys
+from twin.declarations.declare import expiry, ingest
+from twin.declarations.table import UNKNOWN, Array, Bool, Int32, blank, object_array, to_numpy
+from twin.engine.frames import Frame, FrameHeader, InvalidFrame
+from twin.engine.rows import refuse_duplicates, rows_of
+from twin.engine.state import ShardState
 from twin.tables.columns import GROUP_DESCRIPTION
 from twin.tables.observations import GroupOffsetsFrame, GroupsFrame
 from twin.tables.state import GroupListing, GroupOffsets, Groups, ReaderRacks

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Rows
+from twin.declarations.table import UNKNOWN, Array, Rows
+from twin.engine.state import ShardState
 from twin.tables.state import LoggedHighWatermarks
 
 

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from twin import keys
-from twin.declare import expiry, ingest
-from twin.frames import Frame
+from twin.arrays import keys
+from twin.declarations.declare import expiry, ingest
+from twin.declarations.signature import Cycle
+from twin.declarations.table import UNKNOWN, Array, Int8, Int32, Int64
+from twin.engine.frames import Frame
+from twin.engine.state import ShardState
 from twin.ingest.logged import logged_rows
-from twin.rules.isr_shrinks import SHRINK_WINDOW_MS
-from twin.signature import Cycle
-from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Int8, Int32, Int64
+from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
 from twin.tables.observations import IsrChangesFrame
 from twin.tables.state import FollowerStates, IsrRemovals
 

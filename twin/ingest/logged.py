@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from twin.frames import Frame, InvalidFrame
-from twin.rows import rows_of
-from twin.state import ShardState
-from twin.table import Array, Int32, to_numpy
+from twin.declarations.table import Array, Int32, to_numpy
+from twin.engine.frames import Frame, InvalidFrame
+from twin.engine.rows import rows_of
+from twin.engine.state import ShardState
 
 
 def logged_rows(state: ShardState, frame: Frame) -> tuple[Int32, dict[str, Array]]:

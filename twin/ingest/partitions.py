@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from twin.declare import ingest
-from twin.frames import Frame, InvalidFrame
-from twin.rows import refuse_duplicate_rows, rows_of, without
-from twin.slots import any_slot, count_slots
-from twin.state import Listing, ShardState
-from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, UInt8, to_numpy
+from twin.arrays.slots import any_slot, count_slots
+from twin.declarations.declare import ingest
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, UInt8, to_numpy
+from twin.engine.frames import Frame, InvalidFrame
+from twin.engine.rows import refuse_duplicate_rows, rows_of, without
+from twin.engine.state import Listing, ShardState
 from twin.tables.observations import PartitionsFrame
 from twin.tables.state import Assignment, Partitions, Replicas
 

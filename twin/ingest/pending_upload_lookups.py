@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin import keys
-from twin.declare import expiry, ingest
-from twin.frames import Frame
+from twin.arrays import keys
+from twin.declarations.declare import expiry, ingest
+from twin.declarations.signature import Cycle
+from twin.engine.frames import Frame
+from twin.engine.state import ShardState
 from twin.ingest.logged import logged_rows
-from twin.rules.isr_shrinks import SHRINK_WINDOW_MS
-from twin.signature import Cycle
-from twin.state import ShardState
+from twin.rules.replication.isr_shrinks import SHRINK_WINDOW_MS
 from twin.tables.observations import PendingUploadLookupsFrame
 from twin.tables.state import PendingUploadLookups
 

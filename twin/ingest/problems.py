@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from twin.declare import ingest
-from twin.frames import Frame, InvalidFrame
-from twin.state import ShardState
-from twin.table import UNKNOWN, Array, to_numpy
+from twin.declarations.declare import ingest
+from twin.declarations.table import UNKNOWN, Array, to_numpy
+from twin.engine.frames import Frame, InvalidFrame
+from twin.engine.state import ShardState
 from twin.tables.observations import ProblemsFrame
 from twin.tables.state import ProblemListing, Problems
 

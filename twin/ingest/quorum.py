@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.declare import ingest
-from twin.frames import Frame
-from twin.rows import refuse_duplicates
-from twin.state import ShardState
-from twin.table import to_numpy
+from twin.declarations.declare import ingest
+from twin.declarations.table import to_numpy
+from twin.engine.frames import Frame
+from twin.engine.rows import refuse_duplicates
+from twin.engine.state import ShardState
 from twin.tables.observations import QuorumFrame
 from twin.tables.state import ControllerQuorum
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from twin.declare import ingest
-from twin.frames import Frame, InvalidFrame
-from twin.rows import refuse_duplicate_rows, rows_of
-from twin.state import ShardState
-from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, to_numpy
+from twin.declarations.declare import ingest
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, to_numpy
+from twin.engine.frames import Frame, InvalidFrame
+from twin.engine.rows import refuse_duplicate_rows, rows_of
+from twin.engine.state import ShardState
 from twin.tables.columns import LOG_SAMPLE
 from twin.tables.observations import ReplicasFrame
 from twin.tables.state import Assignment, Partitions, Replicas

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.declare import ingest
-from twin.frames import Frame, InvalidFrame
-from twin.shard_reports import ReportIndex
-from twin.state import ShardState
-from twin.table import Array, ShardReport, object_array, to_numpy
+from twin.declarations.declare import ingest
+from twin.declarations.table import Array, ShardReport, object_array, to_numpy
+from twin.engine.frames import Frame, InvalidFrame
+from twin.engine.shard_reports import ReportIndex
+from twin.engine.state import ShardState
 
 
 @ingest(ShardReport)

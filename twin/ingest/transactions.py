@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin import keys
-from twin.declare import expiry, ingest
-from twin.frames import Frame
-from twin.rows import rows_of
-from twin.rules.open_transactions import HOLDER_STAYS_MS, TransactionHolders, TransactionsFrame
-from twin.signature import Cycle
-from twin.state import ShardState
-from twin.table import to_numpy
+from twin.arrays import keys
+from twin.declarations.declare import expiry, ingest
+from twin.declarations.signature import Cycle
+from twin.declarations.table import to_numpy
+from twin.engine.frames import Frame
+from twin.engine.rows import rows_of
+from twin.engine.state import ShardState
+from twin.rules.reading.open_transactions import (
+    HOLDER_STAYS_MS,
+    TransactionHolders,
+    TransactionsFrame,
+)
 
 
 @ingest(TransactionsFrame)

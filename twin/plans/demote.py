@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
+from twin.engine.state import ShardState
 from twin.plans.reordering import (
     Reordering,
     Undone,
@@ -21,11 +23,9 @@ from twin.plans.reordering import (
     reordering,
     sorted_within,
 )
-from twin.rules.coverage import Coverage, ReplicaCoverage
-from twin.rules.leaders import Roles
-from twin.rules.racks import racks_of
-from twin.state import ShardState
-from twin.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
+from twin.rules.brokers.racks import racks_of
+from twin.rules.partitions.leaders import Roles
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import Assignment, Brokers, Partitions
 
 

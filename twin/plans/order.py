@@ -15,6 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twin.declarations.table import NO_BROKER, Bool, Int8, Int32, Int64, Rows
+from twin.engine.state import ShardState
+from twin.kafka.election import Kind, elect
 from twin.plans.reordering import (
     Reordering,
     Undone,
@@ -25,20 +28,17 @@ from twin.plans.reordering import (
     reordering,
     sorted_within,
 )
-from twin.rules.coverage import Coverage, ReplicaCoverage, is_cold
-from twin.rules.election import Kind, elect
-from twin.rules.leaders import Leaders, Roles
-from twin.rules.next_leader import (
+from twin.questions.whatif import electorate_of
+from twin.rules.election.next_leader import (
     coverage_of,
     hold_election,
     state_as_it_is,
     state_without,
 )
-from twin.rules.topic_configs import holds_unclean_elections
-from twin.state import ShardState
-from twin.table import NO_BROKER, Bool, Int8, Int32, Int64, Rows
+from twin.rules.partitions.leaders import Leaders, Roles
+from twin.rules.partitions.topic_configs import holds_unclean_elections
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage, is_cold
 from twin.tables.state import Partitions
-from twin.whatif import electorate_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,11 @@ from enum import Enum
 
 import numpy as np
 
-from twin.rules.alignment import assigned_brokers
-from twin.rules.coverage import Coverage, ReplicaCoverage
-from twin.rules.leaders import Roles, has_flag
-from twin.rules.next_leader import Candidates
-from twin.state import ShardState
-from twin.table import UNKNOWN, Array, Bool, Int32, Int64, Rows
+from twin.declarations.table import UNKNOWN, Array, Bool, Int32, Int64, Rows
+from twin.engine.state import ShardState
+from twin.rules.election.next_leader import Candidates
+from twin.rules.partitions.leaders import Roles, assigned_brokers, has_flag
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Brokers, Partitions, Replicas
 

@@ -8,17 +8,17 @@ from typing import Final
 
 import numpy as np
 
-from twin import whatif
-from twin.rules.coverage import Coverage, LocalLog
-from twin.rules.leaders import Leaders, Roles
-from twin.rules.next_leader import Candidates
-from twin.rules.topic_configs import LeaderMinIsr, TopicConfigs
-from twin.signature import reading
-from twin.slots import any_slot, count_slots
-from twin.state import ShardState
-from twin.table import NO_BROKER, UNKNOWN, Int64, Rows
+from twin.arrays.slots import any_slot, count_slots
+from twin.declarations.signature import reading
+from twin.declarations.table import NO_BROKER, UNKNOWN, Int64, Rows
+from twin.engine.state import ShardState
+from twin.questions import whatif
+from twin.questions.whatif import Loss
+from twin.rules.election.next_leader import Candidates
+from twin.rules.partitions.leaders import Leaders, Roles
+from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
+from twin.rules.tiering.coverage import Coverage, LocalLog
 from twin.tables.state import Assignment, Partitions
-from twin.whatif import Loss
 
 
 @dataclass(frozen=True, slots=True)

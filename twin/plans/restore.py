@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from twin.declarations.table import Bool
+from twin.engine.state import ShardState
 from twin.plans.reordering import is_described, is_reassigning, is_warm
-from twin.rules.leaders import Roles
-from twin.state import ShardState
-from twin.table import Bool
+from twin.rules.partitions.leaders import Roles
 
 
 def is_all_warm(state: ShardState) -> Bool:

@@ -15,13 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from twin import gate, whatif
-from twin.gate import Names, Terms
+from twin.engine.state import ShardState
 from twin.plans.restart_cost import RestartCost, restart_cost
-from twin.rules.leaders import Roles
-from twin.state import ShardState
+from twin.questions import gate, whatif
+from twin.questions.gate import Names, Terms
+from twin.questions.whatif import Loss
+from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment
-from twin.whatif import Loss
 
 NO_RACK: Final = ""
 

@@ -6,18 +6,9 @@ from enum import IntFlag
 
 import numpy as np
 
-from twin.declare import election_rule, gauge, rule
-from twin.rules.ballots import Ballot, in_isr
-from twin.rules.coverage import LocalLog, compared, has_threshold
-from twin.rules.election import Kind, elect
-from twin.rules.leaders import Roles
-from twin.rules.next_leader import (
-    Electorate,
-    state_as_it_is,
-)
-from twin.rules.topic_configs import TopicConfigs
-from twin.slots import any_slot
-from twin.table import (
+from twin.arrays.slots import any_slot
+from twin.declarations.declare import election_rule, gauge, rule
+from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
     Array,
@@ -28,6 +19,15 @@ from twin.table import (
     UInt8,
     column,
 )
+from twin.kafka.election import Kind, elect
+from twin.rules.election.ballots import Ballot, in_isr
+from twin.rules.election.next_leader import (
+    Electorate,
+    state_as_it_is,
+)
+from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.coverage import LocalLog, compared, has_threshold
 
 
 class Kip1303Eligibility(

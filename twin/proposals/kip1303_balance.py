@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twin.declare import ByRack, gauge
-from twin.rules.coverage import ReplicaCoverage, is_cold
-from twin.rules.leaders import Roles
-from twin.rules.racks import racks_of
-from twin.rules.warm_up import NEVER, WarmUp
-from twin.signature import TableGroup
-from twin.table import Bool, Float64, Int64
+from twin.declarations.declare import ByRack, gauge
+from twin.declarations.signature import TableGroup
+from twin.declarations.table import Bool, Float64, Int64
+from twin.rules.brokers.racks import racks_of
+from twin.rules.partitions.leaders import Roles
+from twin.rules.tiering.coverage import ReplicaCoverage, is_cold
+from twin.rules.tiering.warm_up import NEVER, WarmUp
 from twin.tables.state import Assignment, Brokers
 
 

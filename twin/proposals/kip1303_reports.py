@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from twin.declare import gauge
-from twin.rules.growth import Growth
-from twin.rules.leaders import LeaderEnds, Leaders
-from twin.rules.warm_up import WarmUp
-from twin.signature import Before, Cycle
-from twin.table import UNKNOWN
+from twin.declarations.declare import gauge
+from twin.declarations.signature import Before, Cycle
+from twin.declarations.table import UNKNOWN
+from twin.rules.partitions.growth import Growth
+from twin.rules.partitions.leaders import LeaderEnds, Leaders
+from twin.rules.tiering.warm_up import WarmUp
 
 HOUR_MS: Final = 3_600_000
 

@@ -12,18 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from twin.declare import gauge, rule
-from twin.rules.follower_state import (
-    ReplicaState,
-    is_caught_up,
-    is_caught_up_pending,
-)
-from twin.rules.isr_shrinks import IsrShrinks
-from twin.rules.isr_verdicts import Evidence
-from twin.rules.leaders import LeaderEnds, Leaders, Roles
-from twin.rules.replication import InSync, tracked
-from twin.signature import Before, NowMs
-from twin.table import (
+from twin.declarations.declare import gauge, rule
+from twin.declarations.signature import Before, NowMs
+from twin.declarations.table import (
     UNKNOWN,
     Int8,
     Int64,
@@ -31,6 +22,15 @@ from twin.table import (
     Rows,
     column,
 )
+from twin.kafka.follower_state import (
+    ReplicaState,
+    is_caught_up,
+    is_caught_up_pending,
+)
+from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
+from twin.rules.replication.caught_up import InSync, tracked
+from twin.rules.replication.isr_shrinks import IsrShrinks
+from twin.rules.replication.isr_verdicts import Evidence
 from twin.tables.state import Assignment, Configs, FollowerStates, Partitions, Replicas
 
 _WHY = "a function of stored follower states"

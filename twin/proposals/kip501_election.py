@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from twin.declare import election_rule
+from twin.declarations.declare import election_rule
+from twin.declarations.table import UNKNOWN
 from twin.proposals.kip501 import InSyncKip501, would_have_stayed
-from twin.rules.ballots import Ballot, in_isr
-from twin.rules.isr_shrinks import IsrShrinks
-from twin.rules.leaders import Roles
-from twin.table import UNKNOWN
+from twin.rules.election.ballots import Ballot, in_isr
+from twin.rules.partitions.leaders import Roles
+from twin.rules.replication.isr_shrinks import IsrShrinks
 from twin.tables.state import Assignment
 
 

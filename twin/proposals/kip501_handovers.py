@@ -12,17 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from twin import keys, plain
-from twin.declare import api_field, counter, gauge, rule
-from twin.proposals.kip501 import would_have_stayed
-from twin.rules.coverage import Coverage, ReplicaCoverage
-from twin.rules.follower_state import SLOW_FETCH_KEPT_MS
-from twin.rules.isr_shrinks import IsrShrinks
-from twin.rules.leaders import IsrMembers, LeaderEnds, Roles
-from twin.rules.next_leader import Candidates
-from twin.rules.replication import tracked
-from twin.signature import Before, Cycle, Latest
-from twin.table import (
+from twin.arrays import keys, plain
+from twin.declarations.declare import api_field, counter, gauge, rule
+from twin.declarations.signature import Before, Cycle, Latest
+from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
     Array,
@@ -35,6 +28,13 @@ from twin.table import (
     SparseTable,
     column,
 )
+from twin.kafka.follower_state import SLOW_FETCH_KEPT_MS
+from twin.proposals.kip501 import would_have_stayed
+from twin.rules.election.next_leader import Candidates
+from twin.rules.partitions.leaders import IsrMembers, LeaderEnds, Roles
+from twin.rules.replication.caught_up import tracked
+from twin.rules.replication.isr_shrinks import IsrShrinks
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import Assignment, Configs, FollowerStates, Partitions
 
 

@@ -15,23 +15,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from twin import frames
-from twin.frames import Frame, FrameHeader, InvalidFrame
-from twin.remote_log.cache import RemoteLogMetadataCache, Segment
-from twin.remote_log.epochs import Epochs, assigned, truncated_from_start
-from twin.remote_log.findings import Finding, judge
-from twin.remote_log.listed import epoch_rows, of_rows, segment_rows
-from twin.rows import rows_at
-from twin.rules.leaders import Leaders
-from twin.rules.lineage import Lineage
-from twin.rules.remote_segments import (
-    LeaderEpochs,
-    RemoteSegments,
-    bounded_epochs,
-    bounded_segments,
-)
-from twin.state import ShardState
-from twin.table import (
+from twin.declarations.table import (
     UNKNOWN,
     Int8,
     Int32,
@@ -47,6 +31,22 @@ from twin.table import (
     column,
     object_array,
     to_arrow,
+)
+from twin.engine import frames
+from twin.engine.frames import Frame, FrameHeader, InvalidFrame
+from twin.engine.rows import rows_at
+from twin.engine.state import ShardState
+from twin.remote_log.cache import RemoteLogMetadataCache, Segment
+from twin.remote_log.epochs import Epochs, assigned, truncated_from_start
+from twin.remote_log.findings import Finding, judge
+from twin.remote_log.listed import epoch_rows, of_rows, segment_rows
+from twin.rules.partitions.leaders import Leaders
+from twin.rules.tiering.lineage import Lineage
+from twin.rules.tiering.remote_segments import (
+    LeaderEpochs,
+    RemoteSegments,
+    bounded_epochs,
+    bounded_segments,
 )
 from twin.tables.enums import SegmentState
 from twin.tables.state import Topics

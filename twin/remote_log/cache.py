@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
+from twin.declarations.table import UNKNOWN
 from twin.remote_log.epochs import Epochs
-from twin.table import UNKNOWN
 from twin.tables.enums import SegmentState
 
 _ALLOWED: Final = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
 
 Epochs = tuple[tuple[int, int], ...]
 """(leader epoch, first offset), both ascending."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from twin.declarations.table import UNKNOWN
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment, spans
 from twin.remote_log.epochs import Epochs, without_empty_epochs
 from twin.remote_log.lineage import highest_remote_offset, remote_log_start, within_lineage
-from twin.table import UNKNOWN
 from twin.tables.enums import SegmentState, SegmentVerdict
 
 Verdicts = dict[bytes, SegmentVerdict]

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from twin.declarations.table import UNKNOWN
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import Epochs, end_offset_for
-from twin.table import UNKNOWN
 
 
 def within_lineage(segment: Segment, log_end: int, epochs: Epochs) -> bool:

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from twin.declarations.table import SparseTable, object_array
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import Epochs
 from twin.remote_log.findings import Verdicts, verdicts
-from twin.rules.remote_segments import MOST_OF_PARTITION
-from twin.table import SparseTable, object_array
+from twin.rules.tiering.remote_segments import MOST_OF_PARTITION
 from twin.tables.enums import SegmentVerdict
 
 T = TypeVar("T", bound=SparseTable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twin.table import (
+from twin.declarations.table import (
     NO_BROKER,
     Bool,
     Float64,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from twin.table import (
+from twin.declarations.table import (
     Bool,
     Int8,
     Int16,

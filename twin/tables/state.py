@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from twin.table import (
+from twin.declarations.table import (
     NO_BROKER,
     Blob,
     Bool,

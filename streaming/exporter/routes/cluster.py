@@ -8,13 +8,16 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from streaming.bus.view import ClusterView
-from streaming.exporter import api_views, prediction_views, problem_views, segment_views
 from streaming.exporter.answers import RefusedError
-from streaming.exporter.api_views import ALL_RISKS, PartitionFilter
 from streaming.exporter.endpoint import Endpoint, Values
-from streaming.exporter.prediction_views import PredictionFilter
 from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
 from streaming.exporter.source import Source
+from streaming.exporter.views import api as api_views
+from streaming.exporter.views import predictions as prediction_views
+from streaming.exporter.views import problems as problem_views
+from streaming.exporter.views import segments as segment_views
+from streaming.exporter.views.api import ALL_RISKS, PartitionFilter
+from streaming.exporter.views.predictions import PredictionFilter
 from streaming.questions.parameters import (
     DEFAULT_ROWS,
     Parameter,
@@ -25,9 +28,9 @@ from streaming.questions.parameters import (
     text,
     yes_or_no,
 )
-from twin.catalog import Catalog
-from twin.rules.predictions import Cause, Result
-from twin.rules.redundancy import Spare
+from twin.engine.catalog import Catalog
+from twin.rules.election.predictions import Cause, Result
+from twin.rules.election.redundancy import Spare
 
 _ONE: Final = "/api/v1/partitions/{topic}/{partition:int}"
 _ONE_BY: Final = {

@@ -11,12 +11,12 @@ from starlette.responses import Response
 from streaming.bus.view import QUERY_KINDS, Event
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
-from streaming.exporter.event_log import Cursor, position_of
-from streaming.exporter.event_stream import MAX_STREAMS, MEDIA_TYPE, EventStream
+from streaming.exporter.events.log import Cursor, position_of
+from streaming.exporter.events.stream import MAX_STREAMS, MEDIA_TYPE, EventStream
 from streaming.exporter.source import Source
 from streaming.questions.parameters import Parameter, matching, number, one_of, text
-from twin.catalog import Catalog
-from twin.changes import BUILT_IN_KINDS
+from twin.engine.catalog import Catalog
+from twin.engine.changes import BUILT_IN_KINDS
 
 LAST_EVENT_ID: Final = "Last-Event-ID"
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from starlette.requests import Request
 
-from streaming.exporter import group_page, groups_views
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
-from streaming.exporter.groups_views import GroupFilter
 from streaming.exporter.schemas import page_of, ref
 from streaming.exporter.source import Source
+from streaming.exporter.views import group_page
+from streaming.exporter.views import groups as groups_views
+from streaming.exporter.views.groups import GroupFilter
 from streaming.questions.parameters import DEFAULT_ROWS, MAX_ROWS, limit, offset, one_of, text
 
 

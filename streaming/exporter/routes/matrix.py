@@ -8,9 +8,9 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from streaming.exporter.endpoint import Endpoint, Runs, Values
-from streaming.exporter.matrix_views import MatrixFilter, matrix
 from streaming.exporter.schemas import ref
 from streaming.exporter.source import Source
+from streaming.exporter.views.matrix import MatrixFilter, matrix
 from streaming.questions.parameters import Parameter, limit, number, offset, text
 
 MAX_LISTED: Final = 1_000

@@ -19,7 +19,7 @@ from streaming.questions import QUESTIONS
 from streaming.questions.parameters import number
 from streaming.questions.question import Question
 from streaming.questions.restart import judge
-from twin.gate import Terms
+from twin.questions.gate import Terms
 
 
 def endpoints(source: Source) -> list[Endpoint]:

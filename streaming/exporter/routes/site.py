@@ -8,7 +8,7 @@ from starlette.responses import Response
 from streaming.exporter.answers import accepts_gzip, gzipped
 from streaming.exporter.console_files import console_files
 from streaming.exporter.endpoint import Endpoint, Runs, Values
-from streaming.exporter.exposition import CONTENT_TYPE, at_scrape
+from streaming.exporter.metrics.exposition import CONTENT_TYPE, at_scrape
 from streaming.exporter.source import Source
 
 

@@ -8,8 +8,8 @@ from typing import Final
 from streaming.exporter.endpoint import Values
 from streaming.questions.parameters import Parameter, number, yes_or_no
 from streaming.questions.restart import ALLOWABLE
-from twin.gate import Terms
-from twin.table import UNKNOWN
+from twin.declarations.table import UNKNOWN
+from twin.questions.gate import Terms
 
 SINCE: Final = number("take no observation from before this time, in seconds since the epoch")
 

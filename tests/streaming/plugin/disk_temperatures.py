@@ -6,10 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from twin.declare import Alert, api_field, gauge, ingest, risk, rule
-from twin.frames import Frame
-from twin.state import ShardState
-from twin.table import (
+from twin.declarations.declare import Alert, api_field, gauge, ingest, risk, rule
+from twin.declarations.table import (
     UNKNOWN,
     Bool,
     Int32,
@@ -20,6 +18,8 @@ from twin.table import (
     column,
     to_numpy,
 )
+from twin.engine.frames import Frame
+from twin.engine.state import ShardState
 from twin.tables.state import Partitions
 
 HOT_CELSIUS: Final = 60

@@ -1,0 +1,1 @@
+"""One cycle: the sources are read, and their readings become messages for the bus."""

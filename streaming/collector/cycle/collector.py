@@ -1,0 +1,289 @@
+"""The collector: one cycle is one observation, one after the other at a fixed rate.
+
+A cycle asks one broker what the cluster consists of, then every broker for its replicas, and sends
+the result. A failure in between does not end it: a silent broker, a missing right or an unreachable
+bus is a ``Problem``, logged once, and tried again in the next cycle.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Self
+
+import structlog
+
+from streaming import bus
+from streaming.bus import BusError, Sender
+from streaming.bus.arrow import use_little_memory
+from streaming.collector.about import BUS, CLUSTER
+from streaming.collector.context import CycleContext
+from streaming.collector.cycle.log import CycleLog, FixedRateSchedule
+from streaming.collector.cycle.metrics import CycleMetrics
+from streaming.collector.cycle.observation import Observation, ObservationEncoder
+from streaming.collector.cycle.round_trip import BrokerResponses, RoundTrip
+from streaming.collector.denied import RETRY_DENIED_MS
+from streaming.collector.problem import Problem
+from streaming.collector.reading import Reading, Readings
+from streaming.collector.settings.eligibility_file import EligibilityFile
+from streaming.collector.source import EveryBrokerSource, Setup, Source
+from streaming.collector.sources import make_sources
+from streaming.collector.sources.metadata import ClusterMetadata
+from streaming.collector.wire.brokers import BrokerConnections, BrokerResponse, CollectorError
+from streaming.runtime.config import Config
+from streaming.runtime.deadline import Deadline
+from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.program_metrics import served
+from streaming.runtime.stop import on_hangup_signal, on_stop_signal
+from twin.declarations.table import NO_BROKER, UNKNOWN
+
+log = structlog.get_logger("collector")
+
+
+class Collector:
+    """Asks the sources in each cycle, and keeps what cycles need of the one before."""
+
+    def __init__(
+        self,
+        config: Config,
+        brokers: BrokerConnections,
+        *ready: Source,
+        eligibility: EligibilityFile | None = None,
+        retry_denied_ms: int = RETRY_DENIED_MS,
+        in_background: bool = False,
+    ) -> None:
+        """Make the sources; nothing is asked before the first cycle.
+
+        Args:
+            config: of all programs.
+            brokers: connections to the watched cluster.
+            ready: sources in place of those that would be made.
+            eligibility: where thresholds may change while it runs; None keeps those of ``config``.
+            retry_denied_ms: when a topic that was refused is asked for again.
+            in_background: make the sources with threads of their own as well; ``close`` ends them.
+        """
+        setup = Setup(config, brokers.client_id, eligibility, retry_denied_ms, in_background)
+        self._config = config
+        self._deadline_ms = config.collector.deadline_ms
+        self._brokers = brokers
+        self._sources = make_sources(setup, *ready)
+        self._metadata: ClusterMetadata | None = None
+        self._responses: Mapping[int, BrokerResponse] = {}
+        self._observed_at_ms = 0
+        self._cycle = 0
+        self._by_source: list[tuple[Source, Reading]] = []  # in the last cycle
+        self._cluster_problem: Problem | None = None
+
+    @property
+    def metadata_broker(self) -> int:
+        """The broker that listed the cluster in the last cycle, UNKNOWN (-1) if none did."""
+        return UNKNOWN if self._metadata is None else self._metadata.metadata_broker
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is missing now.
+
+        A source that is read in every cycle reports the problems of the last cycle; one that is
+        read at its own interval keeps those of its last round until the next.
+        """
+        cluster = () if self._cluster_problem is None else (self._cluster_problem,)
+        return (
+            *cluster,
+            *(r.problem for r in self._responses.values() if r.problem is not None),
+            *(problem for source in self._sources for problem in source.problems),
+        )
+
+    @property
+    def rounds(self) -> dict[str, int]:
+        """Rounds since the start of each source that is read beside the cycles."""
+        rounds = {source.about[0].name: source.rounds for source in self._sources}
+        return {name: count for name, count in rounds.items() if count is not None}
+
+    def observe(self) -> Observation | None:
+        """Ask for everything once.
+
+        Returns None if no broker has ever listed the cluster; ``problems`` then says why.
+
+        Raises:
+            ConfigError: at the first cycle, thresholds contradict each other.
+        """
+        self._cluster_problem, self._by_source = None, []
+        lister, *others = self._sources
+        readings = Readings(self._brokers, Deadline.after_ms(self._deadline_ms))
+        self._read(lister, readings)
+        self._metadata = self._followed(readings.get(ClusterMetadata))
+        if self._metadata is None:
+            return None
+        placement = self._metadata.listing.placement
+        context = CycleContext(
+            self._brokers, self.metadata_broker, self._deadline_ms, self._metadata.controller
+        )
+        for value in (self._metadata, placement, context):
+            readings.add(value)
+        self._cycle += 1
+        for asks_every_broker, sources in groupby(others, _asks_every_broker):
+            if asks_every_broker:
+                self._ask_every_broker([*sources], readings)
+            else:
+                for source in sources:
+                    self._read(source, readings)
+        return Observation(
+            cluster=self._config.cluster.name,
+            shards=self._config.bus.shards,
+            observed_at_ms=self._observed_at_ms,
+            cycle=self._cycle,
+            placement=placement,
+            readings=readings,
+            problems=self.problems,
+        )
+
+    def _followed(self, metadata: ClusterMetadata | None) -> ClusterMetadata | None:
+        """The newest metadata, which connections and sources follow.
+
+        While no broker lists the cluster, its brokers are asked as before; None if none ever did.
+        """
+        if metadata is None:
+            self._reconnect()
+            return None if self._metadata is None else self._metadata.without_partitions()
+        self._brokers.update_metadata(metadata.addresses)
+        for source in self._sources:
+            source.update_metadata(metadata.addresses)
+        return metadata
+
+    def _ask_every_broker(self, sources: Sequence[Any], readings: Readings) -> None:
+        """One round trip for the requests of all these sources."""
+        trip = RoundTrip(sources, readings)
+        # A clock that is set back must not make this cycle older than the last one.
+        self._observed_at_ms = max(int(time.time() * 1_000), self._observed_at_ms + 1)
+        ids = {address.broker for address in readings[ClusterMetadata].addresses}
+        deadline = readings[CycleContext].deadline()
+        self._responses = self._brokers.ask(sorted(ids), trip.requests, deadline)
+        readings.add(BrokerResponses(self._responses))
+        answers = trip.answers(self._responses)
+        for source in self._sources:
+            source.forget(ids)
+        for source in sources:
+            self._read(source, readings, answers=answers[source])
+
+    def _read(self, source: Source, readings: Readings, **answers: Any) -> None:
+        """Let a source read what it needs; add what it found out."""
+        reading = source.read(**readings.arguments(source.read), **answers)
+        if reading is not None:
+            readings.add(reading)
+            self._by_source.append((source, reading))
+
+    def on_send_failed(self) -> None:
+        """Send again, with the next observation, what is sent only when it changes."""
+        for source, reading in self._by_source:
+            source.send_again(reading)
+
+    def _reconnect(self) -> None:
+        """Find the cluster by its bootstrap addresses again."""
+        try:
+            self._brokers.reconnect(self._deadline_ms)
+        except CollectorError as error:
+            self._cluster_problem = Problem(CLUSTER.name, NO_BROKER, "Unreachable", str(error))
+
+    def close(self) -> None:
+        """End what sources do beside the cycles."""
+        for source in self._sources:
+            source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _asks_every_broker(source: Source) -> bool:
+    return isinstance(source, EveryBrokerSource)
+
+
+def run(config: Config, path: Path | None = None, *, cycles: int | None = None) -> None:
+    """Collect until SIGTERM or SIGINT, or for that many cycles; the running cycle is completed.
+
+    Thresholds are read again from the file at ``path`` when it has changed, and on SIGHUP.
+
+    Raises:
+        CollectorError, BusError, ConfigError, MetricsPortError: it cannot start; one line each.
+    """
+    use_little_memory()
+    stop = threading.Event()
+    section, at = config.collector, config.metrics
+    measured = CycleMetrics(config.cluster.name)
+    eligibility = EligibilityFile(path, config.eligibility)
+    with (
+        on_stop_signal(stop),
+        on_hangup_signal(eligibility.request),
+        served(measured.registry, at.host, at.collector_port, "metrics.collector_port"),
+        BrokerConnections(
+            config.cluster.bootstrap, config.cluster.client, section.deadline_ms
+        ) as brokers,
+        Collector(config, brokers, eligibility=eligibility, in_background=True) as collector,
+    ):
+        bus.ensure_topics(config)
+        bus.check_shards(config)
+        with Sender(config) as sender:
+            log.info("running", cluster=config.cluster.name, interval_ms=section.interval_ms)
+            encoder = ObservationEncoder()
+            collect(
+                config, collector, partial(send, config, sender, encoder), stop, cycles, measured
+            )
+    log.info("stopped")
+
+
+def collect(
+    config: Config,
+    collector: Collector,
+    send: Callable[[Observation], None],
+    stop: threading.Event,
+    cycles: int | None = None,
+    metrics: CycleMetrics | None = None,
+) -> None:
+    """Observe and send at a fixed rate until ``stop`` is set, or for that many cycles."""
+    metrics = metrics or CycleMetrics(config.cluster.name)
+    cycle_log = CycleLog()
+    schedule = FixedRateSchedule(config.collector.interval_ms / 1_000, time.monotonic())
+    while not stop.wait(max(0.0, schedule.due_s - time.monotonic())):
+        began_s = time.monotonic()
+        observation = collector.observe()
+        problems = list(collector.problems)
+        if observation is not None:
+            try:
+                send(observation)
+                metrics.sent()
+            except BusError as error:
+                cycle_log.unsent += 1
+                metrics.unsent()
+                collector.on_send_failed()
+                problems.append(Problem(BUS.name, NO_BROKER, "SendFailed", str(error)))
+        took_s = time.monotonic() - began_s
+        cycle_log.cycle(problems, took_s * 1_000, observation)
+        metrics.cycle_ended(problems, took_s)
+        metrics.rounds(collector.rounds)
+        touch_liveness_file(config.health.folder, "collector")
+        if cycles is not None and cycle_log.cycles >= cycles:
+            break
+        left_out = schedule.cycle_ended(time.monotonic())
+        cycle_log.overruns += left_out
+        metrics.left_out(left_out)
+    cycle_log.sum_up()
+
+
+def send(
+    config: Config, sender: Sender, encoder: ObservationEncoder, observation: Observation
+) -> None:
+    """Send an observation and wait until it has arrived.
+
+    Raises:
+        BusError: part of it has not, by the deadline.
+    """
+    topic = bus.topics(config).observations
+    for shard, message in encoder.encode(observation):
+        sender.send(topic, bus.key(config.cluster.name, shard), message)
+    sender.flush(config.collector.deadline_ms)

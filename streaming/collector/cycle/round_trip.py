@@ -1,0 +1,60 @@
+"""The round trip to every broker that sources share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streaming.collector.reading import Answers, Reading, Readings
+from streaming.collector.source import EveryBrokerSource
+from streaming.collector.wire.brokers import BrokerResponse, EncodedRequest, Versions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BrokerResponses(Reading):
+    """Which brokers answered in this cycle, and when."""
+
+    by_broker: Mapping[int, BrokerResponse]
+
+    @property
+    def broker_columns(self) -> Mapping[str, Mapping[int, int]]:
+        """A broker that could not be asked did not answer."""
+        return {
+            "answered": {b: r.answered for b, r in self.by_broker.items()},
+            "answered_in_ms": {b: r.after_ms for b, r in self.by_broker.items()},
+        }
+
+
+class RoundTrip:
+    """Sends a broker the requests of several sources together, and takes the answers apart."""
+
+    def __init__(self, sources: Sequence[EveryBrokerSource], readings: Readings) -> None:
+        """``readings``: from which the requests are made."""
+        self._sources = sources
+        self._arguments = {source: readings.arguments(source.requests) for source in sources}
+        self._askers: dict[int, list[EveryBrokerSource]] = {}  # of each request, by broker
+
+    def requests(self, broker: int, versions: Versions) -> Sequence[EncodedRequest]:
+        """The requests to one broker, those of the first source first."""
+        made = [
+            (source, request)
+            for source in self._sources
+            for request in source.requests(broker, versions, **self._arguments[source])
+        ]
+        self._askers[broker] = [source for source, _ in made]
+        return [request for _, request in made]
+
+    def answers(
+        self, responses: Mapping[int, BrokerResponse]
+    ) -> Mapping[EveryBrokerSource, Answers]:
+        """What the brokers that answered anything said to each source."""
+        answers: dict[EveryBrokerSource, dict[int, list[bytes | None]]]
+        answers = {source: {} for source in self._sources}
+        for broker, response in responses.items():
+            if not response.answered:
+                continue
+            for source in self._sources:
+                answers[source][broker] = []
+            for source, body in zip(self._askers[broker], response.bodies, strict=True):
+                answers[source][broker].append(body)
+        return answers

@@ -1,0 +1,1 @@
+"""Consumer groups: the requests of one round, and its result as arrays and frames."""

@@ -1,0 +1,1 @@
+"""Metrics of brokers, scraped from their JMX exporters."""

@@ -1,0 +1,133 @@
+"""Scrapes JMX exporters over HTTP: all at once, each within a deadline.
+
+An exporter is asked exactly where the configuration says: redirects are not followed, and proxies
+that the environment names are not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx2
+
+from streaming.collector.about import About
+from streaming.collector.problem import Problem, timeout
+from streaming.collector.scraping.signals import STARTED, Samples, samples_of
+from streaming.runtime.http_errors import reason, short, system_error
+
+METRICS: Final = About(
+    "metrics",
+    "the broker's own metrics: fetch times, request queue, remote reads, uploads",
+    every="collector.metrics_interval_ms",
+)
+
+MAX_BYTES: Final = 32 << 20
+"""An exporter without rules sends 1.1 MB on a broker that has next to nothing (measured)."""
+
+_CHUNK_BYTES: Final = 1 << 16
+_HEADERS: Final = {
+    "User-Agent": "kafka-twin",
+    "Accept": "text/plain; version=0.0.4",
+    "Accept-Encoding": "identity",  # so that the limit is one of memory too
+    "Connection": "close",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """The series of one exporter, or why there are none."""
+
+    samples: Samples = field(default_factory=dict)
+    problem: Problem | None = None
+
+
+def scrape_all(
+    urls: Mapping[int, str], deadline_s: float, *, max_bytes: int = MAX_BYTES
+) -> dict[int, Scraped]:
+    """Scrape these brokers' exporters at once; returns by broker, at the latest at the deadline."""
+    received = asyncio.run(_receive_all(urls, deadline_s, max_bytes))
+    # Parsed after all have been received: time to parse one must not delay another.
+    return {broker: _parsed(broker, urls[broker], body) for broker, body in received.items()}
+
+
+async def _receive_all(
+    urls: Mapping[int, str], deadline_s: float, max_bytes: int
+) -> dict[int, bytes | Problem]:
+    async with httpx2.AsyncClient(
+        headers=_HEADERS,
+        verify=_tls(urls.values()),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+        timeout=None,  # asyncio's limits the whole exchange, not each step of it
+        follow_redirects=False,
+        trust_env=False,
+    ) as client:
+
+        async def receive(broker: int, url: str) -> bytes | Problem:
+            try:
+                async with asyncio.timeout(deadline_s):
+                    return await _get(client, url, max_bytes)
+            except Exception as error:  # whatever an exporter sends, the others go on
+                return _problem(broker, url, error)
+
+        bodies = await asyncio.gather(*(receive(broker, url) for broker, url in urls.items()))
+    return dict(zip(urls, bodies, strict=True))
+
+
+def _tls(urls: Iterable[str]) -> ssl.SSLContext | bool:
+    """The system's authorities, which take 20 ms to load; nothing where no URL needs them."""
+    return any(url.lower().startswith("https:") for url in urls) and ssl.create_default_context()
+
+
+class _ScrapeError(Exception):
+    """The response is not what was asked for."""
+
+    def __init__(self, error: str, text: str) -> None:
+        super().__init__(text)
+        self.error = error
+
+
+async def _get(client: httpx2.AsyncClient, url: str, max_bytes: int) -> bytes:
+    async with client.stream("GET", url) as response:
+        if response.status_code != httpx2.codes.OK:
+            status = response.status_code
+            raise _ScrapeError(f"HTTP{status}", f"HTTP status {status}")
+        received = bytearray()
+        async for chunk in response.aiter_raw(_CHUNK_BYTES):
+            received += chunk
+            if len(received) > max_bytes:
+                raise _ScrapeError("TooLarge", f"sends more than {max_bytes} bytes")
+        return bytes(received)
+
+
+def _problem(broker: int, url: str, error: Exception) -> Problem:
+    """The problem that stands for a missing response."""
+    if isinstance(error, TimeoutError):
+        failure = timeout(METRICS.name, broker)
+        return Problem(METRICS.name, broker, failure.error, f"{url}: {failure.text}")
+    if isinstance(error, _ScrapeError):
+        return Problem(METRICS.name, broker, error.error, f"{url}: {error}")
+    cause = system_error(error)
+    if cause is not None:
+        name = type(cause).__name__.removesuffix("Error")
+        return Problem(METRICS.name, broker, name, f"{url}: {reason(cause)}")
+    text = f"{url}: did not answer in HTTP, or not to the end: {short(error)}"
+    return Problem(METRICS.name, broker, "Malformed", text)
+
+
+def _parsed(broker: int, url: str, body: bytes | Problem) -> Scraped:
+    """The series in a response."""
+    if isinstance(body, Problem):
+        return Scraped(problem=body)
+    try:
+        samples = samples_of(body.decode("utf-8", "replace"))
+    except ValueError as error:
+        text = f"{url}: is not in Prometheus' text format: {short(error)}"
+        return Scraped(problem=Problem(METRICS.name, broker, "Malformed", text))
+    if not samples.keys() - {STARTED}:
+        text = f"{url}: has no signal; are its rules deploy/jmx/kafka.yml?"
+        return Scraped(problem=Problem(METRICS.name, broker, "NoSignal", text))
+    return Scraped(samples)

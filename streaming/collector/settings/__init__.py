@@ -1,0 +1,1 @@
+"""Settings: of Kafka, as columns, and thresholds from the twin's own configuration."""

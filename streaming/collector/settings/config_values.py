@@ -1,0 +1,169 @@
+"""Values of Kafka's configurations, as the columns of ``CONFIGS``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from kafka.protocol.metadata import ApiVersionsResponse
+
+from twin.declarations.table import UNKNOWN
+from twin.tables.enums import NOT_SET, ReplicaSelector
+
+THRESHOLDS: Final = {
+    "leader.election.eligible.local.log.ms": "eligible_local_log_ms",
+    "leader.election.eligible.local.log.bytes": "eligible_local_log_bytes",
+}
+"""KIP-1303's settings of brokers and of topics, and their columns."""
+
+TOPIC_KEYS: Final = (
+    *THRESHOLDS,
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "remote.storage.enable",
+    "remote.log.copy.disable",
+    "cleanup.policy",
+    "local.retention.ms",
+    "local.retention.bytes",
+    "retention.ms",
+    "retention.bytes",
+)
+BROKER_KEYS: Final = (
+    *THRESHOLDS,
+    "replica.lag.time.max.ms",
+    "follower.fetch.last.tiered.offset.enable",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+)
+_LAST_TIERED: Final = "follower.fetch.last.tiered.offset.enable"
+BROKER_OWN_KEYS: Final = (
+    "replica.selector.class",
+    _LAST_TIERED,
+    "replica.lag.time.max.ms",
+    "replica.fetch.wait.max.ms",
+)
+"""Settings that may differ between brokers: each broker is asked for its own."""
+
+_RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+_ELR_FEATURE: Final = "eligible.leader.replicas.version"
+_KRAFT_FEATURE: Final = "metadata.version"
+"""KRaft has always finalized it; a ZooKeeper cluster has no such feature."""
+
+_LIST_OFFSETS, _SINCE_3_9 = 2, 9
+"""ListOffsets v9 came with Kafka 3.9. The versions of an API show the age of a broker; the level of
+metadata.version does not, since it stays where it is when brokers are upgraded."""
+
+_SAME_AS_RETENTION: Final = -2
+"""Value of local.retention.ms (or .bytes) with which retention.ms (or .bytes) applies."""
+
+_UNLIMITED: Final = -1
+"""Value of retention.ms and retention.bytes without a limit."""
+
+
+def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -> dict[str, int]:
+    """A topic's values by column; UNKNOWN for a setting that its Kafka does not have.
+
+    Thresholds are left out where its Kafka has none; they are overridden where the topic has a
+    value of its ``own``.
+    """
+    tiered = _boolean(values.get("remote.storage.enable"))
+    copies = _boolean(values.get("remote.log.copy.disable")) != 1
+    has_local_retention = tiered == 1 and copies
+    policy = values.get("cleanup.policy")
+    return {
+        "min_insync_replicas": _number(values.get("min.insync.replicas")),
+        "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
+        "remote_storage": tiered,
+        "compacted": UNKNOWN if policy is None else int("compact" in policy.split(",")),
+        "local_retention_ms": _local_retention(values, "retention.ms", has_local_retention),
+        "local_retention_bytes": _local_retention(values, "retention.bytes", has_local_retention),
+        "retention_ms": _retention(values, "retention.ms"),
+        "retention_bytes": _retention(values, "retention.bytes"),
+        **{
+            column: _number(values[key]) if key in own else NOT_SET
+            for key, column in THRESHOLDS.items()
+            if key in values
+        },
+    }
+
+
+def cluster_columns(values: Mapping[str, str | None]) -> dict[str, int]:
+    """A broker's values by column, for the whole cluster; thresholds if its Kafka has them."""
+    last_tiered = values.get(_LAST_TIERED)
+    return {
+        "min_insync_replicas": _number(values.get("min.insync.replicas")),
+        "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
+        "replica_lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
+        "last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),  # before 4.2
+        **{column: _number(values[key]) for key, column in THRESHOLDS.items() if key in values},
+    }
+
+
+def broker_columns(values: Mapping[str, str | None]) -> dict[str, int]:
+    """A broker's own values by column of ``BrokerConfigColumns``."""
+    last_tiered = values.get(_LAST_TIERED)
+    return {
+        "replica_selector": _replica_selector(values),
+        "follower_last_tiered_fetch": 0 if last_tiered is None else _boolean(last_tiered),
+        "lag_time_max_ms": _number(values.get("replica.lag.time.max.ms")),
+        "fetch_wait_max_ms": _number(values.get("replica.fetch.wait.max.ms")),
+    }
+
+
+def _replica_selector(values: Mapping[str, str | None]) -> int:
+    key = "replica.selector.class"
+    if key not in values:
+        return UNKNOWN
+    name = values[key]
+    if not name:
+        return ReplicaSelector.LEADER
+    return ReplicaSelector.RACK_AWARE if name == _RACK_AWARE else ReplicaSelector.CUSTOM
+
+
+def elr_enabled(body: bytes, version: int) -> int:
+    """Whether KIP-966 is finalized (tri-state), from an ApiVersions response."""
+    levels = _finalized_levels(ApiVersionsResponse.decode(body, version=version), version)
+    return UNKNOWN if levels is None else int(levels.get(_ELR_FEATURE, 0) >= 1)
+
+
+def unclean_elections(body: bytes, version: int) -> int:
+    """Whether the controller obeys unclean.leader.election.enable, from an ApiVersions response.
+
+    KRaft's controller ignored it before Kafka 3.9.
+    """
+    response = ApiVersionsResponse.decode(body, version=version)
+    if response.error_code:
+        return UNKNOWN
+    is_kraft = _KRAFT_FEATURE in (_finalized_levels(response, version) or {})
+    highest = {api.api_key: api.max_version for api in response.api_keys}
+    return int(not is_kraft or highest.get(_LIST_OFFSETS, 0) >= _SINCE_3_9)
+
+
+def _finalized_levels(response: Any, version: int) -> dict[str, int] | None:
+    """The level of each finalized feature, None if they are not known."""
+    # Without a finalized epoch the list means nothing (ZooKeeper, or too old a version).
+    if response.error_code or version < 3 or (response.finalized_features_epoch or 0) < 0:
+        return None
+    return {f.name: f.max_version_level for f in response.finalized_features or ()}
+
+
+def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) -> int:
+    local = _number(values.get(f"local.{key}")) if has_own else _SAME_AS_RETENTION
+    return _number(values.get(key)) if local == _SAME_AS_RETENTION else local
+
+
+def _retention(values: Mapping[str, str | None], key: str) -> int:
+    """NOT_SET where it could not be read, UNLIMITED where the cleanup policy deletes nothing."""
+    policy = values.get("cleanup.policy")
+    if policy is not None and "delete" not in policy.split(","):
+        return _UNLIMITED
+    text = values.get(key)
+    return int(text) if text else NOT_SET
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text else UNKNOWN
+
+
+def _boolean(text: str | None) -> int:
+    return UNKNOWN if text is None else int(text == "true")

@@ -1,0 +1,325 @@
+"""Leader epoch histories: the first offset of each leader epoch, as the current leader has it.
+
+Only tiered partitions need one (leader epochs decide whether a remote segment belongs to a log),
+and it changes only with the leader epoch. No request returns a whole history. OffsetForLeaderEpoch
+returns the newest entry at or below the requested epoch, and the offset where that entry ends,
+which is where the next one begins; so histories are walked downwards, all partitions at once, until
+the log start. Where there is no entry below, the response repeats the requested epoch.
+
+Source: LeaderEpochFileCache.endOffsetFor, Kafka 4.3. Needs DESCRIBE on the topic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+from streaming.bus.arrow import numbers
+from streaming.collector.about import About, Acl
+from streaming.collector.context import CycleContext
+from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
+from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.problem import Problem, is_lasting
+from streaming.collector.reading import Reading, Rows, partition_keys
+from streaming.collector.source import Setup, Source
+from streaming.collector.sources.configs import TopicSettings
+from streaming.collector.sources.offsets import ReplicaOffsets
+from streaming.collector.sources.replica_status import ReplicaStatus
+from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.runtime.deadline import Deadline
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.tables.observations import EpochsFrame
+
+HISTORIES: Final = About(
+    "leader epoch histories",
+    "which remote segments of such topics belong to their logs",
+    Acl("DESCRIBE", "topic"),
+)
+
+MOST_WALKS: Final = 5_000
+"""Partitions whose history is walked in one cycle; the others follow in the next cycles."""
+
+_SHARE_OF_DEADLINE: Final = 0.3
+_LOWEST: Final = 2
+"""Kafka 2.1: from this version on the leader epoch is compared, so that a deposed leader fails."""
+
+_CONSUMER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EpochHistory:
+    """The leader epochs of one partition and the first offset of each, ascending."""
+
+    row: int  # of the placement
+    epochs: tuple[tuple[int, int], ...]
+
+
+_MOST_EPOCHS: Final = 20_000
+"""Rows of a frame of histories: half of what a message may hold."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histories(Reading):
+    """The histories that became known in one cycle."""
+
+    placement: Placement
+    histories: Sequence[EpochHistory]
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """Frames that have the whole history of each partition in them."""
+        first, stop = self.placement.partition_cuts[shard : shard + 2]
+        batch: list[EpochHistory] = []
+        for history in self.histories:
+            if not first <= history.row < stop:
+                continue
+            if batch and sum(len(h.epochs) for h in batch) + len(history.epochs) > _MOST_EPOCHS:
+                yield EpochsFrame, self._rows(batch)
+                batch = []
+            batch.append(history)
+        if batch:
+            yield EpochsFrame, self._rows(batch)
+
+    def _rows(self, histories: Sequence[EpochHistory]) -> pa.Table:
+        placement = self.placement
+        row = np.repeat([h.row for h in histories], [len(h.epochs) for h in histories])
+        epochs = [entry for h in histories for entry in h.epochs]
+        columns = {
+            **partition_keys(placement, row),
+            "leader_epoch": numbers([e for e, _ in epochs], pa.int32()),
+            "start_offset": numbers([o for _, o in epochs], pa.int64()),
+        }
+        return pa.table(columns, schema=EpochsFrame.schema())
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The part of one partition's history that is known, from the top."""
+
+    row: int
+    leader_epoch: int
+    log_start: int
+    next_epoch: int  # to ask for
+    lowest: int = UNKNOWN  # the lowest epoch returned, whose first offset is not known yet
+    entries: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, epoch: int, end_offset: int) -> bool:
+        """Take a response; true if the whole history is known."""
+        if epoch == UNKNOWN:
+            return True  # no entry at all
+        if self.lowest != UNKNOWN:
+            if self.entries and end_offset >= self.entries[-1][1]:
+                return True  # the entry above was none: nothing was below the one before
+            self.entries.append((self.lowest, end_offset))
+            if end_offset <= max(self.log_start, 0):
+                return True
+        self.lowest = epoch
+        self.next_epoch = epoch - 1
+        if self.next_epoch < 0:
+            # Nothing is below epoch 0, so no request returns its first offset: it is the log start.
+            self.entries.append((0, max(self.log_start, 0)))
+            return True
+        return False
+
+
+class EpochSource(Source):
+    """Remembers at which leader epoch each history was read, and when."""
+
+    about = (HISTORIES,)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read when a leader epoch moves."""
+        # A query that starts without a state must find every history on the bus.
+        reread_ms = setup.config.bus.observations_retention_ms // 2
+        return cls(setup.client_id, reread_ms, retry_denied_ms=setup.retry_denied_ms)
+
+    def __init__(
+        self,
+        client_id: str,
+        reread_ms: int,
+        *,
+        most_walks: int = MOST_WALKS,
+        retry_denied_ms: int = RETRY_DENIED_MS,
+    ) -> None:
+        """``reread_ms``: a history is read again this often, for a query that starts anew."""
+        self._client_id = client_id
+        self._reread_s = reread_ms / 1_000
+        self._most_walks = most_walks
+        self._placement: Placement | None = None
+        self._read_at_epoch = np.zeros(0, np.int64)  # [P]
+        self._read_at_s = np.zeros(0)  # [P]
+        self._denied = DeniedTopics(retry_denied_ms)
+        self._unanswered: dict[int, Problem] = {}  # by broker, in this cycle
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Topics that were refused, as of their last response, and brokers that did not answer."""
+        denied = self._denied.problems(HISTORIES.name, "histories of such topics stay unknown")
+        return (*self._unanswered.values(), *denied)
+
+    def read(
+        self,
+        context: CycleContext,
+        status: ReplicaStatus,
+        settings: TopicSettings,
+        offsets: ReplicaOffsets,
+    ) -> Histories:
+        """The histories of tiered partitions that became known in this cycle."""
+        listing = status.listing
+        log_start = listing.at_leaders(offsets.log_start)
+        histories = self.walk(context, listing, settings.tiered, log_start)
+        return Histories(listing.placement, histories)
+
+    def walk(
+        self, context: CycleContext, listing: Listing, tiered: Array, log_start: Array
+    ) -> list[EpochHistory]:
+        """The histories that became known in this cycle.
+
+        Args:
+            context: the brokers; a share of its deadline is used.
+            listing: with leaders and leader epochs.
+            tiered: [P] remote storage is on.
+            log_start: [P] log start of the leader, UNKNOWN where it did not answer.
+        """
+        deadline = context.deadline(_SHARE_OF_DEADLINE)
+        walks = self._begin(listing, tiered, log_start)
+        complete: list[EpochHistory] = []
+        self._unanswered, answered = {}, set[int]()
+        while walks and not deadline.is_over:
+            entries = self._ask_leaders(context, listing, walks, deadline, answered)
+            if not entries:
+                break
+            for row, (epoch, end_offset) in entries.items():
+                walk = walks[row]
+                if walk.add(epoch, end_offset):
+                    self._read_at_epoch[row] = walk.leader_epoch
+                    self._read_at_s[row] = time.monotonic()
+                    complete.append(EpochHistory(row, tuple(reversed(walk.entries))))
+                    del walks[row]
+            # A partition without an answer, or with an error, is asked again in another cycle.
+            walks = {row: walk for row, walk in walks.items() if row in entries}
+        # A broker that answered at first has run out of time; the next cycle goes on.
+        self._unanswered = {b: p for b, p in self._unanswered.items() if b not in answered}
+        return [history for history in complete if history.epochs]
+
+    def send_again(self, reading: Histories) -> None:
+        """Read these again: they have not arrived where they were sent."""
+        for history in reading.histories:
+            self._read_at_epoch[history.row] = UNKNOWN
+
+    def _begin(self, listing: Listing, tiered: Array, log_start: Array) -> dict[int, _Walk]:
+        """A walk for each history that has to be read, by row."""
+        placement = listing.placement
+        self._follow(placement)
+        now_s = time.monotonic()
+        is_old = now_s - self._read_at_s >= self._reread_s
+        pending = tiered & (listing.leader != NO_BROKER) & (listing.leader_epoch != UNKNOWN)
+        pending &= is_old | (self._read_at_epoch != listing.leader_epoch)
+        if self._denied and len(placement):
+            # Without remote storage no history is needed, so none can be missing.
+            needed = np.unique(placement.topic_of[tiered]).tolist()
+            self._denied.keep_only({placement.topic[t] for t in needed})
+        waiting = self._denied.waiting()
+        if waiting and pending.any():
+            rows = [i for i, name in enumerate(placement.topic) if name in waiting]
+            pending &= ~np.isin(placement.topic_of, rows)
+        return {
+            row: _Walk(row, int(listing.leader_epoch[row]), int(log_start[row]),
+                       next_epoch=int(listing.leader_epoch[row]))
+            for row in np.flatnonzero(pending)[:self._most_walks].tolist()
+        }  # fmt: skip
+
+    def _follow(self, placement: Placement) -> None:
+        """Carry what is remembered over to another placement."""
+        if placement is self._placement:
+            return
+        read_at_epoch = np.full(len(placement), UNKNOWN, np.int64)
+        read_at_s = np.full(len(placement), -np.inf)
+        if self._placement is not None:
+            old_rows = {key: row for row, key in enumerate(_keys(self._placement))}
+            for row, key in enumerate(_keys(placement)):
+                if (old := old_rows.get(key)) is not None:
+                    read_at_epoch[row] = self._read_at_epoch[old]
+                    read_at_s[row] = self._read_at_s[old]
+        self._placement = placement
+        self._read_at_epoch, self._read_at_s = read_at_epoch, read_at_s
+
+    def _ask_leaders(
+        self,
+        context: CycleContext,
+        listing: Listing,
+        walks: Mapping[int, _Walk],
+        deadline: Deadline,
+        answered: set[int],
+    ) -> dict[int, tuple[int, int]]:
+        """Ask each leader once; (epoch, end offset) by row. Adds who answered to ``answered``."""
+        by_leader: defaultdict[int, list[_Walk]] = defaultdict(list)
+        for walk in walks.values():
+            by_leader[int(listing.leader[walk.row])].append(walk)
+        version_of: dict[int, int] = {}
+
+        def make(broker: int, versions: Versions) -> list[EncodedRequest]:
+            version = negotiate_version(versions, OffsetForLeaderEpochRequest)
+            if version is None or version < _LOWEST:
+                return []
+            version_of[broker] = version
+            request = _request(listing.placement, by_leader[broker])
+            return [EncodedRequest.encode(request, version, self._client_id)]
+
+        entries: dict[int, tuple[int, int]] = {}
+        for broker, response in context.brokers.ask(sorted(by_leader), make, deadline).items():
+            if response.problem is not None:
+                self._unanswered[broker] = response.problem.at(HISTORIES.name)
+            if response.first is not None:
+                answered.add(broker)
+                decoded = OffsetForLeaderEpochResponse.decode(
+                    response.first, version=version_of[broker]
+                )
+                for row, epoch, end_offset in self._usable(listing.placement, decoded):
+                    if row in walks:
+                        entries[row] = epoch, end_offset
+        return entries
+
+    def _usable(self, placement: Placement, decoded: Any) -> Iterator[tuple[int, int, int]]:
+        """Row, epoch and end offset of each partition without an error."""
+        number = {name: i for i, name in enumerate(placement.topic)}
+        for topic in decoded.topics:
+            for partition in topic.partitions:
+                if is_lasting(partition.error_code):
+                    self._denied.add(topic.topic, partition.error_code)
+                row = placement.row_of(number.get(topic.topic, -1), partition.partition)
+                if partition.error_code == 0 and row is not None:
+                    self._denied.discard(topic.topic)
+                    yield row, partition.leader_epoch, partition.end_offset
+
+
+def _request(placement: Placement, walks: Sequence[_Walk]) -> OffsetForLeaderEpochRequest:
+    topics: defaultdict[str, list[Any]] = defaultdict(list)
+    kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    for walk in walks:
+        topics[placement.topic[placement.topic_of[walk.row]]].append(
+            kind.OffsetForLeaderPartition(
+                partition=int(placement.partition[walk.row]),
+                current_leader_epoch=walk.leader_epoch,
+                leader_epoch=walk.next_epoch,
+            )
+        )
+    return OffsetForLeaderEpochRequest(
+        replica_id=_CONSUMER,
+        topics=[kind(topic=name, partitions=asked) for name, asked in topics.items()],
+    )
+
+
+def _keys(placement: Placement) -> Iterator[tuple[bytes, int]]:
+    """[P] topic id and partition number."""
+    for topic, number in zip(
+        placement.topic_of.tolist(), placement.partition.tolist(), strict=True
+    ):
+        yield placement.topic_id[topic], number

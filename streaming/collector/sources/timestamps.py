@@ -1,0 +1,291 @@
+"""When the oldest record on a replica's disk was written: one byte is fetched at its local start.
+
+Kafka answers a fetch of one byte with one whole batch, whose header holds the timestamp of its
+first record. It does so only for the first partition of a request that has data (ReplicaManager
+``minOneMessage``; measured on 4.3.1), so each replica is a request of its own, and many are in
+flight at once. A replica is read again only when its local start has moved, and never at an offset
+below the local start of a moment ago: the broker would read remote storage. (It does so once where
+the start moves between the two requests.) Needs READ on the topic; without it the timestamp is
+unknown.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from kafka.protocol.consumer import FetchRequest, FetchResponse
+
+from streaming.collector.about import About, Acl
+from streaming.collector.context import CycleContext
+from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
+from streaming.collector.listing import Array, Placement, common_replicas
+from streaming.collector.problem import Problem
+from streaming.collector.reading import Reading
+from streaming.collector.source import Setup, Source
+from streaming.collector.sources.offsets import ReplicaOffsets
+from streaming.collector.wire.brokers import (
+    BrokerResponse,
+    EncodedRequest,
+    Versions,
+    negotiate_version,
+)
+from streaming.runtime.clients import TOPIC_NOT_ALLOWED
+from twin.declarations.table import UNKNOWN
+
+TIMESTAMPS: Final = About(
+    "local start timestamps",
+    "when a replica's oldest local record was written, so that thresholds in time are assumed to "
+    "be met",
+    Acl("READ", "topic", option="collector.timestamps"),
+)
+
+_LOWEST: Final = 11
+"""Kafka 2.4: from this version on a follower answers consumers too (KIP-392)."""
+
+_HIGHEST: Final = 12
+"""The last version that names topics instead of ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How many replicas of a broker are read in a cycle, and when again.
+
+    The number is divided by four after a slow round and doubled after a quick one, within bounds.
+    """
+
+    first: int = 64
+    least: int = 8
+    most: int = 512
+    slow_ms: int = 150
+    retry_denied_ms: int = RETRY_DENIED_MS
+
+
+_SOME_PARTITION: Final = bytes.fromhex("7ff0f1f2")
+_SOME_OFFSET: Final = bytes.fromhex("7ffefdfcfbfaf9f8")
+"""Placeholders of the numbers in a request that is encoded once for each topic."""
+
+_BATCH: Final = struct.Struct(">qiibIhiqq")
+"""Record batch: base offset, length, leader epoch, magic, checksum, attributes, last offset delta,
+first timestamp, largest timestamp."""
+
+_LOG_APPEND_TIME: Final = 0x08
+_DELETE_HORIZON: Final = 0x40
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """The replicas that are read in one cycle."""
+
+    placement: Placement
+    offsets: ReplicaOffsets
+    rows: Mapping[int, Array]  # by broker
+
+    def topic(self, row: int) -> str:
+        """The topic of a replica."""
+        placement = self.placement
+        name: str = placement.topic[placement.topic_of[placement.partition_of[row]]]
+        return name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalStarts(Reading):
+    """When the oldest record on each replica's disk was written."""
+
+    timestamp_ms: Array  # [N] since the epoch; UNKNOWN: no record, not read yet, or not to be read
+
+    @property
+    def replica_columns(self) -> Mapping[str, Array]:
+        """The column of the timestamps."""
+        return {"local_start_timestamp_ms": self.timestamp_ms}
+
+
+class TimestampSource(Source):
+    """Remembers the local start at which each replica was read, and its timestamp."""
+
+    about = (TIMESTAMPS,)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self | None:
+        """Read in each cycle, with ``collector.timestamps``."""
+        if not setup.config.collector.timestamps:
+            return None
+        return cls(setup.client_id, ReadLimits(retry_denied_ms=setup.retry_denied_ms))
+
+    def __init__(self, client_id: str, limits: ReadLimits | None = None) -> None:
+        self._client_id = client_id
+        self._limits = limits or ReadLimits()
+        self._placement: Placement | None = None
+        self._read_at = np.zeros(0, np.int64)  # [N] local start offset when it was read
+        self._read_ms = np.zeros(0, np.int64)  # [N]
+        self._quota: dict[int, int] = {}
+        self._turn = 0
+        self._version: dict[int, int] = {}
+        self._encoded: dict[tuple[str, int], EncodedRequest] = {}
+        self._denied = DeniedTopics(self._limits.retry_denied_ms)
+        self._unanswered: list[Problem] = []  # in this cycle
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Topics that were refused, as of their last response, and brokers that did not answer."""
+        text = "no READ right on such topics, their timestamps stay unknown"
+        return (*self._unanswered, *self._denied.problems(TIMESTAMPS.name, text))
+
+    def read(
+        self, context: CycleContext, placement: Placement, offsets: ReplicaOffsets
+    ) -> LocalStarts:
+        """The timestamps that are known; asks for some of those that are not."""
+        if not len(placement):  # the cluster may not be listed now: what was read stays known
+            return LocalStarts(np.full(len(placement.broker), UNKNOWN, np.int64))
+        self._follow(placement)
+        pending = self._pending(placement, offsets)
+        broker_of = placement.broker[pending]
+        chosen = {
+            broker: self._chosen(broker, pending[broker_of == broker])
+            for broker in np.unique(broker_of).tolist()
+        }
+        self._turn += 1
+        self._unanswered = []
+        if chosen:
+            self._fetch(context, _Round(placement, offsets, chosen))
+        is_current = self._read_at == offsets.local_start
+        return LocalStarts(np.where(is_current & offsets.answered, self._read_ms, UNKNOWN))
+
+    def _fetch(self, context: CycleContext, this_round: _Round) -> None:
+        def make(broker: int, versions: Versions) -> Sequence[EncodedRequest]:
+            version = negotiate_version(versions, FetchRequest, _HIGHEST)
+            if version is None or version < _LOWEST:
+                return []
+            self._version[broker] = version
+            return self._requests(version, this_round, this_round.rows[broker])
+
+        responses = context.brokers.ask(this_round.rows, make, context.deadline())
+        for broker, response in responses.items():
+            self._adapt(broker, response)
+            if response.problem is not None:
+                self._unanswered.append(response.problem.at(TIMESTAMPS.name))
+            if response.answered:
+                self._note(broker, this_round, response)
+
+    def _follow(self, placement: Placement) -> None:
+        """Carry what is remembered over to another placement."""
+        if placement is self._placement:
+            return
+        read_at = np.full(len(placement.broker), UNKNOWN, np.int64)
+        read_ms = read_at.copy()
+        if self._placement is not None:
+            in_old, in_new = common_replicas(self._placement, placement)
+            read_at[in_new], read_ms[in_new] = self._read_at[in_old], self._read_ms[in_old]
+        self._placement, self._read_at, self._read_ms = placement, read_at, read_ms
+        topics = set(placement.topic)
+        self._encoded = {key: r for key, r in self._encoded.items() if key[0] in topics}
+        self._denied.keep_only(topics)
+
+    def _pending(self, placement: Placement, offsets: ReplicaOffsets) -> Array:
+        """The replicas whose local start has moved since they were read."""
+        has_log = offsets.answered & (offsets.error_code == 0) & (offsets.local_start >= 0)
+        has_log &= offsets.log_end > offsets.local_start
+        pending = np.flatnonzero(has_log & (offsets.local_start != self._read_at))
+        waiting = self._denied.waiting()
+        if waiting and len(pending):
+            number = [i for i, name in enumerate(placement.topic) if name in waiting]
+            topic_of = placement.topic_of[placement.partition_of[pending]]
+            pending = pending[~np.isin(topic_of, number)]
+        return pending
+
+    def _chosen(self, broker: int, rows: Array) -> Array:
+        """The replicas to ask for: as many as the broker answers quickly, others in each cycle."""
+        quota = self._quota.setdefault(broker, self._limits.first)
+        return np.roll(rows, -quota * self._turn)[:quota]
+
+    def _adapt(self, broker: int, response: BrokerResponse) -> None:
+        limits, quota = self._limits, self._quota[broker]
+        is_slow = response.problem is not None or response.after_ms > limits.slow_ms
+        self._quota[broker] = (
+            max(limits.least, quota // 4) if is_slow else min(limits.most, quota * 2)
+        )
+
+    def _requests(self, version: int, this_round: _Round, rows: Array) -> list[EncodedRequest]:
+        placement = this_round.placement
+        partition_of = placement.partition_of[rows]
+        return [
+            self._template(placement.topic[topic], version)
+            .replaced(_SOME_PARTITION, partition.to_bytes(4, "big"), 1)
+            .replaced(_SOME_OFFSET, start.to_bytes(8, "big"), 1)
+            for topic, partition, start in zip(
+                placement.topic_of[partition_of].tolist(),
+                placement.partition[partition_of].tolist(),
+                this_round.offsets.local_start[rows].tolist(),
+                strict=True,
+            )
+        ]
+
+    def _template(self, topic: str, version: int) -> EncodedRequest:
+        """The request for any replica of a topic."""
+        encoded = self._encoded.get((topic, version))
+        if encoded is None:
+            kind = FetchRequest.FetchTopic
+            request = FetchRequest(
+                replica_id=-1,
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=1,
+                isolation_level=0,
+                session_id=0,
+                session_epoch=-1,
+                topics=[kind(topic=topic, partitions=[_one_byte(kind)])],
+                forgotten_topics_data=[],
+                rack_id="",  # with a rack the leader would redirect us
+            )
+            encoded = EncodedRequest.encode(request, version, self._client_id)
+            self._encoded[topic, version] = encoded
+        return encoded
+
+    def _note(self, broker: int, this_round: _Round, response: BrokerResponse) -> None:
+        """Take over the timestamps, and the topics that were refused."""
+        for row, body in zip(this_round.rows[broker].tolist(), response.bodies, strict=False):
+            if body is None:
+                continue
+            decoded = FetchResponse.decode(body, version=self._version[broker])
+            if decoded.error_code or not decoded.responses:
+                continue
+            topic = this_round.topic(row)
+            partition = decoded.responses[0].partitions[0]
+            if partition.error_code == TOPIC_NOT_ALLOWED:
+                self._denied.add(topic, partition.error_code)
+            elif partition.error_code == 0:
+                self._denied.discard(topic)
+                if partition.records:
+                    self._read_at[row] = this_round.offsets.local_start[row]
+                    self._read_ms[row] = first_timestamp_ms(partition.records)
+
+
+def _one_byte(kind: Any) -> Any:
+    return kind.FetchPartition(
+        partition=int.from_bytes(_SOME_PARTITION, "big"),
+        current_leader_epoch=-1,
+        fetch_offset=int.from_bytes(_SOME_OFFSET, "big"),
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=1,
+    )
+
+
+def first_timestamp_ms(records: Any) -> int:
+    """The timestamp of the first record of a batch, from its header; UNKNOWN if it is not there.
+
+    With log append time, the broker writes its time as the largest timestamp. A compacted batch
+    with a delete horizon has that in place of the first timestamp. Batches before magic 2 are not
+    read.
+    """
+    header = bytes(memoryview(records)[: _BATCH.size])
+    if len(header) < _BATCH.size:
+        return UNKNOWN
+    _, _, _, magic, _, attributes, _, first_ms, largest_ms = _BATCH.unpack(header)
+    if magic != 2 or attributes & _DELETE_HORIZON:
+        return UNKNOWN
+    timestamp_ms: int = largest_ms if attributes & _LOG_APPEND_TIME else first_ms
+    return max(timestamp_ms, UNKNOWN)

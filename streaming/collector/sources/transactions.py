@@ -1,0 +1,301 @@
+"""Who holds a transaction open: asked of a partition's leader, then of the coordinators.
+
+The last stable offset of a partition stays at the first record of its oldest open transaction.
+Where it stays below the log end from one cycle to the next, DescribeProducers of the leader names
+the producer whose transaction begins there (READ on the topic). Which transactional id that is only
+its coordinator knows: ListTransactions, filtered by producer id, goes to every broker, and
+DescribeTransactions to those that list one (DESCRIBE on the transactional id; Kafka hides others).
+A producer that no coordinator lists has no id: its transaction hangs, or the right is missing.
+
+Source: KIP-664; KafkaApis.handleDescribeProducersRequest, handleListTransactionsRequest, Kafka 3.0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+from kafka.protocol.admin import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+from streaming.bus.arrow import dictionary, numbers, texts
+from streaming.collector.about import About, Acl
+from streaming.collector.context import CycleContext
+from streaming.collector.denied import DeniedTopics
+from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.problem import Problem, from_code, is_lasting
+from streaming.collector.reading import Reading, Rows, partition_keys
+from streaming.collector.source import Setup, Source
+from streaming.collector.sources.metadata import ClusterMetadata
+from streaming.collector.sources.offsets import ReplicaOffsets
+from streaming.collector.sources.replica_status import ReplicaStatus
+from streaming.collector.sources.stable_offsets import StableOffsets
+from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
+from streaming.runtime.deadline import Deadline
+from twin.declarations.table import UNKNOWN
+from twin.rules.reading.open_transactions import TransactionsFrame
+
+PRODUCERS: Final = About(
+    "transaction producers",
+    "which producer holds an open transaction",
+    Acl("READ", "topic", option="collector.timestamps"),  # what timestamps need as well
+)
+TRANSACTIONAL_IDS: Final = About(
+    "transactional ids",
+    "the transactional id of an open transaction, and when it began",
+    Acl("DESCRIBE", "transactional-id"),
+)
+
+AGAIN_MS: Final = 60_000
+"""A transaction that stays open is asked about again, for a query that starts anew."""
+
+MOST_PARTITIONS: Final = 200
+"""Partitions that are asked about in a cycle; the others follow in the next cycles."""
+
+_SHARE_OF_DEADLINE: Final = 0.3
+_NO_SUCH_ID: Final = "kafka-twin-check"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The producer whose transaction keeps a partition's last stable offset."""
+
+    row: int  # of the placement
+    stable_offset: int
+    producer_id: int
+    transactional_id: str = ""
+    began_at_ms: int = UNKNOWN  # by the coordinator's clock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holders(Reading):
+    """The holders that were found in one cycle, by row."""
+
+    placement: Placement
+    holders: Sequence[Holder]
+
+    def tables(self, shard: int) -> Iterator[Rows]:
+        """The holders of a shard's partitions, if there are any."""
+        first, stop = self.placement.partition_cuts[shard : shard + 2]
+        here = [h for h in self.holders if first <= h.row < stop]
+        if here:
+            columns = {
+                **partition_keys(self.placement, np.array([h.row for h in here])),
+                "stable_offset": numbers([h.stable_offset for h in here], pa.int64()),
+                "producer_id": numbers([h.producer_id for h in here], pa.int64()),
+                "transactional_id": dictionary(
+                    range(len(here)), texts([h.transactional_id for h in here])
+                ),
+                "began_at_ms": numbers([h.began_at_ms for h in here], pa.int64()),
+            }
+            yield TransactionsFrame, pa.table(columns, schema=TransactionsFrame.schema())
+
+
+class TransactionSource(Source):
+    """Remembers where the last stable offsets were, and which of them was asked about when."""
+
+    about = (PRODUCERS, TRANSACTIONAL_IDS)
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """Read in each cycle, where a last stable offset stays."""
+        return cls(setup.client_id, retry_denied_ms=setup.retry_denied_ms)
+
+    def __init__(self, client_id: str, *, retry_denied_ms: int, again_ms: int = AGAIN_MS) -> None:
+        self._client_id = client_id
+        self._again_s = again_ms / 1_000
+        self._placement: Placement | None = None
+        self._stable = np.zeros(0, np.int64)  # [N] in the cycle before
+        self._asked: dict[int, tuple[int, float]] = {}  # last stable offset and time, by row
+        self._denied = DeniedTopics(retry_denied_ms)
+        self._unanswered: dict[tuple[str, int], Problem] = {}  # as of when it last asked
+        self._ids_denied: Problem | None = None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What it was refused or not answered, while a transaction is open."""
+        denied = self._denied.problems(PRODUCERS.name, "who holds transactions there is unknown")
+        ids = () if self._ids_denied is None else (self._ids_denied,)
+        return (*self._unanswered.values(), *denied, *ids)
+
+    def read(
+        self,
+        context: CycleContext,
+        metadata: ClusterMetadata,
+        status: ReplicaStatus,
+        offsets: ReplicaOffsets,
+        stable: StableOffsets,
+    ) -> Holders | None:
+        """Who holds the transactions that were asked about in this cycle."""
+        listing = status.listing
+        due = self._due(listing.placement, stable.last_stable_offset, offsets.log_end)
+        if not due:
+            return None
+        deadline = context.deadline(_SHARE_OF_DEADLINE)
+        self._unanswered = {}
+        holders = self._ask_leaders(context, listing, due, deadline)
+        if holders:
+            brokers = [address.broker for address in metadata.addresses]
+            holders = self._with_ids(context, brokers, holders, deadline)
+        if not self._unanswered:  # else all are asked again in the next cycle
+            asked_at_s = time.monotonic()
+            self._asked |= {row: (offset, asked_at_s) for row, offset in due.items()}
+        return Holders(listing.placement, holders)
+
+    def send_again(self, reading: Holders) -> None:
+        """Ask again: the answers have not arrived where they were sent."""
+        for holder in reading.holders:
+            self._asked.pop(holder.row, None)
+
+    def _due(self, placement: Placement, stable: Array, log_end: Array) -> dict[int, int]:
+        """The last stable offset by row, of the partitions to ask about.
+
+        ``stable`` and ``log_end`` are of replicas ([N]); a last stable offset is the leader's.
+        """
+        if placement is not self._placement:
+            self._placement, self._stable = placement, np.full(len(stable), UNKNOWN, np.int64)
+            self._asked = {}
+        before, self._stable = self._stable, stable
+        held = np.flatnonzero((stable != UNKNOWN) & (stable < log_end) & (stable == before))
+        rows = placement.partition_of[held]
+        offset_of = dict(zip(rows.tolist(), stable[held].tolist(), strict=True))
+        self._asked = {row: asked for row, asked in self._asked.items() if row in offset_of}
+        topic_of = {row: placement.topic[placement.topic_of[row]] for row in offset_of}
+        self._denied.keep_only(set(topic_of.values()))
+        if not offset_of:
+            self._unanswered, self._ids_denied = {}, None
+        waiting, oldest_s = self._denied.waiting(), time.monotonic() - self._again_s
+        due = [
+            (row, offset)
+            for row, offset in offset_of.items()
+            if topic_of[row] not in waiting and not self._is_recent(row, offset, oldest_s)
+        ]
+        return dict(due[:MOST_PARTITIONS])
+
+    def _is_recent(self, row: int, offset: int, oldest_s: float) -> bool:
+        """The leader was asked about that offset since then."""
+        asked = self._asked.get(row)
+        return asked is not None and asked[0] == offset and asked[1] > oldest_s
+
+    def _ask_leaders(
+        self, context: CycleContext, listing: Listing, due: Mapping[int, int], deadline: Deadline
+    ) -> list[Holder]:
+        """Ask the leaders which producer's transaction begins at each last stable offset."""
+        placement = listing.placement
+        asked: defaultdict[int, defaultdict[str, list[int]]]  # partitions by leader and topic
+        asked, row_of = defaultdict(lambda: defaultdict(list)), {}
+        for row in due:
+            topic, number = placement.topic[placement.topic_of[row]], int(placement.partition[row])
+            asked[int(listing.leader[row])][topic].append(number)
+            row_of[topic, number] = row
+        kind = DescribeProducersRequest.TopicRequest
+        requests = {
+            leader: DescribeProducersRequest(
+                topics=[kind(name=name, partition_indexes=some) for name, some in topics.items()]
+            )
+            for leader, topics in asked.items()
+        }
+        answers = self._ask(context, requests, DescribeProducersResponse, PRODUCERS, deadline)
+        holders = []
+        for name, partition in _partitions(answers.values()):
+            if is_lasting(partition.error_code):
+                self._denied.add(name, partition.error_code)
+            elif partition.error_code == 0:
+                self._denied.discard(name)
+                place = row_of[name, partition.partition_index]
+                holders += [
+                    Holder(place, due[place], producer.producer_id)
+                    for producer in partition.active_producers
+                    if producer.current_txn_start_offset == due[place]
+                ]
+        return holders
+
+    def _with_ids(
+        self,
+        context: CycleContext,
+        brokers: Sequence[int],
+        holders: Sequence[Holder],
+        deadline: Deadline,
+    ) -> list[Holder]:
+        """The holders with what their coordinators know of them."""
+        producers = sorted({holder.producer_id for holder in holders})
+        request = ListTransactionsRequest(state_filters=[], producer_id_filters=producers)
+        listed = self._ask(
+            context, dict.fromkeys(brokers, request), ListTransactionsResponse,
+            TRANSACTIONAL_IDS, deadline,
+        )  # fmt: skip
+        ids = {
+            broker: [state.transactional_id for state in answer.transaction_states]
+            for broker, answer in listed.items()
+        }
+        # Whether ids are hidden shows only by describing one.
+        requests = {
+            broker: DescribeTransactionsRequest(transactional_ids=names or [_NO_SUCH_ID])
+            for broker, names in ids.items()
+            if names or not any(ids.values())
+        }
+        described = self._ask(
+            context, requests, DescribeTransactionsResponse, TRANSACTIONAL_IDS, deadline
+        )
+        self._ids_denied = None
+        known: dict[int, Any] = {}
+        for answer in described.values():
+            for state in answer.transaction_states:
+                problem = from_code(TRANSACTIONAL_IDS.name, state.error_code, "it stays unknown")
+                if problem.is_denied:
+                    self._ids_denied = problem
+                elif state.error_code == 0:
+                    known[state.producer_id] = state
+        return [
+            replace(
+                holder,
+                transactional_id=known[holder.producer_id].transactional_id,
+                began_at_ms=known[holder.producer_id].transaction_start_time_ms,
+            )
+            if holder.producer_id in known
+            else holder
+            for holder in holders
+        ]
+
+    def _ask(
+        self,
+        context: CycleContext,
+        requests: Mapping[int, Any],
+        response: Any,
+        about: About,
+        deadline: Deadline,
+    ) -> dict[int, Any]:
+        """The decoded answers of the brokers that know the request; notes those that are silent."""
+
+        def make(broker: int, versions: Versions) -> list[EncodedRequest]:
+            version = negotiate_version(versions, type(requests[broker]), 0)
+            if version is None:
+                return []
+            return [EncodedRequest.encode(requests[broker], version, self._client_id)]
+
+        answers = {}
+        for broker, answer in context.brokers.ask(sorted(requests), make, deadline).items():
+            if answer.problem is not None:
+                self._unanswered[about.name, broker] = answer.problem.at(about.name)
+            if answer.first is not None:
+                answers[broker] = response.decode(answer.first, version=0)
+        return answers
+
+
+def _partitions(answers: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """The partitions of DescribeProducers responses, and their topics."""
+    for answer in answers:
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                yield topic.name, partition

@@ -1,0 +1,57 @@
+"""Brokers that the cluster does not list any more, and that may still be registered.
+
+Before Kafka 4.0 neither Metadata nor DescribeCluster lists a broker that is fenced (in ZooKeeper's
+time: that has no session). A broker that is lost then disappears from the list like one that was
+removed. It counts as registered while an assignment names it, and for a day after it was listed
+last. Meanwhile it is asked like the others, at the address that was listed last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from streaming.collector.listing import Placement
+from streaming.collector.wire.brokers import Address
+from twin.tables.state import UNLISTED_STAYS_MS
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    address: Address
+    at_s: float
+
+
+class UnlistedBrokers:
+    """Remembers where each broker was when it was listed last; ``now_s`` is its clock."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._listed: dict[int, _Listed] = {}
+        self._assigned: tuple[Placement, frozenset[int]] | None = None
+
+    def update(self, listed: Iterable[Address], *, complete: bool) -> None:
+        """Note the brokers that are listed; a ``complete`` list names fenced ones too."""
+        now_s = self._now_s()
+        kept = {} if complete else self._listed
+        self._listed = kept | {a.broker: _Listed(a, now_s) for a in listed}
+
+    def addresses(self, listed: Iterable[int], placement: Placement) -> Iterator[Address]:
+        """Addresses of brokers that an incomplete list lacks; without a host if never listed."""
+        assigned = self._named_by(placement)
+        oldest_s = self._now_s() - UNLISTED_STAYS_MS / 1_000
+        self._listed = {
+            b: last for b, last in self._listed.items() if b in assigned or last.at_s > oldest_s
+        }
+        for broker in sorted((assigned | self._listed.keys()) - set(listed)):
+            last = self._listed.get(broker)
+            yield Address(broker, host="", port=-1, rack="") if last is None else last.address
+
+    def _named_by(self, placement: Placement) -> frozenset[int]:
+        """The brokers that some assignment names."""
+        if self._assigned is None or self._assigned[0] is not placement:
+            self._assigned = placement, frozenset(np.unique(placement.broker).tolist())
+        return self._assigned[1]

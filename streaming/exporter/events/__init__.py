@@ -1,0 +1,1 @@
+"""The event log, and the stream of events to clients."""

@@ -1,0 +1,1 @@
+"""Prometheus' text format, made of snapshots."""

@@ -1,0 +1,279 @@
+"""The exposition: sums and series of partitions and replicas, in text format 0.0.4.
+
+Rendered when a view is new, not when it is scraped; only what depends on the clock (up, age) is
+written at the scrape. Blocks of shards that did not change are kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from streaming.bus.view import ClusterView, ShardView
+from streaming.exporter import own_metrics as own
+from streaming.exporter.events.stream import StreamCounts
+from streaming.exporter.metrics.kafka_exporter import KafkaExporterNames
+from streaming.exporter.metrics.series import (
+    Family,
+    Labels,
+    escaped,
+    families,
+    labels_of,
+    lines,
+    same_labels,
+    series_by_row,
+)
+from streaming.questions.single_loss import single_loss
+from streaming.runtime.config import Exporter
+from twin.declarations.declare import LEVEL_LABELS, Metric
+from twin.declarations.table import UNKNOWN, Array
+from twin.engine.catalog import Catalog
+from twin.engine.risks import OpenRisks
+from twin.engine.state import ShardState
+from twin.tables.state import Brokers
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Samples = list[tuple[str, float]]  # label text and value
+
+
+@dataclass(slots=True)
+class _Block:
+    """The rendered series of one shard, and what they were rendered from."""
+
+    plan: _Plan
+    text: dict[str, bytes]
+    labels: Labels
+    series: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """All but the clock's own metrics, as bytes in order: blocks are shared, not copied."""
+
+    view: ClusterView = field(default_factory=ClusterView)
+    blocks: tuple[bytes, ...] = ()
+
+
+class Renderer:
+    """Makes expositions; keeps the blocks of shards that stay the same."""
+
+    def __init__(
+        self, catalog: Catalog, cluster: str, config: Exporter, own_topics: Collection[str] = ()
+    ) -> None:
+        """``own_topics`` are the twin's, if the bus is on the cluster that is watched."""
+        self._catalog = catalog
+        self._own_topics = own_topics
+        self._cluster = escaped(cluster)
+        self._config = config
+        self._blocks: dict[int, _Block] = {}
+        self._dropped = 0
+        self._kafka_exporter = KafkaExporterNames()
+
+    def render(self, view: ClusterView) -> Exposition:
+        """The exposition of a view."""
+        began = time.perf_counter()
+        blocks = self._series(view)
+        samples = self._sums(view) | self._of_itself(view)
+        samples[own.SERIES.series_name] = [(self._labels(), sum(b.series for b in blocks))]
+        spent = time.perf_counter() - began
+        samples[own.RENDER_SECONDS.series_name] = [(self._labels(), spent)]
+        parts: list[bytes] = []
+        for metric in (*own.OWN, *self._catalog.all_metrics):
+            if metric in own.AT_SCRAPE:
+                continue
+            name = metric.series_name
+            body = [block.text[name] for block in blocks if name in block.text]
+            text = _lines(metric, samples.get(name, []))
+            if text or any(body):
+                parts += [header(metric) + text, *body]
+        if self._config.compatibility == "kafka_exporter":
+            parts += self._kafka_exporter.render(view)
+        return Exposition(view, tuple(parts))
+
+    # ------------------------------------------------------------ series
+
+    def _series(self, view: ClusterView) -> list[_Block]:
+        """A block a shard: partitions at risk first, the others as far as the cap allows."""
+        planned = [self._plan(shard) for shard in view.shards]
+        left = max(self._config.max_series - sum(plan.at_risk_series for plan in planned), 0)
+        wanted = sum(int(plan.others_series.sum()) for plan in planned)
+        share = 1.0 if wanted <= left else left / wanted
+        kept: dict[int, _Block] = {}
+        for plan in planned:
+            rows = plan.chosen(share)
+            self._dropped += plan.dropped(share)
+            number = plan.state.shard
+            kept[number] = _block(plan, rows, self._blocks.get(number))
+        self._blocks = kept
+        return list(kept.values())
+
+    def _plan(self, shard: ShardView) -> _Plan:
+        """The plan of a shard: that of its block, while the shard is the same."""
+        held = self._blocks.get(shard.state.shard)
+        if held is not None and held.plan.state is shard.state:
+            return held.plan
+        return _Plan.from_state(shard.state, self._config.granularity)
+
+    # ------------------------------------------------------------ sums
+
+    def _sums(self, view: ClusterView) -> dict[str, Samples]:
+        """Samples of the catalog's summed metrics."""
+        racks = _racks(view)
+        by_series: dict[str, Samples] = {}
+        for metric in self._catalog.all_metrics:
+            by_topic = metric.level in ("topic", "group_topic")
+            if by_topic and self._config.granularity == "cluster":
+                continue
+            samples = view.totals[metric.series_name]
+            by_series[metric.series_name] = [
+                (self._labels(*_named(metric, values, racks)), value)
+                for values, value in sorted(samples.items())
+            ]
+        return by_series
+
+    def _of_itself(self, view: ClusterView) -> dict[str, Samples]:
+        """Samples of the exporter's own metrics."""
+        by_series: defaultdict[str, Samples] = defaultdict(list)
+
+        def add(metric: Metric, value: float, *labels: str) -> None:
+            pairs = zip(metric.labels, labels, strict=True)
+            by_series[metric.series_name].append((self._labels(*pairs), value))
+
+        add(own.LOSS, 1, single_loss(view, self._own_topics)["sentence"])
+        add(own.SHARDS, len(view.shards))
+        add(own.SERIES_DROPPED, self._dropped)
+        if view.shards:
+            add(own.STATE_BYTES, view.state_bytes)
+        for metric, spent_ms in (
+            (own.CYCLE_SECONDS, view.cycle_ms),
+            (own.LATENCY, view.end_to_end_latency_ms),
+        ):
+            if spent_ms != UNKNOWN:
+                add(metric, spent_ms / 1000)
+        add(own.SNAPSHOTS_READ, view.snapshots_read)
+        for metric, counts in (
+            (own.OBSERVATIONS_REFUSED, view.refused),
+            (own.SNAPSHOTS_REFUSED, view.snapshots_refused),
+            (own.EVENTS, view.events),
+            (own.ANNOTATIONS, view.annotations),
+        ):
+            for value, count in sorted(counts.items()):
+                add(metric, count, value)
+        return dict(by_series)
+
+    def _labels(self, *pairs: tuple[str, str]) -> str:
+        more = "".join(f',{name}="{escaped(value)}"' for name, value in pairs)
+        return f'cluster="{self._cluster}"{more}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The series of a shard, and which of its rows may be left out.
+
+    ``families`` is empty once they are rendered: they take more memory than the state.
+    """
+
+    state: ShardState
+    families: list[Family]
+    at_risk: Array  # rows
+    at_risk_series: int
+    others: Array  # rows that may be left out
+    others_series: Array  # how many series each of them has
+
+    @staticmethod
+    def from_state(state: ShardState, granularity: str) -> _Plan:
+        """The plan of a state."""
+        all_families = families(state)
+        count = series_by_row(state, all_families)
+        is_open = state[OpenRisks].bits != 0
+        at_risk = np.flatnonzero(is_open)
+        others = np.flatnonzero(~is_open) if granularity == "partition" else at_risk[:0]
+        return _Plan(state, all_families, at_risk, int(count[at_risk].sum()), others, count[others])
+
+    def chosen(self, share: float) -> Array:
+        """Rows that are exported if that share of the others' series fits."""
+        return np.sort(np.concatenate([self.at_risk, self.others[: self._fitting(share)]]))
+
+    def dropped(self, share: float) -> int:
+        """Series that are left out then."""
+        return int(self.others_series[self._fitting(share) :].sum())
+
+    def _fitting(self, share: float) -> int:
+        if share >= 1:
+            return len(self.others)
+        budget = self.others_series.sum() * share
+        return int(np.searchsorted(np.cumsum(self.others_series), budget, side="right"))
+
+
+def _block(plan: _Plan, rows: Array, old: _Block | None) -> _Block:
+    state = plan.state
+    if old is None or not np.array_equal(old.labels.rows, rows):
+        labels = labels_of(state, rows)
+    elif old.plan is plan:
+        return old
+    else:
+        is_same = same_labels(old.plan.state, state)
+        labels = old.labels if is_same else labels_of(state, rows)
+    text: defaultdict[str, list[str]] = defaultdict(list)
+    for family in plan.families or families(state):
+        text[family.series_name] += lines(family, labels)
+    series = sum(map(len, text.values()))
+    encoded = {name: "".join(listed).encode() for name, listed in text.items() if listed}
+    return _Block(replace(plan, families=[]), encoded, labels, series)
+
+
+def _racks(view: ClusterView) -> dict[str, str]:
+    state = view.newest
+    if state is None:
+        return {}
+    brokers = state[Brokers]
+    pairs = zip(brokers.broker.tolist(), brokers.rack.tolist(), strict=True)
+    return {str(broker): str(rack) for broker, rack in pairs}
+
+
+def _named(
+    metric: Metric, values: tuple[str, ...], racks: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Names and values of all labels; a broker's rack comes after its id."""
+    names = [name for name in LEVEL_LABELS[metric.level] if metric.level != "broker"]
+    names = ["broker"] if metric.level == "broker" else names
+    for name, value in zip((*names, *metric.labels), values, strict=True):
+        yield name, value
+        if metric.level == "broker" and name == "broker":
+            yield "rack", racks.get(value, "")
+
+
+def at_scrape(
+    cluster: str, view: ClusterView, now_ms: int, streams: StreamCounts = StreamCounts()
+) -> bytes:
+    """Samples that depend on the clock and on clients, whatever was observed."""
+    label = f'cluster="{escaped(cluster)}"'
+    samples: dict[str, Samples] = {
+        own.UP.series_name: [(label, 0 if view.why_not_up(now_ms) else 1)],
+        own.EVENT_STREAMS.series_name: [(label, streams.open)],
+        own.EVENT_GAPS.series_name: [(label, streams.gaps)],
+    }
+    if view.observed_at_ms != UNKNOWN:
+        age = max(now_ms - view.observed_at_ms, 0) / 1000
+        samples[own.OBSERVATION_AGE.series_name] = [(label, age)]
+    return b"".join(
+        header(metric) + _lines(metric, samples[metric.series_name])
+        for metric in own.AT_SCRAPE
+        if metric.series_name in samples
+    )
+
+
+def header(metric: Metric) -> bytes:
+    """HELP and TYPE."""
+    text, name = metric.help.replace("\\", r"\\"), metric.series_name
+    return f"# HELP {name} {text}\n# TYPE {name} {metric.type}\n".encode()
+
+
+def _lines(metric: Metric, samples: Iterable[tuple[str, float]]) -> bytes:
+    name = metric.series_name
+    return "".join(f"{name}{{{labels}}} {value}\n" for labels, value in samples).encode()

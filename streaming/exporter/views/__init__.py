@@ -1,0 +1,1 @@
+"""Parts of the JSON API, made of snapshots."""

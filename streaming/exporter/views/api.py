@@ -1,0 +1,435 @@
+"""Partitions, brokers and the whole cluster as plain data for the JSON API.
+
+Which fields there are follows from the catalog: the columns of tables with an ``api`` name, the
+declared API fields, and the metrics. Unknown is null. Every object has the time at which it was
+observed, and its age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict
+
+import numpy as np
+
+from streaming.bus.view import ClusterView
+from streaming.questions.parameters import DEFAULT_ROWS
+from streaming.questions.single_loss import SingleLoss, single_loss
+from streaming.runtime.kafka_uuid import uuid_text
+from twin.arrays import plain
+from twin.declarations.declare import Metric
+from twin.declarations.signature import Cycle
+from twin.declarations.table import UNKNOWN, Bool, Column, PartitionTable, ReplicaTable, Rows, Table
+from twin.engine.catalog import Catalog
+from twin.engine.cluster_risks import ClusterRisks
+from twin.engine.risks import OpenRisks
+from twin.engine.shard_reports import ReportIndex, missing_reports
+from twin.engine.state import ShardState
+from twin.questions.whatif import brokers_in, topics_with_thresholds
+from twin.rules.election.redundancy import Redundancy
+from twin.rules.tiering.coverage import LeastLocalLog
+from twin.tables.state import (
+    Assignment,
+    BrokerMetrics,
+    Brokers,
+    Configs,
+    PartitionIndex,
+    Partitions,
+    Problems,
+    Replicas,
+    Topics,
+)
+from twin.totals import Samples, Totals
+
+ALL_RISKS: Final = -1
+"""As a filter: any risk."""
+
+_NO_RISK: Final = np.int64(1) << 62
+"""For sorting: behind every risk."""
+
+
+_OF_RISKS: Final = ("partitions_at_risk", "brokers_at_risk", "at_risk")
+"""Metrics of risks, which have fields of their own."""
+
+
+class RiskCount(TypedDict):
+    """How many partitions have a risk; null before anything was observed."""
+
+    partitions: float | None
+    severity: str
+    meaning: str
+
+
+class ClusterRisk(TypedDict):
+    """Whether a risk of brokers or of the cluster is open; null while that is unknown."""
+
+    open: bool | None
+    brokers: list[int] | None
+    severity: str
+    meaning: str
+
+
+class ClusterFacts(TypedDict):
+    """Facts about a cluster that are no metrics."""
+
+    cluster: str
+    up: bool
+    why_not_up: str | None
+    observations_refused: int
+    problems: int | None
+    at_risk: int | None
+    loss: SingleLoss
+    cold_replicas: float | None
+    thresholds: LeastLocalLog | None
+    topics_with_thresholds: int | None
+    election_rules: dict[str, str]  # their titles by name, Kafka's first
+    risks: dict[str, RiskCount]
+    cluster_risks: dict[str, ClusterRisk]
+    shards_not_reported: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFilter:
+    """A selection of partitions."""
+
+    topic: str = ""
+    search: str = ""
+    partition: int = UNKNOWN
+    broker: int = UNKNOWN
+    rack: str = ""
+    risks: int = 0  # at least one of these bits
+    redundancy: int = UNKNOWN
+    sort: str = ""  # "worst": also where no risks are asked for
+    limit: int = DEFAULT_ROWS
+    offset: int = 0
+
+    def matching(self, state: ShardState) -> Rows:
+        """[N] the rows of a shard that are asked for."""
+        index = state[PartitionIndex]
+        wanted = np.ones(state.partitions, bool)
+        if self.topic:
+            wanted &= (state[Topics].topic == self.topic)[index.topic_index]
+        if self.partition != UNKNOWN:
+            wanted &= index.partition == self.partition
+        if self.search:
+            wanted &= _named_like(state, self.search)
+        if self.broker != UNKNOWN:
+            wanted &= _has_replica_on(state, [self.broker])
+        if self.rack:
+            wanted &= _has_replica_on(state, brokers_in(state, [self.rack]))
+        if self.redundancy != UNKNOWN:
+            wanted &= state[Redundancy].redundancy == self.redundancy
+        if self.risks:
+            wanted &= (state[OpenRisks].bits & self.risks) != 0
+        return np.flatnonzero(wanted)
+
+
+def _named_like(state: ShardState, text: str) -> Bool:
+    """[P] the name of its topic, or its own name (``orders-1``), contains the text."""
+    text, index = text.lower(), state[PartitionIndex]
+    topics = [name.lower() for name in state[Topics].topic.tolist()]
+    wanted = np.array([text in name for name in topics], bool)[index.topic_index]
+    topic, dash, number = text.rpartition("-")
+    if dash and number.isascii() and number.isdecimal():
+        # "orders-1" is the beginning of orders-1, orders-10, orders-11 and so on.
+        ends = np.array([name.endswith(topic) for name in topics], bool)[index.topic_index]
+        numbered = [str(each).startswith(number) for each in index.partition[ends].tolist()]
+        wanted[np.flatnonzero(ends)[numbered]] = True
+    return wanted
+
+
+def _has_replica_on(state: ShardState, brokers: Sequence[int]) -> Bool:
+    """[P] one of its assigned replicas is on one of those brokers."""
+    assigned = np.arange(state.slots) < state[Partitions].assigned[:, None]
+    held = np.zeros(state.partitions, bool)
+    held |= (np.isin(state[Assignment].broker, brokers) & assigned).any(axis=1)
+    return held
+
+
+def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[str, Any]:
+    """The partitions asked for, and how many match in all.
+
+    In order of shard, topic and number; sorted by risk, or where risks are asked for, the worst
+    risk first, then by topic and number.
+    """
+    states = [shard.state for shard in view.shards]
+    matching = [asked.matching(state) for state in states]
+    total = sum(map(len, matching))
+    if not total:
+        return {"total": 0, "partitions": []}
+    row = np.concatenate(matching)
+    shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
+    first, last = asked.offset, asked.offset + asked.limit
+    chosen = np.arange(total)[first:last]
+    if asked.risks or asked.sort:
+        bits = [state[OpenRisks].bits[rows] for state, rows in zip(states, matching, strict=True)]
+        risks = np.concatenate(bits)
+        # The lowest bit is the risk that a person would act on first.
+        worst = np.where(risks == 0, _NO_RISK, risks & -risks)
+        chosen = np.argsort(worst, kind="stable")[first:last]
+    by_place: dict[int, dict[str, Any]] = {}
+    for shard_number in np.unique(shard[chosen]).tolist():
+        here = chosen[shard[chosen] == shard_number]
+        by_place |= zip(
+            here.tolist(), partition_objects(states[shard_number], row[here], now_ms), strict=True
+        )
+    return {"total": total, "partitions": [by_place[place] for place in chosen.tolist()]}
+
+
+def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:
+    """The objects of those rows. Tables on demand are computed for these rows alone."""
+    if not len(rows):
+        return []
+    page = state.take(rows)
+    index, described_at_ms = page[PartitionIndex], page[Partitions].described_at_ms
+    ids = page[Topics].topic_id[index.topic_index]
+    objects: list[dict[str, Any]] = [
+        {"topic": topic, "topic_id": uuid_text(topic_id), "partition": number}
+        for topic, topic_id, number in zip(
+            page.topic_names().tolist(), ids.tolist(), index.partition.tolist(), strict=True
+        )
+    ]
+    for table in api_tables(page.catalog, PartitionTable):
+        _add(objects, table.api or "", _columns(page[table]))
+    names = page.catalog.risk_names
+    for partition, bits in zip(objects, page[OpenRisks].bits.tolist(), strict=True):
+        partition["risks"] = [name for number, name in enumerate(names) if bits >> number & 1]
+    for field in page.catalog.api_fields:
+        for partition, value in zip(objects, page.call(field.values, field.reads), strict=True):
+            partition[field.name] = value
+    for row, (partition, replicas) in enumerate(zip(objects, _replicas(page, now_ms), strict=True)):
+        if described_at_ms[row] == UNKNOWN:
+            partition["leader"] = None  # -1 would say that there is none
+        partition["replicas"] = replicas
+        partition |= observed(int(described_at_ms[row]), now_ms)
+    return objects
+
+
+def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
+    """Every broker that is registered, or may be: what it has, and what losing it would do."""
+    state = view.newest
+    if state is None:
+        return {"brokers": []}
+    listed = state[Brokers]
+    plain_columns = {
+        c.name: plain.column_values(c, getattr(listed, c.name)) for c in broker_columns()
+    }
+    sums = by_first_label(state.catalog, view.totals, "broker")
+    return {
+        "brokers": [
+            {
+                **{name: values[row] for name, values in plain_columns.items()},
+                "rack": listed.rack[row] or None,
+                "host": listed.host[row] or None,
+                **sums.get(str(broker), {}),
+                "risks": broker_risks(view, broker),
+                "metrics": _broker_metrics(state[BrokerMetrics], broker),
+                **observed(int(listed.answered_at_ms[row]), now_ms),
+            }
+            for row, broker in enumerate(listed.broker.tolist())
+        ]
+    }  # fmt: skip
+
+
+def broker_risks(view: ClusterView, broker: int) -> list[str] | None:
+    """The open risks of a broker, the worst first; None while one may be open."""
+    if view.cluster is None:
+        return None
+    names = [risk.name for risk in view.cluster.catalog.risks if risk.per == "broker"]
+    return view.cluster[ClusterRisks].of_broker(broker, names)
+
+
+def broker_columns() -> list[Column]:
+    """The columns that are fields of a broker; the times are in its age."""
+    return [c for c in Brokers.columns if c.name not in ("listed_at_ms", "answered_at_ms")]
+
+
+def summary(
+    catalog: Catalog, cluster: str, view: ClusterView, now_ms: int, own_topics: Collection[str] = ()
+) -> dict[str, Any]:
+    """The cluster at a glance; counts are null before anything was observed.
+
+    ``own_topics`` are the twin's, if the bus is on the cluster that is watched.
+    """
+    totals, is_known = view.totals, bool(view.shards)
+
+    def if_known(count: Any) -> Any:
+        return count if is_known else None
+
+    counts = {}
+    for metric in summed_metrics(catalog, "cluster"):
+        samples = totals[metric.series_name]
+        counts[metric.name] = if_known(nested(samples) if samples or metric.labels else None)
+    bits = [shard.state[OpenRisks].bits for shard in view.shards]
+    cold = sum(totals["kafka_twin_broker_cold_replicas"].values())
+    own = sum(topics_with_thresholds(shard.state) for shard in view.shards)
+    risks: dict[str, RiskCount] = {
+        risk.name: {
+            "partitions": if_known(
+                totals.value("kafka_twin_partitions_at_risk", risk.name, risk.severity)
+            ),
+            "severity": risk.severity,
+            "meaning": risk.sentence,
+        }
+        for risk in catalog.risks
+    }
+    listed = view.with_problems
+    facts: ClusterFacts = {
+        "cluster": cluster,
+        "up": not view.why_not_up(now_ms),
+        "why_not_up": view.why_not_up(now_ms) or None,
+        "observations_refused": sum(view.refused.values()),
+        "problems": None if listed is None else len(listed[Problems].broker),
+        "at_risk": if_known(sum(int((each != 0).sum()) for each in bits)),
+        "loss": single_loss(view, own_topics),
+        "cold_replicas": if_known(cold),
+        "thresholds": _cluster_thresholds(view.newest),
+        "topics_with_thresholds": if_known(own),
+        "election_rules": dict(catalog.election_rules),
+        "risks": risks,
+        "cluster_risks": _cluster_risks(catalog, view.cluster),
+        "shards_not_reported": shards_not_reported(view.cluster),
+    }
+    racks = by_first_label(catalog, totals, "rack")
+    return {**facts, **counts, "racks": racks, **observed(view.observed_at_ms, now_ms)}
+
+
+def _cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, ClusterRisk]:
+    """The risks of cluster rules, by name. One of the cluster itself has no brokers."""
+    found: dict[str, ClusterRisk] = {}
+    for risk in catalog.cluster.risks:
+        brokers = None if own is None else own[ClusterRisks].brokers(risk.name)
+        found[risk.name] = {
+            "open": None if brokers is None else bool(brokers),
+            "brokers": brokers if risk.per == "broker" else None,
+            "severity": risk.severity,
+            "meaning": risk.sentence,
+        }
+    return found
+
+
+def shards_not_reported(own: ShardState | None) -> int | None:
+    """Shards without a recent report: until all have one, findings of cluster rules are unknown."""
+    if own is None:
+        return None
+    cycle = Cycle(own.observed_at_ms, own.prev_observed_at_ms, UNKNOWN)
+    return missing_reports(own[ReportIndex], cycle)
+
+
+def _cluster_thresholds(newest: ShardState | None) -> LeastLocalLog | None:
+    """The cluster-wide ones; None before anything was observed."""
+    if newest is None:
+        return None
+    configs = newest[Configs]
+    least_ms = configs.cluster_wide("eligible_local_log_ms")
+    least_bytes = configs.cluster_wide("eligible_local_log_bytes")
+    return {
+        "local_log_ms": least_ms if least_ms > 0 else None,
+        "local_log_bytes": least_bytes if least_bytes > 0 else None,
+    }
+
+
+def observed(at_ms: int, now_ms: int) -> dict[str, Any]:
+    """When it was observed, and how old that is."""
+    if at_ms == UNKNOWN:
+        return {"observed_at_ms": None, "age_seconds": None}
+    return {"observed_at_ms": at_ms, "age_seconds": max(now_ms - at_ms, 0) / 1000}
+
+
+def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
+    """Samples as nested objects by their labels; a number where they have no labels."""
+    if () in samples:
+        return samples[()]
+    tree: dict[str, Any] = {}
+    for labels, value in samples.items():
+        place = tree
+        for label in labels[:-1]:
+            place = place.setdefault(label, {})
+        place[labels[-1]] = value
+    return tree
+
+
+# ---------------------------------------------------------------- inside
+
+
+def api_tables(catalog: Catalog, kind: type[Table]) -> list[type[Any]]:
+    """The tables of that kind whose columns are in the API."""
+    tables = (*catalog.stored, *catalog.on_demand)
+    return [table for table in tables if issubclass(table, kind) and table.api is not None]
+
+
+def _columns(table: PartitionTable | ReplicaTable, at: Any = slice(None)) -> dict[str, list[Any]]:
+    """The fields of a table, of those rows or replicas; each flag is a field of its own."""
+    fields: dict[str, list[Any]] = {}
+    for c in table.columns:
+        if c.in_api:
+            values = getattr(table, c.name)[at]
+            fields |= plain.flag_values(c, values) or {c.name: plain.column_values(c, values)}
+    return fields
+
+
+def _add(objects: list[dict[str, Any]], name: str, columns: dict[str, list[Any]]) -> None:
+    """The columns as fields of the objects, or of an object below each of them, a.b for b in a."""
+    path = name.split(".") if name else ()
+    for row, target in enumerate(objects):
+        place = target
+        for part in path:
+            place = place.setdefault(part, {})
+        for column, values in columns.items():
+            place[column] = values[row]
+
+
+def _replicas(page: ShardState, now_ms: int) -> list[list[dict[str, Any]]]:
+    """The assigned replicas of each row, in assignment order."""
+    row, slot = np.nonzero(np.arange(page.slots) < page[Partitions].assigned[:, None])
+    brokers = page[Assignment].broker[row, slot].tolist()
+    objects: list[dict[str, Any]] = [{"broker": broker} for broker in brokers]
+    for table in api_tables(page.catalog, ReplicaTable):
+        _add(objects, table.api or "", _columns(page[table], (row, slot)))
+    sampled_at_ms = page[Replicas].sampled_at_ms[row, slot].tolist()
+    dated = (
+        each | observed(at_ms, now_ms) for each, at_ms in zip(objects, sampled_at_ms, strict=True)
+    )
+    return plain.by_partition(row, dated, page.partitions)
+
+
+def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
+    """The metrics of a level that are fields of its objects in the API.
+
+    Not the ones that only repeat what a broker reports, and not those of risks, which have fields
+    of their own.
+    """
+    ratios = {ratio.metric.series_name for ratio in catalog.ratios}
+    return [
+        metric
+        for metric in catalog.all_metrics
+        if metric.level == level
+        and metric.combine != "newest"
+        and metric.name not in _OF_RISKS
+        and (metric.compute is not None or metric.series_name in ratios)
+    ]
+
+
+def by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
+    """The metrics of that level by name, by broker or rack."""
+    by_label: dict[str, dict[str, Any]] = {}
+    for metric in summed_metrics(catalog, level):
+        apart: dict[str, Samples] = {}
+        for labels, value in totals[metric.series_name].items():
+            apart.setdefault(labels[0], {})[labels[1:]] = value
+        for first, samples in apart.items():
+            by_label.setdefault(first, {})[metric.name] = nested(samples)
+    return by_label
+
+
+def _broker_metrics(metrics: BrokerMetrics, broker: int) -> dict[str, Any] | None:
+    """The metrics of one broker's JMX exporter; null is absent."""
+    row = np.flatnonzero(metrics.broker == broker)
+    if not len(row):
+        return None
+    return {
+        c.name: plain.column_values(c, getattr(metrics, c.name)[row])[0]
+        for c in metrics.columns
+        if c.name != "broker"
+    }

@@ -1,0 +1,78 @@
+"""The track record of predictions as plain data for the JSON API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streaming.bus.view import ClusterView
+from streaming.questions.parameters import DEFAULT_ROWS
+from twin.arrays import plain
+from twin.declarations.table import UNKNOWN, Rows
+from twin.engine.state import ShardState
+from twin.rules.election.predictions import Predictions
+from twin.tables.state import PartitionIndex
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionFilter:
+    """A selection of leader changes."""
+
+    topic: str = ""
+    partition: int = UNKNOWN
+    cause: int = UNKNOWN
+    result: int = UNKNOWN
+    limit: int = DEFAULT_ROWS
+    offset: int = 0
+
+    def matching(self, state: ShardState) -> Rows:
+        """[N] the rows of a shard's predictions that are asked for."""
+        table = state[Predictions]
+        wanted = np.ones(len(table), bool)
+        if self.topic:
+            wanted &= state.topic_names()[table.row] == self.topic
+        if self.partition != UNKNOWN:
+            wanted &= state[PartitionIndex].partition[table.row] == self.partition
+        if self.cause != UNKNOWN:
+            wanted &= table.cause == self.cause
+        if self.result != UNKNOWN:
+            wanted &= table.result == self.result
+        return np.flatnonzero(wanted)
+
+
+def predictions(view: ClusterView, asked: PredictionFilter) -> dict[str, Any]:
+    """The leader changes asked for, newest first, and how many are kept in all that match."""
+    states = [shard.state for shard in view.shards]
+    matching = [asked.matching(state) for state in states]
+    total = sum(map(len, matching))
+    if not total:
+        return {"total": 0, "predictions": []}
+    shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
+    row = np.concatenate(matching)
+    at_ms = np.concatenate(
+        [state[Predictions].at_ms[rows] for state, rows in zip(states, matching, strict=True)]
+    )
+    chosen = np.argsort(-at_ms, kind="stable")[asked.offset : asked.offset + asked.limit]
+    objects: dict[int, dict[str, Any]] = {}
+    for place in np.unique(shard[chosen]).tolist():
+        here = chosen[shard[chosen] == place]
+        objects |= zip(here.tolist(), _objects(states[place], row[here]), strict=True)
+    return {"total": total, "predictions": [objects[place] for place in chosen.tolist()]}
+
+
+def _objects(state: ShardState, rows: Rows) -> list[dict[str, Any]]:
+    table = state[Predictions].pick(rows)
+    columns = {
+        "topic": state.topic_names()[table.row].tolist(),
+        "partition": state[PartitionIndex].partition[table.row].tolist(),
+        **{
+            c.name: plain.column_values(c, getattr(table, c.name))
+            for c in Predictions.columns
+            if c.name != "row"
+        },
+    }
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]

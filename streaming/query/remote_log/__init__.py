@@ -1,0 +1,1 @@
+"""Records of __remote_log_metadata as observations."""

@@ -1,0 +1,1 @@
+"""What Spark keeps: keys of the state, the files of workers, checkpoints."""

@@ -1,0 +1,78 @@
+"""``kafka-twin query repartition``: another number of state partitions for a checkpoint.
+
+Spark fixes the number when a checkpoint is made. Spark 4.2 can rewrite the state into another one;
+that is not a public call of PySpark yet. It writes a batch of its own behind the last one, which
+reads no observations, so the query goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from streaming.query.heartbeat import Say, require_none
+from streaming.query.session import STATE_PARTITIONS, spark_session
+from streaming.query.state.checkpoint import location
+from streaming.query.state.folder import Folder, first_line
+from streaming.runtime.config import Config
+from streaming.runtime.errors import UserError
+
+
+class RepartitionError(UserError):
+    """The state cannot be repartitioned; the message says in one line why."""
+
+
+def repartition(config: Config, partitions: int, say: Say) -> None:
+    """Rewrite the state of a stopped query into that many partitions.
+
+    Raises:
+        RepartitionError: there is no checkpoint, the number makes no sense, or Spark fails.
+        CheckpointError: the checkpoint cannot be read.
+        QueryRunsError: the query runs.
+        JarError, SessionError: there is no Spark to run in.
+    """
+    if partitions > config.bus.shards:
+        raise RepartitionError(
+            f"{partitions} partitions: there are {config.bus.shards} shards (bus.shards), and a "
+            "partition without one does nothing"
+        )
+    with spark_session(config) as spark:
+        checkpoint = location(config.query.checkpoint)
+        before = _state_partitions(spark, checkpoint)
+        if before == partitions:
+            raise RepartitionError(f"{checkpoint} has {partitions} state partitions already")
+        require_none(spark, checkpoint, say)
+        say(f"rewriting the state of {checkpoint} from {before} to {partitions} partitions")
+        _rewrite(spark, checkpoint, partitions)
+    say(f"done; start the query again, and set query.state_partitions = {partitions}")
+
+
+def _state_partitions(spark: SparkSession, checkpoint: str) -> int:
+    """The number of state partitions of the batch that was begun last."""
+    names = Folder(spark, f"{checkpoint}/offsets").names()
+    begun = [int(name) for name in names if name.isdigit()]
+    if not begun:
+        raise RepartitionError(f"{checkpoint}: there is no checkpoint of a query")
+    lines = spark.read.text(f"{checkpoint}/offsets/{max(begun)}").collect()
+    metadata = next(json.loads(line) for (line,) in lines if line.startswith("{"))
+    return int(metadata["conf"][STATE_PARTITIONS])
+
+
+def _rewrite(spark: SparkSession, checkpoint: str, partitions: int) -> None:
+    try:
+        # Spark's own rewriting asks for the coordinator of state stores, and only the first access
+        # makes it: without this line tasks fail with CANNOT_LOAD_STATE_STORE (Spark 4.2.0).
+        spark._jsparkSession.sessionState().streamingQueryManager().stateStoreCoordinator()
+        # A query that was stopped inside a batch has to be accepted. The Kafka sink writes at least
+        # once anyway, and readers know what is repeated.
+        spark._streamingCheckpointManager.repartition(
+            checkpoint, partitions, enforce_exactly_once_sink=False
+        )
+    except (Py4JError, PySparkException) as error:
+        raise RepartitionError(
+            f"{checkpoint}: the state was not rewritten, and the query refuses to start until it "
+            f"is; run the command again: {first_line(error)}"
+        ) from None

@@ -1,0 +1,64 @@
+"""Whether the topic of remote segments may be read: asked before its query starts, and meanwhile.
+
+Without READ on the topic Spark fails in each batch. Without DESCRIBE it finds no partitions and
+reports no error. So the query is only started once reading is allowed.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, UnknownTopicOrPartitionError
+
+from streaming.runtime import clients
+from streaming.runtime.config import Config
+
+TOPIC: Final = "__remote_log_metadata"
+
+_TIMEOUT_MS: Final = 3_000
+
+
+class ReadAccess(Enum):
+    """Whether the topic may be read. The value is the reason why it may not be."""
+
+    ALLOWED = ""
+    NO_TOPIC = "there is no such topic"
+    HIDDEN = "neither is READ allowed, nor may be seen whether the topic is there"
+    DENIED = "READ is not allowed"
+    UNKNOWN = "no broker has described the topic"
+
+
+def read_denied_reason(config: Config) -> str:
+    """One line, empty if the topic can be read, or does not exist.
+
+    What cannot be found out now is no reason: Spark tries for itself, and it is asked again.
+    """
+    access = read_access(config)
+    return access.value if access in (ReadAccess.HIDDEN, ReadAccess.DENIED) else ""
+
+
+def read_access(config: Config) -> ReadAccess:
+    """Whether the topic can be read, by how Kafka describes it or refuses to."""
+    try:
+        with KafkaAdminClient(
+            **{
+                "bootstrap_timeout_ms": _TIMEOUT_MS,
+                "request_timeout_ms": _TIMEOUT_MS,
+                **clients.arguments(config.cluster.bootstrap, config.cluster.client, "cluster"),
+            }
+        ) as admin:
+            [topic] = admin.describe_topics([TOPIC])
+    except (KafkaError, OSError, ValueError):
+        return ReadAccess.UNKNOWN
+    match topic["error_code"]:
+        case clients.TOPIC_NOT_ALLOWED:
+            return ReadAccess.HIDDEN
+        case UnknownTopicOrPartitionError.errno:
+            return ReadAccess.NO_TOPIC
+        case 0:
+            allowed: Any = topic.get("authorized_operations")  # nothing before Kafka 2.3
+            is_denied = bool(allowed) and "READ" not in allowed
+            return ReadAccess.DENIED if is_denied else ReadAccess.ALLOWED
+    return ReadAccess.UNKNOWN

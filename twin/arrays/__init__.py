@@ -1,0 +1,1 @@
+"""Helpers for the numpy arrays of tables: keys, replica slots, comparison, plain data."""

@@ -1,0 +1,28 @@
+"""Reductions over the replica slots of each partition.
+
+numpy reduces many short rows slowly. A reduction slot by slot takes a tenth of the time.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from twin.declarations.table import Array, Bool, Int32
+
+
+def over_slots(combine: np.ufunc, values: Array) -> Array:
+    """[P] the slots of each row of [P, R], combined by a function of two."""
+    combined: Array = reduce(combine, values.T)
+    return combined if values.shape[1] > 1 else combined.copy()
+
+
+def any_slot(chosen: Bool) -> Bool:
+    """[P] some slot of [P, R] is chosen."""
+    return over_slots(np.logical_or, chosen)
+
+
+def count_slots(chosen: Bool) -> Int32:
+    """[P] how many slots of [P, R] are chosen."""
+    return over_slots(np.add, chosen.astype(np.int32))

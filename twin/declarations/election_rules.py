@@ -1,0 +1,63 @@
+"""What is declared ``by_election_rule`` is made once for each election rule.
+
+An election rule says who is in sync and in which order candidates are tried. What follows from an
+election is declared for Kafka's rule; the tables and rules of the others are derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any
+
+from twin.declarations.declare import ElectionRule, OtherElections, Rule
+from twin.declarations.signature import DeclarationError, name_of
+from twin.declarations.table import KAFKA, Table
+
+
+def with_each_election_rule(
+    tables: Iterable[type[Table]],
+    rules: Iterable[Rule],
+    others: Iterable[OtherElections],
+    election_rules: Sequence[ElectionRule],
+) -> tuple[list[type[Table]], list[Rule]]:
+    """The tables and rules with those of each election rule beside them.
+
+    Raises:
+        DeclarationError: an election rule, or a function for other elections, makes a table of
+            another sort; or there are election rules, and none is Kafka's.
+    """
+    tables, rules = list(tables), list(rules)
+    others_by_table = {each.makes: each for each in others}
+    makers: list[ElectionRule | OtherElections] = [*election_rules, *others_by_table.values()]
+    for each in makers:
+        if not each.makes.by_election_rule:
+            raise DeclarationError(
+                f"{name_of(each.compute)}: the table {each.makes.kind} is not by_election_rule"
+            )
+    names = [each.name for each in election_rules]
+    if names and KAFKA not in names:
+        raise DeclarationError(f"no election rule is called {KAFKA}; there are {', '.join(names)}")
+    ballots = {each.makes for each in election_rules}
+    made = [Rule(each.compute, each.makes.under(each.name), each.reads) for each in election_rules]
+    for name in names:
+        if name == KAFKA:
+            continue
+        tables += [table.under(name) for table in tables if table.by_election_rule]
+        for rule in rules:
+            if rule.makes.by_election_rule and rule.makes not in ballots:
+                source = others_by_table.get(rule.makes, rule)
+                reads = tuple(parameter.under(name) for parameter in source.reads)
+                made.append(Rule(source.compute, rule.makes.under(name), reads))
+    return tables, rules + [_returning_its_table(rule) for rule in made]
+
+
+def _returning_its_table(rule: Rule) -> Rule:
+    """The rule, its result as the table of its election rule: functions return that of Kafka's."""
+
+    @wraps(rule.compute)
+    def compute(**arguments: Any) -> Table:
+        return rule.makes.from_values(rule.compute(**arguments).values())
+
+    made: Callable[..., Table] = compute
+    return Rule(made, rule.makes, rule.reads)

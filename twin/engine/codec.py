@@ -1,0 +1,350 @@
+"""A state as bytes: what Spark keeps and what consumers of the bus read.
+
+Frames of a state (all are Arrow streams, see ``frames``):
+    state.listing         one row: how far the listing of partitions is
+    state.per_partition   one row a partition; columns ``<table>.<column>`` of all such tables
+    state.per_replica     one row a replica, in the order of partitions and slots, likewise
+    state.<table>         every other table that is stored, and not empty
+
+Columns and frames of ``before.<table>`` hold what rules remember of the previous cycle. The wide
+frames list their tables with versions in the metadata entry ``tables``: a table of another version
+is discarded alone, and is blank until the next cycle makes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from twin.declarations.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Blob,
+    Column,
+    Int64,
+    KeyedTable,
+    PartitionTable,
+    ReplicaTable,
+    SparseTable,
+    Table,
+    blank,
+    column,
+    object_array,
+    to_arrow,
+    to_numpy,
+)
+from twin.engine import frames
+from twin.engine.catalog import Catalog
+from twin.engine.frames import MAX_FRAME_BYTES, FrameHeader, InvalidFrame
+from twin.engine.state import Listing, ShardState, Tables, concatenated
+from twin.tables.state import Assignment, PartitionIndex, Topics
+
+PREFIX: Final = "state."
+BEFORE: Final = "before."
+PER_PARTITION: Final = f"{PREFIX}per_partition"
+PER_REPLICA: Final = f"{PREFIX}per_replica"
+SLOTS_USED: Final = "slots_used"
+SPINE: Final = (Topics, PartitionIndex, Assignment)
+
+
+class ListingProgress(KeyedTable, kind="listing"):
+    """[1] how far the listing of the newest cycle is."""
+
+    listed_at_ms: Int64 = column("cycle whose partitions are being listed")
+    listed_parts: Blob = column("a bit for each part of the listing that arrived", fill=b"")
+    listing_whole_at_ms: Int64 = column("newest cycle whose listing was complete")
+    prev_observed_at_ms: Int64 = column("the cycle before the newest")
+
+
+_ENCODED_SHARE: Final = 0.2
+"""Bytes of a message for each byte in memory: a first guess at how many parts a state needs."""
+
+
+_Streams = dict[str, tuple[FrameHeader, dict[str, str], pa.Table]]
+"""Frames of a part, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedState:
+    """A state, and a sentence for each table of the message that could not be taken over."""
+
+    state: ShardState
+    discarded: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- encode
+
+
+def encode(state: ShardState, part: int = 0, parts: int = 1) -> bytes:
+    """The state as one message."""
+    return frames.join(_streams(state, part, parts))
+
+
+def encode_parts(state: ShardState, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:
+    """The state in as many messages as keep each below the limit, each with its own rows.
+
+    A topic's rows may be in two parts; brokers, topics and configs are repeated in each. The number
+    of parts depends on the state alone, so that a replay gives the same messages.
+    """
+    parts = 1 + int(state.nbytes() * _ENCODED_SHARE) // limit_bytes
+    while True:
+        parts = max(1, min(parts, state.partitions))
+        cuts = np.array_split(np.arange(state.partitions), parts)
+        encoded = [encode(state.take(rows), i, parts) for i, rows in enumerate(cuts)]
+        largest = max(map(len, encoded))
+        if largest <= limit_bytes or parts >= state.partitions:
+            return encoded
+        parts = max(parts + 1, -(-parts * largest // limit_bytes))
+
+
+def _streams(state: ShardState, part: int, parts: int) -> Iterator[bytes]:
+    def header(kind: str, version: int = 1) -> FrameHeader:
+        return FrameHeader(
+            kind, state.cluster, state.shard, state.shards, state.observed_at_ms, state.cycle,
+            part, parts, version=version,
+        )  # fmt: skip
+
+    yield frames.write(header(f"{PREFIX}listing"), _listing_rows(state))
+    used = state[Assignment].broker != NO_BROKER
+    names = state.catalog.risk_names
+    per_partition: list[tuple[str, Table]] = []
+    per_replica: list[tuple[str, Table]] = []
+    for name, table in _stored(state):
+        if isinstance(table, PartitionTable):
+            per_partition.append((name, table))
+        elif isinstance(table, ReplicaTable):
+            per_replica.append((name, table))
+        elif isinstance(table, Topics) or len(table.values()[0]):
+            arrays = [_to_arrow(c, v, names) for c, v in _columns_of(table)]
+            rows = pa.table(arrays, schema=table.schema())
+            yield frames.write(header(f"{PREFIX}{name}", table.version), rows)
+    counts = {SLOTS_USED: pa.array(used.sum(axis=1).astype(np.uint8))}
+    yield _wide(header(PER_PARTITION), per_partition, counts, lambda values: values)
+    all_used = bool(used.all())
+    yield _wide(header(PER_REPLICA), per_replica, {}, lambda v: v.ravel() if all_used else v[used])
+
+
+def _stored(state: ShardState) -> Iterator[tuple[str, Table]]:
+    for table in state.catalog.stored:
+        yield table.kind, state[table]
+    for table in state.catalog.remembered:
+        yield f"{BEFORE}{table.kind}", state.of_before(table)
+
+
+def _wide(
+    header: FrameHeader, tables: Iterable[tuple[str, Table]], more: dict[str, pa.Array], flat: Any
+) -> bytes:
+    columns, versions = dict(more), []
+    for name, table in tables:
+        versions.append(f"{name}={table.version}")
+        for declared, values in _columns_of(table):
+            columns[f"{name}.{declared.name}"] = to_arrow(declared, flat(values))
+    schema = pa.schema([pa.field(n, array.type, nullable=False) for n, array in columns.items()])
+    rows = pa.table(list(columns.values()), schema=schema)
+    return frames.write(header, rows, {"tables": ",".join(versions)})
+
+
+def _columns_of(table: Table) -> Iterator[tuple[Column, Array]]:
+    return zip(table.columns, table.values(), strict=True)
+
+
+def _listing_rows(state: ShardState) -> pa.Table:
+    listing = state.listing
+    bits = sum(1 << part for part in listing.parts_seen)
+    values = (
+        np.array([listing.at_ms], np.int64),
+        object_array([bits.to_bytes((bits.bit_length() + 7) // 8, "little")]),
+        np.array([listing.whole_at_ms], np.int64),
+        np.array([state.prev_observed_at_ms], np.int64),
+    )
+    table = ListingProgress(*values)
+    return pa.table([to_arrow(c, v) for c, v in _columns_of(table)], schema=table.schema())
+
+
+def _to_arrow(declared: Column, values: Array, names: tuple[str, ...]) -> pa.Array:
+    """Numbers of risks are written as their names: a catalog may number them otherwise."""
+    if pa.types.is_dictionary(declared.arrow) and declared.dtype != object:
+        index = pa.array(values.astype(np.int32))
+        return pa.DictionaryArray.from_arrays(index, pa.array(names, pa.string()))
+    return to_arrow(declared, values)
+
+
+# ---------------------------------------------------------------- decode
+
+
+def decode(message: bytes, catalog: Catalog) -> DecodedState:
+    """The state of a message: one part, or all parts of a state back to back.
+
+    Raises:
+        InvalidFrame: ``bytes`` or ``header``; ``version``, the spine has another one; ``kind``, a
+            frame that every state has is missing; ``rows``, the tables do not fit each other;
+            ``parts``, some of them are missing.
+    """
+    by_part: dict[tuple[int, int], _Streams] = {}
+    for metadata, rows in frames.streams(message):
+        header = frames.header_of(metadata)
+        streams = by_part.setdefault((header.parts, header.part), {})
+        streams[header.kind] = header, metadata, rows
+    decoded = [_decode_part(by_part[part], catalog) for part in sorted(by_part)]
+    if len(decoded) == 1:
+        return decoded[0]
+    parts, _ = next(iter(by_part))
+    if sorted(by_part) != [(parts, part) for part in range(parts)]:
+        raise InvalidFrame("parts", f"of {parts} there are {sorted(by_part)}")
+    topics = {len(part.state[Topics].topic) for part in decoded}
+    if len(topics) > 1:
+        raise InvalidFrame("rows", f"the parts have {sorted(topics)} topics")
+    discarded = dict.fromkeys(each for part in decoded for each in part.discarded)
+    return DecodedState(concatenated([part.state for part in decoded]), tuple(discarded))
+
+
+def _decode_part(streams: _Streams, catalog: Catalog) -> DecodedState:
+    for kind in (PER_PARTITION, PER_REPLICA, f"{PREFIX}{Topics.kind}", f"{PREFIX}listing"):
+        if kind not in streams:
+            raise InvalidFrame("kind", f"a state has a frame {kind}; got {sorted(streams)}")
+    header, _, wide = streams[PER_PARTITION]
+    used = _slots_used(wide, streams[PER_REPLICA][2])
+    reader = _Reader(catalog, used)
+    for kind, (its_header, metadata, rows) in streams.items():
+        reader.take(kind, its_header, metadata, rows)
+    reader.drop_dependent()
+    for table in SPINE:
+        if table not in reader.tables:
+            raise InvalidFrame("version", "; ".join(reader.discarded) or f"no {table.kind}")
+    listing, prev_ms = _listing(streams[f"{PREFIX}listing"][2])
+    state = ShardState(
+        catalog=catalog,
+        cluster=header.cluster,
+        shard=header.shard,
+        shards=header.shards,
+        observed_at_ms=header.observed_at_ms,
+        prev_observed_at_ms=prev_ms,
+        cycle=header.cycle,
+        listing=listing,
+        judged_at_ms=header.observed_at_ms,
+        tables=reader.tables,
+        before=reader.before,
+    )
+    topic = state[PartitionIndex].topic_index
+    if ((topic < 0) | (topic >= len(state[Topics].topic))).any():
+        raise InvalidFrame("rows", "a partition belongs to a topic that is not there")
+    return DecodedState(state, tuple(reader.discarded))
+
+
+def _slots_used(per_partition: pa.Table, per_replica: pa.Table) -> Array:
+    if SLOTS_USED not in per_partition.column_names:
+        raise InvalidFrame("columns", f"{PER_PARTITION} has no column {SLOTS_USED}")
+    used = to_numpy(per_partition.column(SLOTS_USED))
+    if int(used.sum(dtype=np.int64)) != per_replica.num_rows:
+        raise InvalidFrame(
+            "rows", f"{int(used.sum())} replicas are announced, {per_replica.num_rows} are there"
+        )
+    return used
+
+
+def _listing(rows: pa.Table) -> tuple[Listing, int]:
+    if not rows.schema.equals(ListingProgress.schema()) or rows.num_rows != 1:
+        raise InvalidFrame("rows", "state.listing is one row of its own columns")
+    at_ms, parts, whole_at_ms, prev_ms = (rows.column(i)[0].as_py() for i in range(4))
+    bits = int.from_bytes(parts, "little")
+    parts_seen = frozenset(i for i in range(bits.bit_length()) if bits >> i & 1)
+    return Listing(at_ms, parts_seen, whole_at_ms), prev_ms
+
+
+class _Reader:
+    """Takes tables out of frames, and notes those that cannot be used."""
+
+    def __init__(self, catalog: Catalog, used: Array) -> None:
+        self._by_kind = {table.kind: table for table in catalog.stored}
+        self._remembered = {table.kind: table for table in catalog.remembered}
+        self._risks = {name: number for number, name in enumerate(catalog.risk_names)}
+        self._used = used
+        self.tables: Tables = {}
+        self.before: Tables = {}
+        self.discarded: list[str] = []
+        self._lost: dict[bool, set[type[Table]]] = {True: set(), False: set()}
+
+    def take(
+        self, kind: str, header: FrameHeader, metadata: Mapping[str, str], rows: pa.Table
+    ) -> None:
+        """The table or tables of one frame."""
+        if kind in (PER_PARTITION, PER_REPLICA):
+            for entry in filter(None, metadata.get("tables", "").split(",")):
+                name, _, version = entry.partition("=")
+                self._take(name, version, rows, f"{name}.")
+        elif kind.startswith(PREFIX) and kind != f"{PREFIX}listing":
+            self._take(kind.removeprefix(PREFIX), str(header.version), rows, "")
+
+    def _take(self, name: str, version: str, rows: pa.Table, prefix: str) -> None:
+        is_before = name.startswith(BEFORE)
+        table = (self._remembered if is_before else self._by_kind).get(name.removeprefix(BEFORE))
+        if table is None:
+            self.discarded.append(f"{name}: this version does not have it")
+        elif version != str(table.version):
+            self.discarded.append(f"{name}: version {version}, this version has {table.version}")
+        elif not _has_columns(rows, table, prefix):
+            self.discarded.append(f"{name}: its columns are not those of version {version}")
+        else:
+            made = self._table(table, rows, prefix)
+            (self.before if is_before else self.tables)[table] = made
+            return
+        if table is not None:
+            self._lost[is_before].add(table)
+
+    def drop_dependent(self) -> None:
+        """Discard what numbers the rows of a table that was discarded."""
+        for is_before, held in ((False, self.tables), (True, self.before)):
+            for table in [t for t in held if self._lost[is_before].intersection(t.counts_in)]:
+                name = f"{BEFORE if is_before else ''}{table.kind}"
+                self.discarded.append(f"{name}: it numbers rows of a table that is discarded")
+                del held[table]
+
+    def _table(self, table: type[Table], rows: pa.Table, prefix: str) -> Table:
+        values = [self._values(c, rows.column(f"{prefix}{c.name}")) for c in table.columns]
+        if issubclass(table, ReplicaTable):
+            pairs = zip(values, table.columns, strict=True)
+            return table.from_values(_matrix(v, self._used, c) for v, c in pairs)
+        made = table.from_values(values)
+        if not isinstance(made, SparseTable):
+            return made
+        if (made.row < 0).any() or (made.row >= len(self._used)).any():
+            raise InvalidFrame("rows", f"{table.kind} names a partition that is not there")
+        return self._without_unknown_risks(made)
+
+    def _values(self, declared: Column, values: pa.ChunkedArray) -> Array:
+        if declared.dtype == object or not pa.types.is_dictionary(declared.arrow):
+            return to_numpy(values)
+        entries = values.combine_chunks()
+        numbers = [self._risks.get(name, UNKNOWN) for name in entries.dictionary.to_pylist()]
+        numbered: Array = np.array([*numbers, UNKNOWN], declared.dtype)
+        chosen: Array = numbered[entries.indices.to_numpy()]
+        return chosen
+
+    def _without_unknown_risks(self, made: SparseTable) -> SparseTable:
+        """A risk that this catalog does not have is over."""
+        for declared, values in _columns_of(made):
+            if pa.types.is_dictionary(declared.arrow) and declared.dtype != object:
+                made = made.pick(values != UNKNOWN)
+        return made
+
+
+def _has_columns(rows: pa.Table, table: type[Table], prefix: str) -> bool:
+    schema = rows.schema
+    wanted = {f"{prefix}{c.name}": c.arrow for c in table.columns}
+    there = {field.name: field.type for field in schema if field.name.startswith(prefix)}
+    return there == wanted
+
+
+def _matrix(flat: Array, used: Array, declared: Column) -> Array:
+    """[P, R] from the flat rows of ``used[p]`` replicas each."""
+    slots = max(int(used.max(initial=0)), 1)
+    if len(flat) == len(used) * slots:
+        return flat.reshape(len(used), slots)
+    matrix = blank(declared, (len(used), slots))
+    matrix[np.arange(slots) < used[:, None]] = flat
+    return matrix

@@ -1,0 +1,111 @@
+"""Which shards have reported to the cluster's own, and what is unknown while one has not.
+
+The cluster's own shard observes the ``ShardReport`` tables of the others. A finding about the whole
+cluster needs the reports of all of them, so a cluster rule is called only while they are there and
+recent: until then its table has no rows, its metrics have no series, and its risks stay as they
+were. The engine does that, so no rule can forget it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from twin.declarations.declare import Metric, Rule
+from twin.declarations.signature import Cycle, Parameter, Reads, parameters, without_groups
+from twin.declarations.table import ClusterTable, Int32, Int64, ShardReport, Table, Text, column
+from twin.rules.partitions.staleness import STALE_MS
+
+CLUSTER: Final = -1
+"""The number of the cluster's own shard."""
+
+
+class ReportIndex(ClusterTable, kind="report_index"):
+    """[K] one row a shard and report, sorted by report and shard: the newest that arrived."""
+
+    report: Text = column("kind of the report", fill="")
+    shard: Int32 = column("shard that sent it")
+    shards: Int32 = column("number of shards")
+    observed_at_ms: Int64 = column("cycle that it is about")
+    rows: Int64 = column("its rows in the table of that kind, behind those of the row above")
+
+    def missing(self, report: str, cycle: Cycle) -> int:
+        """How many shards have not sent that report for STALE_MS; 1 before any has."""
+        mine = self.report == report
+        if not mine.any():
+            return 1
+        recent = cycle.observed_at_ms - self.observed_at_ms[mine] <= STALE_MS
+        return int(self.shards[mine][0]) - int(recent.sum())
+
+
+Reports = frozenset[type[ShardReport]]
+
+
+def reports_behind(rules: Mapping[type[Table], Rule]) -> Callable[[Iterable[Parameter]], Reports]:
+    """A function from parameters to the reports that they are made of, directly or by rules."""
+
+    def behind(reads: Iterable[Parameter]) -> Reports:
+        found: set[type[ShardReport]] = set()
+        seen: set[type[Table]] = set()  # rules that need each other are refused later
+        left = list(reads)
+        while left:
+            for each in without_groups([left.pop()]):
+                table = each.table
+                if table is None or each.reads not in (Reads.TABLE, Reads.LAZY) or table in seen:
+                    continue
+                seen.add(table)
+                if issubclass(table, ShardReport):
+                    found.add(table)
+                elif table in rules:
+                    left += rules[table].reads
+        return frozenset(found)
+
+    return behind
+
+
+def are_whole(reports: Reports, index: ReportIndex, cycle: Cycle) -> bool:
+    """Every shard has sent each of those reports, and lately."""
+    return not any(index.missing(each.kind, cycle) for each in reports)
+
+
+def rule_if_whole(rule: Rule, reports: Reports) -> Rule:
+    """The rule, which makes a table without rows while one of the reports is not whole."""
+    compute = _if_whole(rule.compute, reports, rule.makes.from_values(_no_rows(rule.makes)))
+    return replace(rule, compute=compute, reads=(*_GATE, *rule.reads))
+
+
+def metric_if_whole(metric: Metric, reports: Reports) -> Metric:
+    """The metric, which has no series while one of the reports is not whole."""
+    assert metric.compute is not None  # the catalog refuses a cluster's metric without
+    return replace(
+        metric,
+        compute=_if_whole(metric.compute, reports, {}),
+        reads=(*_GATE, *metric.reads),
+    )
+
+
+def _no_rows(table: type[Table]) -> Iterable[Any]:
+    assert issubclass(table, ClusterTable)  # the catalog refuses other tables
+    return table.empty().values()
+
+
+def _gate(_index: ReportIndex, _cycle: Cycle) -> None:
+    """The parameters of what is called only while reports are whole."""
+
+
+_GATE: Final = parameters(_gate)
+
+
+def _if_whole(function: Callable[..., Any], reports: Reports, otherwise: Any) -> Callable[..., Any]:
+    def call(_index: ReportIndex, _cycle: Cycle, **inputs: Any) -> Any:
+        return function(**inputs) if are_whole(reports, _index, _cycle) else otherwise
+
+    return call
+
+
+def missing_reports(index: ReportIndex, cycle: Cycle) -> int:
+    """How many shards have not reported for STALE_MS."""
+    return max((index.missing(each, cycle) for each in np.unique(index.report)), default=1)

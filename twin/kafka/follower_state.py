@@ -1,0 +1,131 @@
+"""The state that a leader keeps of each follower, kept along from the follower's fetches.
+
+Kafka's leader notes of a follower its log end, the leader's own log end at the last fetch, the time
+of that fetch, and when the follower was last caught up, and updates them at every fetch. No API
+returns them; a log of completed fetches allows to keep them along exactly.
+
+Source: Replica.updateFetchStateOrThrow and resetReplicaState, ReplicaState.isCaughtUp, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+
+from twin.declarations.table import UNKNOWN, Bool, Int64
+
+SLOW_FETCH_KEPT_MS: Final = 60_000
+"""The slowest fetch of a follower is kept this long: a shrink of the ISR is observed later."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """[N] the leader's state of each follower. Before a fetch: UNKNOWN offsets, times of 0."""
+
+    log_start_offset: Int64
+    log_end_offset: Int64
+    last_fetch_leader_end_offset: Int64
+    last_fetch_at_ms: Int64
+    caught_up_at_ms: Int64
+
+    @staticmethod
+    def blank(count: int) -> ReplicaState:
+        """The states of followers that never fetched."""
+        unknown, never = np.full(count, UNKNOWN, np.int64), np.zeros(count, np.int64)
+        return ReplicaState(unknown, unknown, unknown, never, never)
+
+    def where(self, chosen: Bool, other: ReplicaState) -> ReplicaState:
+        """This state for the chosen followers, the other one for the rest."""
+        return ReplicaState(
+            *(np.where(chosen, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        )
+
+
+def update_fetch_state(
+    state: ReplicaState, fetch_offset: Int64, log_start: Int64, at_ms: Int64, leader_end: Int64
+) -> ReplicaState:
+    """After one fetch of each follower.
+
+    An UNKNOWN leader end proves nothing, and the one noted before is forgotten: the leader may have
+    been further at this fetch, so the next one could not be said to have had everything by now.
+    """
+    has_leader_end = leader_end != UNKNOWN
+    now = has_leader_end & (fetch_offset >= leader_end)
+    then = ~now & asks_for_leader_end(state, fetch_offset)
+    caught_up = np.where(now, np.maximum(state.caught_up_at_ms, at_ms), state.caught_up_at_ms)
+    caught_up = np.where(then, np.maximum(caught_up, state.last_fetch_at_ms), caught_up)
+    newest_end = np.maximum(leader_end, state.last_fetch_leader_end_offset)
+    return ReplicaState(
+        log_start_offset=log_start,
+        log_end_offset=fetch_offset,
+        last_fetch_leader_end_offset=np.where(has_leader_end, newest_end, UNKNOWN),
+        last_fetch_at_ms=at_ms,
+        caught_up_at_ms=caught_up,
+    )
+
+
+def reset_replica_state(
+    state: ReplicaState, at_ms: Int64, leader_end: Int64, is_new_leader: Bool, in_isr: Bool
+) -> ReplicaState:
+    """After the leader was elected, or elected again: in the ISR counts as caught up now."""
+    caught_up = np.where(in_isr, at_ms, 0)
+    fresh = replace(ReplicaState.blank(len(caught_up)), caught_up_at_ms=caught_up)
+    again = ReplicaState(
+        state.log_start_offset, state.log_end_offset, leader_end, caught_up, caught_up
+    )
+    return fresh.where(is_new_leader, again)
+
+
+def is_caught_up(state: ReplicaState, leader_end: Int64, now_ms: Int64, lag_max_ms: Int64) -> Bool:
+    """[N] in sync by Kafka's rule: at the leader's log end, or caught up recently enough."""
+    recent = now_ms - state.caught_up_at_ms <= lag_max_ms
+    caught_up: Bool = (leader_end == state.log_end_offset) | recent
+    return caught_up
+
+
+def asks_for_leader_end(state: ReplicaState, fetch_offset: Int64) -> Bool:
+    """[N] the fetch asks at or beyond the leader's log end of the fetch before.
+
+    So the follower has had everything that there was then. It is also KIP-501's condition for a
+    pending fetch that keeps its follower in sync.
+    """
+    has_previous_end = state.last_fetch_leader_end_offset != UNKNOWN
+    asks: Bool = has_previous_end & (fetch_offset >= state.last_fetch_leader_end_offset)
+    return asks
+
+
+def is_caught_up_pending(
+    state: ReplicaState, pending_offset: Int64, leader_end: Int64, now_ms: Int64, lag_max_ms: Int64
+) -> Bool:
+    """[N] in sync by KIP-501's solution 1: by Kafka's rule, or by a fetch that is pending.
+
+    Args:
+        state: as noted before the pending fetch.
+        pending_offset: the offset of that fetch, UNKNOWN for none.
+        leader_end: the leader's log end now.
+        now_ms: time of the check.
+        lag_max_ms: replica.lag.time.max.ms.
+
+    Source: KIP-501, follower.fetch.pending.reads.insync.enable; no Kafka has it.
+    """
+    waits = (pending_offset != UNKNOWN) & asks_for_leader_end(state, pending_offset)
+    caught_up: Bool = waits | is_caught_up(state, leader_end, now_ms, lag_max_ms)
+    return caught_up
+
+
+def update_fetch_state_solution_1(
+    state: ReplicaState, fetch_offset: Int64, log_start: Int64, arrived_ms: Int64,
+    completed_ms: Int64, leader_end: Int64,
+) -> ReplicaState:  # fmt: skip
+    """After one fetch under KIP-501: caught up as of the completion, not of the arrival.
+
+    An UNKNOWN leader end proves nothing, as in ``update_fetch_state``.
+    """
+    has_leader_end = leader_end != UNKNOWN
+    now = has_leader_end & (fetch_offset >= leader_end)
+    caught_up = now | asks_for_leader_end(state, fetch_offset)
+    stock = update_fetch_state(state, fetch_offset, log_start, arrived_ms, leader_end)
+    at_ms = np.where(caught_up, completed_ms, UNKNOWN)
+    return replace(stock, caught_up_at_ms=np.maximum(state.caught_up_at_ms, at_ms))

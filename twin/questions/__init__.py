@@ -1,0 +1,1 @@
+"""Questions about a state: the loss or restart of brokers, other settings. Nothing is changed."""

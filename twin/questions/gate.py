@@ -1,0 +1,281 @@
+"""May these brokers be restarted now? Reasons against it, from the twin's state alone.
+
+A restart takes a broker out of every ISR and comes back a minute later. It is unsafe if meanwhile
+a partition would have no leader, a leader from outside the ISR, a cold leader where it has none
+now, or too few replicas in sync; if the controllers would have no majority; or if another broker is
+not whole yet, since two that are out at once are what replication does not cover. Brokers that are
+asked for together are out together: the same terms hold for what all of them leave behind.
+
+What no order of restarts can avoid (a partition with one replica, or with no more replicas than
+min.insync.replicas; a quorum of one or two voters) is a reason of its own, so that it can be
+allowed: each time, or single replicas once for the cluster by its configuration.
+
+Each shard is asked by itself; ``reasons`` puts the answers together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from twin.arrays.plain import counted
+from twin.arrays.slots import any_slot, count_slots
+from twin.declarations.signature import reading
+from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
+from twin.engine.state import ShardState
+from twin.kafka.election import Outcome
+from twin.questions import whatif
+from twin.questions.whatif import Loss
+from twin.rules.election.next_leader import Candidates
+from twin.rules.election.redundancy import Redundancy, Spare
+from twin.rules.partitions.leaders import Roles, has_flag
+from twin.rules.partitions.topic_configs import LeaderMinIsr
+from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
+from twin.tables.enums import ReplicaFlags
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    ControllerQuorum,
+    PartitionIndex,
+    Partitions,
+    Replicas,
+    Topics,
+)
+
+CAUGHT_UP_WITHIN_MS: Final = 5_000
+"""A voter fetches each half second and is replaced after controller.quorum.fetch.timeout.ms (2 s);
+one that was not caught up for longer is not counted on."""
+
+
+class Reason(Enum):
+    """Why a broker may not be restarted; the value is the sentence for users."""
+
+    OFFLINE = "partitions would have no leader"
+    OUTSIDE_ISR = "partitions would be led by a replica from outside the ISR"
+    UNDER_MIN_ISR = "partitions would have fewer replicas in sync than min.insync.replicas"
+    UNDER_MARGIN = (
+        "partitions would have fewer replicas in sync than min.insync.replicas and margin"
+    )
+    COLD = "partitions would be led by a cold replica, and are not now"
+    ONE_REPLICA = "partitions have one replica: a restart always takes them offline"
+    NO_SPARE_REPLICA = "partitions have min.insync.replicas replicas or fewer: none can be spared"
+    ONE_REPLICA_ACCEPTED = "partitions have one replica, which the configuration accepts"
+    QUORUM = "the other controllers that are caught up would be no majority"
+    SMALL_QUORUM = "a controller quorum of one or two voters has no majority without one of them"
+    BROKER_OUT = "other brokers are out"
+    BROKER_NOT_IN_SYNC = "other brokers are not in every ISR of their replicas"
+    NOT_DESCRIBED = "partitions have not been described by the controller yet"
+    BROKER_SILENT = "brokers do not answer"
+    QUORUM_UNKNOWN = "facts on the controller quorum are not known"
+
+
+LASTING_REASONS: Final = frozenset(
+    {Reason.ONE_REPLICA, Reason.NO_SPARE_REPLICA, Reason.SMALL_QUORUM}
+)
+"""Reasons that no time and no order of restarts removes."""
+
+UNKNOWN_REASONS: Final = frozenset(
+    {Reason.NOT_DESCRIBED, Reason.BROKER_SILENT, Reason.QUORUM_UNKNOWN}
+)
+"""Reasons why the twin does not know: neither safe nor unsafe."""
+
+Names = Mapping[Reason, Sequence[str]]
+"""The partitions, brokers or voters that a reason is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The margin that a user asks for, and the reasons that a user allows."""
+
+    margin: int = 0  # replicas in sync above min.insync.replicas, where replication allows it
+    allowed: frozenset[Reason] = frozenset()
+
+    def allows(self, reason: Reason) -> bool:
+        """A user allows the reason, or the configuration does."""
+        return reason in self.allowed or reason is Reason.ONE_REPLICA_ACCEPTED
+
+
+def reasons(
+    states: Sequence[ShardState],
+    together: Collection[int],
+    terms: Terms,
+    losses: Sequence[Loss] | None = None,
+) -> Names:
+    """The reasons against restarting those brokers together, allowed ones included.
+
+    Args:
+        states: all shards of the cluster; brokers and controllers are as the newest lists them.
+        together: the brokers; none to ask whether every broker is in sync.
+        terms: the margin asked for, and the reasons that are allowed.
+        losses: of those brokers in each of the states; computed if none are given.
+    """
+    brokers = newest_brokers(states)
+    if losses is None:
+        losses = [whatif.lose(state, together) for state in states]
+    parts = [
+        restart(state, together, terms, loss) for state, loss in zip(states, losses, strict=True)
+    ]
+    parts.append(of_quorum(newest_quorum(states), together))
+    # Brokers that are out serve nothing: others need not be whole, and may be waiting for them.
+    if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
+        parts.append(not_in_sync(outside_isr(state, together) for state in states))
+        parts.append(of_brokers(brokers, together))
+    return combined(parts)
+
+
+def newest_brokers(states: Iterable[ShardState]) -> Brokers:
+    """The brokers as the shard that was observed last lists them."""
+    newest = max(states, key=lambda state: state.observed_at_ms, default=None)
+    return Brokers.empty() if newest is None else newest[Brokers]
+
+
+def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
+    """The controller quorum as it was observed last."""
+    return max(
+        (state[ControllerQuorum] for state in states),
+        key=lambda quorum: int(quorum.observed_at_ms.max(initial=UNKNOWN)),
+        default=ControllerQuorum.empty(),
+    )
+
+
+def restart(state: ShardState, together: Collection[int], terms: Terms, loss: Loss) -> Names:
+    """The reasons of one shard against restarting those brokers, whose ``loss`` it would be.
+
+    Allowed ones are included.
+    """
+    row = whatif.described_on(state, together)  # nothing changes for the others
+    held = state.with_only(_READS).take(row)
+    rows = _harmed(held, together, terms, loss, np.searchsorted(row, loss.row))
+    named = {reason: _partition_names(held, mask) for reason, mask in rows.items()}
+    is_unknown = state[Partitions].described_at_ms == UNKNOWN
+    named[Reason.NOT_DESCRIBED] = _partition_names(state, is_unknown)
+    return {reason: names for reason, names in named.items() if names}
+
+
+_READS: Final = reading(
+    Partitions, Assignment, Roles, Candidates, LeaderMinIsr, ReplicaCoverage, Redundancy
+)
+"""The tables that ``_harmed`` reads."""
+
+
+def _harmed(
+    state: ShardState, together: Collection[int], terms: Terms, loss: Loss, lost: Rows
+) -> Mapping[Reason, Bool]:
+    """A mask [P] of partitions for each reason; ``lost`` are the rows of the loss here."""
+    assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
+    mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
+    serves = roles.in_isr & state[Candidates].is_acceptable
+    left = count_slots(serves & ~mine)
+    least, assigned = state[LeaderMinIsr].min_isr, partitions.assigned
+    # A broker that is out costs nothing any more, though it stays in an ISR as the last of it.
+    leaves = any_slot(serves & mine)
+    no_spare = leaves & (assigned <= least)
+    goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
+    leads = whatif.on_brokers(partitions.leader[lost], together)
+    outcome, coverage = (np.full(len(left), UNKNOWN, np.int64) for _ in range(2))
+    outcome[lost[leads]] = loss.kafka.outcome[leads]
+    coverage[lost[leads]] = loss.kafka.coverage[leads]
+    cold_now = any_slot(roles.is_leader & (state[ReplicaCoverage].coverage == Coverage.COLD))
+    one = leaves & (assigned == 1)
+    is_accepted = state[Redundancy].redundancy == Spare.ONE_REPLICA_ACCEPTED
+    return {
+        Reason.OFFLINE: (outcome == Outcome.NONE) & ~one,
+        Reason.OUTSIDE_ISR: np.isin(outcome, (Outcome.ELR, Outcome.LAST_KNOWN, Outcome.UNCLEAN)),
+        Reason.UNDER_MIN_ISR: leaves & (left < least) & ~no_spare,
+        Reason.UNDER_MARGIN: leaves & (left >= least) & (left < goal),
+        Reason.COLD: (coverage == Coverage.COLD) & ~cold_now,
+        Reason.ONE_REPLICA: one & ~is_accepted,
+        Reason.ONE_REPLICA_ACCEPTED: one & is_accepted,
+        Reason.NO_SPARE_REPLICA: no_spare & ~one,
+    }
+
+
+def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:
+    """Numbers of replicas that are in no ISR, by other broker; added ones do not count."""
+    roles, broker = state[Roles], state[Assignment].broker
+    described = (state[Partitions].described_at_ms != UNKNOWN)[:, None]
+    is_added = has_flag(state[Replicas].replica_flags, ReplicaFlags.ADDING)
+    outside = described & roles.is_assigned & ~roles.in_isr & ~is_added
+    outside &= ~whatif.on_brokers(broker, together)
+    return Counter(broker[outside].tolist())
+
+
+def not_in_sync(shards: Iterable[Counter[int]]) -> Names:
+    """Other brokers that are not in every ISR of their replicas, with the number of those."""
+    counts = sum(shards, Counter[int]())
+    names = [f"broker {b} ({counted(n, 'partition')})" for b, n in sorted(counts.items())]
+    return {Reason.BROKER_NOT_IN_SYNC: names} if names else {}
+
+
+def led_by(state: ShardState, together: Collection[int]) -> int:
+    """The number of partitions that those brokers lead."""
+    return int(whatif.on_brokers(state[Partitions].leader, together).sum())
+
+
+def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
+    """Other brokers that are out, and all that the controller counts on and that do not answer."""
+    out = _is_out(brokers)
+    others = ~np.isin(brokers.broker, list(together))
+    silent = ~brokers.answered & ~out
+    named = {
+        Reason.BROKER_OUT: _broker_names(brokers.broker[out & others]),
+        Reason.BROKER_SILENT: _broker_names(brokers.broker[silent]),
+    }
+    return {reason: names for reason, names in named.items() if names}
+
+
+def _is_out(brokers: Brokers) -> Bool:
+    out: Bool = ~brokers.listed | (brokers.fenced == 1)
+    return out
+
+
+def of_quorum(quorum: ControllerQuorum, together: Collection[int]) -> Names:
+    """Whether the controllers have a majority without these nodes, if one is a controller."""
+    voters = quorum.node[quorum.node != NO_BROKER]
+    if not len(quorum.node):
+        return {Reason.QUORUM_UNKNOWN: ("its voters",)}
+    leaves = np.isin(quorum.node, list(together))
+    if not leaves.any():
+        return {}
+    if len(voters) <= 2:
+        return {Reason.SMALL_QUORUM: _voter_names(voters)}
+    caught_up = quorum.caught_up_at_ms
+    newest = caught_up[quorum.is_active].max(initial=UNKNOWN)
+    if newest == UNKNOWN:
+        return {Reason.QUORUM_UNKNOWN: ("how far its voters are behind",)}
+    # A voter that has not caught up since the active controller was elected has no time.
+    is_behind = newest - caught_up > CAUGHT_UP_WITHIN_MS
+    left = (~is_behind & ~leaves).sum()
+    if left > len(voters) // 2:
+        return {}
+    return {Reason.QUORUM: _voter_names(quorum.node[is_behind]) or _voter_names(voters)}
+
+
+def combined(parts: Iterable[Names]) -> Names:
+    """All reasons, in their order, with the names of every part."""
+    listed = list(parts)
+    together = {reason: [n for part in listed for n in part.get(reason, ())] for reason in Reason}
+    return {reason: names for reason, names in together.items() if names}
+
+
+def _partition_names(state: ShardState, mask: Bool) -> list[str]:
+    row = np.flatnonzero(mask)
+    if not len(row):
+        return []
+    index = state[PartitionIndex]
+    topics = state[Topics].topic[index.topic_index[row]].tolist()
+    numbers = index.partition[row].tolist()
+    return [f"{topic}-{number}" for topic, number in zip(topics, numbers, strict=True)]
+
+
+def _broker_names(brokers: Array) -> list[str]:
+    return [f"broker {broker}" for broker in brokers.tolist()]
+
+
+def _voter_names(voters: Array) -> list[str]:
+    return [f"controller {node}" for node in voters.tolist()]

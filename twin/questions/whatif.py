@@ -1,0 +1,388 @@
+"""What if: the same rules over a state in which something was changed.
+
+Each function takes a state and returns a value; nothing is changed. Shards are asked one by one and
+their answers add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+import numpy as np
+
+from twin.arrays.slots import any_slot, count_slots
+from twin.declarations.signature import parameters
+from twin.declarations.table import (
+    KAFKA,
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int32,
+    Rows,
+    blank,
+    object_array,
+)
+from twin.engine.state import ShardState
+from twin.questions.adds_up import AddsUp, highest, lowest, same
+from twin.rules.brokers.racks import rack_names, racks_of
+from twin.rules.election.balance import BalancedLeaders
+from twin.rules.election.ballots import Ballot
+from twin.rules.election.next_leader import Electorate, NextLeaders, elected_under, elected_without
+from twin.rules.partitions.growth import Growth, RecordSizes
+from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
+from twin.rules.tiering.bootstrap import BootstrapOff, BootstrapOn, BootstrapPath, cannot_start
+from twin.rules.tiering.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
+from twin.rules.tiering.warm_up import NEVER, WarmUp, is_unreachable
+from twin.tables.enums import CLUSTER_WIDE, NOT_SET
+from twin.tables.state import Assignment, Brokers, Configs, Partitions, Replicas
+
+_FEW: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The effect of losing brokers. [N] rows that lose their leader, or end under min ISR.
+
+    ``isr`` is its size once leaders are elected by Kafka's rule. Next leaders are those by each
+    election rule, Kafka's first.
+    """
+
+    row: Rows
+    next_leaders: Mapping[str, NextLeaders]
+    isr: Int32
+    min_isr: Int32
+
+    @property
+    def kafka(self) -> NextLeaders:
+        """[N] the next leaders by Kafka's rule."""
+        return self.next_leaders[KAFKA]
+
+    @property
+    def offline(self) -> Bool:
+        """[N] nobody leads it any more."""
+        offline: Bool = self.kafka.leader == NO_BROKER
+        return offline
+
+    @property
+    def under_min_isr(self) -> Bool:
+        """[N] too few replicas in sync for acks=all, by the leader's count (``LeaderMinIsr``)."""
+        under: Bool = self.isr < self.min_isr
+        return under
+
+
+def brokers_in(state: ShardState, racks: Collection[str]) -> list[int]:
+    """The brokers of those racks."""
+    brokers = state[Brokers]
+    inside = np.isin(brokers.rack.astype(str), list(racks))
+    return [int(broker) for broker in brokers.broker[inside]]
+
+
+def on_brokers(ids: Array, brokers: Collection[int]) -> Bool:
+    """A mask, of any shape, of the ids that are among those brokers."""
+    if len(brokers) > _FEW:
+        return np.isin(ids, list(brokers))
+    on = np.zeros(ids.shape, bool)
+    for broker in brokers:  # a few comparisons take a third of the time of isin
+        on |= ids == broker
+    return on
+
+
+def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
+    """[N] rows of the described partitions that have a replica on one of the brokers."""
+    is_held = any_slot(on_brokers(state[Assignment].broker, brokers))
+    return np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
+
+
+def lose(state: ShardState, brokers: Collection[int]) -> Loss:
+    """Fence those brokers at once.
+
+    A replica that cannot lead as it is counts as lost as well: the controller takes it out of the
+    ISR when it fences its broker, which a listing made earlier does not show yet. So losing more is
+    never safer.
+    """
+    held = described_on(state, brokers)
+    # Nothing changes for the others, so no election is held for them.
+    electorate = electorate_of(state).take(held)
+    roles = electorate.roles
+    named = on_brokers(electorate.assignment.broker, brokers) & roles.is_assigned
+    lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
+    in_isr = roles.in_isr & roles.is_assigned
+    following = elected_without(electorate, lost)
+    # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
+    isr = np.maximum(count_slots(in_isr & ~lost), following.leader != NO_BROKER)
+    least = state[LeaderMinIsr].min_isr[held]
+    falls_short = (isr < least) & any_slot(in_isr & named)
+    row = np.flatnonzero(any_slot(named & roles.is_leader) | falls_short)
+    by_rule = {KAFKA: following.take(row)}
+    for rule in state.catalog.election_rules:
+        if rule != KAFKA:
+            ballot = state[Ballot.under(rule)].take(held)
+            by_rule[rule] = elected_under(ballot, electorate, lost, following).take(row)
+    return Loss(held[row], by_rule, isr[row], least[row])
+
+
+_ELECTION: Final = parameters(Electorate)
+
+
+def loss_fields(state: ShardState, loss: Loss, chosen: Rows) -> Mapping[str, Array]:
+    """The values of every ``@loss_field`` for those rows of the loss, by name.
+
+    They are not part of the loss, since few of its rows are shown to anybody.
+    """
+    fields = state.catalog.loss_fields
+    reads = [parameter for field in fields for parameter in field.reads]
+    affected = state.with_only(reads).take(loss.row[chosen]).with_tables(loss.kafka.take(chosen))
+    return {field.name: affected.call(field.values, field.reads) for field in fields}
+
+
+def electorate_of(state: ShardState) -> Electorate:
+    """The tables of a state that an election reads."""
+    return Electorate(**state.arguments(_ELECTION))
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility(AddsUp):
+    """How a threshold divides the replicas, and what it does to leaders.
+
+    A higher threshold makes leaders surer to serve from their own disks, and keeps them out of
+    balance for longer: until each cold preferred leader (replica 0) has grown to the threshold.
+    """
+
+    local_log_ms: Annotated[int, same]
+    local_log_bytes: Annotated[int, same]
+    cold_replicas: int
+    cold_leaders: int
+    next_leaders_cold: int
+    moved_leaders: int  # others lead than by Kafka's rule
+    unreachable_partitions: int
+    preferred_cold: int  # partitions that are out of balance until replica 0 is warm
+    preferred_eta_unknown: int  # those for which the time is unknown
+    preferred_never_warm: int  # those whose threshold is out of reach
+    balanced_in_s: Annotated[float, highest]  # until the last of the others is; 0 without any
+    leaders_by_rack: tuple[tuple[str, int], ...]
+
+    @property
+    def rack_skew(self) -> float:
+        """Leaders of the rack with the most over the mean, NaN without leaders in racks."""
+        counts = [count for _, count in self.leaders_by_rack]
+        return max(counts) * len(counts) / sum(counts) if sum(counts) else float("nan")
+
+
+def of_topic(state: ShardState, topic: str) -> ShardState:
+    """The state of that topic's partitions alone."""
+    return state.take(np.flatnonzero(state.topic_names() == topic))
+
+
+def topics_with_thresholds(state: ShardState) -> int:
+    """How many topics override the cluster-wide thresholds."""
+    configs = state[Configs]
+    own = (configs.eligible_local_log_ms != NOT_SET) | (configs.eligible_local_log_bytes != NOT_SET)
+    return int((own & (configs.topic != CLUSTER_WIDE)).sum())
+
+
+def with_threshold(
+    state: ShardState, local_log_ms: int, local_log_bytes: int, topic: str = CLUSTER_WIDE
+) -> ShardState:
+    """The state with these thresholds (-1: off) cluster-wide or for one topic, judged anew.
+
+    As in Kafka, cluster-wide thresholds do not touch those that topics have of their own.
+    """
+    configs = _with_row(state[Configs], topic)
+    chosen = configs.topic == topic
+    changed = replace(
+        configs,
+        eligible_local_log_ms=np.where(chosen, local_log_ms, configs.eligible_local_log_ms),
+        eligible_local_log_bytes=np.where(
+            chosen, local_log_bytes, configs.eligible_local_log_bytes
+        ),
+    )
+    return state.with_tables(changed).remade(ReplicaCoverage)
+
+
+def eligibility(
+    state: ShardState, local_log_ms: int, local_log_bytes: int, topic: str = CLUSTER_WIDE
+) -> Eligibility:
+    """The effect of these thresholds under KIP-1303, on all partitions of the state."""
+    changed = with_threshold(state, local_log_ms, local_log_bytes, topic).remade(NextLeaders)
+    roles, cold = changed[Roles], is_cold(changed[ReplicaCoverage], changed[Roles])
+    stock, kip1303 = (changed[BalancedLeaders.under(r)].leader for r in (KAFKA, "kip1303"))
+    brokers = changed[Brokers]
+    names, racks = rack_names(brokers), racks_of(brokers, kip1303)
+    counts = np.bincount(racks[racks != UNKNOWN], minlength=len(names))
+    following = changed[NextLeaders].coverage
+    waits_s = changed[WarmUp].warm_in_s[:, 0][cold[:, 0]]
+    return Eligibility(
+        local_log_ms=local_log_ms,
+        local_log_bytes=local_log_bytes,
+        cold_replicas=int(cold.sum()),
+        cold_leaders=int((cold & roles.is_leader).sum()),
+        next_leaders_cold=int((following == Coverage.COLD).sum()),
+        moved_leaders=int((stock != kip1303).sum()),
+        unreachable_partitions=int(is_unreachable(changed[TopicConfigs]).sum()),
+        preferred_cold=len(waits_s),
+        preferred_eta_unknown=int(np.isnan(waits_s).sum()),
+        preferred_never_warm=int((waits_s == NEVER).sum()),
+        balanced_in_s=float(waits_s[np.isfinite(waits_s)].max(initial=0.0)),
+        leaders_by_rack=tuple(zip(names, counts.tolist(), strict=True)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapCost(AddsUp):
+    """The records that an empty broker would copy, with KIP-1023's feature on and off.
+
+    Partitions of unknown size are counted in ``unknown``, and in no sum.
+    """
+
+    partitions: int
+    without_source: int  # nobody else can lead them: there is nothing to copy from
+    cannot_start: int  # with the feature on
+    unknown: int
+    records_on: int
+    records_off: int
+    bytes_on: float
+    bytes_off: float
+    paths: tuple[tuple[str, int], ...]
+
+
+def replicas_on(state: ShardState, broker: int) -> Rows:
+    """[N] rows of the partitions that are assigned to the broker."""
+    held = (state[Assignment].broker == broker) & state[Roles].is_assigned
+    return np.flatnonzero(held.any(axis=1))
+
+
+def fair_share(state: ShardState, brokers: int) -> Rows:
+    """[N] the rows of which one more broker would take over a replica.
+
+    Every (brokers + 1)th replica, so the load of all topics is met evenly. There are no more
+    replicas of a partition than brokers, so no partition is met twice.
+    """
+    replicas = np.repeat(np.arange(state.partitions), state[Partitions].assigned)
+    return replicas[brokers :: brokers + 1]
+
+
+def bootstrap_cost(state: ShardState, broker: int, rows: Rows) -> BootstrapCost:
+    """If that broker, empty, were to hold those partitions: what it would copy.
+
+    Partitions that it leads are led by another broker by then, which Kafka's rule elects.
+    """
+    lost = (state[Assignment].broker == broker) & state[Roles].is_assigned
+    leader = elected_without(electorate_of(state), lost).leader
+    led = state.with_tables(replace(state[Partitions], leader=leader))
+    has_source = leader[rows] != NO_BROKER
+    rows = rows[has_source]
+    on, off = led[BootstrapOn], led[BootstrapOff]
+    paths, counts = np.unique(on.path[rows], return_counts=True)
+    records_on, records_off = on.records[rows], off.records[rows]
+    return BootstrapCost(
+        partitions=len(has_source),
+        without_source=int((~has_source).sum()),
+        cannot_start=int(cannot_start(on.path[rows]).sum()),
+        unknown=int((on.path[rows] == UNKNOWN).sum()),
+        records_on=int(records_on[records_on > 0].sum()),
+        records_off=int(records_off[records_off > 0].sum()),
+        bytes_on=float(np.nansum(on.bytes_estimate[rows])),
+        bytes_off=float(np.nansum(off.bytes_estimate[rows])),
+        paths=tuple(zip(map(_path_name, paths.tolist()), counts.tolist(), strict=True)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFootprint(AddsUp):
+    """The local log of tiered topics under a local retention, and how many replicas are cold."""
+
+    replicas: int
+    cold: int
+    cold_for_good: int  # retention deletes before a threshold is reached
+    bytes: int
+    # The spans that local logs reach: the busiest partition, and the calmest.
+    shortest_span_ms: Annotated[float, lowest]
+    longest_span_ms: Annotated[float, highest]
+
+
+def local_footprint(state: ShardState) -> LocalFootprint:
+    """The local log of tiered topics now. Replicas of unknown size are in no sum."""
+    configs, roles = state[TopicConfigs], state[Roles]
+    tiered = configs.remote_storage == 1
+    replicas = tiered[:, None] & roles.is_assigned
+    cold = replicas & is_cold(state[ReplicaCoverage], roles)
+    held, spans = state[LocalLog].held_bytes, longest_span_ms(state)[tiered]
+    return LocalFootprint(
+        replicas=int(replicas.sum()),
+        cold=int(cold.sum()),
+        cold_for_good=int((cold & is_unreachable(configs)[:, None]).sum()),
+        bytes=int(held[replicas & (held != UNKNOWN)].sum()),
+        shortest_span_ms=float(np.fmin.reduce(spans, initial=np.nan)),
+        longest_span_ms=float(np.fmax.reduce(spans, initial=np.nan)),
+    )
+
+
+def longest_span_ms(state: ShardState) -> Float64:
+    """[P] what a local log can come to span: by time, or as fast as its bytes are written.
+
+    Infinite without a known limit; NaN where only bytes limit it and its growth is unknown.
+    """
+    configs, growth = state[TopicConfigs], state[Growth].appended_records_per_s
+    kept_ms = configs.local_retention_ms.astype(np.float64)
+    kept_bytes = configs.local_retention_bytes.astype(np.float64)
+    rate = np.where(growth == UNKNOWN, np.nan, growth)
+    per_ms = np.where(rate == 0, 0.0, rate * state[RecordSizes].bytes_per_record) / 1000
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_bytes = np.where(per_ms == 0, np.inf, kept_bytes / per_ms)
+    by_bytes = np.where(kept_bytes < 0, np.inf, by_bytes)
+    by_ms = np.where(kept_ms < 0, np.inf, kept_ms)
+    is_unknown = np.isnan(by_bytes) & np.isinf(by_ms)
+    return np.where(is_unknown, np.nan, np.fmin(by_ms, by_bytes))
+
+
+def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> ShardState:
+    """The state once tiered topics keep so much on disk (UNKNOWN: as now), judged anew.
+
+    A log is taken to be evenly dense. Logs above the new limit count as truncated at once; shorter
+    ones stay as they are until they have grown.
+    """
+    local, now_ms = state[LocalLog], state.judged_at_ms
+    span, held = local.local_log_span_ms, local.held_bytes
+    share = np.ones(span.shape)
+    if local_ms != UNKNOWN:
+        share = np.where(span > local_ms, local_ms / np.maximum(span, 1), share)
+    if local_bytes != UNKNOWN:
+        fits = np.where(held > local_bytes, local_bytes / np.maximum(held, 1), 1.0)
+        share = np.minimum(share, fits)
+    tiered = state[TopicConfigs].remote_storage == 1
+    share = np.where(tiered[:, None], share, 1.0)
+    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (held, span))
+    was = state[Replicas]
+    start, end = was.local_log_start_offset, was.log_end_offset
+    is_known = (start != UNKNOWN) & (end != UNKNOWN)
+    cut_start = end - np.floor((end - start) * share).astype(np.int64)
+    replicas = replace(
+        was,
+        local_log_start_offset=np.where(is_known, cut_start, start),
+        local_log_bytes=np.where(held == UNKNOWN, UNKNOWN, cut_bytes),
+        local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, now_ms - cut_ms),
+    )
+    configs = _with_row(state[Configs])
+    rows = len(configs.topic)
+    if local_ms != UNKNOWN:
+        configs = replace(configs, local_retention_ms=np.full(rows, local_ms))
+    if local_bytes != UNKNOWN:
+        configs = replace(configs, local_retention_bytes=np.full(rows, local_bytes))
+    return state.with_tables(replicas, configs).remade(ReplicaCoverage)
+
+
+def _path_name(path: int) -> str:
+    return "unknown" if path == UNKNOWN else BootstrapPath(path).name.lower()
+
+
+def _with_row(configs: Configs, topic: str = CLUSTER_WIDE) -> Configs:
+    """The configs with a row of that topic (or of the cluster), also where none was observed."""
+    if topic in configs.topic:
+        return configs
+    row = Configs.from_values(blank(c, 1) for c in Configs.columns)
+    return configs.with_rows(replace(row, topic=object_array([topic])), "topic")

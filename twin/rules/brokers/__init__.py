@@ -1,0 +1,1 @@
+"""Rules about brokers and their racks."""

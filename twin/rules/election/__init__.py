@@ -1,0 +1,1 @@
+"""Rules about leader election: who leads next, by which election rule, and what that costs."""

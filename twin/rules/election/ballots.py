@@ -1,0 +1,53 @@
+"""Who may lead by an election rule, and in which order candidates are tried.
+
+Kafka's own rule is here; ``twin.proposals`` has others, and a package may add its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.arrays.slots import any_slot
+from twin.declarations.declare import election_rule
+from twin.declarations.table import KAFKA, Bool, Int8, ReplicaTable, column
+from twin.kafka.election import Slots
+from twin.rules.partitions.leaders import Roles
+
+
+class Ballot(
+    ReplicaTable, kind="ballot", on_demand="a function of stored columns", by_election_rule=True
+):
+    """[P, R] how an election rule treats each replica."""
+
+    in_sync: Bool = column("in sync by the election rule", fill=False)
+    rank: Int8 = column(
+        "candidates of a lower rank come first, those of one rank in the order of the assignment",
+        fill=0,
+    )
+
+    @property
+    def order(self) -> NDArray[np.int16]:
+        """[P, R] slots in the order in which they are tried."""
+        return np.argsort(self.rank, axis=1, kind="stable").astype(np.int16)
+
+    def differs(self, roles: Roles) -> Bool:
+        """[P] partitions that may be led by another replica than by Kafka's rule."""
+        differs: Bool = any_slot((self.rank != 0) | (self.in_sync != in_isr(roles)))
+        return differs
+
+
+def in_isr(roles: Roles) -> Slots:
+    """[P, R] members of the ISR that are assigned."""
+    members: Slots = roles.in_isr & roles.is_assigned
+    return members
+
+
+@election_rule(KAFKA, "Kafka")
+def kafka(roles: Roles) -> Ballot:
+    """The ISR, in the order of the assignment.
+
+    Source: PartitionChangeBuilder.electLeader, Kafka 4.3.
+    """
+    members = in_isr(roles)
+    return Ballot(members, np.zeros(members.shape, np.int8))

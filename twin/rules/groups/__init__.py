@@ -1,0 +1,1 @@
+"""Rules about consumer groups: lag, where they read, and what they lose."""

@@ -1,0 +1,73 @@
+"""Each group in each partition, as plain data for the JSON API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twin.arrays import plain
+from twin.declarations.declare import api_field
+from twin.declarations.signature import EachRule
+from twin.declarations.table import SparseTable, Table
+from twin.rules.groups.forecasts import GroupForecasts
+from twin.rules.groups.loss import GroupsIfLeaderLost
+from twin.rules.groups.moves import GroupLags, GroupMoves
+from twin.rules.groups.reads import GroupReads, GroupServers
+from twin.rules.tiering.warm_up import NEVER
+from twin.tables.state import GroupOffsets, Groups, Partitions, ReaderRacks
+
+_NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "more_remote_bytes")
+
+
+@api_field(
+    "groups",
+    "groups of consumers that committed offsets: `group`, `committed_offset` and `read_at_ms` when "
+    "that was read, `assigned` (a member reads the partition) and its `rack`, `records_per_s` that "
+    "the group reads, `lag_records`, `lag_s` in which these were appended, `in_use` (it has "
+    "members, or moved within a day), `broker` that serves it, where it `reads_from` (`disk`, "
+    "`remote` storage, `nowhere`: the records are deleted, `nobody`: there is no leader), "
+    "`remote_records` that it reads from remote storage, seconds `until_remote_s` and "
+    "`until_loss_s` (null if unknown, or never: `never_remote`, `never_lost`), and under "
+    "`if_leader_lost`, by election rule, the `broker` that would serve it then, `reads_from`, "
+    "`remote_records` and `remote_bytes`",
+)
+def groups_field(
+    partitions: Partitions,
+    groups: Groups,
+    offsets: GroupOffsets,
+    racks: ReaderRacks,
+    moves: GroupMoves,
+    lags: GroupLags,
+    reads: GroupReads,
+    servers: GroupServers,
+    forecasts: GroupForecasts,
+    then: EachRule[GroupsIfLeaderLost],
+) -> list[list[dict[str, Any]]]:
+    """A list of groups for each partition, sorted by name."""
+    columns: dict[str, list[Any]] = {"group": groups.group[offsets.group_index].tolist()}
+    for table in (offsets, moves, lags, servers, reads, forecasts):
+        columns |= plain_columns(table)
+    names = [*racks.rack.tolist(), None]
+    columns["rack"] = [names[place] for place in offsets.rack_index.tolist()]
+    for name, seconds in (
+        ("never_remote", forecasts.until_remote_s),
+        ("never_lost", forecasts.until_loss_s),
+    ):
+        columns[name] = (seconds == NEVER).tolist()
+    by_rule = {name: _objects(plain_columns(each)) for name, each in then.items()}
+    columns["if_leader_lost"] = _objects(by_rule)
+    return plain.by_partition(offsets.row, _objects(columns), len(partitions.leader))
+
+
+def plain_columns(table: SparseTable | Table) -> dict[str, list[Any]]:
+    """The columns that are shown, as plain data."""
+    return {
+        c.name: plain.column_values(c, getattr(table, c.name))
+        for c in table.columns
+        if c.name not in _NOT_SHOWN
+    }
+
+
+def _objects(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]

@@ -1,0 +1,174 @@
+"""How far groups of consumers are behind, and how fast they move.
+
+Groups are read at a pace of their own, more slowly than the cluster. So lag is that of the cycle
+that brought the committed offset, and stays until it is read again: an offset and a log end of
+different times would show a lag that nobody has. `kafka-consumer-groups.sh` compares with the high
+watermark as well.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twin.arrays import keys
+from twin.declarations.declare import gauge, group_gauge, rule
+from twin.declarations.signature import Before, NowMs
+from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Int32, Int64, SparseTable, column
+from twin.rules.partitions.growth import Growth, moving_average
+from twin.rules.replication.high_watermark import HighWatermarks
+from twin.tables.enums import GroupState
+from twin.tables.state import GroupOffsets, Groups
+
+IN_USE_MS: Final = 86_400_000
+"""A group without members is abandoned if it has not moved for so long. Kafka forgets its offsets
+after offsets.retention.minutes, seven days by default; nobody is hurt until then."""
+
+
+class GroupMoves(SparseTable, kind="group_moves", counts_in=(Groups,)):
+    """[N] one row a group and a partition, in the order of ``group_offsets``."""
+
+    group_index: Int32 = column("row in groups")
+    committed_offset: Int64 = column("offset of the next record to read")
+    read_at_ms: Int64 = column("when it was read")
+    end_offset: Int64 = column("high watermark of the partition then")
+    records_per_s: Float64 = column("records that the group reads a second, a moving average")
+    moved_at_ms: Int64 = column("when the committed offset was last seen to change")
+
+
+class GroupLags(SparseTable, kind="group_lags", on_demand="a difference of stored offsets"):
+    """[N] how far each group is behind, in the order of ``group_offsets``."""
+
+    lag_records: Int64 = column("records between the committed offset and the high watermark")
+    lag_s: Float64 = column(
+        "time in which these are appended; NaN if unknown, and where nothing is written now",
+        fill=float("nan"),
+    )
+    in_use: Bool = column("the group has members, or moved within a day", fill=False)
+
+
+@rule
+def group_moves(
+    offsets: GroupOffsets,
+    groups: Groups,
+    old_groups: Before[Groups],
+    before: Before[GroupMoves],
+    watermarks: HighWatermarks,
+) -> GroupMoves:
+    """The average moves with each committed offset that is read, and begins anew where one is
+    behind the one before: somebody has reset it."""
+    if not len(offsets):
+        return GroupMoves.empty()
+    if _is_unchanged(before, offsets) and np.array_equal(groups.group, old_groups.group):
+        return before
+    old = _aligned(offsets, groups, old_groups, before)
+    committed, read_at_ms = offsets.committed_offset, offsets.read_at_ms
+    is_new = read_at_ms > old["read_at_ms"]
+    end = watermarks.high_watermark_estimate[offsets.row.astype(np.intp)]
+    both = is_new & (old["committed_offset"] != UNKNOWN) & (committed != UNKNOWN)
+    records = np.where(both, committed - old["committed_offset"], 0)
+    elapsed_s = np.where(both, read_at_ms - old["read_at_ms"], 1000) / 1000
+    rate, average = records / elapsed_s, old["records_per_s"]
+    average = np.where(both & (records >= 0), moving_average(average, rate), UNKNOWN)
+    return GroupMoves(
+        row=offsets.row,
+        group_index=offsets.group_index,
+        committed_offset=committed,
+        read_at_ms=read_at_ms,
+        end_offset=np.where(is_new, end, old["end_offset"]),
+        records_per_s=np.where(is_new, average, old["records_per_s"]),
+        moved_at_ms=np.where(records != 0, read_at_ms, old["moved_at_ms"]),
+    )
+
+
+@rule
+def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs) -> GroupLags:
+    """The lag of each group, unknown where the offset or the high watermark is."""
+    is_known = (moves.committed_offset != UNKNOWN) & (moves.end_offset != UNKNOWN)
+    lag = np.where(is_known, np.maximum(moves.end_offset - moves.committed_offset, 0), UNKNOWN)
+    rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lag_s = np.where((lag > 0) & (rate > 0), lag / rate, np.nan)
+    return GroupLags(
+        row=moves.row,
+        lag_records=lag,
+        lag_s=np.where(lag == 0, 0.0, lag_s),
+        in_use=is_in_use(moves, groups, now_ms),
+    )
+
+
+def is_in_use(moves: GroupMoves, groups: Groups, now_ms: int) -> Bool:
+    """[N] the group has members, or moved within a day."""
+    has_members = (groups.members > 0) & (groups.group_state != GroupState.DEAD)
+    moved = (moves.moved_at_ms != UNKNOWN) & (now_ms - moves.moved_at_ms <= IN_USE_MS)
+    in_use: Bool = has_members[moves.group_index] | moved
+    return in_use
+
+
+def _is_unchanged(before: GroupMoves, offsets: GroupOffsets) -> bool:
+    """The offsets are those of the cycle before: most cycles bring no round of groups."""
+    names = ("read_at_ms", "row", "group_index")
+    return all(np.array_equal(getattr(before, name), getattr(offsets, name)) for name in names)
+
+
+def _aligned(
+    offsets: GroupOffsets, groups: Groups, old_groups: Groups, before: GroupMoves
+) -> dict[str, Array]:
+    """[N] the columns of ``before`` in the order of ``offsets``, blank where a row is new."""
+    names = [c.name for c in GroupMoves.columns[2:]]
+    group_index = _renumbered(before.group_index, groups, old_groups)
+    if np.array_equal(before.row, offsets.row) and np.array_equal(group_index, offsets.group_index):
+        return {name: getattr(before, name) for name in names}
+    stays = group_index != UNKNOWN
+    held = keys.pack(before.row[stays], group_index[stays])
+    place = keys.find_sorted(held, keys.pack(offsets.row, offsets.group_index))
+    columns = {}
+    for name in names:
+        values = getattr(before, name)[stays]
+        columns[name] = np.append(values, values.dtype.type(UNKNOWN))[place]
+    return columns
+
+
+def _renumbered(group_index: Int32, groups: Groups, old_groups: Groups) -> Int32:
+    """[N] where those groups of the previous cycle are now, UNKNOWN for those that are gone."""
+    if np.array_equal(groups.group, old_groups.group):
+        return group_index
+    place = {name: i for i, name in enumerate(groups.group)}
+    moved = [place.get(name, UNKNOWN) for name in old_groups.group]
+    return np.array([*moved, UNKNOWN], np.int32)[group_index]
+
+
+# ---------------------------------------------------------------- exported
+
+
+@group_gauge("lag_records", "Records that {group} has not read.")
+def lag_records(lags: GroupLags) -> Array:
+    """The lags, without partitions of unknown lag."""
+    return lags.lag_records
+
+
+@group_gauge(
+    "lag_seconds", "Seconds in which the records were appended that {group} has not read, at most.",
+    combine="max",
+)  # fmt: skip
+def lag_seconds(lags: GroupLags) -> Array:
+    """The largest lag over the partitions of a group."""
+    return lags.lag_s
+
+
+@gauge("groups", "Groups of consumers that the twin knows.", combine="max")
+def known_groups(groups: Groups) -> int:
+    """The groups; shard 0 has all of them, others those that read their partitions."""
+    return len(groups.group)
+
+
+@gauge(
+    "group_offsets_left_out",
+    "Offsets of groups that the collector did not send because there are more than "
+    "collector.max_group_offsets.",
+    combine="max",
+)
+def offsets_left_out(groups: Groups) -> int:
+    """The offsets that were left out; shard 0 has all of them."""
+    return int(groups.offsets_left_out.sum())

@@ -1,0 +1,234 @@
+"""Where groups of consumers read: from a disk, from remote storage, or nowhere.
+
+A consumer reads from the leader of its partition, or from the in-sync replica of its own rack where
+the leader has RackAwareReplicaSelector (KIP-392). What that replica does not have on its disk it
+reads from remote storage; what is below the log start is gone. A group without members is judged as
+if its consumer came back without a rack.
+
+Source: ReplicaManager.readFromLog and findPreferredReadReplica, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from twin.arrays.slots import over_slots
+from twin.declarations.declare import group_gauge, rule
+from twin.declarations.signature import Lazy, TableGroup
+from twin.declarations.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Int8,
+    Int32,
+    Int64,
+    Rows,
+    SparseTable,
+    column,
+)
+from twin.rules.brokers.racks import rack_names
+from twin.rules.groups.moves import GroupMoves
+from twin.rules.partitions.leaders import Leaders, Roles
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.reading.selection import (
+    LeaderSelectors,
+    SelectorViews,
+    replica_views,
+    select,
+    with_offset,
+)
+from twin.tables.enums import ReplicaSelector
+from twin.tables.state import (
+    Assignment,
+    Brokers,
+    GroupOffsets,
+    ReaderRacks,
+    Replicas,
+)
+
+_NEVER: Final = np.uint64(1) << np.uint64(62)
+
+
+class ReadsFrom(IntEnum):
+    """The place from which the next records of a group come."""
+
+    DISK = 0  # of the replica that serves it
+    REMOTE = 1  # remote storage
+    NOWHERE = 2  # they are deleted: the consumer is reset, or stops
+    NOBODY = 3  # no replica leads the partition
+
+
+class GroupReads(
+    SparseTable, kind="group_reads", on_demand="a comparison of stored offsets and settings"
+):
+    """[N] where each group reads now, in the order of ``group_offsets``."""
+
+    reads_from: Int8 = column("where its next records come from", enum=ReadsFrom)
+    remote_records: Int64 = column("records that it will read from remote storage from there on")
+
+
+class GroupServers(
+    SparseTable, kind="group_servers", on_demand="looked up by the stored racks of members"
+):
+    """[N] who serves each group now, in the order of ``group_offsets``."""
+
+    broker: Int32 = column(
+        "broker that serves it; unknown without a leader and under a custom selector",
+        fill=NO_BROKER,
+    )
+
+
+@dataclass(frozen=True)
+class Servers(TableGroup):
+    """Replicas that may serve consumers, and racks that these may be in.
+
+    With other ``roles``: where consumers would read if another replica led.
+    """
+
+    assignment: Assignment
+    replicas: Replicas
+    roles: Roles
+    brokers: Brokers
+    configs: TopicConfigs
+    racks: ReaderRacks
+    views: Lazy[SelectorViews]
+
+    def read(
+        self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64
+    ) -> tuple[Int8, Int64]:
+        """[N], [N] ReadsFrom and the records that groups read from remote storage.
+
+        Args:
+            moves: [N] the groups and their offsets.
+            leading: [P] slot of the leader, UNKNOWN without one.
+            selector: [P] ReplicaSelector of the leader.
+            rack: [N] place of the consumer's rack in ``rack_names``.
+        """
+        row = moves.row.astype(np.intp)  # numpy looks up by another type more slowly
+        offset, slot, kind = moves.committed_offset, leading[row], selector[row]
+        reads, records = _on_disk(slot, kind)
+        # Most groups are near the log end: whichever replica serves them has that on its disk.
+        open_to_doubt = (offset < self.on_every_disk[row]) | (offset == UNKNOWN)
+        some = np.flatnonzero(open_to_doubt & (records == 0))
+        if len(some):
+            row, offset = row[some], offset[some]
+            serving = self._slots(row, offset, slot[some], kind[some], rack[some])
+            reads[some], records[some] = self._by_offsets(row, offset, serving)
+        return reads, records
+
+    @cached_property
+    def on_every_disk(self) -> Int64:
+        """[P] the first offset that all replicas have on disk; beyond all offsets if unknown."""
+        columns = self.replicas.local_log_start_offset, self.replicas.log_start_offset
+        # Taken for an unsigned number, UNKNOWN is the highest.
+        local, start = (column.view(np.uint64) for column in columns)
+        first = np.where(self.roles.is_assigned, np.maximum(local, start), np.uint64(0))
+        highest: Int64 = np.minimum(over_slots(np.maximum, first), _NEVER).astype(np.int64)
+        return highest
+
+    def reader_racks(self, offsets: GroupOffsets) -> Int64:
+        """[N] the place in ``rack_names`` of the member that reads each row; UNKNOWN for none."""
+        place = {name: i for i, name in enumerate(rack_names(self.brokers))}
+        places = [place.get(str(name), UNKNOWN) for name in self.racks.rack]
+        return np.array([*places, UNKNOWN], np.int64)[offsets.rack_index]
+
+    def serving(self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64) -> Int32:
+        """[N] the broker that serves each group, NO_BROKER where that is not known."""
+        row = moves.row.astype(np.intp)
+        kind = selector[row]
+        slot = self._slots(row, moves.committed_offset, leading[row], kind, rack)
+        is_known = (kind == ReplicaSelector.LEADER) | (kind == ReplicaSelector.RACK_AWARE)
+        served = self.assignment.broker[row, np.maximum(slot, 0)]
+        broker: Int32 = np.where(is_known & (slot != UNKNOWN), served, np.int32(NO_BROKER))
+        return broker
+
+    def _slots(self, row: Rows, offset: Int64, slot: Rows, kind: Int8, rack: Int64) -> Rows:
+        """[N] the slot of the replica that serves each group, given that of the leader."""
+        near = (kind == ReplicaSelector.RACK_AWARE) & (rack != UNKNOWN) & (slot != UNKNOWN)
+        if not near.any():
+            return slot
+        row = row[near]
+        views = replica_views(self.assignment, self.replicas, self.roles, self.views()).rows(row)
+        start = self.replicas.log_start_offset.take(row, axis=0)
+        candidates = with_offset(offset[near], start, views.log_end_offset, self.roles.take(row))
+        chosen = select(views, candidates, rack[near])
+        slot = slot.copy()
+        slot[near] = (views.broker == chosen[:, None]).argmax(axis=1)
+        return slot
+
+    def _by_offsets(self, row: Rows, offset: Int64, slot: Rows) -> tuple[Array, Array]:
+        """[N], [N] ReadsFrom and remote records, if the replicas in those slots serve."""
+        place = row * self.assignment.broker.shape[1] + np.maximum(slot, 0)
+        start, local, end = (
+            getattr(self.replicas, f"{name}_offset").ravel()[place]
+            for name in ("log_start", "local_log_start", "log_end")
+        )
+        tiered = self.configs.remote_storage[row]
+        records = np.where(tiered == 1, np.maximum(np.minimum(local, end) - offset, 0), 0)
+        reads = np.where(records > 0, ReadsFrom.REMOTE, ReadsFrom.DISK)
+        is_gone = start > offset
+        is_known = (offset != UNKNOWN) & (start != UNKNOWN) & (end != UNKNOWN)
+        # Records that are not tiered and not deleted are on disk.
+        is_known &= (tiered == 0) | ((tiered == 1) & (local != UNKNOWN)) | is_gone
+        reads = np.where(is_gone, ReadsFrom.NOWHERE, reads)
+        return (
+            np.where(is_known, reads, UNKNOWN),
+            np.where(is_known & ~is_gone, records, UNKNOWN),
+        )
+
+
+@rule
+def group_reads(
+    moves: GroupMoves,
+    offsets: GroupOffsets,
+    servers: Servers,
+    leaders: Leaders,
+    selectors: LeaderSelectors,
+) -> GroupReads:
+    """The reads of each group, by the offsets of the replica that serves it."""
+    rack, kind = servers.reader_racks(offsets), selectors.replica_selector
+    return GroupReads(moves.row, *servers.read(moves, leaders.slot, kind, rack))
+
+
+@rule
+def group_servers(
+    moves: GroupMoves,
+    offsets: GroupOffsets,
+    servers: Servers,
+    leaders: Leaders,
+    selectors: LeaderSelectors,
+) -> GroupServers:
+    """The leader, or the replica that it sends consumers of that rack to."""
+    rack, kind = servers.reader_racks(offsets), selectors.replica_selector
+    return GroupServers(moves.row, servers.serving(moves, leaders.slot, kind, rack))
+
+
+def _on_disk(slot: Rows, kind: Int8) -> tuple[Int8, Int64]:
+    """[N], [N] ReadsFrom and remote records of groups whose replicas have all on their disks.
+
+    A custom selector may send consumers anywhere; so may one that could not be read.
+    """
+    is_known = (kind == ReplicaSelector.LEADER) | (kind == ReplicaSelector.RACK_AWARE)
+    is_led = slot != UNKNOWN
+    reads = np.where(is_known, np.int8(ReadsFrom.DISK), np.int8(UNKNOWN))
+    return (
+        np.where(is_led, reads, np.int8(ReadsFrom.NOBODY)),
+        np.where(is_known & is_led, np.int64(0), np.int64(UNKNOWN)),
+    )
+
+
+# ---------------------------------------------------------------- exported
+
+
+@group_gauge(
+    "remote_records",
+    "Records that {group} reads from remote storage before it reads from a disk.",
+)
+def remote_records(reads: GroupReads) -> Array:
+    """The remote records of each group; unknown ones are left out."""
+    return reads.remote_records

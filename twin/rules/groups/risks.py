@@ -1,0 +1,242 @@
+"""Groups of consumers at risk: they read from remote storage, soon will, or lose records.
+
+Most groups are near the log end and keep up. Only those are judged one by one that may lack records
+on some disk now, or that retention may overtake soon: it will have deleted what is below an offset
+of the partition, and a group that will be above it then is not at risk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from twin.declarations.declare import Alert, risk, rule
+from twin.declarations.signature import NowMs
+from twin.declarations.table import UNKNOWN, Bool, Float64, Int8, Int64, SparseTable, column
+from twin.rules.groups.forecasts import group_forecasts
+from twin.rules.groups.moves import GroupMoves, group_lags, is_in_use
+from twin.rules.groups.reads import (
+    GroupReads,
+    ReadsFrom,
+    Servers,
+)
+from twin.rules.partitions.growth import Growth, RecordSizes
+from twin.rules.partitions.leaders import Leaders
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.reading.selection import LeaderSelectors
+from twin.tables.state import (
+    GroupOffsets,
+    Groups,
+    Partitions,
+    Replicas,
+)
+
+FALLS_OFF_SOON_S: Final = 900
+LOSES_SOON_S: Final = 3_600
+"""Time for a person to help the consumer, or to raise retention.ms."""
+
+
+class GroupsNearRisk(
+    SparseTable, kind="groups_near_risk", on_demand="rows of group_reads and group_forecasts"
+):
+    """[N] groups in use that may be at risk; the others are not."""
+
+    reads_from: Int8 = column("where its next records come from", enum=ReadsFrom)
+    until_remote_s: Float64 = column(
+        "seconds until these are no longer on disk; NaN also if that is later than soon",
+        fill=float("nan"),
+    )
+    until_loss_s: Float64 = column(
+        "seconds until these are deleted; NaN also if that is later than soon", fill=float("nan")
+    )
+
+
+@rule
+def groups_near_risk(
+    moves: GroupMoves,
+    offsets: GroupOffsets,
+    groups: Groups,
+    servers: Servers,
+    leaders: Leaders,
+    growth: Growth,
+    sizes: RecordSizes,
+    selectors: LeaderSelectors,
+    now_ms: NowMs,
+) -> GroupsNearRisk:
+    """The values of ``group_reads`` and ``group_forecasts``, for these groups alone."""
+    if not len(moves):
+        return GroupsNearRisk.empty()
+    replicas, configs = servers.replicas, servers.configs
+    retention = Retention(leaders, replicas, growth, sizes, now_ms)
+    overtaken = _may_be_overtaken(moves, retention, configs)
+    off_disk = moves.committed_offset < servers.on_every_disk[moves.row.astype(np.intp)]
+    near = np.flatnonzero(overtaken | off_disk)
+    near = near[is_in_use(moves.pick(near), groups, now_ms)]
+    if not len(near):
+        return GroupsNearRisk.empty()
+    moves, overtaken = moves.pick(near), overtaken[near]
+    rack = servers.reader_racks(offsets.pick(near))
+    reads = GroupReads(
+        moves.row, *servers.read(moves, leaders.slot, selectors.replica_selector, rack)
+    )
+    until_remote_s = np.full(len(near), np.nan)
+    until_loss_s = np.where(reads.reads_from == ReadsFrom.NOWHERE, 0.0, np.nan)
+    if overtaken.any():
+        moves, reads_then = moves.pick(overtaken), reads.pick(overtaken)
+        lags = group_lags(moves, groups, growth, now_ms)
+        until = group_forecasts(
+            moves, lags, reads_then, leaders, replicas, configs, growth, sizes, now_ms
+        )
+        until_remote_s[overtaken] = until.until_remote_s
+        until_loss_s[overtaken] = until.until_loss_s
+    return GroupsNearRisk(reads.row, reads.reads_from, until_remote_s, until_loss_s)
+
+
+def _may_be_overtaken(moves: GroupMoves, retention: Retention, configs: TopicConfigs) -> Bool:
+    """[N] a group that goes on at its rate will be where retention may have deleted records."""
+    row, offset = moves.row.astype(np.intp), moves.committed_offset
+    local_ms = np.where(configs.remote_storage == 1, configs.local_retention_ms, UNKNOWN)
+    overtaken = np.zeros(len(row), bool)
+    for kept_ms, kept_bytes, soon_s in (
+        (local_ms, configs.local_retention_bytes, FALLS_OFF_SOON_S),
+        (configs.retention_ms, configs.retention_bytes, LOSES_SOON_S),
+    ):
+        reach = retention.reach(kept_ms, kept_bytes, soon_s)
+        overtaken |= offset + moves.records_per_s * soon_s <= reach[row]
+    is_at_end: Bool = (moves.end_offset != UNKNOWN) & (moves.end_offset <= offset)
+    return overtaken & ~is_at_end
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How far retention gets in each partition, by the estimates of ``group_forecasts``."""
+
+    leaders: Leaders
+    replicas: Replicas
+    growth: Growth
+    sizes: RecordSizes
+    now_ms: int
+
+    def reach(self, kept_ms: Int64, kept_bytes: Int64, after_s: int) -> Float64:
+        """[P] the offset below which records may be deleted by then; NaN if unknown.
+
+        Negative limits delete nothing.
+        """
+        spare_ms = after_s * 1_000 - kept_ms
+        with np.errstate(invalid="ignore"):
+            reach = self.end + spare_ms * self.records_per_ms
+        if self.is_idle.any():
+            # All records of an idle log may be as old as the first.
+            if_idle = np.where(spare_ms + self.oldest_ms >= 0, np.inf, -np.inf)
+            reach = np.where(self.is_idle, if_idle, reach)
+        reach[kept_ms < 0] = -np.inf
+        if (kept_bytes >= 0).any():  # few topics have such a limit
+            with np.errstate(divide="ignore", invalid="ignore"):
+                kept = kept_bytes / self.sizes.bytes_per_record
+            by_size = self.end + np.maximum(self.appended, 0) * after_s - kept
+            reach = np.fmax(reach, np.where(kept_bytes < 0, -np.inf, by_size))
+        return reach
+
+    @cached_property
+    def end(self) -> Float64:
+        """[P] the log end, and one record more: forecasts are rounded in another way."""
+        end: Float64 = self.leaders.log_end_offset + np.float64(1)
+        return end
+
+    @cached_property
+    def appended(self) -> Float64:
+        """[P] records appended a second."""
+        return self.growth.appended_records_per_s
+
+    @cached_property
+    def is_idle(self) -> Bool:
+        """[P] nothing is written, or next to nothing."""
+        idle: Bool = self.appended == 0
+        return idle
+
+    @cached_property
+    def oldest_ms(self) -> Float64:
+        """[P] age of the first record on the leader's disk."""
+        started_ms = self.leaders.values_of(self.replicas.local_start_timestamp_ms)
+        return np.where(started_ms == UNKNOWN, np.nan, np.maximum(self.now_ms - started_ms, 1))
+
+    @cached_property
+    def records_per_ms(self) -> Float64:
+        """[P] records of a millisecond on the leader's disk."""
+        held = self.leaders.log_end_offset - self.leaders.local_log_start_offset
+        return held / self.oldest_ms
+
+
+# ---------------------------------------------------------------- risks
+
+
+@risk(
+    "consumer_loses_records",
+    rank=27,
+    severity="page",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="retention deletes records that a group of consumers has not read, within an hour or "
+    "already",
+    source="UnifiedLog.deleteRetentionMsBreachedSegments, Kafka 4.3",
+    alert=Alert(
+        summary="lose records that consumers have not read",
+        description="Retention deletes records of {n} partitions of {cluster} before a group of "
+        "consumers has read them, within an hour or already; "
+        "kafka_twin_group_until_loss_seconds names the groups.",
+        wait="0s",
+        keep_firing_for="5m",
+    ),
+)
+def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
+    """A group in use has lost records or is about to."""
+    return near.pick(near.until_loss_s <= LOSES_SOON_S).row_mask(len(partitions.leader))
+
+
+@risk(
+    "consumer_falls_off_local_log",
+    rank=82,
+    severity="warn",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="a group of consumers reads from remote storage within 15 minutes",
+    source="KIP-405; KIP-1303, motivation",
+    alert=Alert(
+        summary="are about to be read from remote storage",
+        description="Groups of consumers of {n} partitions of {cluster} fall so far behind that "
+        "they read from remote storage within 15 minutes; "
+        "kafka_twin_group_until_remote_seconds names them.",
+        wait="1m",
+        keep_firing_for="5m",
+        unless="consumer_loses_records",
+    ),
+)
+def falls_off_local_log(near: GroupsNearRisk, partitions: Partitions) -> Bool:
+    """A group in use still reads from a disk, and soon no longer."""
+    soon = (near.until_remote_s <= FALLS_OFF_SOON_S) & (near.reads_from == ReadsFrom.DISK)
+    return near.pick(soon).row_mask(len(partitions.leader))
+
+
+@risk(
+    "consumer_reads_remote",
+    rank=125,
+    severity="info",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="a group of consumers reads the partition from remote storage",
+    source="KIP-405; KIP-1303, motivation",
+    alert=Alert(
+        summary="are read from remote storage by groups of consumers",
+        description="Groups of consumers read {n} partitions of {cluster} from remote storage, "
+        "which is slower than a disk; kafka_twin_group_remote_records names them.",
+        # A replay is often on purpose.
+        wait="15m",
+        keep_firing_for="5m",
+    ),
+)
+def reads_remote(near: GroupsNearRisk, partitions: Partitions) -> Bool:
+    """A group in use reads from remote storage."""
+    return near.pick(near.reads_from == ReadsFrom.REMOTE).row_mask(len(partitions.leader))

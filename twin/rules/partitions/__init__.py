@@ -1,0 +1,1 @@
+"""Rules about partitions: leaders, growth, settings. Most other rules read their tables."""

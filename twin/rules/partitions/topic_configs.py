@@ -1,0 +1,167 @@
+"""The settings that hold for each partition: the topic's own, or the cluster-wide ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.arrays import keys
+from twin.declarations.declare import gauge, rule
+from twin.declarations.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int32,
+    Int64,
+    PartitionTable,
+    UInt8,
+    column,
+)
+from twin.tables.enums import NOT_SET
+from twin.tables.state import Assignment, Configs, PartitionIndex, Partitions, Topics
+
+
+class TopicConfigs(
+    PartitionTable, kind="topic_configs", on_demand="looked up in the table configs"
+):
+    """[P] the settings that hold for each partition; unknown where nobody could read them."""
+
+    min_insync_replicas: Int64 = column("min.insync.replicas")
+    unclean_leader_election: Int8 = column("unclean.leader.election.enable", tri_state=True)
+    unclean_elections: Int8 = column(
+        "the controller obeys unclean.leader.election.enable", tri_state=True
+    )
+    remote_storage: Int8 = column("remote.storage.enable", tri_state=True)
+    compacted: Int8 = column("cleanup.policy contains compact", tri_state=True)
+    local_retention_ms: Int64 = column("effective local.retention.ms")
+    local_retention_bytes: Int64 = column("effective local.retention.bytes")
+    retention_ms: Int64 = column(
+        "retention.ms, -1 if nothing is deleted by it, -2 if unknown", fill=NOT_SET
+    )
+    retention_bytes: Int64 = column(
+        "retention.bytes, -1 if nothing is deleted by it, -2 if unknown", fill=NOT_SET
+    )
+    one_replica_accepted: Int8 = column(
+        "somebody accepted that its partitions have one replica", tri_state=True
+    )
+    eligible_local_log_ms: Int64 = column("threshold of KIP-1303 in time, -1 off", fill=NOT_SET)
+    eligible_local_log_bytes: Int64 = column("threshold of KIP-1303 in bytes, -1 off", fill=NOT_SET)
+
+
+class LeaderMinIsr(PartitionTable, kind="leader_min_isr", api=""):
+    """[P] the number of in-sync replicas below which the leader refuses acks=all."""
+
+    min_isr: Int32 = column(
+        "min.insync.replicas as the leader applies it to acks=all: at most the number of replicas "
+        "of the partition"
+    )
+
+
+class ControllerMinIsr(PartitionTable, kind="controller_min_isr", api=""):
+    """[P] the number of in-sync replicas below which the controller keeps an ELR (KIP-966)."""
+
+    controller_min_isr: Int32 = column(
+        "min.insync.replicas as the controller applies it to the ELR: at most the number of "
+        "replicas of the topic's first partition"
+    )
+
+
+@rule
+def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> TopicConfigs:
+    """The topic's own value, or the cluster-wide one where it does not override it."""
+    row = keys.find_sorted(configs.topic, topics.topic)
+    listed = row != UNKNOWN
+    values = []
+    for c in TopicConfigs.columns:
+        default = configs.cluster_wide(c.name)
+        value = np.full(len(topics.topic), default, c.dtype)
+        if listed.any():
+            own = getattr(configs, c.name)[row[listed]]
+            not_set = NOT_SET if c.fill == NOT_SET else UNKNOWN
+            value[listed] = np.where(own == not_set, default, own)
+        values.append(value[index.topic_index])
+    return TopicConfigs(*values)
+
+
+def holds_unclean_elections(configs: TopicConfigs) -> Bool:
+    """[P] a replica from outside the ISR is elected if there is no other.
+
+    Source: ConfigurationControlManager.uncleanLeaderElectionEnabledForTopic, which returns false
+    in Kafka 3.3 to 3.8 and reads the setting since 3.9; ZooKeeper's controller always reads it.
+    """
+    held: Bool = (configs.unclean_leader_election == 1) & (configs.unclean_elections != 0)
+    return held
+
+
+@rule
+def leader_min_isr(partitions: Partitions, configs: TopicConfigs) -> LeaderMinIsr:
+    """The value is never above the partition's own replication; unknown counts as Kafka's 1.
+
+    Source: Partition.effectiveMinIsr, which appendRecordsToLeader, the gauges UnderMinIsr and
+    AtMinIsr and the high watermark read; Kafka 4.3.
+    """
+    return LeaderMinIsr(_capped(configs, partitions.assigned))
+
+
+@rule
+def controller_min_isr(
+    index: PartitionIndex, partitions: Partitions, configs: TopicConfigs
+) -> ControllerMinIsr:
+    """The value is never above the replication of the first partition; unknown counts as Kafka's 1.
+
+    Source: ReplicationControlManager.getTopicEffectiveMinIsr, Kafka 4.3.
+    """
+    first = np.searchsorted(index.topic_index, index.topic_index)
+    return ControllerMinIsr(_capped(configs, partitions.assigned[first]))
+
+
+def _capped(configs: TopicConfigs, replicas: UInt8) -> Int32:
+    """[P] min.insync.replicas, but no more than that number of replicas [P], and 1 at least."""
+    configured = np.maximum(configs.min_insync_replicas, 1)
+    return np.minimum(configured, np.maximum(replicas, 1)).astype(np.int32)
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge("partitions", "Partitions of the topic.", level="topic")
+def topic_partitions(index: PartitionIndex) -> Array:
+    """A 1 for each partition."""
+    return np.ones(len(index.partition), np.int64)
+
+
+@gauge("partitions", "Partitions that the twin knows.")
+def partitions(index: PartitionIndex) -> int:
+    """The partitions, also those that no listing described yet."""
+    return len(index.partition)
+
+
+@gauge("replicas", "Assigned replicas that the twin knows.")
+def replicas(partitions: Partitions, assignment: Assignment) -> int:
+    """The assigned replicas."""
+    return int((np.arange(assignment.broker.shape[1]) < partitions.assigned[:, None]).sum())
+
+
+@gauge(
+    "eligible_local_log_seconds",
+    "Configured threshold of KIP-1303 in time for the topic; no series where it is off.",
+    level="topic",
+    combine="max",
+    scale=1 / 1000,
+)
+def eligible_local_log_seconds(configs: TopicConfigs) -> Array:
+    """The topic's threshold, which each of its partitions has."""
+    threshold = configs.eligible_local_log_ms
+    return np.where(threshold > 0, threshold, UNKNOWN)
+
+
+@gauge(
+    "eligible_local_log_bytes",
+    "Configured threshold of KIP-1303 in bytes for the topic; no series where it is off.",
+    level="topic",
+    combine="max",
+)
+def eligible_local_log_bytes(configs: TopicConfigs) -> Array:
+    """The topic's threshold, which each of its partitions has."""
+    threshold = configs.eligible_local_log_bytes
+    return np.where(threshold > 0, threshold, UNKNOWN)

@@ -1,0 +1,1 @@
+"""Rules about replication: who is in sync, who left the ISR and why, who catches up."""

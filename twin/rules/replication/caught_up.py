@@ -1,0 +1,255 @@
+"""When was each replica caught up with its leader, and does that make it in sync?
+
+Kafka's leader keeps a state of each follower (``follower_state``). No API returns it, so here the
+samples of a cycle stand for fetches, and an estimate is late by at most one interval. Where the
+followers' fetches are known, the leader's own numbers are used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.declarations.declare import api_field, gauge, rule
+from twin.declarations.signature import Before, Cycle, NowMs
+from twin.declarations.table import (
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int64,
+    ReplicaTable,
+    Rows,
+    column,
+)
+from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
+from twin.tables.state import Assignment, Configs, FollowerStates, IsrRemovals, Partitions, Replicas
+
+
+class SampledCaughtUp(
+    ReplicaTable, kind="sampled_caught_up",
+    on_demand="an intermediate result; what the previous cycle left of it is stored",
+):  # fmt: skip
+    """[P, R] when each replica was last known to be caught up, by samples alone."""
+
+    at_ms: Int64 = column("when")
+
+
+class CaughtUp(ReplicaTable, kind="caught_up", api=""):
+    """[P, R] when each replica was last known to be caught up with its leader."""
+
+    caught_up_at_ms: Int64 = column("when it was last known to be caught up")
+
+
+class InSync(ReplicaTable, kind="in_sync", api=""):
+    """[P, R] whether each replica is in sync by Kafka's rule, as computed from observations."""
+
+    in_sync: Int8 = column("caught up by Kafka's rule", tri_state=True)
+
+
+class Lag(ReplicaTable, kind="lag", api="", on_demand="a difference of two stored offsets"):
+    """[P, R] how far each replica is behind its leader."""
+
+    lag_records: Int64 = column("records between its log end and the leader's")
+
+
+@rule
+def sampled_caught_up(
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    previous_end: Before[LeaderEnds],
+    before: Before[SampledCaughtUp],
+) -> SampledCaughtUp:
+    """The newest time at which the replica had all that the leader had.
+
+    The leader is caught up whenever it answers. A follower was so at the leader's sample of this
+    cycle or of the previous one, if its log end reaches that far; but not after it answered last,
+    since it fetches no more once it is dead.
+    """
+    end = replicas.log_end_offset
+    leader_end, leader_at_ms = leaders.log_end_offset[:, None], leaders.sampled_at_ms[:, None]
+    prev_end, prev_at_ms = previous_end.offset[:, None], previous_end.sampled_at_ms[:, None]
+    then = (end != UNKNOWN) & (prev_end != UNKNOWN) & (end >= prev_end)
+    now = (end != UNKNOWN) & (leader_end != UNKNOWN) & (end >= leader_end)
+    heard_at_ms = replicas.sampled_at_ms
+    at_ms = np.where(then, np.minimum(prev_at_ms, heard_at_ms), UNKNOWN)
+    at_ms = np.maximum(at_ms, np.where(now, np.minimum(leader_at_ms, heard_at_ms), UNKNOWN))
+    at_ms = np.maximum(at_ms, before.at_ms)
+    return SampledCaughtUp(np.where(roles.is_leader, replicas.sampled_at_ms, at_ms))
+
+
+@rule
+def caught_up(
+    sampled: SampledCaughtUp,
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    cycle: Cycle,
+) -> CaughtUp:
+    """The leader's own state where the follower's fetches are known, else the samples."""
+    if not len(followers):
+        return CaughtUp(sampled.at_ms)
+    row, slot, states = current(followers, assignment, roles, partitions, cycle)
+    at_ms, proven = sampled.at_ms.copy(), states.caught_up_at_ms
+    exact = is_exact(states)
+    at_ms[row, slot] = np.where(exact, proven, np.maximum(at_ms[row, slot], proven))
+    return CaughtUp(at_ms)
+
+
+@rule
+def in_sync(
+    caught_up: CaughtUp,
+    replicas: Replicas,
+    roles: Roles,
+    leaders: Leaders,
+    configs: Configs,
+    now_ms: NowMs,
+) -> InSync:
+    """In sync are the leader, a follower at its log end, and one that caught up recently enough.
+
+    Unknown where the replica was never seen caught up, unless the controller itself has it outside
+    the ISR. Source: ReplicaState.isCaughtUp, Kafka 4.3.
+    """
+    end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
+    lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
+    at_ms = caught_up.caught_up_at_ms
+    judged = (at_ms != UNKNOWN) & (lag_max_ms != UNKNOWN)
+    yes = roles.is_leader | ((end != UNKNOWN) & (end == leader_end))
+    yes |= judged & (now_ms - at_ms <= lag_max_ms)
+    behind = judged & (leader_end != UNKNOWN)
+    no = ~yes & (behind | ~roles.in_isr)
+    return InSync(np.where(yes, 1, np.where(no, 0, UNKNOWN)).astype(np.int8))
+
+
+@rule
+def lag(replicas: Replicas, leaders: Leaders) -> Lag:
+    """The lag of each replica, unknown where either log end is."""
+    end, leader_end = replicas.log_end_offset, leaders.log_end_offset[:, None]
+    has_both_ends = (end != UNKNOWN) & (leader_end != UNKNOWN)
+    return Lag(np.where(has_both_ends, np.maximum(leader_end - end, 0), UNKNOWN))
+
+
+def tracked(
+    followers: FollowerStates, assignment: Assignment, roles: Roles, partitions: Partitions
+) -> tuple[Rows, Rows, FollowerStates]:
+    """[N] row and slot of the followers whose fetches at the present leader are known."""
+    row = followers.row
+    if not len(row):
+        return row.astype(np.intp), row.astype(np.intp), followers
+    slot = assignment.broker[row] == followers.broker[:, None]
+    slot &= roles.is_assigned[row] & ~roles.is_leader[row]
+    holds = (followers.leader == partitions.leader[row]) & slot.any(axis=1)
+    holds &= followers.leader_epoch == partitions.leader_epoch[row]
+    return row[holds].astype(np.intp), slot.argmax(axis=1)[holds], followers.pick(holds)
+
+
+def current(
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    cycle: Cycle,
+) -> tuple[Rows, Rows, FollowerStates]:
+    """Followers with a fetch since the previous cycle, by which they were seen caught up.
+
+    Where fetches are no longer reported, samples take over. They also hold until a follower was
+    seen caught up: nothing is known of the leader's state before its first fetch.
+    """
+    row, slot, states = tracked(followers, assignment, roles, partitions)
+    is_current = (states.last_fetch_at_ms >= cycle.prev_observed_at_ms) & (
+        states.caught_up_at_ms > 0
+    )
+    return row[is_current], slot[is_current], states.pick(is_current)
+
+
+def is_exact(states: FollowerStates) -> Bool:
+    """[N] the leader's log end was known at the last fetch; else the state is a lower bound."""
+    exact: Bool = states.last_fetch_leader_end_offset != UNKNOWN
+    return exact
+
+
+# ---------------------------------------------------------------- exported
+
+
+@gauge("in_sync", "1 if the replica is caught up by Kafka's rule, else 0.", level="replica")
+def replica_in_sync(in_sync: InSync) -> Array:
+    """The tri-state of each replica as a number."""
+    return in_sync.in_sync
+
+
+@gauge("lag_records", "Records that the replica is behind its leader.", level="replica")
+def replica_lag_records(lag: Lag) -> Array:
+    """The lag of each replica, unknown where either log end is."""
+    return lag.lag_records
+
+
+@gauge(
+    "caught_up_age_seconds",
+    "Seconds since the replica was last known to be caught up with its leader.",
+    level="replica",
+)
+def caught_up_age_seconds(caught_up: CaughtUp, now_ms: NowMs) -> Array:
+    """The age at the newest cycle."""
+    at_ms = caught_up.caught_up_at_ms
+    return np.where(at_ms == UNKNOWN, np.nan, np.maximum(now_ms - at_ms, 0) / 1000)
+
+
+@gauge(
+    "caught_up_error_seconds",
+    "Largest error of the estimated caught-up times among those that leaders logged in the last 10 "
+    "minutes.",
+    combine="max",
+)
+def caught_up_error_seconds(removals: IsrRemovals) -> float:
+    """The largest error, NaN where no leader logged one."""
+    tracked_ms, logged_ms = removals.tracked_caught_up_at_ms, removals.logged_caught_up_at_ms
+    both = (tracked_ms != UNKNOWN) & (logged_ms != UNKNOWN)
+    if not both.any():
+        return float("nan")
+    return float(np.abs(tracked_ms - logged_ms)[both].max()) / 1000
+
+
+@api_field(
+    "caught_up_uncertainty_seconds",
+    "largest error of caught_up_at_ms of its replicas; 0 where the leader's own state is known",
+)
+def caught_up_uncertainty_seconds(
+    replicas: Replicas,
+    previous_end: Before[LeaderEnds],
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    cycle: Cycle,
+) -> list[float | None]:
+    """The largest uncertainty over the replicas; null where none is known."""
+    uncertainty_ms = caught_up_uncertainty_ms(
+        replicas, previous_end, followers, assignment, roles, partitions, cycle
+    )
+    largest = uncertainty_ms.max(axis=1, initial=UNKNOWN)
+    return [None if value == UNKNOWN else value / 1000 for value in largest.tolist()]
+
+
+def caught_up_uncertainty_ms(
+    replicas: Replicas,
+    previous_end: Before[LeaderEnds],
+    followers: FollowerStates,
+    assignment: Assignment,
+    roles: Roles,
+    partitions: Partitions,
+    cycle: Cycle,
+) -> Int64:
+    """[P, R] by how much ``caught_up_at_ms`` may be too early; 0 where it is the leader's own.
+
+    Otherwise the time since the leader's sample before this cycle, or since the replica's own
+    sample if that is older still; UNKNOWN while either has none.
+    """
+    leader_at_ms = previous_end.sampled_at_ms[:, None]
+    has_samples = (leader_at_ms != UNKNOWN) & (replicas.sampled_at_ms != UNKNOWN)
+    gap_ms = cycle.observed_at_ms - np.minimum(leader_at_ms, replicas.sampled_at_ms)
+    uncertainty = np.where(has_samples, gap_ms, UNKNOWN)
+    row, slot, states = current(followers, assignment, roles, partitions, cycle)
+    exact = is_exact(states)
+    uncertainty[row[exact], slot[exact]] = 0
+    return uncertainty

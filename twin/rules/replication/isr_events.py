@@ -1,0 +1,97 @@
+"""Events of replicas that leave an ISR or join it, with what explains a shrink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from twin.arrays.alignment import in_present_slots
+from twin.arrays.slots import any_slot
+from twin.declarations.declare import Occurrence, event
+from twin.declarations.signature import Cycle, Earlier
+from twin.declarations.table import NO_BROKER, UNKNOWN
+from twin.rules.partitions.leaders import Roles, assigned_brokers
+from twin.rules.replication.isr_shrinks import IsrShrinks
+from twin.rules.replication.isr_verdicts import SENTENCE, Verdict
+from twin.tables.state import Assignment, Partitions
+
+
+@event("isr_shrank", "isr_expanded")
+def isr_changed(
+    was_assignment: Earlier[Assignment],
+    was_roles: Earlier[Roles],
+    was_described: Earlier[Partitions],
+    assignment: Assignment,
+    roles: Roles,
+    described: Partitions,
+    shrinks: IsrShrinks,
+    cycle: Cycle,
+) -> Iterator[Occurrence]:
+    """Replicas that left or joined an ISR between two polls."""
+    both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
+    was = assigned_brokers(was_assignment, was_roles)
+    now = assigned_brokers(assignment, roles)
+    held = in_present_slots(was, now, was_roles.in_isr, fill=False)
+    here = now != NO_BROKER
+    changed = both & any_slot(here & (held != roles.in_isr))
+    for row in np.flatnonzero(changed).tolist():
+        isr = tuple(now[row][roles.in_isr[row] & here[row]].tolist())
+        before = tuple(now[row][held[row] & here[row]].tolist())
+        left, joined = sorted(set(before) - set(isr)), sorted(set(isr) - set(before))
+        if left:
+            text = f"{{p}}: {_replicas(left)} left the ISR, {list(isr)} stay"
+            text += _reasons(shrinks, row, cycle.observed_at_ms)
+            yield Occurrence(text, row, "isr_shrank", before=before, after=isr)
+        if joined:
+            text = f"{{p}}: {_replicas(joined)} joined the ISR {list(isr)}"
+            yield Occurrence(text, row, "isr_expanded", before=before, after=isr)
+
+
+@event("isr_shrink_explained")
+def isr_shrink_explained(was: Earlier[IsrShrinks], now: IsrShrinks) -> Iterator[Occurrence]:
+    """Shrinks that a log reports, once more is known of them than a poll could observe.
+
+    An ISR that shrinks and expands between two polls is reported here alone.
+    """
+    explained_before = set(_explained(was))
+    for facts in _explained(now):
+        if facts in explained_before:
+            continue
+        row, leader, broker, at_ms, verdict, pending = facts
+        text = f"{{p}}: replica {broker} left the ISR of {leader}: {SENTENCE[Verdict(verdict)]}"
+        detail = f"{Verdict(verdict).name.lower()}/{pending}/{at_ms}"
+        yield Occurrence(text + _KIP501_NOTE[pending], row, broker=broker, detail=detail)
+
+
+_KIP501_NOTE: Final = {
+    1: "; KIP-501 would have kept it",
+    0: "; KIP-501 would not have kept it",
+    UNKNOWN: "",
+}
+
+
+def _explained(shrinks: IsrShrinks) -> list[tuple[int, ...]]:
+    is_explained = (shrinks.verdict != Verdict.UNEXPLAINED) | (shrinks.fetch_was_pending != UNKNOWN)
+    chosen = shrinks.pick((shrinks.logged_at_ms != UNKNOWN) & is_explained)
+    columns = (
+        chosen.row, chosen.leader, chosen.broker, chosen.logged_at_ms, chosen.verdict,
+        chosen.fetch_was_pending,
+    )  # fmt: skip
+    return list(zip(*(values.tolist() for values in columns), strict=True))
+
+
+def _reasons(shrinks: IsrShrinks, row: int, now_ms: int) -> str:
+    """The explanation of this cycle's shrinks in that row, in brackets."""
+    first, last = np.searchsorted(shrinks.row, (row, row + 1))
+    here = np.arange(first, last)[shrinks.at_ms[first:last] == now_ms]
+    verdicts = {Verdict(v) for v in shrinks.verdict[here].tolist()} - {Verdict.UNEXPLAINED}
+    reasons = [SENTENCE[verdict] for verdict in sorted(verdicts)]
+    if (shrinks.fetch_was_pending[here] == 1).any():
+        reasons.append("KIP-501 would have kept it")
+    return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def _replicas(brokers: list[int]) -> str:
+    return ("replica " if len(brokers) == 1 else "replicas ") + ", ".join(map(str, brokers))

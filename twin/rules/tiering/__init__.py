@@ -1,0 +1,1 @@
+"""Rules about tiered storage: local logs, uploads, remote segments, where followers start."""

@@ -1,0 +1,414 @@
+"""How much of its log a replica holds on its own disk, and whether that is enough to lead.
+
+A replica is *cold* if it would have to read from remote storage what it lacks, and misses every
+threshold; else it is *warm*. A replica with its whole log on disk is warm whatever the age of that
+log, so partitions that are empty or not tiered have no cold replica. Without a threshold a replica
+is neither: *not judged*. Source: KIP-1303, with its open points decided so: a threshold is enabled
+when positive; equality is enough; a topic's value overrides the broker's; a replica is assumed warm
+where a number is unknown. KIP-1303's own rule looks at the thresholds alone
+(``twin.proposals.kip1303``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final, TypedDict
+
+import numpy as np
+
+from twin.arrays.alignment import in_present_slots
+from twin.arrays.slots import any_slot, over_slots
+from twin.declarations.declare import (
+    Alert,
+    ByBroker,
+    Occurrence,
+    api_field,
+    event,
+    gauge,
+    risk,
+    rule,
+)
+from twin.declarations.signature import Before, Earlier, Latest, NowMs
+from twin.declarations.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Int8,
+    Int64,
+    PartitionTable,
+    ReplicaTable,
+    column,
+)
+from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles, assigned_brokers
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.tables.state import Assignment, Partitions, Replicas
+
+PRODUCER_CLOCK_SKEW_MS: Final = 60_000
+"""Clocks of producers and brokers may differ by so much before a timestamp is suspected."""
+
+
+class Coverage(IntEnum):
+    """Whether a replica holds enough local log to lead (KIP-1303)."""
+
+    COLD = 0  # every enabled threshold is known and missed
+    WARM = 1
+    ASSUMED = 2  # a number it depends on is unknown: eligible by the KIP's rule
+    NOT_JUDGED = 3  # no threshold is set: the KIP treats all replicas alike
+
+
+class LocalLog(
+    ReplicaTable, kind="local_log", api="", on_demand="a difference of stored times and the clock"
+):
+    """[P, R] what each replica holds on its own disk."""
+
+    local_log_span_ms: Int64 = column(
+        "time from its first local record until now; unknown if that record is dated in the future"
+    )
+    held_bytes: Int64 = column("size of its local log, 0 if it is empty")
+    is_empty: Bool = column("it is known to hold no record", fill=False, in_api=False)
+    covered_ms: Int64 = column(
+        "time back to which no record is missing on its disk: as `local_log_span_ms`, for an empty "
+        "local log the time since the last append",
+        in_api=False,
+    )
+    is_complete: Int8 = column("it has every record of its log on disk", tri_state=True)
+
+
+class ReplicaCoverage(ReplicaTable, kind="coverage", api=""):
+    """[P, R] whether each replica holds enough local log to lead (KIP-1303)."""
+
+    coverage: Int8 = column(
+        "warm: enough local log to lead; cold: too little, so that it would read from remote "
+        "storage; assumed: a number is unknown; not_judged: no threshold is set for the topic",
+        fill=Coverage.ASSUMED,
+        enum=Coverage,
+    )
+
+
+class FirstSeenEnds(PartitionTable, kind="first_seen_ends"):
+    """[P] the leader's log end when the twin first saw it."""
+
+    offset: Int64 = column("log end offset")
+    at_ms: Int64 = column("when it was sampled")
+
+
+class LastAppends(PartitionTable, kind="last_appends"):
+    """[P] when each partition was last seen to grow."""
+
+    at_ms: Int64 = column("first sample with the newest records; unknown if it has not grown yet")
+
+
+class SuspectTimestamps(
+    ReplicaTable, kind="suspect_timestamps", api="", on_demand="a comparison of stored columns"
+):
+    """[P, R] whether the first local timestamp cannot be when its record was written."""
+
+    timestamp_suspect: Bool = column(
+        "the first local record is dated in the future, or before the log can have existed: "
+        "producers wrote the timestamps",
+        fill=False,
+    )
+
+
+@rule
+def local_log(
+    replicas: Replicas, configs: TopicConfigs, first: FirstSeenEnds, last: LastAppends,
+    now_ms: NowMs,
+) -> LocalLog:  # fmt: skip
+    """The span and size of each local log, unknown where the first timestamp or the size is.
+
+    An empty local log lacks what was written before: it covers the time since the last append. Of a
+    partition that has not grown since the twin first saw it, that time is unknown.
+    """
+    start, end = replicas.local_log_start_offset, replicas.log_end_offset
+    is_empty = (end != UNKNOWN) & (start == end)
+    started = replicas.local_start_timestamp_ms
+    is_unknown = (started == UNKNOWN) | (started > now_ms + PRODUCER_CLOCK_SKEW_MS)
+    span = np.where(is_unknown, UNKNOWN, np.maximum(now_ms - started, 0))
+    since_append = np.where(last.at_ms == UNKNOWN, UNKNOWN, np.maximum(now_ms - last.at_ms, 0))
+    # It is at least as long ago as the twin has watched. That proves a threshold which is reached.
+    watched = np.where(first.at_ms == UNKNOWN, UNKNOWN, now_ms - first.at_ms)
+    is_watched = (last.at_ms == UNKNOWN) & (configs.eligible_local_log_ms > 0)
+    is_watched &= watched >= configs.eligible_local_log_ms
+    idle = np.where(is_watched, watched, since_append)[:, None]
+    is_known = (start != UNKNOWN) & (replicas.log_start_offset != UNKNOWN)
+    is_complete = np.where(is_known, start <= replicas.log_start_offset, UNKNOWN)
+    # Only what is tiered can be missing on disk; compacted topics cannot be tiered.
+    never_remote = (configs.remote_storage == 0) | (configs.compacted == 1)
+    return LocalLog(
+        local_log_span_ms=np.where(is_empty, 0, span),
+        held_bytes=np.where(is_empty, 0, replicas.local_log_bytes),
+        is_empty=is_empty,
+        covered_ms=np.where(is_empty, idle, span),
+        is_complete=np.where(never_remote[:, None], 1, is_complete).astype(np.int8),
+    )
+
+
+@rule
+def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
+    """WARM or COLD, ASSUMED if a needed number is unknown, NOT_JUDGED without a threshold."""
+    is_on = has_threshold(configs)
+    shape = local.held_bytes.shape
+    if not is_on.any():
+        return ReplicaCoverage(np.full(shape, Coverage.NOT_JUDGED, np.int8))
+    passes, fails = compared(local.covered_ms, local.held_bytes, configs)
+    cold = fails & (local.is_complete == 0)
+    warm = passes | (local.is_complete == 1)
+    decided = np.where(cold, Coverage.COLD, np.where(warm, Coverage.WARM, Coverage.ASSUMED))
+    return ReplicaCoverage(np.where(is_on[:, None], decided, Coverage.NOT_JUDGED).astype(np.int8))
+
+
+def has_threshold(configs: TopicConfigs) -> Bool:
+    """[P] a threshold of KIP-1303 is enabled."""
+    is_on: Bool = (configs.eligible_local_log_ms > 0) | (configs.eligible_local_log_bytes > 0)
+    return is_on
+
+
+def compared(span_ms: Int64, held_bytes: Int64, configs: TopicConfigs) -> tuple[Bool, Bool]:
+    """[P, R] an enabled threshold is known to be reached; every enabled one is known to be missed.
+
+    Args:
+        span_ms: [P, R] time that a local log spans.
+        held_bytes: [P, R] size of a local log.
+        configs: the thresholds.
+    """
+    passes, fails = np.zeros(span_ms.shape, bool), np.ones(span_ms.shape, bool)
+    for threshold, value in (
+        (configs.eligible_local_log_ms[:, None], span_ms),
+        (configs.eligible_local_log_bytes[:, None], held_bytes),
+    ):
+        is_known = value != UNKNOWN
+        passes |= (threshold > 0) & is_known & (value >= threshold)
+        fails &= (threshold <= 0) | (is_known & (value < threshold))
+    return passes, fails
+
+
+@rule
+def last_appends(
+    end: LeaderEnds, previous: Before[LeaderEnds], before: Before[LastAppends]
+) -> LastAppends:
+    """The time of the newest sample that was above the one of the cycle before."""
+    is_known = (end.offset != UNKNOWN) & (previous.offset != UNKNOWN)
+    grew = is_known & (end.offset > previous.offset)
+    return LastAppends(np.where(grew, end.sampled_at_ms, before.at_ms))
+
+
+@rule
+def first_seen_ends(previous: Before[LeaderEnds], first: Latest[FirstSeenEnds]) -> FirstSeenEnds:
+    """The log ends of the first cycle that brought them."""
+    is_set = first.offset != UNKNOWN
+    return FirstSeenEnds(
+        offset=np.where(is_set, first.offset, previous.offset),
+        at_ms=np.where(is_set, first.at_ms, previous.sampled_at_ms),
+    )
+
+
+@rule
+def suspect_timestamps(
+    local: LocalLog, replicas: Replicas, first: FirstSeenEnds, now_ms: NowMs
+) -> SuspectTimestamps:
+    """A timestamp is suspect if it is in the future, or the log cannot have existed for so long.
+
+    A log that begins at or beyond the log end that the twin saw first was written since then. A
+    span that reaches back further comes from producers' clocks (CreateTime), e.g. a back-fill.
+    """
+    younger = (first.offset != UNKNOWN)[:, None] & (
+        replicas.local_log_start_offset >= first.offset[:, None]
+    )
+    longest_ms = (now_ms - first.at_ms + PRODUCER_CLOCK_SKEW_MS)[:, None]
+    too_old = younger & (local.local_log_span_ms > longest_ms)
+    in_future = replicas.local_start_timestamp_ms > now_ms + PRODUCER_CLOCK_SKEW_MS
+    return SuspectTimestamps((too_old | in_future) & ~local.is_empty)
+
+
+def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:
+    """[P, R] assigned replicas with too little local log to lead without remote reads."""
+    cold: Bool = (coverage.coverage == Coverage.COLD) & roles.is_assigned
+    return cold
+
+
+# ---------------------------------------------------------------- risks and events
+
+
+@risk(
+    "leader_cold",
+    rank=70,
+    severity="warn",
+    close_after_ms=10_000,
+    sentence="the leader is cold: it holds too little local log, and reads older records from "
+    "remote storage",
+    source="KIP-1303",
+    alert=Alert(
+        summary="are led by a cold replica",
+        description="The leaders of {n} tiered partitions of {cluster} hold less local log than "
+        "the threshold: consumers that read older records get them from remote storage.",
+        wait="30s",
+        keep_firing_for="5m",
+    ),
+)
+def leads_cold(partitions: Partitions, coverage: ReplicaCoverage, leaders: Leaders) -> Bool:
+    """The partition's leader is cold."""
+    of_leader = leaders.values_of(coverage.coverage)
+    cold: Bool = (partitions.leader != NO_BROKER) & (of_leader == Coverage.COLD)
+    return cold
+
+
+@event("replica_cold", "replica_warm")
+def coverage_changed(
+    was: Earlier[ReplicaCoverage],
+    now: ReplicaCoverage,
+    was_assigned: Earlier[Assignment],
+    assigned: Assignment,
+    was_roles: Earlier[Roles],
+    roles: Roles,
+    was_described: Earlier[Partitions],
+    described: Partitions,
+) -> Iterator[Occurrence]:
+    """Replicas that became cold, or are no longer."""
+    now_cold = is_cold(now, roles)
+    was_cold = is_cold(was, was_roles)
+    if not now_cold.any() and not was_cold.any():
+        return
+    both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
+    brokers = assigned_brokers(assigned, roles)
+    before = in_present_slots(
+        assigned_brokers(was_assigned, was_roles), brokers, was_cold, fill=False
+    )
+    changed = (before != now_cold) & roles.is_assigned & both[:, None]
+    for row, slot in np.argwhere(changed).tolist():
+        broker = int(assigned.broker[row, slot])
+        if now_cold[row, slot]:
+            text = f"{{p}}: replica {broker} holds too little local log to lead"
+            yield Occurrence(text, row, "replica_cold", broker)
+        else:
+            text = f"{{p}}: replica {broker} holds enough local log to lead"
+            yield Occurrence(text, row, "replica_warm", broker)
+
+
+class LeastLocalLog(TypedDict):
+    """The thresholds of KIP-1303 of a topic; null where one is off."""
+
+    local_log_ms: int | None
+    local_log_bytes: int | None
+
+
+# ---------------------------------------------------------------- exported
+
+
+@api_field(
+    "thresholds",
+    "thresholds of KIP-1303 that hold for its topic: `local_log_ms` and `local_log_bytes`, each "
+    "null if it is off",
+)
+def thresholds(configs: TopicConfigs) -> list[LeastLocalLog]:
+    """The topic's own thresholds, or the cluster-wide ones."""
+    return [
+        {"local_log_ms": least_ms if least_ms > 0 else None,
+         "local_log_bytes": least_bytes if least_bytes > 0 else None}
+        for least_ms, least_bytes in zip(
+            configs.eligible_local_log_ms.tolist(), configs.eligible_local_log_bytes.tolist(),
+            strict=True,
+        )
+    ]  # fmt: skip
+
+
+@gauge(
+    "local_log_span_seconds", "Seconds from the replica's first local record until now.",
+    level="replica",
+)  # fmt: skip
+def local_log_span_seconds(local: LocalLog) -> Array:
+    """The span of each local log, unknown where the first timestamp is."""
+    span_ms = local.local_log_span_ms
+    return np.where(span_ms == UNKNOWN, np.nan, span_ms / 1000)
+
+
+@gauge("local_log_bytes", "Size of the replica's local log.", level="replica")
+def replica_local_log_bytes(local: LocalLog) -> Array:
+    """The size of each local log, unknown where the broker did not report it."""
+    return local.held_bytes
+
+
+@gauge("timestamp_suspect", "1 if the replica's first local record is dated before it can have "
+       "been written, or in the future.", level="replica")  # fmt: skip
+def replica_timestamp_suspect(suspect: SuspectTimestamps) -> Array:
+    """A 1 for each suspect timestamp; no series for others."""
+    return np.where(suspect.timestamp_suspect, 1, UNKNOWN)
+
+
+@gauge(
+    "partitions_leader_cold",
+    "Partitions whose leader is cold: it reads records from remote storage, and holds less local "
+    "log than the threshold.",
+)
+def partitions_leader_cold(coverage: ReplicaCoverage, roles: Roles, partitions: Partitions) -> int:
+    """Partitions that no listing described are left out."""
+    cold = any_slot(is_cold(coverage, roles) & roles.is_leader)
+    return int((cold & (partitions.described_at_ms != UNKNOWN)).sum())
+
+
+@gauge("replicas_coverage_assumed", "Replicas taken as warm because a number is unknown.")
+def replicas_coverage_assumed(coverage: ReplicaCoverage, roles: Roles) -> int:
+    """The replicas with a threshold, whose span or size is unknown."""
+    return int((roles.is_assigned & (coverage.coverage == Coverage.ASSUMED)).sum())
+
+
+@gauge(
+    "replicas_coverage_not_judged",
+    "Replicas that are called neither warm nor cold, because no threshold of KIP-1303 is set for "
+    "their topic.",
+)
+def replicas_coverage_not_judged(coverage: ReplicaCoverage, roles: Roles) -> int:
+    """The assigned replicas without a threshold."""
+    return int((roles.is_assigned & (coverage.coverage == Coverage.NOT_JUDGED)).sum())
+
+
+@gauge(
+    "replicas_local_log_unknown",
+    "Replicas of unknown local log size, which all byte totals leave out.",
+)
+def replicas_local_log_unknown(local: LocalLog, roles: Roles) -> int:
+    """The replicas whose brokers did not report a size."""
+    return int((roles.is_assigned & (local.held_bytes == UNKNOWN)).sum())
+
+
+@gauge(
+    "replicas_timestamp_suspect",
+    "Replicas whose first local record is dated before it can have been written, or in the future.",
+)
+def replicas_timestamp_suspect(suspect: SuspectTimestamps, roles: Roles) -> int:
+    """The replicas whose span proves nothing."""
+    return int((roles.is_assigned & suspect.timestamp_suspect).sum())
+
+
+@gauge(
+    "cold_replicas",
+    "Cold replicas of the broker: they would read records from remote storage, and hold less local "
+    "log than the threshold.",
+    level="broker",
+)
+def cold_replicas(coverage: ReplicaCoverage, roles: Roles, assignment: Assignment) -> ByBroker:
+    """The cold assigned replicas by broker."""
+    return ByBroker(assignment.broker[is_cold(coverage, roles)])
+
+
+@gauge(
+    "local_log_bytes", "Size of the local log of the broker's replicas, where it is known.",
+    level="broker",
+)  # fmt: skip
+def broker_local_log_bytes(local: LocalLog, roles: Roles, assignment: Assignment) -> ByBroker:
+    """The bytes by broker, without replicas of unknown size."""
+    sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
+    return ByBroker(assignment.broker[sized], local.held_bytes[sized])
+
+
+@gauge(
+    "local_log_bytes", "Size of the local log of the topic's replicas, where it is known.",
+    level="topic",
+)  # fmt: skip
+def topic_local_log_bytes(local: LocalLog, roles: Roles) -> Array:
+    """The bytes of each partition, without replicas of unknown size."""
+    sized = roles.is_assigned & (local.held_bytes != UNKNOWN)
+    summed = over_slots(np.add, np.where(sized, local.held_bytes, 0))
+    return summed

@@ -1,0 +1,119 @@
+"""How far uploads are behind, against what local retention wants to delete.
+
+A segment is deleted from disk only once it is in remote storage (UnifiedLog.deletableSegments,
+Kafka 4.3). When what is not uploaded yet grows to what local retention keeps, retention waits for
+uploads and the disk fills.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twin.declarations.declare import Alert, ByBroker, gauge, risk, rule
+from twin.declarations.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Array,
+    Bool,
+    Float64,
+    Int64,
+    PartitionTable,
+    column,
+)
+from twin.rules.partitions.growth import Growth, RecordSizes
+from twin.rules.partitions.leaders import Leaders
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.tables.state import Partitions
+
+NEARLY: Final = 0.9
+"""Share of local retention at which an operator still has time to act."""
+
+
+class UploadLag(
+    PartitionTable, kind="upload_lag", api="", on_demand="a difference of the leader's offsets"
+):
+    """[P] what is not in remote storage yet."""
+
+    upload_lag_records: Int64 = column(
+        "records that the leader has not uploaded; unknown before Kafka 3.9"
+    )
+    upload_lag_bytes: Float64 = column(
+        "those records, estimated at the size of its local records", fill=float("nan")
+    )
+
+
+@rule
+def upload_lag(leaders: Leaders, sizes: RecordSizes) -> UploadLag:
+    """The lag is unknown where the leader does not report its last tiered offset."""
+    tiered, end = leaders.last_tiered_offset, leaders.log_end_offset
+    has_offsets = (tiered != UNKNOWN) & (end != UNKNOWN)
+    records = np.where(has_offsets, np.maximum(end - tiered - 1, 0), UNKNOWN)
+    size = np.where(records == UNKNOWN, np.nan, records * sizes.bytes_per_record)
+    return UploadLag(records, size)
+
+
+@risk(
+    "upload_lag_vs_local_retention",
+    rank=110,
+    severity="warn",
+    open_after_ms=60_000,
+    close_after_ms=30_000,
+    sentence="local retention is about to wait for uploads, and the disk fills",
+    source="UnifiedLog.deletableSegments, Kafka 4.3",
+    alert=Alert(
+        summary="fill the disk because uploads are behind",
+        description="What is not uploaded of {n} partitions of {cluster} comes to what local "
+        "retention keeps; nothing is deleted until it is in remote storage.",
+        wait="2m",
+        keep_firing_for="5m",
+    ),
+)
+def lags_retention(lag: UploadLag, growth: Growth, configs: TopicConfigs) -> Bool:
+    """The part not uploaded is at least NEARLY of what local retention keeps, in bytes or in time.
+
+    In time by the rate at which the partition is written, so an idle partition never counts: its
+    active segment is rolled and uploaded when retention wants it.
+    """
+    records, rate = lag.upload_lag_records, growth.appended_records_per_s
+    kept_bytes, kept_ms = configs.local_retention_bytes, configs.local_retention_ms
+    with np.errstate(invalid="ignore"):
+        by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
+    seconds = np.where(rate > 0, records / np.where(rate > 0, rate, 1), 0)
+    by_time = (kept_ms > 0) & (records != UNKNOWN) & (seconds * 1000 >= NEARLY * kept_ms)
+    lags: Bool = (configs.remote_storage == 1) & (by_bytes | by_time)
+    return lags
+
+
+@gauge(
+    "upload_lag_records", "Records that the partition's leader has not uploaded.",
+    level="partition",
+)  # fmt: skip
+def upload_lag_records(lag: UploadLag) -> Array:
+    """The lag, unknown where the leader does not report its last tiered offset."""
+    return lag.upload_lag_records
+
+
+@gauge(
+    "upload_lag_bytes",
+    "Bytes that the partition's leader has not uploaded, estimated at the size of its local "
+    "records.",
+    level="partition",
+)
+def upload_lag_bytes(lag: UploadLag) -> Array:
+    """The lag in bytes, NaN where it is unknown."""
+    return lag.upload_lag_bytes
+
+
+@gauge(
+    "upload_lag_bytes",
+    "Estimated bytes that the broker has not uploaded of the partitions that it leads, without "
+    "those of unknown lag; no series if every lag is unknown, as before Kafka 3.9.",
+    level="broker",
+)
+def broker_upload_lag_bytes(lag: UploadLag, partitions: Partitions) -> ByBroker:
+    """The lag by leader, without partitions of unknown lag and brokers that lead no others."""
+    is_counted = ~np.isnan(lag.upload_lag_bytes) & (partitions.leader != NO_BROKER)
+    lag_bytes = np.rint(lag.upload_lag_bytes[is_counted]).astype(np.int64)
+    return ByBroker(partitions.leader[is_counted], lag_bytes, named_only=True)

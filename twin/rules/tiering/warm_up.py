@@ -1,0 +1,143 @@
+"""When a cold replica will be warm: by the clock, or as its partition grows.
+
+Kafka keeps counting replica 0 as the preferred leader, so a cold replica 0 leaves its partition
+imbalanced under KIP-1303 until it has grown to a threshold; local retention may keep it from ever
+getting there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twin.arrays.slots import any_slot
+from twin.declarations.declare import Alert, gauge, risk, rule
+from twin.declarations.table import UNKNOWN, Array, Bool, Float64, ReplicaTable, Rows, column
+from twin.rules.partitions.growth import Growth, RecordSizes
+from twin.rules.partitions.leaders import Roles
+from twin.rules.partitions.topic_configs import TopicConfigs
+from twin.rules.tiering.coverage import Coverage, LocalLog, ReplicaCoverage, is_cold
+
+NEVER: Final = np.inf
+"""Seconds until a replica is warm where no growth can get it there."""
+
+
+class WarmUp(
+    ReplicaTable, kind="warm_up", api="", on_demand="a function of stored thresholds and growth"
+):
+    """[P, R] how long each replica takes to hold enough local log to lead."""
+
+    warm_in_s: Float64 = column(
+        "seconds until the replica is warm, 0 if it is; null if unknown, never, or not judged",
+        fill=float("nan"),
+    )
+    never_warm: Bool = column("local retention deletes before a threshold is reached", fill=False)
+
+
+@rule
+def warm_up(
+    coverage: ReplicaCoverage,
+    roles: Roles,
+    local: LocalLog,
+    configs: TopicConfigs,
+    growth: Growth,
+    sizes: RecordSizes,
+) -> WarmUp:
+    """A replica reaches a span with the clock, and a size as it grows.
+
+    Local retention bounds both: a threshold beyond it is never reached.
+    """
+    cold = is_cold(coverage, roles)
+    seconds = np.where(coverage.coverage == Coverage.WARM, 0.0, np.nan)
+    row = np.flatnonzero(any_slot(cold))
+    if len(row):
+        by_span = _seconds_by_span(configs, local, growth, row)
+        by_bytes = _seconds_by_bytes(configs, local, growth, sizes, row)
+        soonest = np.fmin(by_span, by_bytes)
+        # One way that is never reached does not settle it while the other is unknown.
+        unsure = (np.isnan(by_span) | np.isnan(by_bytes)) & (soonest == NEVER)
+        seconds[row] = np.where(cold[row], np.where(unsure, np.nan, soonest), seconds[row])
+    return WarmUp(seconds, seconds == NEVER)
+
+
+def is_unreachable(configs: TopicConfigs) -> Bool:
+    """[P] thresholds are set, and local retention lets no replica reach any of them."""
+    on_ms, on_bytes = configs.eligible_local_log_ms > 0, configs.eligible_local_log_bytes > 0
+    reachable = (on_ms & ~_is_above_ms(configs)) | (on_bytes & ~_is_above_bytes(configs))
+    unreachable: Bool = (on_ms | on_bytes) & ~reachable
+    return unreachable
+
+
+@risk(
+    "eligibility_unreachable",
+    rank=150,
+    severity="warn",
+    open_after_ms=30_000,
+    sentence="cold replicas never become warm: the threshold is above local retention",
+    source="KIP-1303",
+    alert=Alert(
+        summary="have cold replicas that stay cold",
+        description="The threshold of KIP-1303 of {n} partitions of {cluster} is above their local "
+        "retention: no replica that joins can reach it.",
+        # It is a matter of configuration: there is no hurry.
+        wait="5m",
+        keep_firing_for="5m",
+    ),
+)
+def stays_cold(coverage: ReplicaCoverage, roles: Roles, configs: TopicConfigs) -> Bool:
+    """The partition has a cold replica that waiting does not help."""
+    return any_slot(is_cold(coverage, roles)) & is_unreachable(configs)
+
+
+@gauge(
+    "warm_in_seconds",
+    "Seconds until a cold replica holds enough local log to lead; 0 if it does; +Inf for never; "
+    "no series where that is unknown or no threshold is set.",
+    level="replica",
+)
+def warm_in_seconds(warm_up: WarmUp) -> Array:
+    """The time of each replica, NaN where it is unknown."""
+    return warm_up.warm_in_s
+
+
+def _is_above_ms(configs: TopicConfigs) -> Bool:
+    """[P] local retention is known to delete before the threshold in time is reached."""
+    kept = configs.local_retention_ms
+    above: Bool = (kept >= 0) & (configs.eligible_local_log_ms > kept)
+    above &= configs.remote_storage == 1
+    return above
+
+
+def _is_above_bytes(configs: TopicConfigs) -> Bool:
+    """[P] the same for the threshold in bytes."""
+    kept = configs.local_retention_bytes
+    above: Bool = (kept >= 0) & (configs.eligible_local_log_bytes > kept)
+    above &= configs.remote_storage == 1
+    return above
+
+
+def _seconds_by_span(configs: TopicConfigs, local: LocalLog, growth: Growth, row: Rows) -> Float64:
+    least = configs.eligible_local_log_ms[row][:, None]
+    covered = local.covered_ms[row]
+    left = np.where(covered == UNKNOWN, np.nan, np.maximum(least - covered, 0) / 1000)
+    never = (least <= 0) | _is_above_ms(configs)[row][:, None]
+    # Where nothing is written, nothing is missing after that time, although the disk is empty.
+    is_idle = (growth.appended_records_per_s[row] <= 0)[:, None] & local.is_empty[row]
+    never = never & (~is_idle | (least <= 0))
+    return np.where(never, NEVER, left)
+
+
+def _seconds_by_bytes(
+    configs: TopicConfigs, local: LocalLog, growth: Growth, sizes: RecordSizes, row: Rows
+) -> Float64:
+    least = configs.eligible_local_log_bytes[row][:, None]
+    held = local.held_bytes[row]
+    missing = np.where(held == UNKNOWN, np.nan, np.maximum(least - held, 0))
+    rate = growth.appended_records_per_s[row]
+    grows = np.where(rate == UNKNOWN, np.nan, rate) * sizes.bytes_per_record[row]
+    grows = np.where(rate == 0, 0.0, grows)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = np.where(grows == 0, NEVER, missing / grows)
+    never = (least <= 0) | _is_above_bytes(configs)[row][:, None]
+    return np.where(never, NEVER, left)
