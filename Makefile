@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Some containers set it; then each process compiles the package anew, and each run of pytest all tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-all unit lint bench soak versions docs clean
 
 help: ## What there is to make
@@ -25,10 +28,10 @@ $(READY): pyproject.toml
 demo: $(READY) ## A local tiered Kafka cluster and its live twin, in one command
 	@$(BIN)/kafka-twin demo $(ARGS)
 
-test: $(READY) lint ## Linters, unit tests, Kafka's own classes, real brokers, Spark
+test: $(READY) ## Linters, unit tests, Kafka's own classes, real brokers, Spark
 	@$(if $(ARGS),$(BIN)/pytest $(ARGS),tests/run $(BIN)/pytest)
 
-test-all: $(READY) lint ## The same, long tests, containers, the demo and other Kafka releases
+test-all: $(READY) ## The same, long tests, containers, the demo and other Kafka releases
 	@tests/run --all $(BIN)/pytest
 
 unit: $(READY) ## The tests that start nothing, in minutes

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, NamedTuple
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka import clients
 from twin.arrays.plain import counted
 
 BOOTSTRAP_MS: Final = 10_000

@@ -26,9 +26,9 @@ from streaming.bus.clients import (
     failed,
     settings,
 )
-from streaming.runtime.clients import TOPIC_NOT_ALLOWED
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
 from twin.engine import frames
 from twin.engine.frames import InvalidFrame
 from twin.engine.shard_reports import CLUSTER

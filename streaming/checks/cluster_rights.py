@@ -37,10 +37,10 @@ from streaming.collector.wire.brokers import (
     Versions,
     negotiate_version,
 )
-from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.remote_log_access import ReadAccess, read_access
+from streaming.runtime.kafka import clients
+from streaming.runtime.kafka.remote_log_access import ReadAccess, read_access
 
 _MOST_NAMES: Final = 5
 

@@ -19,7 +19,7 @@ from streaming import bus
 from streaming.collector.about import Acl, Resource
 from streaming.collector.sources import ABOUT
 from streaming.runtime.config import Config
-from streaming.runtime.remote_log_access import TOPIC as REMOTE_SEGMENTS
+from streaming.runtime.kafka.remote_log_access import TOPIC as REMOTE_SEGMENTS
 
 ALL: Final = "*"
 

@@ -13,7 +13,7 @@ from typing import Final, Self
 from kafka.errors import AuthorizationError, KafkaTimeoutError, RequestTimedOutError, for_code
 
 from streaming.collector.about import BROKER
-from streaming.runtime import clients
+from streaming.runtime.kafka import clients
 from twin.declarations.table import NO_BROKER
 
 TIMEOUT: Final = "Timeout"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streaming.runtime.errors import UserError
-from streaming.runtime.kafka_uuid import uuid_text
+from streaming.runtime.kafka.uuids import uuid_text
 
 HOST: Final = "127.0.0.1"
 MAX_NODES: Final = 10  # broker ports are base+1..10, controllers 11..20, agents 21..30

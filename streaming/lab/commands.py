@@ -19,9 +19,10 @@ from streaming.lab.cluster import ClusterError, LocalCluster
 from streaming.lab.cluster_config import MAX_NODES, Layout, load
 from streaming.lab.consumers import Consumers
 from streaming.lab.traffic import STEADY, Traffic
-from streaming.runtime import clients, jars
+from streaming.runtime import jars
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.kafka import clients
 from streaming.runtime.stop import on_stop_signal
 from streaming.runtime.terminal import table, width_of
 

@@ -30,9 +30,10 @@ from streaming.lab.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.screen import draw
 from streaming.lab.scripts import SCRIPTS
 from streaming.lab.traffic import ENOUGH_BYTES, Traffic
-from streaming.runtime import clients, jars
+from streaming.runtime import jars
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka import clients
 from streaming.runtime.stop import on_stop_signal
 from streaming.runtime.supervise import Child, children, supervised
 from streaming.runtime.terminal import width_of

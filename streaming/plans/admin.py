@@ -12,9 +12,9 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, KafkaError
 
 from streaming.plans.plan import Change, NotAllowed, PlanError
-from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
+from streaming.runtime.kafka import clients
 
 _AGAIN_S: Final = 0.05
 _REQUEST_MS: Final = 15_000

@@ -35,10 +35,10 @@ from streaming.query.session import STOP_WITHIN_SECONDS, spark_session
 from streaming.query.stalled import Stall
 from streaming.query.state.checkpoint import location
 from streaming.query.state.keys import state_keys
-from streaming.runtime import remote_log_access
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
 from streaming.runtime.health import touch_liveness_file
+from streaming.runtime.kafka import remote_log_access
 from streaming.runtime.plugins import catalog_of, enabled_proposals
 from streaming.runtime.program_metrics import served
 from streaming.runtime.stop import on_stop_signal

@@ -23,7 +23,7 @@ from twin.tables.state import Brokers, PartitionIndex, Partitions, Topics
 
 
 @dataclass(frozen=True, slots=True)
-class UnderMinIsr(AddsUp):
+class PartitionsUnderMinIsr(AddsUp):
     """Partitions under another min.insync.replicas. Those that no listing described are unknown."""
 
     min_isr: Annotated[int, same, Meta(description="the number that was given")]
@@ -56,7 +56,7 @@ def min_isr(
     topic: Annotated[
         str, pattern_of_names("topics, a regular expression of whole names", example="orders.*")
     ] = ".*",
-) -> UnderMinIsr:
+) -> PartitionsUnderMinIsr:
     """Change min.insync.replicas of topics.
 
     Shows how many partitions are under min ISR then, so that acks=all is refused: now, and after
@@ -69,7 +69,7 @@ def min_isr(
     configured = np.full(part.partitions, min_isr, configs.min_insync_replicas.dtype)
     part = part.with_tables(replace(configs, min_insync_replicas=configured)).remade(LeaderMinIsr)
     now = part[IsrSizes].size < part[LeaderMinIsr].min_isr
-    return UnderMinIsr(
+    return PartitionsUnderMinIsr(
         min_isr=min_isr,
         partitions=part.partitions,
         not_described=int((matching & ~described).sum()),

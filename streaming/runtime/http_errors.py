@@ -6,7 +6,7 @@ import os
 import ssl
 from typing import Final
 
-from streaming.runtime import clients
+from streaming.runtime.kafka import clients
 
 _MOST_CHARACTERS: Final = 120
 """Length of a foreign error in one line: it may repeat what was received."""

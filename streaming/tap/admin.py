@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from kafka import KafkaAdminClient
 
-from streaming.runtime import clients
 from streaming.runtime.config import Config
+from streaming.runtime.kafka import clients
 
 _BOOTSTRAP_TIMEOUT_MS: Final = 10_000
 

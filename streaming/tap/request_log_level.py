@@ -18,9 +18,9 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka import clients
 from streaming.tap.admin import connect
 
 LOGGER: Final = "kafka.request.logger"

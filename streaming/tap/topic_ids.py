@@ -16,10 +16,10 @@ from uuid import UUID
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.kafka_uuid import uuid_text
+from streaming.runtime.kafka import clients
+from streaming.runtime.kafka.uuids import uuid_text
 from streaming.tap.admin import connect
 
 ASK_EVERY_S: Final = 10.0

@@ -6,7 +6,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streaming.query.remote_log.records import SegmentEvent, decode
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.remote_log_access import TOPIC
+from streaming.runtime.kafka.remote_log_access import TOPIC
 from twin.tables.enums import SegmentState
 
 

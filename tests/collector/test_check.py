@@ -12,7 +12,12 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from streaming.checks.cluster import of_cluster
 from streaming.runtime.config import Cluster, Config, Eligibility
 from streaming.runtime.config import Collector as Section
-from streaming.runtime.remote_log_access import TOPIC, ReadAccess, read_access, read_denied_reason
+from streaming.runtime.kafka.remote_log_access import (
+    TOPIC,
+    ReadAccess,
+    read_access,
+    read_denied_reason,
+)
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group
 from tests.collector.older import all_be_kafka

@@ -18,7 +18,7 @@ from streaming.collector import listing
 from streaming.collector.listing import BrokerReplicas, Placement
 from streaming.collector.sources import log_dirs, offsets
 from streaming.collector.wire.layouts import Cursor, Layout, places
-from streaming.runtime.kafka_bytes import MalformedBytes, OverlongVarint
+from streaming.runtime.kafka.messages import MalformedBytes, OverlongVarint
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

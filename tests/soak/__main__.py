@@ -21,9 +21,9 @@ from kafka.errors import KafkaError
 
 from streaming.bus import shard_of
 from streaming.lab.scenarios import ScriptFailed
-from streaming.runtime import clients
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka import clients
 from streaming.runtime.stop import on_stop_signal
 from tests.soak import controller_log
 from tests.soak.faults import DECK

@@ -18,7 +18,7 @@ import pyarrow as pa
 from streaming import bus
 from streaming.query.remote_log.metadata import as_observations
 from streaming.query.remote_log.records import RecordRefused, decode
-from streaming.runtime.remote_log_access import TOPIC
+from streaming.runtime.kafka.remote_log_access import TOPIC
 from twin.declarations.table import UNKNOWN
 from twin.engine import frames
 from twin.tables.enums import SegmentState

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from docs.pages import day_one as pages
 from docs.pages.markdown import DOCS
-from streaming.runtime import clients
+from streaming.runtime.kafka import clients
 from tests.strangers.day_one import MINUTES, Day, day_one
 from tests.strangers.kinds import INTERNAL, KINDS
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streaming.runtime.kafka_uuid import uuid_text
+from streaming.runtime.kafka.uuids import uuid_text
 from tests.cluster.broker_client import Key
 from tests.strangers.kafka_view import GAUGES, KafkaView, Offsets
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.runtime.kafka_uuid import uuid_text
+from streaming.runtime.kafka.uuids import uuid_text
 from tests.cluster.broker_client import PartitionState
 from tests.strangers.day_one import explains
 from tests.strangers.judge import differences, false_risks, risks_of

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from streaming import bus
 from streaming.bus import shard_of
-from streaming.runtime import clients
 from streaming.runtime.config import Bus, Cluster, Config, ConfigError
+from streaming.runtime.kafka import clients
 
 
 @pytest.mark.parametrize(

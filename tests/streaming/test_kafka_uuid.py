@@ -1,6 +1,6 @@
 """UUIDs as Kafka writes them."""
 
-from streaming.runtime.kafka_uuid import uuid_text
+from streaming.runtime.kafka.uuids import uuid_text
 
 
 def test_a_uuid_is_written_as_kafka_writes_it():

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from streaming.runtime.config import Cluster, Config
-from streaming.runtime.kafka_uuid import uuid_text
+from streaming.runtime.kafka.uuids import uuid_text
 from streaming.tap.topic_ids import LATER, Topic, TopicIds
 from tests.collector import fake_broker
 from tests.collector.fake_broker import FakeCluster, Partition, World, fake_cluster

@@ -37,10 +37,10 @@ from streaming.collector.wire.brokers import (
     negotiate_version,
 )
 from streaming.collector.wire.unlisted import UnlistedBrokers
-from streaming.runtime import clients
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
-from streaming.runtime.kafka_bytes import ByteReader
+from streaming.runtime.kafka import clients
+from streaming.runtime.kafka.messages import ByteReader
 from twin.declarations.table import UNKNOWN
 
 METADATA: Final = About("metadata", "everything")

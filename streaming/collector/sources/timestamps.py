@@ -33,7 +33,7 @@ from streaming.collector.wire.brokers import (
     Versions,
     negotiate_version,
 )
-from streaming.runtime.clients import TOPIC_NOT_ALLOWED
+from streaming.runtime.kafka.clients import TOPIC_NOT_ALLOWED
 from twin.declarations.table import UNKNOWN
 
 TIMESTAMPS: Final = About(

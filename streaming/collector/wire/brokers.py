@@ -23,9 +23,9 @@ from kafka.protocol.metadata import MetadataResponse
 
 from streaming.collector.about import BROKER
 from streaming.collector.problem import Problem, from_exception
-from streaming.runtime import clients
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.errors import UserError
+from streaming.runtime.kafka import clients
 from twin.declarations.table import UNKNOWN
 
 CLIENT_ID: Final = "kafka-twin-collector"

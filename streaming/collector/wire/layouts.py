@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from streaming.runtime.kafka_bytes import ByteReader, MalformedBytes
+from streaming.runtime.kafka.messages import ByteReader, MalformedBytes
 
 Array = NDArray[Any]
 

@@ -16,7 +16,7 @@ import numpy as np
 from streaming.bus.view import ClusterView
 from streaming.questions.parameters import DEFAULT_ROWS
 from streaming.questions.single_loss import SingleLoss, single_loss
-from streaming.runtime.kafka_uuid import uuid_text
+from streaming.runtime.kafka.uuids import uuid_text
 from twin.arrays import plain
 from twin.declarations.declare import Metric
 from twin.declarations.signature import Cycle

@@ -8,7 +8,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.exporter.views.api import PartitionFilter
-from streaming.runtime.kafka_uuid import uuid_text
+from streaming.runtime.kafka.uuids import uuid_text
 from twin.arrays import plain
 from twin.declarations.table import Int64
 from twin.engine.state import ShardState

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from streaming.runtime.kafka_bytes import ByteReader, OverlongVarint, Truncated
+from streaming.runtime.kafka.messages import ByteReader, OverlongVarint, Truncated
 from twin.declarations.table import UNKNOWN
 from twin.tables.enums import SegmentState
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
-from streaming.runtime import clients
 from streaming.runtime.config import Config
+from streaming.runtime.kafka import clients
 
 TOPIC: Final = "__remote_log_metadata"
 

@@ -1,0 +1,1 @@
+"""Kafka as every program needs it: clients, encodings, and access to one topic."""
