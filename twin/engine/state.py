@@ -57,8 +57,7 @@ class ShardState:
     judged_at_ms: int = UNKNOWN  # the time against which ages were judged
     tables: Tables = field(default_factory=dict)
     before: Tables = field(default_factory=dict)  # as the previous cycle left them
-    _computed: Tables = field(default_factory=dict)  # on demand
-    _latest: Tables | None = None  # while findings are made anew: those of the last step
+    _on_demand: Tables = field(default_factory=dict)  # computed so far: a cache
 
     @staticmethod
     def empty(catalog: Catalog, cluster: str, shard: int, shards: int) -> ShardState:
@@ -76,15 +75,17 @@ class ShardState:
         Raises:
             KeyError: the catalog does not have it.
         """
-        held = self.tables.get(table)
-        if held is None:
-            held = self._computed.get(table)
-        return cast(T, self._made(table) if held is None else held)
+        stored = self.tables.get(table)
+        if stored is None:
+            stored = self._on_demand.get(table)
+        if stored is None:
+            stored = self._on_demand[table] = self._computed(table)
+        return cast(T, stored)
 
     def of_before(self, table: type[T]) -> T:
         """The table as the previous cycle left it."""
-        held = self.before.get(table)
-        return cast(T, self._blank(table) if held is None else held)
+        remembered = self.before.get(table)
+        return cast(T, self.blank(table) if remembered is None else remembered)
 
     @property
     def partitions(self) -> int:
@@ -103,13 +104,14 @@ class ShardState:
 
     def nbytes(self) -> int:
         """Memory of what is stored."""
-        return sum(t.nbytes() for held in (self.tables, self.before) for t in held.values())
+        return sum(table.nbytes() for table in (*self.tables.values(), *self.before.values()))
 
     def arguments(
         self, reads: Sequence[Parameter], earlier: ShardState | None = None
     ) -> dict[str, Any]:
         """The arguments for a function with these parameters."""
-        return {parameter.name: self._argument(parameter, earlier) for parameter in reads}
+        inputs = _Inputs(self, self.__getitem__, self.tables, earlier)
+        return {parameter.name: inputs.argument(parameter) for parameter in reads}
 
     def call(self, function: Callable[..., Any], reads: Sequence[Parameter]) -> Any:
         """The function's answer for this state."""
@@ -119,7 +121,7 @@ class ShardState:
 
     def with_tables(self, *tables: Table) -> ShardState:
         """The state with these in place of the tables of their kinds."""
-        return replace(self, tables={**self.tables, **{type(t): t for t in tables}}, _computed={})
+        return replace(self, tables={**self.tables, **{type(t): t for t in tables}}, _on_demand={})
 
     def take(self, rows: Rows) -> ShardState:
         """The state of other partitions: row i is the old row ``rows[i]``, blank where it is -1."""
@@ -150,7 +152,7 @@ class ShardState:
                 before[parameter.table] = self.of_before(parameter.table)
             else:
                 kept |= {table: self[table] for table in self.catalog.tables_read(parameter)}
-        return replace(self, tables=kept, before=before, _computed={})
+        return replace(self, tables=kept, before=before, _on_demand={})
 
     def with_slot_capacity(self, slots: int) -> ShardState:
         """The state with at least that many replica slots."""
@@ -175,7 +177,7 @@ class ShardState:
             prev_observed_at_ms=self.observed_at_ms,
             cycle=cycle,
             judged_at_ms=at_ms,
-            _computed={},
+            _on_demand={},
         )
         kept = [begun.call(each.compute, each.reads) for each in self.catalog.expiries]
         return begun.with_tables(*kept)
@@ -183,16 +185,9 @@ class ShardState:
     def assessed(self, now_ms: int) -> ShardState:
         """The state with every finding made anew, judged at that time."""
         rules = self.catalog.rules
-        working = replace(
-            self,
-            judged_at_ms=now_ms,
-            tables={t: held for t, held in self.tables.items() if t not in rules},
-            _computed={},
-            _latest=self.tables,
-        )
-        for table in self.catalog.stored:
-            working[table]
-        return replace(working, _latest=None)
+        observed = {kind: table for kind, table in self.tables.items() if kind not in rules}
+        state = replace(self, judged_at_ms=now_ms, tables=observed, _on_demand={})
+        return _Assessment(state, latest=self.tables).result()
 
     def remade(self, *tables: type[Table]) -> ShardState:
         """The state with those findings made anew, and no others: for what-if questions."""
@@ -204,22 +199,17 @@ class ShardState:
 
     # ------------------------------------------------------------ inside
 
-    def _made(self, table: type[Table]) -> Table:
-        """A table that is not there: computed, or blank if it was never observed."""
+    def _computed(self, table: type[Table]) -> Table:
+        """A table that is not stored: computed, or blank if it was never observed."""
         rule = self.catalog.rules.get(table)
-        making = self._latest is not None
-        if rule is None or (table.stored and not making):
-            if table not in self.catalog.stored:
-                raise KeyError(table.kind)
-            blank = self._blank(table)
-            self._computed[table] = blank
-            return blank
-        made = self.call(rule.compute, rule.reads)
-        held = self.tables if table.stored else self._computed
-        held[table] = made
-        return cast(Table, made)
+        if rule is not None and not table.stored:
+            return cast(Table, self.call(rule.compute, rule.reads))
+        if table not in self.catalog.stored:
+            raise KeyError(table.kind)
+        return self.blank(table)
 
-    def _blank(self, table: type[Table]) -> Table:
+    def blank(self, table: type[Table]) -> Table:
+        """That table for the state's partitions, before anything is known."""
         if issubclass(table, PartitionTable):
             return table.blank(self.partitions)
         if issubclass(table, ReplicaTable):
@@ -228,42 +218,85 @@ class ShardState:
             return table.empty()
         raise KeyError(table.kind)
 
-    def _argument(self, parameter: Parameter, earlier: ShardState | None) -> Any:
-        match parameter.reads:
-            case Reads.TIME:
-                return self.judged_at_ms
-            case Reads.CYCLE:
-                return Cycle(
-                    self.observed_at_ms, self.prev_observed_at_ms, self.listing.whole_at_ms
-                )
-            case Reads.GROUP:
-                assert parameter.group is not None
-                return parameter.group(**self.arguments(parameter.parts, earlier))
-        table = parameter.table
-        assert table is not None  # all others have one
-        match parameter.reads:
-            case Reads.LAZY:
-                return Lazy(lambda: self[table])
-            case Reads.BEFORE:
-                return self.of_before(table)
-            case Reads.LATEST:
-                latest = (self._latest or self.tables).get(table)
-                return self._blank(table) if latest is None else latest
-            case Reads.EACH_RULE:
-                rules = self.catalog.election_rules or (KAFKA,)
-                return EachRule((name, self[table.under(name)]) for name in rules)
-            case Reads.EARLIER:
-                assert earlier is not None  # only functions of events read it
-                return earlier[table]
-        return self[table]
-
     def _with_each(self, moved: Callable[[Table], Table]) -> ShardState:
         return replace(
             self,
             tables=_each(self.tables, moved),
             before=_each(self.before, moved),
-            _computed={},
+            _on_demand={},
         )
+
+
+class _Assessment:
+    """The findings of one step. Each is made once, when the first rule that reads it needs it."""
+
+    def __init__(self, state: ShardState, latest: Tables) -> None:
+        """``state`` has what was observed, ``latest`` the findings of the last step."""
+        self._state = state
+        self._made: Tables = {}
+        self._inputs = _Inputs(state, self._table, latest)
+
+    def result(self) -> ShardState:
+        """The state with every finding."""
+        for table in self._state.catalog.stored:
+            self._table(table)
+        stored = {kind: table for kind, table in self._made.items() if kind.stored}
+        others = {kind: table for kind, table in self._made.items() if not kind.stored}
+        return replace(self._state, tables={**self._state.tables, **stored}, _on_demand=others)
+
+    def _table(self, table: type[T]) -> T:
+        made = self._state.tables.get(table)
+        if made is None:
+            made = self._made.get(table)
+        if made is None:
+            rule = self._state.catalog.rules.get(table)
+            if rule is None:
+                return self._state[table]  # never observed
+            arguments = {each.name: self._inputs.argument(each) for each in rule.reads}
+            made = self._made[table] = rule.compute(**arguments)
+        return cast(T, made)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The arguments of functions that are called with tables of a state."""
+
+    state: ShardState
+    table: Callable[[type[Any]], Any]  # the table of this cycle
+    latest: Tables  # as the last step left them
+    earlier: ShardState | None = None  # the state before this step, for events
+
+    def argument(self, parameter: Parameter) -> Any:
+        """The argument for that parameter."""
+        state = self.state
+        match parameter.reads:
+            case Reads.TIME:
+                return state.judged_at_ms
+            case Reads.CYCLE:
+                return Cycle(
+                    state.observed_at_ms, state.prev_observed_at_ms, state.listing.whole_at_ms
+                )
+            case Reads.GROUP:
+                assert parameter.group is not None
+                parts = {part.name: self.argument(part) for part in parameter.parts}
+                return parameter.group(**parts)
+        table = parameter.table
+        assert table is not None  # all others have one
+        match parameter.reads:
+            case Reads.LAZY:
+                return Lazy(lambda: self.table(table))
+            case Reads.BEFORE:
+                return state.of_before(table)
+            case Reads.LATEST:
+                latest = self.latest.get(table)
+                return state.blank(table) if latest is None else latest
+            case Reads.EACH_RULE:
+                rules = state.catalog.election_rules or (KAFKA,)
+                return EachRule((name, self.table(table.under(name))) for name in rules)
+            case Reads.EARLIER:
+                assert self.earlier is not None  # only functions of events read it
+                return self.earlier[table]
+        return self.table(table)
 
 
 def concatenated(parts: Sequence[ShardState]) -> ShardState:
@@ -272,20 +305,20 @@ def concatenated(parts: Sequence[ShardState]) -> ShardState:
     wide = [part.with_slot_capacity(slots) for part in parts]
     begins = np.cumsum([0, *(part.partitions for part in wide)])
 
-    def joined(held: Sequence[Mapping[type[Table], Table]]) -> Tables:
-        return {table: _joined([each[table] for each in held], begins) for table in held[0]}
+    def joined(of_parts: Sequence[Mapping[type[Table], Table]]) -> Tables:
+        return {kind: _joined([part[kind] for part in of_parts], begins) for kind in of_parts[0]}
 
     return replace(
         wide[0],
         tables=joined([_complete(part.tables, part.catalog.stored) for part in wide]),
         before=joined([_complete(part.before, part.catalog.remembered) for part in wide]),
-        _computed={},
+        _on_demand={},
     )
 
 
-def _complete(held: Tables, kinds: Iterable[type[Table]]) -> Tables:
+def _complete(tables: Tables, kinds: Iterable[type[Table]]) -> Tables:
     """Empty sparse tables are not sent: those that another part may have are put in."""
-    return {**{t: t.empty() for t in kinds if issubclass(t, SparseTable)}, **held}
+    return {**{t: t.empty() for t in kinds if issubclass(t, SparseTable)}, **tables}
 
 
 def _joined(tables: Sequence[Table], begins: Array) -> Table:
@@ -302,5 +335,5 @@ def _joined(tables: Sequence[Table], begins: Array) -> Table:
     return first.from_values(np.concatenate(column) for column in columns)
 
 
-def _each(held: Tables, moved: Callable[[Table], Table]) -> Tables:
-    return {kind: moved(table) for kind, table in held.items()}
+def _each(tables: Tables, moved: Callable[[Table], Table]) -> Tables:
+    return {kind: moved(table) for kind, table in tables.items()}
