@@ -13,8 +13,9 @@ from streaming.questions.answer import NotThereError, listed, some
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.quantities import size_text
 from twin.arrays import plain
-from twin.declarations.table import UNKNOWN
-from twin.plans.restart_cost import RestartCost, restart_cost
+from twin.builtin import CATALOG
+from twin.declarations.table import KAFKA, UNKNOWN
+from twin.plans.restart_cost import RestartCost, RestartCosts, restart_costs, total_costs
 from twin.questions import gate
 from twin.questions.gate import LASTING_REASONS, UNKNOWN_REASONS, Names, Reason, Terms
 from twin.questions.whatif_groups import GroupHarm, hurt_by_loss, together
@@ -49,6 +50,7 @@ class RestartVerdict(TypedDict):
 
     ``once_allowed`` is the verdict with every reason allowed that no time and no order of restarts
     removes. ``stale`` says why the twin is not up. Of ``groups`` the worst MAX_NAMES are listed.
+    ``costs`` are by election rule: the verdict follows Kafka's, ``kafka``.
     """
 
     brokers: list[int]
@@ -58,7 +60,7 @@ class RestartVerdict(TypedDict):
     reasons: list[GivenReason]
     allowed: list[GivenReason]
     leaders: int
-    cost: dict[str, int]
+    costs: dict[str, dict[str, int]]
     groups: list[HurtGroup]
     groups_hurt: int
     groups_remote_bytes: int
@@ -74,7 +76,7 @@ class Answer:
     allowed: Names  # set aside on request
     stale: str  # why the twin is not up, empty if it is
     leaders: int  # partitions that the brokers lead now
-    cost: RestartCost
+    costs: RestartCosts  # by election rule
     hurt: Sequence[GroupHarm]  # groups of consumers, the worst first
     observed_at_ms: int
 
@@ -93,7 +95,7 @@ class Answer:
             "reasons": reasons_data(self.reasons),
             "allowed": reasons_data(self.allowed),
             "leaders": self.leaders,
-            "cost": asdict(self.cost),
+            "costs": costs_data(self.costs),
             "groups": [harm_data(each) for each in self.hurt[:MAX_NAMES]],
             "groups_hurt": len(self.hurt),
             "groups_remote_bytes": sum(each.remote_bytes for each in self.hurt),
@@ -113,7 +115,9 @@ def verdict_lines(answer: RestartVerdict) -> list[str]:
     lines += reason_lines(answer["reasons"])
     lines += allowed_lines(answer["allowed"])
     if answer["brokers"]:
-        lines.append(f"  meanwhile {cost_text(msgspec.convert(answer['cost'], RestartCost))}")
+        costs = msgspec.convert(answer["costs"], dict[str, RestartCost])
+        lines.append(f"  meanwhile {cost_text(costs[KAFKA])}")
+        lines += other_cost_lines(costs)
     hurt = harm_lines(answer["groups"], answer["groups_hurt"], answer["groups_remote_bytes"])
     return lines + [f"  {line}" for line in hurt]
 
@@ -138,9 +142,8 @@ def judge(
         allowed={r: names for r, names in reasons.items() if terms.allows(r)},
         stale=why_stale(view, now_ms, since_ms),
         leaders=sum(gate.led_by(state, ids) for state in states),
-        cost=sum(
-            (restart_cost(state, ids, loss) for state, loss in zip(states, losses, strict=True)),
-            RestartCost(),
+        costs=total_costs(
+            restart_costs(state, ids, loss) for state, loss in zip(states, losses, strict=True)
         ),
         hurt=together(
             hurt_by_loss(state, ids, loss) for state, loss in zip(states, losses, strict=True)
@@ -219,6 +222,20 @@ def cost_text(cost: RestartCost) -> str:
     if cost.offline:
         parts.append(f"{cost.offline} offline")
     return ", ".join(parts)
+
+
+def other_cost_lines(costs: RestartCosts) -> list[str]:
+    """A line for each other election rule by which the restart costs something else."""
+    return [
+        f"  by {CATALOG.election_rules.get(rule, rule)}: {cost_text(cost)}"
+        for rule, cost in costs.items()
+        if cost != costs[KAFKA]
+    ]
+
+
+def costs_data(costs: RestartCosts) -> dict[str, dict[str, int]]:
+    """The costs as plain data, by election rule."""
+    return {rule: asdict(cost) for rule, cost in costs.items()}
 
 
 def reason_lines(reasons: Sequence[GivenReason]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TypedDict
 
 from streaming.bus.view import ClusterView
@@ -14,14 +14,16 @@ from streaming.questions.restart import (
     allowed_lines,
     check_brokers,
     cost_text,
+    costs_data,
     once_allowed,
+    other_cost_lines,
     reason_lines,
     reasons_data,
     verdict_of,
     why_stale,
 )
 from twin.arrays import plain
-from twin.declarations.table import UNKNOWN
+from twin.declarations.table import KAFKA, UNKNOWN
 from twin.plans.roll import Roll, roll
 from twin.questions import gate
 from twin.questions.gate import Terms
@@ -33,7 +35,7 @@ class RollBatch(TypedDict):
     brokers: list[int]
     rack: str | None
     allowed: list[GivenReason]
-    cost: dict[str, int]
+    costs: dict[str, dict[str, int]]
 
 
 class RollLeftOut(TypedDict):
@@ -83,7 +85,7 @@ class RollAnswer:
                     "brokers": list(batch.brokers),
                     "rack": batch.rack or None,
                     "allowed": reasons_data(batch.allowed),
-                    "cost": asdict(batch.cost),
+                    "costs": costs_data(batch.costs),
                 }
                 for batch in self.roll.batches
             ],
@@ -107,7 +109,8 @@ class RollAnswer:
         for number, batch in enumerate(self.roll.batches, 1):
             rack = f" in rack {batch.rack}" if batch.rack else ""
             who = f"{'broker' if len(batch.brokers) == 1 else 'brokers'} {listed(batch.brokers)}"
-            lines.append(f"{number}. {who}{rack}: {cost_text(batch.cost)}")
+            lines.append(f"{number}. {who}{rack}: {cost_text(batch.costs[KAFKA])}")
+            lines += other_cost_lines(batch.costs)
             lines += allowed_lines(reasons_data(batch.allowed))
         for each in self.roll.left_out:
             verdict = verdict_of(each.reasons)

@@ -37,9 +37,12 @@ def test_a_broker_that_all_can_do_without_is_safe_to_restart():
         "reasons": [], "allowed": [],
         "leaders": 2, "groups": [], "groups_hurt": 0, "groups_remote_bytes": 0,
         "observed_at_ms": NOW_MS,
-        "cost": {
-            "leaders_moved": 2, "offline": 0, "under_min_isr": 0, "at_min_isr": 0,
-            "cold_leaders": 0, "remote_bytes": 0, "remote_bytes_unknown": 0,
+        "costs": {
+            rule: {
+                "leaders_moved": 2, "offline": 0, "under_min_isr": 0, "at_min_isr": 0,
+                "cold_leaders": 0, "remote_bytes": 0, "remote_bytes_unknown": 0,
+            }
+            for rule in ("kafka", "kip1303", "kip501")
         },
     }  # fmt: skip
 
@@ -93,7 +96,7 @@ def test_an_observation_from_before_the_time_asked_for_is_no_answer():
 
 def test_the_cost_is_said_with_the_verdict():
     client = client_of(Partition(replicas=(1, 2)), min_insync_replicas=2)
-    cost = asked(client, allow_rf_min_isr="true")["cost"]
+    cost = asked(client, allow_rf_min_isr="true")["costs"]["kafka"]
     assert (cost["leaders_moved"], cost["under_min_isr"]) == (1, 1)
 
 

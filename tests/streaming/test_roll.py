@@ -90,7 +90,8 @@ def test_the_cost_of_a_cold_leader_is_said_in_bytes():
     part = Partition("t", replicas=(1, 2, 3), logs={2: Log(local_start=1, size_bytes=10)})
     view = a_view(part, topics={"t": {"remote_storage": 1}}, eligible_local_log_bytes=100)
     terms = Terms(allowed=frozenset({Reason.COLD}))
-    [line, allowed] = plan_roll(view, (1,), terms, NOW_MS).lines()
+    [line, by_kip1303, allowed] = plan_roll(view, (1,), terms, NOW_MS).lines()
+    assert by_kip1303 == "  by KIP-1303: 1 partition gets another leader, 0 are at min ISR"
     assert line == (
         "1. broker 1 in rack az-a: 1 partition gets another leader, 1 of them a cold one "
         "(consumers of old records read 990 B from remote storage), 0 are at min ISR"

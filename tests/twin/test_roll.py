@@ -15,7 +15,7 @@ from tests.examples import examples
 from tests.simulator.shard import Shape
 from tests.twin.test_gate import against, quorum, simulated
 from twin.engine.state import ShardState
-from twin.plans.restart_cost import RestartCost, restart_cost
+from twin.plans.restart_cost import RestartCost, RestartCosts, restart_costs
 from twin.plans.roll import Roll, roll
 from twin.questions import gate, whatif
 from twin.questions.gate import Reason, Terms
@@ -91,7 +91,7 @@ def test_what_is_allowed_is_in_the_plan_and_named_there():
     assert refused.left_out[0].reasons == {Reason.ONE_REPLICA: ["one-0"]}
     [batch] = roll([state], [6], Terms(allowed=frozenset({Reason.ONE_REPLICA}))).batches
     assert batch.allowed == {Reason.ONE_REPLICA: ["one-0"]}
-    assert batch.cost.offline == 1
+    assert batch.costs["kafka"].offline == 1
 
 
 def test_a_quorum_that_is_not_known_leaves_everybody_out():
@@ -104,8 +104,12 @@ def test_a_quorum_that_is_not_known_leaves_everybody_out():
 # ---------------------------------------------------------------- cost
 
 
+def costs_of(state: ShardState, brokers: Collection[int]) -> RestartCosts:
+    return restart_costs(state, brokers, whatif.lose(state, brokers))
+
+
 def cost_of(state: ShardState, brokers: Collection[int]) -> RestartCost:
-    return restart_cost(state, brokers, whatif.lose(state, brokers))
+    return costs_of(state, brokers)["kafka"]
 
 
 def test_the_cost_counts_leaders_and_isrs():
@@ -188,6 +192,16 @@ def test_every_batch_passes_the_gate_and_every_broker_is_in_the_plan_once(
         assert active in plan.batches[-1].brokers
 
 
+def test_the_cost_follows_from_the_election_rule():
+    logs = {1: Log(size_bytes=1_000), 2: Log(local_start=1, size_bytes=10),
+            3: Log(size_bytes=1_000)}  # fmt: skip
+    state = a_state(Partition("t", logs=logs), topics={"t": {"remote_storage": 1}},
+                    eligible_local_log_bytes=100)  # fmt: skip
+    costs = costs_of(state, [1])
+    assert costs["kafka"].cold_leaders == 1
+    assert costs["kip1303"] == RestartCost(leaders_moved=1)
+
+
 @examples(50)
 @given(seed=st.integers(0, 10**6), together=st.sets(st.integers(1, 9), min_size=1, max_size=4))
 def test_brokers_that_share_no_partition_cost_what_they_cost_alone(
@@ -209,6 +223,6 @@ def test_the_plan_of_a_cluster_of_one_shard_is_that_of_its_two_halves():
     for by_rack in (False, True):
         whole = roll([state], brokers, Terms(), by_rack)
         assert batches(roll(halves, brokers, Terms(), by_rack)) == batches(whole)
-        assert [b.cost for b in roll(halves, brokers, Terms(), by_rack).batches] == [
-            b.cost for b in whole.batches
+        assert [b.costs for b in roll(halves, brokers, Terms(), by_rack).batches] == [
+            b.costs for b in whole.batches
         ]

@@ -1,8 +1,11 @@
-"""The cost of a restart while the brokers are out: leaders that move, ISRs, cold leaders."""
+"""The cost of a restart while the brokers are out: leaders that move, ISRs, cold leaders.
+
+Which leader comes next follows from the election rule, so the cost is given for each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -10,7 +13,7 @@ import numpy as np
 
 from twin.arrays.slots import any_slot, count_slots
 from twin.declarations.signature import reading
-from twin.declarations.table import NO_BROKER, UNKNOWN, Int64, Rows
+from twin.declarations.table import KAFKA, NO_BROKER, UNKNOWN, Int64, Rows
 from twin.engine.state import ShardState
 from twin.questions import whatif
 from twin.questions.whatif import Loss
@@ -43,27 +46,43 @@ class RestartCost:
         )
 
 
-def restart_cost(state: ShardState, together: Collection[int], loss: Loss) -> RestartCost:
-    """The cost in one shard, if those brokers are out at once; ``loss`` is theirs."""
-    held = whatif.described_on(state, together)  # the others cost nothing
-    here = state.with_only(_READS).take(held)
+RestartCosts = Mapping[str, RestartCost]
+"""The cost by election rule."""
+
+
+def restart_costs(state: ShardState, together: Collection[int], loss: Loss) -> RestartCosts:
+    """The costs in one shard, if those brokers are out at once; ``loss`` is theirs."""
+    rows = whatif.described_on(state, together)  # the others cost nothing
+    here = state.with_only(_READS).take(rows)
     serves = here[Roles].in_isr & here[Candidates].is_acceptable
     mine = whatif.on_brokers(here[Assignment].broker, together)
     leaves = any_slot(serves & mine)
     left, least = count_slots(serves & ~mine), here[LeaderMinIsr].min_isr
     leads = np.flatnonzero(whatif.on_brokers(state[Partitions].leader[loss.row], together))
-    following = loss.kafka.take(leads)
-    cold = following.coverage == Coverage.COLD
-    remote = remote_bytes(state, loss.row[leads][cold], following.leader[cold])
-    return RestartCost(
-        leaders_moved=int((following.leader != NO_BROKER).sum()),
-        offline=int((following.leader == NO_BROKER).sum()),
-        under_min_isr=int((leaves & (left < least)).sum()),
-        at_min_isr=int((leaves & (left == least)).sum()),
-        cold_leaders=int(cold.sum()),
-        remote_bytes=int(remote[remote != UNKNOWN].sum()),
-        remote_bytes_unknown=int((remote == UNKNOWN).sum()),
-    )
+    costs = {}
+    for rule, next_leaders in loss.next_leaders.items():
+        following = next_leaders.take(leads)
+        cold = following.coverage == Coverage.COLD
+        remote = remote_bytes(state, loss.row[leads][cold], following.leader[cold])
+        costs[rule] = RestartCost(
+            leaders_moved=int((following.leader != NO_BROKER).sum()),
+            offline=int((following.leader == NO_BROKER).sum()),
+            under_min_isr=int((leaves & (left < least)).sum()),
+            at_min_isr=int((leaves & (left == least)).sum()),
+            cold_leaders=int(cold.sum()),
+            remote_bytes=int(remote[remote != UNKNOWN].sum()),
+            remote_bytes_unknown=int((remote == UNKNOWN).sum()),
+        )
+    return costs
+
+
+def total_costs(shards: Iterable[RestartCosts]) -> RestartCosts:
+    """The costs of all shards; without any shard, none by Kafka's rule."""
+    total: dict[str, RestartCost] = {}
+    for costs in shards:
+        for rule, cost in costs.items():
+            total[rule] = total.get(rule, RestartCost()) + cost
+    return total or {KAFKA: RestartCost()}
 
 
 _READS: Final = reading(Assignment, Roles, Candidates, LeaderMinIsr)

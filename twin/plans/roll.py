@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from twin.engine.state import ShardState
-from twin.plans.restart_cost import RestartCost, restart_cost
+from twin.plans.restart_cost import RestartCosts, restart_costs, total_costs
 from twin.questions import gate, whatif
 from twin.questions.gate import Names, Terms
 from twin.questions.whatif import Loss
@@ -33,7 +33,7 @@ class Batch:
     brokers: tuple[int, ...]
     rack: str  # where all of them are, empty if that is not known
     allowed: Names  # reasons against it, which the terms set aside
-    cost: RestartCost
+    costs: RestartCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ def roll(
         most: brokers of a batch at most.
     """
     alone: dict[int, Names] = {}
-    costs: dict[tuple[int, ...], RestartCost] = {}
+    costs: dict[tuple[int, ...], RestartCosts] = {}
     for broker in sorted(wanted):
         losses = [whatif.lose(state, [broker]) for state in states]  # once for both
         alone[broker] = gate.reasons(states, [broker], terms, losses)
         if not _blocking(alone[broker], terms):
-            costs[broker,] = _cost(states, [broker], losses)
+            costs[broker,] = _costs(states, [broker], losses)
     able = [broker for (broker,) in costs]
     last = _active_controllers(states)
     racks = _racks(states)
@@ -94,17 +94,17 @@ def roll(
             return Batch(brokers, rack, alone[brokers[0]], costs[brokers])
         losses = [whatif.lose(state, brokers) for state in states]
         against = gate.reasons(states, brokers, terms, losses)
-        return Batch(brokers, rack, against, _cost(states, brokers, losses))
+        return Batch(brokers, rack, against, _costs(states, brokers, losses))
 
     left_out = (LeftOut(b, _blocking(alone[b], terms)) for b in alone if b not in able)
     return Roll(tuple(map(judged, batches)), tuple(left_out))
 
 
-def _cost(
+def _costs(
     states: Sequence[ShardState], brokers: Sequence[int], losses: Sequence[Loss]
-) -> RestartCost:
+) -> RestartCosts:
     each = zip(states, losses, strict=True)
-    return sum((restart_cost(state, brokers, loss) for state, loss in each), RestartCost())
+    return total_costs(restart_costs(state, brokers, loss) for state, loss in each)
 
 
 def _together(

@@ -34,7 +34,7 @@ function Answer({ answer, isOld }) {
     <tbody>${batches.map((each, i) => html`<tr key=${each.brokers.join()}>
         <td>${i + 1}.</td><th scope="row"><${Brokers} ids=${each.brokers} /></th>
         <td>${each.rack ?? "unknown"}</td><td><${Verdict} verdict="safe" /></td>
-        <td class="text">${costOf(each.cost)}</td></tr>`)}
+        <td class="text">${costOf(each.costs.kafka)}</td></tr>`)}
       ${leftOut.map(each => html`<tr key=${each.broker}><td class="muted">not now</td>
         <th scope="row"><${Brokers} ids=${[each.broker]} /></th><td></td>
         <td><${Verdict} verdict=${each.verdict} then=${each.once_allowed} /></td>
