@@ -69,11 +69,6 @@ class Right:
         return self.resource == "topic" and self.name == ALL
 
     @property
-    def of_command(self) -> bool:
-        """A command of an operator needs the right, and no program that runs all the time."""
-        return " --" in self.option
-
-    @property
     def is_prefix(self) -> bool:
         """The right is on all topics or groups whose name has this prefix."""
         return self.name != ALL and self.name.endswith(ALL)

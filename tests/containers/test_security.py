@@ -36,7 +36,7 @@ OURS: Final = "shop-*"
 """The topics that may be read; a right to read all of them would contain most others."""
 
 LISTED: Final = rights(Config(), OURS)
-NEEDED: Final = [right for right in LISTED if not right.of_command]
+NEEDED: Final = [right for right in LISTED if " --" not in right.option]  # not only a command does
 OF_TAP: Final = next(right for right in LISTED if right.option == "tap --enable")
 SHOP: Final = {
     "shop-orders": {

@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pytest
 
+from tests.kafka_log import reset_replica_state
 from tests.oracle.oracle import Case, Oracle
 from twin.declarations.table import Int64
 from twin.kafka.follower_state import (
     ReplicaState,
     is_caught_up,
-    reset_replica_state,
     update_fetch_state,
 )
 

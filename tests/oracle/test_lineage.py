@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.kafka_log import epoch_for_offset, next_uploads, segment_at, truncated_from_end
 from tests.oracle import lineage_cases
 from tests.oracle.oracle import Case, Oracle
 from twin.declarations.table import UNKNOWN
@@ -15,8 +16,6 @@ from twin.remote_log.epochs import (
     Epochs,
     assigned,
     end_offset_for,
-    epoch_for_offset,
-    truncated_from_end,
     truncated_from_start,
     without_empty_epochs,
 )
@@ -101,7 +100,7 @@ class TestSegments:
             cache, _ = replayed(question)
             states = {str(number_of(s)): int(s.state) for s in cache.segments.values()}
             assert states == answer["states"], question
-            segments = [cache.segment_at(*ask) for ask in question["at"]]
+            segments = [segment_at(cache, *ask) for ask in question["at"]]
             assert [number_of(s) if s else UNKNOWN for s in segments] == answer["at"], question
             epochs = question["ofEpochs"]
             assert [cache.highest_offset(e) for e in epochs] == answer["highest"], question
@@ -134,7 +133,7 @@ class TestUploads:
         questions = [lineage_cases.uploads(n, SEED) for n in range(UPLOADS)]
         copied = 0
         for question, answer in answered(oracle, questions):
-            uploads = lineage.next_uploads(
+            uploads = next_uploads(
                 question["boundaries"],
                 question["highest"],
                 question["lastStable"],

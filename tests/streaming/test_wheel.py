@@ -74,7 +74,8 @@ def test_its_version_is_that_of_the_project(wheel: Path) -> None:
 
 def test_images_are_named_after_the_version_of_the_project() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    files = [ROOT / ".env", *(f for f in (ROOT / "deploy").rglob("*") if f.is_file())]
+    files = [f for f in (ROOT / "deploy").rglob("*") if f.is_file() and f.suffix != ".pyc"]
+    files.append(ROOT / ".env")
     pattern = r"(?:kafka-twin(?:-spark|-kafka)?:|_VERSION=|newTag: )(\d+\.\d+\.\d+)"
     named = {f: set(re.findall(pattern, f.read_text())) for f in files}
     assert sum(map(len, named.values())) > 5

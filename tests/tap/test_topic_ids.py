@@ -30,7 +30,7 @@ def topic_ids(cluster: FakeCluster, ask_every_s: float, listed_within_s: float) 
 
 
 def test_a_new_topic_is_awaited_and_then_resolved(cluster: FakeCluster) -> None:
-    with closing(topic_ids(cluster, ask_every_s=0.2, listed_within_s=60)) as ids:
+    with closing(topic_ids(cluster, ask_every_s=2, listed_within_s=60)) as ids:
         orders = ids.resolve("orders")
         assert orders == Topic("orders", cluster.world.topics["orders"].topic_id.bytes)
         new = cluster.world.topics["new"] = fake_broker.Topic({0: Partition([1])})

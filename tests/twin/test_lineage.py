@@ -15,6 +15,7 @@ from tests.builders import (
     epochs_frame,
     segments_frame,
 )
+from tests.kafka_log import next_uploads, truncated_from_end
 from tests.reading import conditions, open_risks
 from twin.declarations.table import UNKNOWN
 from twin.engine.frames import InvalidFrame
@@ -22,9 +23,9 @@ from twin.engine.state import ShardState
 from twin.remote_log import archive as archives
 from twin.remote_log.archive import Archive
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
-from twin.remote_log.epochs import assigned, truncated_from_end, truncated_from_start
+from twin.remote_log.epochs import assigned, truncated_from_start
 from twin.remote_log.findings import judge, verdicts
-from twin.remote_log.lineage import highest_remote_offset, next_uploads, within_lineage
+from twin.remote_log.lineage import highest_remote_offset, within_lineage
 from twin.rules.tiering.lineage import DANGLING_MS, Lineage
 from twin.step import step_archive
 from twin.tables.enums import SegmentState, SegmentVerdict

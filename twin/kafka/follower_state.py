@@ -66,18 +66,6 @@ def update_fetch_state(
     )
 
 
-def reset_replica_state(
-    state: ReplicaState, at_ms: Int64, leader_end: Int64, is_new_leader: Bool, in_isr: Bool
-) -> ReplicaState:
-    """After the leader was elected, or elected again: in the ISR counts as caught up now."""
-    caught_up = np.where(in_isr, at_ms, 0)
-    fresh = replace(ReplicaState.blank(len(caught_up)), caught_up_at_ms=caught_up)
-    again = ReplicaState(
-        state.log_start_offset, state.log_end_offset, leader_end, caught_up, caught_up
-    )
-    return fresh.where(is_new_leader, again)
-
-
 def is_caught_up(state: ReplicaState, leader_end: Int64, now_ms: Int64, lag_max_ms: Int64) -> Bool:
     """[N] in sync by Kafka's rule: at the leader's log end, or caught up recently enough."""
     recent = now_ms - state.caught_up_at_ms <= lag_max_ms

@@ -143,16 +143,6 @@ class RemoteLogMetadataCache:
         if state is SegmentState.DELETE_FINISHED:
             del self.segments[segment_id]
 
-    def segment_at(self, epoch: int, offset: int) -> Segment | None:
-        """The segment that holds an offset of an epoch, if one does."""
-        refers = self._epochs.get(epoch)
-        below = [start for start in refers.by_offset if start <= offset] if refers else []
-        if refers is None or not below:
-            return None
-        segment = self.segments[refers.by_offset[max(below)]]
-        end = next(end for number, _, end in spans(segment) if number == epoch)
-        return segment if offset <= end else None
-
     def highest_offset(self, epoch: int) -> int:
         """The highest offset of the epoch that was ever copied, UNKNOWN for none."""
         refers = self._epochs.get(epoch)

@@ -29,11 +29,6 @@ def assigned(epochs: Epochs, epoch: int, start_offset: int) -> Epochs:
     return (*kept, (epoch, start_offset))
 
 
-def truncated_from_end(epochs: Epochs, end_offset: int) -> Epochs:
-    """The history of a log cut at ``end_offset``, which is no longer part of it."""
-    return tuple(e for e in epochs if e[1] < end_offset)
-
-
 def truncated_from_start(epochs: Epochs, start_offset: int) -> Epochs:
     """The history of a log that now begins at ``start_offset``."""
     older = [e for e in epochs if e[1] <= start_offset]
@@ -57,12 +52,6 @@ def end_offset_for(epochs: Epochs, epoch: int, log_end: int) -> tuple[int, int]:
     if at == 0:
         return epoch, epochs[0][1]
     return epochs[at - 1][0], epochs[at][1]
-
-
-def epoch_for_offset(epochs: Epochs, offset: int) -> int:
-    """The epoch an offset was written in, UNKNOWN before the first."""
-    at = bisect_right([e[1] for e in epochs], offset)
-    return epochs[at - 1][0] if at else UNKNOWN
 
 
 def without_empty_epochs(epochs: Epochs) -> Epochs:

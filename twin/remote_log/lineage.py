@@ -9,9 +9,6 @@ Source: the tiered lineage document; RemoteLogManager, Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 from twin.declarations.table import UNKNOWN
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import Epochs, end_offset_for
@@ -71,24 +68,3 @@ def remote_log_start(cache: RemoteLogMetadataCache, epochs: Epochs, local_log_st
         if listed:
             return listed[0].start_offset
     return local_log_start
-
-
-def next_uploads(
-    boundaries: Sequence[int], highest_remote: int, last_stable_offset: int, log_start: int = 0
-) -> list[tuple[int, int]]:
-    """(first, last) offsets of the local segments a new leader would copy next, oldest first.
-
-    Args:
-        boundaries: first offsets of its local segments, ascending; the last one is active.
-        highest_remote: ``highest_remote_offset`` of its lineage.
-        last_stable_offset: what lies beyond is not copied.
-        log_start: what lies below is deleted, and not copied any more.
-
-    Source: RemoteLogManager.RLMCopyTask, copyLogSegmentsToRemote and candidateLogSegments.
-    """
-    copied_from = max(highest_remote + 1, log_start)
-    return [
-        (first, following - 1)
-        for first, following in pairwise(boundaries)
-        if copied_from < following <= last_stable_offset
-    ]
