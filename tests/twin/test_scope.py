@@ -62,6 +62,24 @@ def is_skewed(share: LogShare) -> np.ndarray:
     return share.share > 0.03
 
 
+class RankOnDemand(PartitionTable, kind="log_rank", on_demand="for this test", api=""):
+    """[P] how many partitions of a page hold less."""
+
+    rank: Float64 = column("its rank")
+
+
+@rule
+def log_rank(local: LocalLog) -> RankOnDemand:
+    """Readers compute it for the partitions of a page, so it differs from page to page."""
+    return RankOnDemand(local.held_bytes[:, 0].argsort().argsort().astype(float))
+
+
+def test_a_table_on_demand_that_is_not_local_to_its_rows_is_refused_with_its_name():
+    made = catalog(more=(module_of("elsewhere", RankOnDemand, log_rank),))
+    with pytest.raises(DeclarationError, match=r"^log_rank: findings about"):
+        assert_local(made, list(cycles(0)), TOPICS)
+
+
 def test_a_rule_that_sums_over_its_shard_is_refused_with_its_name():
     made = catalog(more=(module_of("elsewhere", LogShare, log_share, is_skewed),))
     with pytest.raises(DeclarationError, match=r"^log_share, risk log_skewed: findings about"):
