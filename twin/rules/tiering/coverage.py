@@ -123,27 +123,37 @@ def local_log(
     partition that has not grown since the twin first saw it, that time is unknown.
     """
     start, end = replicas.local_log_start_offset, replicas.log_end_offset
-    is_empty = (end != UNKNOWN) & (start == end)
     started = replicas.local_start_timestamp_ms
     is_unknown = (started == UNKNOWN) | (started > now_ms + PRODUCER_CLOCK_SKEW_MS)
-    span = np.where(is_unknown, UNKNOWN, np.maximum(now_ms - started, 0))
-    since_append = np.where(last.at_ms == UNKNOWN, UNKNOWN, np.maximum(now_ms - last.at_ms, 0))
-    # It is at least as long ago as the twin has watched. That proves a threshold which is reached.
-    watched = np.where(first.at_ms == UNKNOWN, UNKNOWN, now_ms - first.at_ms)
-    is_watched = (last.at_ms == UNKNOWN) & (configs.eligible_local_log_ms > 0)
-    is_watched &= watched >= configs.eligible_local_log_ms
-    idle = np.where(is_watched, watched, since_append)[:, None]
+    span = covered = np.where(is_unknown, UNKNOWN, np.maximum(now_ms - started, 0))
+    is_empty, held_bytes = (end != UNKNOWN) & (start == end), replicas.local_log_bytes
+    if is_empty.any():
+        idle = _idle_ms(configs, first, last, now_ms)
+        covered = np.where(is_empty, idle[:, None], span)
+        span, held_bytes = np.where(is_empty, 0, span), np.where(is_empty, 0, held_bytes)
     is_known = (start != UNKNOWN) & (replicas.log_start_offset != UNKNOWN)
     is_complete = np.where(is_known, start <= replicas.log_start_offset, UNKNOWN)
     # Only what is tiered can be missing on disk; compacted topics cannot be tiered.
     never_remote = (configs.remote_storage == 0) | (configs.compacted == 1)
     return LocalLog(
-        local_log_span_ms=np.where(is_empty, 0, span),
-        held_bytes=np.where(is_empty, 0, replicas.local_log_bytes),
+        local_log_span_ms=span,
+        held_bytes=held_bytes,
         is_empty=is_empty,
-        covered_ms=np.where(is_empty, idle, span),
+        covered_ms=covered,
         is_complete=np.where(never_remote[:, None], 1, is_complete).astype(np.int8),
     )
+
+
+def _idle_ms(configs: TopicConfigs, first: FirstSeenEnds, last: LastAppends, now_ms: int) -> Int64:
+    """[P] time since the last append, unknown if the twin has not seen one.
+
+    It is at least as long ago as the twin has watched, which proves a threshold that is reached.
+    """
+    since_append = np.where(last.at_ms == UNKNOWN, UNKNOWN, np.maximum(now_ms - last.at_ms, 0))
+    watched = np.where(first.at_ms == UNKNOWN, UNKNOWN, now_ms - first.at_ms)
+    is_watched = (last.at_ms == UNKNOWN) & (configs.eligible_local_log_ms > 0)
+    is_watched &= watched >= configs.eligible_local_log_ms
+    return np.where(is_watched, watched, since_append)
 
 
 @rule
@@ -179,9 +189,12 @@ def compared(span_ms: Int64, held_bytes: Int64, configs: TopicConfigs) -> tuple[
         (configs.eligible_local_log_ms[:, None], span_ms),
         (configs.eligible_local_log_bytes[:, None], held_bytes),
     ):
-        is_known = value != UNKNOWN
-        passes |= (threshold > 0) & is_known & (value >= threshold)
-        fails &= (threshold <= 0) | (is_known & (value < threshold))
+        is_on = threshold > 0
+        if not is_on.any():
+            continue
+        is_below = value < threshold
+        fails &= ~is_on | (is_below & (value != UNKNOWN))
+        passes |= is_on & ~is_below
     return passes, fails
 
 
