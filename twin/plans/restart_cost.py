@@ -59,8 +59,11 @@ def restart_costs(state: ShardState, together: Collection[int], loss: Loss) -> R
     leaves = any_slot(serves & mine)
     left, least = count_slots(serves & ~mine), here[LeaderMinIsr].min_isr
     leads = np.flatnonzero(whatif.on_brokers(state[Partitions].leader[loss.row], together))
-    costs = {}
+    costs: dict[str, RestartCost] = {}
     for rule, next_leaders in loss.next_leaders.items():
+        if rule != KAFKA and np.array_equal(next_leaders.leader, loss.kafka.leader):
+            costs[rule] = costs[KAFKA]
+            continue
         following = next_leaders.take(leads)
         cold = following.coverage == Coverage.COLD
         remote = remote_bytes(state, loss.row[leads][cold], following.leader[cold])
