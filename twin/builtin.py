@@ -20,9 +20,9 @@ def catalog(
         DeclarationError: what a module declares cannot be served.
         KeyError: there is no proposal of that name.
     """
-    chosen = [module for name in proposals for module in PROPOSALS[name]]
+    proposal_modules = [module for name in proposals for module in PROPOSALS[name]]
     return Catalog.from_modules(
-        (*ingest.MODULES, *rules.MODULES, *cluster_rules.MODULES, *chosen, *more)
+        (*ingest.MODULES, *rules.MODULES, *cluster_rules.MODULES, *proposal_modules, *more)
     )
 
 

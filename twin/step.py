@@ -88,8 +88,8 @@ def count_skipped(state: ShardState, kinds: Iterable[str]) -> ShardState:
 
     Frames of unknown kinds come from newer collectors or from other packages.
     """
-    held = state[SkippedFrames]
-    counts = Counter(dict(zip(held.kind_name.tolist(), held.frames.tolist(), strict=True)))
+    table = state[SkippedFrames]
+    counts = Counter(dict(zip(table.kind_name.tolist(), table.frames.tolist(), strict=True)))
     for kind in kinds:
         if kind in counts or len(counts) < MOST_SKIPPED_KINDS:
             counts[kind] += 1

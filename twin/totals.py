@@ -87,11 +87,11 @@ def _combined(metric: Metric, shards: Sequence[Samples]) -> Samples:
     joined: Samples = {}
     for samples in shards:
         for key, value in samples.items():
-            held = joined.get(key)
-            if held is None:
+            total = joined.get(key)
+            if total is None:
                 joined[key] = value
             else:
-                joined[key] = _TOGETHER[metric.combine](held, value)
+                joined[key] = _TOGETHER[metric.combine](total, value)
     return joined
 
 

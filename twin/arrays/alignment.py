@@ -24,8 +24,8 @@ class Dated(Protocol):
 def appeared(was: Dated, now: Dated) -> list[int]:
     """Indices of rows of ``now`` that ``was`` lacks. None appears with a time before the newest."""
     newest_ms = was.at_ms.max(initial=UNKNOWN)
-    held = was.row[was.at_ms == newest_ms]
-    is_new = (now.at_ms > newest_ms) | ((now.at_ms == newest_ms) & ~np.isin(now.row, held))
+    newest_rows = was.row[was.at_ms == newest_ms]
+    is_new = (now.at_ms > newest_ms) | ((now.at_ms == newest_ms) & ~np.isin(now.row, newest_rows))
     rows: list[int] = np.flatnonzero(is_new).tolist()
     return rows
 

@@ -61,8 +61,8 @@ def column_values(declared: Column, values: Array) -> list[Any]:
     if declared.tri_state:
         return [None if value == UNKNOWN else bool(value) for value in values.tolist()]
     if values.dtype.kind == "f":
-        wanted = np.isfinite(values) & (values != UNKNOWN)
-        return [v if ok else None for v, ok in zip(values.tolist(), wanted.tolist(), strict=True)]
+        is_known = np.isfinite(values) & (values != UNKNOWN)
+        return [v if ok else None for v, ok in zip(values.tolist(), is_known.tolist(), strict=True)]
     if values.dtype.kind in "iu" and not declared.minus_one_is_a_value:
         return [None if value == UNKNOWN else value for value in values.tolist()]
     listed: list[Any] = values.tolist()

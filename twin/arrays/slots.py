@@ -18,11 +18,11 @@ def over_slots(combine: np.ufunc, values: Array) -> Array:
     return combined if values.shape[1] > 1 else combined.copy()
 
 
-def any_slot(chosen: Bool) -> Bool:
+def any_slot(mask: Bool) -> Bool:
     """[P] some slot of [P, R] is chosen."""
-    return over_slots(np.logical_or, chosen)
+    return over_slots(np.logical_or, mask)
 
 
-def count_slots(chosen: Bool) -> Int32:
+def count_slots(mask: Bool) -> Int32:
     """[P] how many slots of [P, R] are chosen."""
-    return over_slots(np.add, chosen.astype(np.int32))
+    return over_slots(np.add, mask.astype(np.int32))

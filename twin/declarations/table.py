@@ -256,8 +256,8 @@ class ReplicaTable(Table):
         moved = []
         for c, old in zip(self.columns, self.values(), strict=True):
             new = old.copy()
-            held = np.take_along_axis(old[row], np.maximum(came_from, 0), axis=1)
-            new[row] = np.where(came_from < 0, np.array(c.fill, old.dtype), held)
+            old_values = np.take_along_axis(old[row], np.maximum(came_from, 0), axis=1)
+            new[row] = np.where(came_from < 0, np.array(c.fill, old.dtype), old_values)
             moved.append(new)
         return self.from_values(moved)
 
@@ -281,9 +281,9 @@ class SparseTable(Table):
         mask[self.row] = True
         return mask
 
-    def pick(self, chosen: Array) -> Self:
+    def pick(self, rows: Array) -> Self:
         """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[chosen] for value in self.values())
+        return self.from_values(value[rows] for value in self.values())
 
     def renumbered(self, new_row: Array) -> Self:
         """The table of other partitions: row i is now ``new_row[i]``, negative if it is gone."""
@@ -314,9 +314,9 @@ class KeyedTable(Table):
         """A table without rows."""
         return cls.from_values(blank(c, 0) for c in cls.columns)
 
-    def pick(self, chosen: Array) -> Self:
+    def pick(self, rows: Array) -> Self:
         """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[chosen] for value in self.values())
+        return self.from_values(value[rows] for value in self.values())
 
     def with_rows(self, other: Self, key: str) -> Self:
         """The rows of both, those of ``other`` where they share a key, sorted by it."""
@@ -384,8 +384,8 @@ def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
         return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
     if pa.types.is_dictionary(array.type):
         entries = object_array(array.dictionary.to_pylist())
-        chosen: Array = entries[array.indices.to_numpy(zero_copy_only=False)]
-        return chosen
+        objects: Array = entries[array.indices.to_numpy(zero_copy_only=False)]
+        return objects
     if array.type in _OBJECTS or pa.types.is_list(array.type):
         return object_array(array.to_pylist())
     return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

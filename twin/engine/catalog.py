@@ -364,12 +364,12 @@ def _only(specs: Iterable[Spec], kind: type[Any]) -> list[Any]:
 
 def _remembered(specs: Iterable[Spec]) -> list[type[Table]]:
     """Tables that something wants as the previous cycle left them, once each."""
-    wanted: dict[type[Table], None] = {}
+    tables: dict[type[Table], None] = {}
     for spec in specs:
         for parameter in _reads(spec):
             if parameter.reads is Reads.BEFORE and parameter.table is not None:
-                wanted[parameter.table] = None
-    return list(wanted)
+                tables[parameter.table] = None
+    return list(tables)
 
 
 def _reads(spec: Spec) -> tuple[Parameter, ...]:

@@ -141,9 +141,9 @@ def _conditions(risk: Risk, holds: Any) -> Mapping[int, int]:
         return {NO_BROKER: int(holds)}
     if risk.per == "broker" and isinstance(holds, ByBroker) and holds.values is not None:
         return dict(zip(holds.broker.tolist(), map(int, holds.values.tolist()), strict=True))
-    wanted = "a ByBroker with values" if risk.per == "broker" else "a number"
+    return_type = "a ByBroker with values" if risk.per == "broker" else "a number"
     raise DeclarationError(
-        f"risk {risk.name}: its function must return {wanted}: 1 where the condition holds, 0 "
+        f"risk {risk.name}: its function must return {return_type}: 1 where the condition holds, 0 "
         f"where it does not, UNKNOWN; not {type(holds).__name__}"
     )
 
@@ -193,8 +193,8 @@ def cluster_risk_metrics(risks: Sequence[Risk]) -> tuple[Metric, ...]:
 
     def counted(per: str) -> Callable[..., Mapping[tuple[str, ...], int]]:
         def count(states: ClusterRisks) -> Mapping[tuple[str, ...], int]:
-            found = {(r.name, r.severity): states.brokers(r.name) for r in risks if r.per == per}
-            return {labels: len(open_) for labels, open_ in found.items() if open_ is not None}
+            brokers = {(r.name, r.severity): states.brokers(r.name) for r in risks if r.per == per}
+            return {labels: len(open_) for labels, open_ in brokers.items() if open_ is not None}
 
         return count
 

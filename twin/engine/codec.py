@@ -267,7 +267,7 @@ class _Reader:
         self.tables: Tables = {}
         self.before: Tables = {}
         self.discarded: list[str] = []
-        self._lost: dict[bool, set[type[Table]]] = {True: set(), False: set()}
+        self._discarded_tables: dict[bool, set[type[Table]]] = {True: set(), False: set()}
 
     def take(
         self, kind: str, header: FrameHeader, metadata: Mapping[str, str], rows: pa.Table
@@ -294,15 +294,17 @@ class _Reader:
             (self.before if is_before else self.tables)[table] = made
             return
         if table is not None:
-            self._lost[is_before].add(table)
+            self._discarded_tables[is_before].add(table)
 
     def drop_dependent(self) -> None:
         """Discard what numbers the rows of a table that was discarded."""
-        for is_before, held in ((False, self.tables), (True, self.before)):
-            for table in [t for t in held if self._lost[is_before].intersection(t.counts_in)]:
+        for is_before, tables in ((False, self.tables), (True, self.before)):
+            for table in [
+                t for t in tables if self._discarded_tables[is_before].intersection(t.counts_in)
+            ]:
                 name = f"{BEFORE if is_before else ''}{table.kind}"
                 self.discarded.append(f"{name}: it numbers rows of a table that is discarded")
-                del held[table]
+                del tables[table]
 
     def _table(self, table: type[Table], rows: pa.Table, prefix: str) -> Table:
         values = [self._values(c, rows.column(f"{prefix}{c.name}")) for c in table.columns]
@@ -321,9 +323,9 @@ class _Reader:
             return to_numpy(values)
         entries = values.combine_chunks()
         numbers = [self._risks.get(name, UNKNOWN) for name in entries.dictionary.to_pylist()]
-        numbered: Array = np.array([*numbers, UNKNOWN], declared.dtype)
-        chosen: Array = numbered[entries.indices.to_numpy()]
-        return chosen
+        entry_numbers: Array = np.array([*numbers, UNKNOWN], declared.dtype)
+        row_numbers: Array = entry_numbers[entries.indices.to_numpy()]
+        return row_numbers
 
     def _without_unknown_risks(self, made: SparseTable) -> SparseTable:
         """A risk that this catalog does not have is over."""
@@ -335,9 +337,9 @@ class _Reader:
 
 def _has_columns(rows: pa.Table, table: type[Table], prefix: str) -> bool:
     schema = rows.schema
-    wanted = {f"{prefix}{c.name}": c.arrow for c in table.columns}
-    there = {field.name: field.type for field in schema if field.name.startswith(prefix)}
-    return there == wanted
+    expected = {f"{prefix}{c.name}": c.arrow for c in table.columns}
+    present = {field.name: field.type for field in schema if field.name.startswith(prefix)}
+    return present == expected
 
 
 def _matrix(flat: Array, used: Array, declared: Column) -> Array:

@@ -254,12 +254,12 @@ def _checked(header: FrameHeader, rows: pa.Table, table: type[Observation]) -> F
     return Frame(header, rows.combine_chunks())
 
 
-def _difference(got: pa.Schema, wanted: pa.Schema) -> str:
-    missing = sorted(set(wanted.names) - set(got.names))
-    extra = sorted(set(got.names) - set(wanted.names))
+def _difference(actual: pa.Schema, expected: pa.Schema) -> str:
+    missing = sorted(set(expected.names) - set(actual.names))
+    extra = sorted(set(actual.names) - set(expected.names))
     if missing or extra:
         return f"missing {missing}, unexpected {extra}"
-    for theirs, ours in zip(got, wanted, strict=True):
+    for theirs, ours in zip(actual, expected, strict=True):
         if not theirs.equals(ours):
             return f"column {theirs.name} is {theirs.type}, expected {ours.type}"
     return "columns are in another order"

@@ -55,16 +55,16 @@ def rows_of(state: ShardState, rows: pa.Table, create: bool = True) -> tuple[Sha
 
     topics = state[Topics]
     if np.array_equal(names, topics.topic) and np.array_equal(ids, topics.topic_id):
-        wanted = keys.pack(number, partition)  # as in most frames
+        frame_keys = keys.pack(number, partition)  # as in most frames
     else:
         if create:
             state = _with_topics(state, names, ids)
-        wanted = keys.pack(_index_of(state[Topics], names, ids)[number], partition)
+        frame_keys = keys.pack(_index_of(state[Topics], names, ids)[number], partition)
     present = _keys(state)
-    row = keys.find_sorted(present, wanted)
+    row = keys.find_sorted(present, frame_keys)
     if create and (row == UNKNOWN).any():
-        state = _with_rows(state, present, np.unique(wanted[row == UNKNOWN]))
-        row = keys.find_sorted(_keys(state), wanted)
+        state = _with_rows(state, present, np.unique(frame_keys[row == UNKNOWN]))
+        row = keys.find_sorted(_keys(state), frame_keys)
     return state, row
 
 
@@ -79,8 +79,8 @@ def rows_at(state: ShardState, partitions: Sequence[tuple[bytes, int]]) -> Rows:
     """[N] the row of each partition by topic id and number, UNKNOWN where there is none."""
     place = {topic_id: i for i, topic_id in enumerate(state[Topics].topic_id)}
     topic = np.array([place.get(topic_id, UNKNOWN) for topic_id, _ in partitions], np.int64)
-    wanted = keys.pack(topic, np.array([number for _, number in partitions], np.int64))
-    return keys.find_sorted(_keys(state), wanted)
+    partition_keys = keys.pack(topic, np.array([number for _, number in partitions], np.int64))
+    return keys.find_sorted(_keys(state), partition_keys)
 
 
 def common_rows(before: ShardState, after: ShardState) -> Rows:
@@ -151,9 +151,9 @@ def _with_topics(state: ShardState, names: Array, ids: Array) -> ShardState:
     )
 
 
-def _with_rows(state: ShardState, present: Array, wanted: Array) -> ShardState:
+def _with_rows(state: ShardState, present: Array, new_keys: Array) -> ShardState:
     """The state with blank rows for those keys, which it does not have."""
-    joined = np.concatenate([present, wanted])
+    joined = np.concatenate([present, new_keys])
     order = np.argsort(joined, kind="stable")
     taken = state.take(np.where(order < len(present), order, -1))
     topic, partition = keys.unpack(joined[order])

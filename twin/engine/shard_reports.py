@@ -48,7 +48,7 @@ def reports_behind(rules: Mapping[type[Table], Rule]) -> Callable[[Iterable[Para
     """A function from parameters to the reports that they are made of, directly or by rules."""
 
     def behind(reads: Iterable[Parameter]) -> Reports:
-        found: set[type[ShardReport]] = set()
+        reports: set[type[ShardReport]] = set()
         seen: set[type[Table]] = set()  # rules that need each other are refused later
         left = list(reads)
         while left:
@@ -58,10 +58,10 @@ def reports_behind(rules: Mapping[type[Table], Rule]) -> Callable[[Iterable[Para
                     continue
                 seen.add(table)
                 if issubclass(table, ShardReport):
-                    found.add(table)
+                    reports.add(table)
                 elif table in rules:
                     left += rules[table].reads
-        return frozenset(found)
+        return frozenset(reports)
 
     return behind
 

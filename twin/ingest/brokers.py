@@ -38,9 +38,9 @@ def take_brokers(state: ShardState, frame: Frame) -> ShardState:
     place = np.searchsorted(before.broker, columns["broker"][was_held])
 
     def previous(values: Array, otherwise: Any) -> Array:
-        held = np.full(len(was_held), otherwise, values.dtype)
-        held[was_held] = values[place]
-        return held
+        previous_values = np.full(len(was_held), otherwise, values.dtype)
+        previous_values[was_held] = values[place]
+        return previous_values
 
     answered, listed = columns["answered"], columns["listed"]
     last_ms = previous(before.answered_at_ms, UNKNOWN)

@@ -57,8 +57,8 @@ def take_fetches(state: ShardState, frame: Frame) -> ShardState:
     key, fetch = key[order], {name: values[order] for name, values in fetch.items()}
 
     follower, at = np.unique(key, return_inverse=True)
-    held = state[FollowerStates]
-    table = _of_followers(held, follower)
+    existing = state[FollowerStates]
+    table = _of_followers(existing, follower)
     slow_rank = _rank(
         _at_removal(removals, follower, table.slow_arrived_at_ms, table.slow_taken_at_ms,
                     table.slow_completed_at_ms),
@@ -67,16 +67,16 @@ def take_fetches(state: ShardState, frame: Frame) -> ShardState:
     turns = np.arange(len(key)) - np.searchsorted(key, key)
     any_new = False
     for turn in range(int(turns.max()) + 1):  # the n-th fetch of every follower at once
-        chosen = turns == turn
-        this = {name: values[chosen] for name, values in fetch.items()}
-        step = _after_fetch(table, at[chosen], this, slow_rank)
+        in_turn = turns == turn
+        this = {name: values[in_turn] for name, values in fetch.items()}
+        step = _after_fetch(table, at[in_turn], this, slow_rank)
         table, slow_rank = step.table, step.slow_rank
         any_new |= step.is_new
         removals = with_tracked_caught_up(removals, table)
     if not any_new:
         return state
-    others = ~np.isin(keys.pack(held.row, held.broker), follower)
-    joined = held.pick(others).with_rows(table)
+    others = ~np.isin(keys.pack(existing.row, existing.broker), follower)
+    joined = existing.pick(others).with_rows(table)
     # The same followers give the same table, in whatever order their fetches came.
     order = np.argsort(keys.pack(joined.row, joined.broker))
     return state.with_tables(joined.pick(order), removals)
@@ -101,14 +101,14 @@ class _Step:
     is_new: bool
 
 
-def _of_followers(held: FollowerStates, follower: Int64) -> FollowerStates:
+def _of_followers(existing: FollowerStates, follower: Int64) -> FollowerStates:
     """The rows of those followers, blank where they have none."""
-    place = keys.find(keys.pack(held.row, held.broker), follower)
+    place = keys.find(keys.pack(existing.row, existing.broker), follower)
     has_row = place != UNKNOWN
     columns: dict[str, Any] = {}
     for c in FollowerStates.columns:
         columns[c.name] = values = blank(c, len(follower))
-        values[has_row] = getattr(held, c.name)[place[has_row]]
+        values[has_row] = getattr(existing, c.name)[place[has_row]]
     columns["row"], columns["broker"] = keys.unpack(follower)
     return FollowerStates(**columns)
 
@@ -171,13 +171,13 @@ def _after_fetch(
     # Only hypotheses about pending fetches use it, so an estimate is enough.
     estimate = np.where(new_leader, UNKNOWN, before["last_fetch_leader_end_estimate_offset"])
     has_estimate = estimate != UNKNOWN
-    asked = has_estimate & (fetch["fetch_offset"] >= estimate)
+    asks_for_end = has_estimate & (fetch["fetch_offset"] >= estimate)
     values = _states_after(before, new_leader, fetch)
     took_ms = fetch["completed_at_ms"] - fetch["arrived_at_ms"]
     slow_took_ms = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
     forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > SLOW_FETCH_KEPT_MS
     taken_at_ms = _taken_at_ms(fetch)
-    rank, slow = _rank(fetch, asked | ~has_estimate), slow_rank[at]
+    rank, slow = _rank(fetch, asks_for_end | ~has_estimate), slow_rank[at]
     slower = (rank > 0) | forgotten | (took_ms >= slow_took_ms)
     slower = new_leader | (rank > slow) | ((rank == slow) & slower)
     slowest = {
@@ -185,7 +185,7 @@ def _after_fetch(
         "slow_taken_at_ms": taken_at_ms,
         "slow_completed_at_ms": fetch["completed_at_ms"],
         "slow_caught_up_at_ms": values["caught_up_at_ms"],
-        "slow_asked_for_leader_end": np.where(has_estimate, asked, UNKNOWN),
+        "slow_asked_for_leader_end": np.where(has_estimate, asks_for_end, UNKNOWN),
     }
     values |= {name: fetch[name] for name in ("leader", "leader_epoch")}
     end = fetch["leader_end_estimate_offset"]
@@ -243,8 +243,8 @@ def _states_after(
     before: dict[str, Array], new_leader: Bool, fetch: dict[str, Array]
 ) -> dict[str, Array]:
     """[N] the states after the fetch, by Kafka's rule and by KIP-501; a new leader starts anew."""
-    held = ReplicaState(*(before[name] for name in _STATE))
-    state = ReplicaState.blank(len(new_leader)).where(new_leader, held)
+    earlier = ReplicaState(*(before[name] for name in _STATE))
+    state = ReplicaState.blank(len(new_leader)).where(new_leader, earlier)
     offset, log_start, arrived, completed, leader_end = (
         fetch[name]
         for name in (

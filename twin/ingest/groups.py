@@ -32,15 +32,15 @@ def take_groups(state: ShardState, frame: Frame) -> ShardState:
     if _whole_at_ms(state) == at_ms:
         return state
     state, at = _with_groups(state, columns["group"], create=True)
-    held = state[Groups]
+    table = state[Groups]
     written = {}
     for name in GROUP_DESCRIPTION:
-        written[name] = values = getattr(held, name).copy()
+        written[name] = values = getattr(table, name).copy()
         values[at] = columns[name]
-    read_at_ms, listed_at_ms = held.read_at_ms.copy(), held.listed_at_ms.copy()
+    read_at_ms, listed_at_ms = table.read_at_ms.copy(), table.listed_at_ms.copy()
     read_at_ms[at] = np.maximum(read_at_ms[at], columns["read_at_ms"])
     listed_at_ms[at] = at_ms
-    groups = replace(held, **written, read_at_ms=read_at_ms, listed_at_ms=listed_at_ms)
+    groups = replace(table, **written, read_at_ms=read_at_ms, listed_at_ms=listed_at_ms)
     return _listed(_without_past_offsets(state.with_tables(groups)), frame.header)
 
 
@@ -59,10 +59,10 @@ def take_group_offsets(state: ShardState, frame: Frame) -> ShardState:
     taken = (row >= 0) & (group >= 0) & (read_at_ms >= known_at_ms)
     key = keys.pack(row, group)
     _refuse_repeated(key if taken.all() else key[taken])
-    held = state[GroupOffsets]
-    held_key = keys.pack(held.row, held.group_index)
-    place = keys.find_sorted(held_key, key)
-    taken &= read_at_ms > np.append(held.read_at_ms, UNKNOWN)[place]
+    table = state[GroupOffsets]
+    table_key = keys.pack(table.row, table.group_index)
+    place = keys.find_sorted(table_key, key)
+    taken &= read_at_ms > np.append(table.read_at_ms, UNKNOWN)[place]
     state, rack = _with_racks(state, rows.column("rack").combine_chunks())
     if not taken.any():
         return state
@@ -76,22 +76,24 @@ def take_group_offsets(state: ShardState, frame: Frame) -> ShardState:
     )
     if not taken.all():
         news, key = news.pick(taken), key[taken]
-    return _with_offsets(state, held_key, news, key)
+    return _with_offsets(state, table_key, news, key)
 
 
 # ---------------------------------------------------------------- offsets
 
 
-def _with_offsets(state: ShardState, held_key: Array, news: GroupOffsets, key: Array) -> ShardState:
+def _with_offsets(
+    state: ShardState, table_key: Array, news: GroupOffsets, key: Array
+) -> ShardState:
     """The state with those rows in place of others of the same group and partition."""
-    held = state[GroupOffsets]
-    stays = np.ones(len(held), bool)
-    place = keys.find_sorted(held_key, key)
+    table = state[GroupOffsets]
+    stays = np.ones(len(table), bool)
+    place = keys.find_sorted(table_key, key)
     stays[place[place != UNKNOWN]] = False
     if not stays.any() and (np.diff(key) > 0).all():
         return state.with_tables(news)
-    both = zip(held.values(), news.values(), strict=True)
-    order = np.argsort(np.concatenate([held_key[stays], key]), kind="stable")
+    both = zip(table.values(), news.values(), strict=True)
+    order = np.argsort(np.concatenate([table_key[stays], key]), kind="stable")
     joined = GroupOffsets.from_values(np.concatenate([old[stays], new])[order] for old, new in both)
     return state.with_tables(joined)
 
@@ -117,17 +119,17 @@ def _refuse_repeated(key: Array) -> None:
 
 def _with_groups(state: ShardState, names: Array, create: bool) -> tuple[ShardState, Array]:
     """The state with a row for each name, and [N] that row; UNKNOWN where it is not created."""
-    held = state[Groups]
-    place = {name: i for i, name in enumerate(held.group)}
+    table = state[Groups]
+    place = {name: i for i, name in enumerate(table.group)}
     new = [name for name in names if name not in place] if create else []
     if new:
         after = sorted([*place, *new])
         now_at = {name: i for i, name in enumerate(after)}
-        moved = np.array([now_at[name] for name in held.group], np.int32)
+        moved = np.array([now_at[name] for name in table.group], np.int32)
         columns = {}
         for c in Groups.columns:
             columns[c.name] = values = blank(c, len(after))
-            values[moved] = getattr(held, c.name)
+            values[moved] = getattr(table, c.name)
         columns["group"] = object_array(after)
         state, place = _renumbered(state.with_tables(Groups(**columns)), moved), now_at
     return state, np.array([place.get(name, UNKNOWN) for name in names], np.intp)
@@ -208,12 +210,12 @@ def _with_racks(state: ShardState, named: pa.DictionaryArray) -> tuple[ShardStat
 
     Also those of rows that are not used: else the state would depend on the order of frames.
     """
-    names, held = named.dictionary.to_pylist(), state[ReaderRacks].rack
-    after = sorted({*held, *names} - {""})
+    names, racks = named.dictionary.to_pylist(), state[ReaderRacks].rack
+    after = sorted({*racks, *names} - {""})
     place = {name: i for i, name in enumerate(after)}
     at = np.array([place.get(name, UNKNOWN) for name in names], np.int32)
-    if len(after) > len(held):
-        moved = np.array([place[name] for name in held], np.int32)
+    if len(after) > len(racks):
+        moved = np.array([place[name] for name in racks], np.int32)
         state = state.with_tables(
             ReaderRacks(object_array(after)), _with_rack_rows(state[GroupOffsets], moved)
         )

@@ -44,13 +44,13 @@ def take_isr_changes(state: ShardState, frame: Frame) -> ShardState:
         logged_caught_up_at_ms=columns["caught_up_at_ms"][left],
         tracked_caught_up_at_ms=unknown,
     )
-    held = state[IsrRemovals]
-    removals = _deduplicated(held.with_rows(news))
+    table = state[IsrRemovals]
+    removals = _deduplicated(table.with_rows(news))
     if len(removals):
         removals = _with_rejoin_times(
             removals, row[~left], columns["broker"][~left], columns["at_ms"][~left]
         )
-    if not _differ(removals, held):
+    if not _differ(removals, table):
         return state
     # Fetches from before the removal may have come first.
     return state.with_tables(with_tracked_caught_up(removals, state[FollowerStates]))
@@ -106,13 +106,13 @@ def _deduplicated(removals: IsrRemovals) -> IsrRemovals:
     group = np.cumsum(starts) - 1
     best = np.lexsort((at_ms, ~has_more[order], group))
     first = np.searchsorted(group[best], np.arange(group[-1] + 1))
-    chosen = removals.pick(order[best[first]])
+    best_removals = removals.pick(order[best[first]])
     begins = np.flatnonzero(starts)
     whole: dict[str, Any] = {
         name: np.maximum.reduceat(getattr(removals, name)[order], begins)
         for name in ("rejoined_at_ms", "was_behind", "tracked_caught_up_at_ms")
     }
-    return replace(chosen, **whole)
+    return replace(best_removals, **whole)
 
 
 def _with_rejoin_times(

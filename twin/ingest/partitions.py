@@ -67,10 +67,10 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     described = _Described.from_rows(frame.rows)
     refuse_duplicate_rows(frame.rows)
     state, row = rows_of(state, frame.rows)
-    held = state[Partitions]
-    epoch = held.leader_epoch[row]
+    table = state[Partitions]
+    epoch = table.leader_epoch[row]
     wins = (described.leader_epoch > epoch) | (
-        (described.leader_epoch == epoch) & (at_ms > held.described_at_ms[row])
+        (described.leader_epoch == epoch) & (at_ms > table.described_at_ms[row])
     )
     winners = row[wins]
     state = _reassigned(state, winners, described.broker[wins], described.assigned[wins], at_ms)
@@ -85,14 +85,14 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
         values[winners] = news
         return values
 
-    listed_at_ms = held.listed_at_ms.copy()
+    listed_at_ms = table.listed_at_ms.copy()
     listed_at_ms[row] = at_ms
     partitions = Partitions(
-        leader=written(held.leader, described.leader[wins]),
-        leader_epoch=written(held.leader_epoch, described.leader_epoch[wins]),
+        leader=written(table.leader, described.leader[wins]),
+        leader_epoch=written(table.leader_epoch, described.leader_epoch[wins]),
         listed_at_ms=listed_at_ms,
-        described_at_ms=written(held.described_at_ms, at_ms),
-        elr_known=written(held.elr_known, described.elr_known[wins]),
+        described_at_ms=written(table.described_at_ms, at_ms),
+        elr_known=written(table.elr_known, described.elr_known[wins]),
         assigned=state[Partitions].assigned,
     )
     return _listed(state.with_tables(partitions, replace(replicas, replica_flags=flags)), frame)
@@ -105,12 +105,12 @@ def _reassigned(
     state = state.with_slot_capacity(broker.shape[1])
     target = np.full((len(row), state.slots), NO_BROKER, np.int32)
     target[:, : broker.shape[1]] = broker
-    held = state[Assignment].broker
-    moved = any_slot(held[row] != target) | (state[Partitions].assigned[row] != assigned)
+    current = state[Assignment].broker
+    moved = any_slot(current[row] != target) | (state[Partitions].assigned[row] != assigned)
     if not moved.any():
         return state
     row, target, assigned = row[moved], target[moved], assigned[moved]
-    old = held[row]
+    old = current[row]
     # A replica that answered after this listing was made, and is not in it, stays unlisted.
     is_unlisted = (
         (old != NO_BROKER)

@@ -30,8 +30,8 @@ def take_report(state: ShardState, frame: Frame) -> ShardState:
     end = begin + int(mine.rows[place]) if len(at) else begin
     kept = state[table].values()
     if len(at) and index.observed_at_ms[at[0]] == header.observed_at_ms:
-        held = [old[begin:end] for old in kept]
-        if all(map(_equal, held, reported)):
+        shard_rows = [old[begin:end] for old in kept]
+        if all(map(_equal, shard_rows, reported)):
             return state
     rows = [
         np.concatenate([old[:begin], new, old[end:]])

@@ -36,10 +36,10 @@ class ReplicaState:
         unknown, never = np.full(count, UNKNOWN, np.int64), np.zeros(count, np.int64)
         return ReplicaState(unknown, unknown, unknown, never, never)
 
-    def where(self, chosen: Bool, other: ReplicaState) -> ReplicaState:
+    def where(self, mask: Bool, other: ReplicaState) -> ReplicaState:
         """This state for the chosen followers, the other one for the rest."""
         return ReplicaState(
-            *(np.where(chosen, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+            *(np.where(mask, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         )
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
 from twin.engine.state import ShardState
 from twin.plans.reordering import (
+    Obstacle,
     Reordering,
-    Undone,
     could_lead,
     is_described,
     is_reassigning,
@@ -35,7 +35,7 @@ class Demotion:
 
     changes: Reordering
     elect: Int32  # [N] the leader that a preferred election is to give
-    undone: Mapping[Undone, Rows]
+    obstacles: Mapping[Obstacle, Rows]
     leaders: Int64  # [B] partitions that each broker leads afterwards, with those given as input
 
 
@@ -69,12 +69,14 @@ def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
     rank[row, slot] = 0
     movable = has_candidate[:, None] & state[Roles].is_assigned
     changes = reordering(state, sorted_within(movable, rank), row)
-    undone = {Undone.REASSIGNING: concerned & moving,
-              Undone.NO_WARM: concerned & ~moving & ~has_candidate}  # fmt: skip
+    obstacles = {
+        Obstacle.REASSIGNING: concerned & moving,
+        Obstacle.NO_WARM: concerned & ~moving & ~has_candidate,
+    }
     return Demotion(
         changes=changes,
         elect=changes.after[:, 0],
-        undone={why: np.flatnonzero(mask) for why, mask in undone.items() if mask.any()},
+        obstacles={why: np.flatnonzero(mask) for why, mask in obstacles.items() if mask.any()},
         leaders=spread,
     )
 
@@ -99,17 +101,17 @@ def _spread(
     broker and by rack smaller, as many at once as lower it most. It gets smaller each time.
     """
     ids, here = brokers.broker, np.arange(len(holders))
-    slot, led = candidates.argmax(axis=1), leaders.copy()
+    slot, leader_counts = candidates.argmax(axis=1), leaders.copy()
     if not len(holders):
-        return slot, led
+        return slot, leader_counts
     place = np.searchsorted(ids, np.where(candidates, holders, ids[0]))
-    led += np.bincount(place[here, slot], minlength=len(ids))
+    leader_counts += np.bincount(place[here, slot], minlength=len(ids))
     row, to = np.nonzero(candidates)
     rack = racks_of(brokers, ids)
     apart = (rack[:, None] != rack) & (rack != UNKNOWN) & (rack != UNKNOWN)[:, None]
     while True:
-        gap = led[:, None] - led
-        in_rack = (rack[:, None] == rack) @ led
+        gap = leader_counts[:, None] - leader_counts
+        in_rack = (rack[:, None] == rack) @ leader_counts
         gap = gap + np.where(apart, in_rack[:, None] - in_rack, 0)
         # This number of moves lowers the sum of squares most.
         best = np.where(apart, (gap + 1) // 4, gap // 2)
@@ -119,15 +121,15 @@ def _spread(
         gain = np.where(movable & (best > 0), gap, 0)
         a, b = np.unravel_index(gain.argmax(), gain.shape)
         if gain[a, b] == 0:
-            return slot, led
+            return slot, leader_counts
         moved = np.flatnonzero((source == a) & (target == b))[: best[a, b]]
         slot[row[moved]] = to[moved]
-        led[a] -= len(moved)
-        led[b] += len(moved)
+        leader_counts[a] -= len(moved)
+        leader_counts[b] += len(moved)
 
 
 def _counted(leader: Array, brokers: Int32) -> Int64:
-    held = leader[leader != NO_BROKER]
-    place = np.searchsorted(brokers, held)
-    is_listed = np.isin(held, brokers)
+    known_leaders = leader[leader != NO_BROKER]
+    place = np.searchsorted(brokers, known_leaders)
+    is_listed = np.isin(known_leaders, brokers)
     return np.bincount(place[is_listed], minlength=len(brokers)).astype(np.int64)

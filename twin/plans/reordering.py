@@ -20,7 +20,7 @@ from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Brokers, Partitions, Replicas
 
 
-class Undone(Enum):
+class Obstacle(Enum):
     """Why a plan leaves partitions as they are; the value follows their number in a sentence."""
 
     NOT_DESCRIBED = "not described by the controller yet"
@@ -57,9 +57,9 @@ def sorted_within(movable: Bool, rank: Array) -> Int64:
     place = np.arange(width)
     # Slots that stay come last in both orders, each at its own place.
     left = np.where(movable, place, width + place).argsort(axis=1)
-    wanted = np.where(movable, rank * width + place, (rank.max(initial=0) + 1) * width + place)
+    sort_key = np.where(movable, rank * width + place, (rank.max(initial=0) + 1) * width + place)
     slot = np.empty(movable.shape, np.int64)
-    np.put_along_axis(slot, left, wanted.argsort(axis=1), axis=1)
+    np.put_along_axis(slot, left, sort_key.argsort(axis=1), axis=1)
     return slot
 
 

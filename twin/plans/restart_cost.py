@@ -45,8 +45,8 @@ class RestartCost:
 
 def restart_cost(state: ShardState, together: Collection[int], loss: Loss) -> RestartCost:
     """The cost in one shard, if those brokers are out at once; ``loss`` is theirs."""
-    held = whatif.described_on(state, together)  # the others cost nothing
-    here = state.with_only(_READS).take(held)
+    rows = whatif.described_on(state, together)  # the others cost nothing
+    here = state.with_only(_READS).take(rows)
     serves = here[Roles].in_isr & here[Candidates].is_acceptable
     mine = whatif.on_brokers(here[Assignment].broker, together)
     leaves = any_slot(serves & mine)
@@ -75,10 +75,10 @@ def remote_bytes(state: ShardState, row: Rows, next_leader: Int64) -> Int64:
 
     0 where the topic is not tiered: what is not on the disk cannot be read at all.
     """
-    held, leading = state[LocalLog].held_bytes, state[Leaders].slot[row]
+    local_bytes, leading = state[LocalLog].held_bytes, state[Leaders].slot[row]
     slot = (state[Assignment].broker[row] == next_leader[:, None]).argmax(axis=1)
-    now = np.where(leading == UNKNOWN, UNKNOWN, held[row, leading])
-    then = held[row, slot]
+    now = np.where(leading == UNKNOWN, UNKNOWN, local_bytes[row, leading])
+    then = local_bytes[row, slot]
     is_known = (now != UNKNOWN) & (then != UNKNOWN)
     missing = np.where(is_known, np.maximum(now - then, 0), UNKNOWN)
     return np.where(state[TopicConfigs].remote_storage[row] == 1, missing, 0)

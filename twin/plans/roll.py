@@ -54,7 +54,7 @@ class Roll:
 
 def roll(
     states: Sequence[ShardState],
-    wanted: Collection[int],
+    targets: Collection[int],
     terms: Terms,
     by_rack: bool = False,
     most: int | None = None,
@@ -63,14 +63,14 @@ def roll(
 
     Args:
         states: what the twin knows.
-        wanted: the brokers to restart.
+        targets: the brokers to restart.
         terms: what is asked for and allowed, as of the gate.
         by_rack: a batch may be several brokers of one rack; one broker otherwise.
         most: brokers of a batch at most.
     """
     alone: dict[int, Names] = {}
     costs: dict[tuple[int, ...], RestartCost] = {}
-    for broker in sorted(wanted):
+    for broker in sorted(targets):
         losses = [whatif.lose(state, [broker]) for state in states]  # once for both
         alone[broker] = gate.reasons(states, [broker], terms, losses)
         if not _blocking(alone[broker], terms):
@@ -112,7 +112,7 @@ def _together(
 ) -> Iterator[tuple[int, ...]]:
     """Split brokers, each of which may be restarted alone, into batches that may go together."""
     # A partition that one of them holds loses no more by a batch than by that broker alone.
-    shared = [_held_twice(state, brokers) for state in states]
+    shared = [_shared_partitions(state, brokers) for state in states]
     waiting = list(brokers)
     while waiting:
         batch = waiting[:most]
@@ -127,10 +127,10 @@ def _together(
         yield tuple(batch)
 
 
-def _held_twice(state: ShardState, brokers: Sequence[int]) -> ShardState:
+def _shared_partitions(state: ShardState, brokers: Sequence[int]) -> ShardState:
     """The partitions that more than one of the brokers hold."""
-    held = np.isin(state[Assignment].broker, brokers) & state[Roles].is_assigned
-    return state.take(np.flatnonzero(held.sum(axis=1) > 1))
+    is_replica = np.isin(state[Assignment].broker, brokers) & state[Roles].is_assigned
+    return state.take(np.flatnonzero(is_replica.sum(axis=1) > 1))
 
 
 def _blocking(against: Names, terms: Terms) -> Names:

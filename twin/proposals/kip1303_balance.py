@@ -44,9 +44,9 @@ class PreferredReplicas(TableGroup):
         seconds: Float64 = self.warm_up.warm_in_s[:, 0]
         return seconds
 
-    def racks(self, chosen: Bool) -> Int64:
+    def racks(self, rows: Bool) -> Int64:
         """[N] the racks of those that are chosen."""
-        return racks_of(self.brokers, self.assignment.broker[chosen, 0])
+        return racks_of(self.brokers, self.assignment.broker[rows, 0])
 
 
 @gauge(

@@ -149,9 +149,9 @@ def restart(state: ShardState, together: Collection[int], terms: Terms, loss: Lo
     Allowed ones are included.
     """
     row = whatif.described_on(state, together)  # nothing changes for the others
-    held = state.with_only(_READS).take(row)
-    rows = _harmed(held, together, terms, loss, np.searchsorted(row, loss.row))
-    named = {reason: _partition_names(held, mask) for reason, mask in rows.items()}
+    here = state.with_only(_READS).take(row)
+    rows = _harmed(here, together, terms, loss, np.searchsorted(row, loss.row))
+    named = {reason: _partition_names(here, mask) for reason, mask in rows.items()}
     is_unknown = state[Partitions].described_at_ms == UNKNOWN
     named[Reason.NOT_DESCRIBED] = _partition_names(state, is_unknown)
     return {reason: names for reason, names in named.items() if names}
@@ -164,9 +164,9 @@ _READS: Final = reading(
 
 
 def _harmed(
-    state: ShardState, together: Collection[int], terms: Terms, loss: Loss, lost: Rows
+    state: ShardState, together: Collection[int], terms: Terms, loss: Loss, loss_rows: Rows
 ) -> Mapping[Reason, Bool]:
-    """A mask [P] of partitions for each reason; ``lost`` are the rows of the loss here."""
+    """A mask [P] of partitions for each reason; ``loss_rows`` are the rows of the loss here."""
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
     mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
     serves = roles.in_isr & state[Candidates].is_acceptable
@@ -176,10 +176,10 @@ def _harmed(
     leaves = any_slot(serves & mine)
     no_spare = leaves & (assigned <= least)
     goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
-    leads = whatif.on_brokers(partitions.leader[lost], together)
+    leads = whatif.on_brokers(partitions.leader[loss_rows], together)
     outcome, coverage = (np.full(len(left), UNKNOWN, np.int64) for _ in range(2))
-    outcome[lost[leads]] = loss.kafka.outcome[leads]
-    coverage[lost[leads]] = loss.kafka.coverage[leads]
+    outcome[loss_rows[leads]] = loss.kafka.outcome[leads]
+    coverage[loss_rows[leads]] = loss.kafka.coverage[leads]
     cold_now = any_slot(roles.is_leader & (state[ReplicaCoverage].coverage == Coverage.COLD))
     one = leaves & (assigned == 1)
     is_accepted = state[Redundancy].redundancy == Spare.ONE_REPLICA_ACCEPTED
@@ -212,7 +212,7 @@ def not_in_sync(shards: Iterable[Counter[int]]) -> Names:
     return {Reason.BROKER_NOT_IN_SYNC: names} if names else {}
 
 
-def led_by(state: ShardState, together: Collection[int]) -> int:
+def leadership_count(state: ShardState, together: Collection[int]) -> int:
     """The number of partitions that those brokers lead."""
     return int(whatif.on_brokers(state[Partitions].leader, together).sum())
 

@@ -105,38 +105,38 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     ISR when it fences its broker, which a listing made earlier does not show yet. So losing more is
     never safer.
     """
-    held = described_on(state, brokers)
+    rows = described_on(state, brokers)
     # Nothing changes for the others, so no election is held for them.
-    electorate = electorate_of(state).take(held)
+    electorate = electorate_of(state).take(rows)
     roles = electorate.roles
     named = on_brokers(electorate.assignment.broker, brokers) & roles.is_assigned
-    lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
+    lost_replicas = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
     in_isr = roles.in_isr & roles.is_assigned
-    following = elected_without(electorate, lost)
+    following = elected_without(electorate, lost_replicas)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
-    isr = np.maximum(count_slots(in_isr & ~lost), following.leader != NO_BROKER)
-    least = state[LeaderMinIsr].min_isr[held]
+    isr = np.maximum(count_slots(in_isr & ~lost_replicas), following.leader != NO_BROKER)
+    least = state[LeaderMinIsr].min_isr[rows]
     falls_short = (isr < least) & any_slot(in_isr & named)
     row = np.flatnonzero(any_slot(named & roles.is_leader) | falls_short)
     by_rule = {KAFKA: following.take(row)}
     for rule in state.catalog.election_rules:
         if rule != KAFKA:
-            ballot = state[Ballot.under(rule)].take(held)
-            by_rule[rule] = elected_under(ballot, electorate, lost, following).take(row)
-    return Loss(held[row], by_rule, isr[row], least[row])
+            ballot = state[Ballot.under(rule)].take(rows)
+            by_rule[rule] = elected_under(ballot, electorate, lost_replicas, following).take(row)
+    return Loss(rows[row], by_rule, isr[row], least[row])
 
 
 _ELECTION: Final = parameters(Electorate)
 
 
-def loss_fields(state: ShardState, loss: Loss, chosen: Rows) -> Mapping[str, Array]:
+def loss_fields(state: ShardState, loss: Loss, rows: Rows) -> Mapping[str, Array]:
     """The values of every ``@loss_field`` for those rows of the loss, by name.
 
     They are not part of the loss, since few of its rows are shown to anybody.
     """
     fields = state.catalog.loss_fields
     reads = [parameter for field in fields for parameter in field.reads]
-    affected = state.with_only(reads).take(loss.row[chosen]).with_tables(loss.kafka.take(chosen))
+    affected = state.with_only(reads).take(loss.row[rows]).with_tables(loss.kafka.take(rows))
     return {field.name: affected.call(field.values, field.reads) for field in fields}
 
 
@@ -193,12 +193,12 @@ def with_threshold(
     As in Kafka, cluster-wide thresholds do not touch those that topics have of their own.
     """
     configs = _with_row(state[Configs], topic)
-    chosen = configs.topic == topic
+    is_topic = configs.topic == topic
     changed = replace(
         configs,
-        eligible_local_log_ms=np.where(chosen, local_log_ms, configs.eligible_local_log_ms),
+        eligible_local_log_ms=np.where(is_topic, local_log_ms, configs.eligible_local_log_ms),
         eligible_local_log_bytes=np.where(
-            chosen, local_log_bytes, configs.eligible_local_log_bytes
+            is_topic, local_log_bytes, configs.eligible_local_log_bytes
         ),
     )
     return state.with_tables(changed).remade(ReplicaCoverage)
@@ -252,8 +252,8 @@ class BootstrapCost(AddsUp):
 
 def replicas_on(state: ShardState, broker: int) -> Rows:
     """[N] rows of the partitions that are assigned to the broker."""
-    held = (state[Assignment].broker == broker) & state[Roles].is_assigned
-    return np.flatnonzero(held.any(axis=1))
+    is_replica = (state[Assignment].broker == broker) & state[Roles].is_assigned
+    return np.flatnonzero(is_replica.any(axis=1))
 
 
 def fair_share(state: ShardState, brokers: int) -> Rows:
@@ -271,12 +271,12 @@ def bootstrap_cost(state: ShardState, broker: int, rows: Rows) -> BootstrapCost:
 
     Partitions that it leads are led by another broker by then, which Kafka's rule elects.
     """
-    lost = (state[Assignment].broker == broker) & state[Roles].is_assigned
-    leader = elected_without(electorate_of(state), lost).leader
-    led = state.with_tables(replace(state[Partitions], leader=leader))
+    lost_replicas = (state[Assignment].broker == broker) & state[Roles].is_assigned
+    leader = elected_without(electorate_of(state), lost_replicas).leader
+    after_loss = state.with_tables(replace(state[Partitions], leader=leader))
     has_source = leader[rows] != NO_BROKER
     rows = rows[has_source]
-    on, off = led[BootstrapOn], led[BootstrapOff]
+    on, off = after_loss[BootstrapOn], after_loss[BootstrapOff]
     paths, counts = np.unique(on.path[rows], return_counts=True)
     records_on, records_off = on.records[rows], off.records[rows]
     return BootstrapCost(
@@ -311,12 +311,12 @@ def local_footprint(state: ShardState) -> LocalFootprint:
     tiered = configs.remote_storage == 1
     replicas = tiered[:, None] & roles.is_assigned
     cold = replicas & is_cold(state[ReplicaCoverage], roles)
-    held, spans = state[LocalLog].held_bytes, longest_span_ms(state)[tiered]
+    local_bytes, spans = state[LocalLog].held_bytes, longest_span_ms(state)[tiered]
     return LocalFootprint(
         replicas=int(replicas.sum()),
         cold=int(cold.sum()),
         cold_for_good=int((cold & is_unreachable(configs)[:, None]).sum()),
-        bytes=int(held[replicas & (held != UNKNOWN)].sum()),
+        bytes=int(local_bytes[replicas & (local_bytes != UNKNOWN)].sum()),
         shortest_span_ms=float(np.fmin.reduce(spans, initial=np.nan)),
         longest_span_ms=float(np.fmax.reduce(spans, initial=np.nan)),
     )
@@ -347,16 +347,16 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     ones stay as they are until they have grown.
     """
     local, now_ms = state[LocalLog], state.judged_at_ms
-    span, held = local.local_log_span_ms, local.held_bytes
+    span, log_bytes = local.local_log_span_ms, local.held_bytes
     share = np.ones(span.shape)
     if local_ms != UNKNOWN:
         share = np.where(span > local_ms, local_ms / np.maximum(span, 1), share)
     if local_bytes != UNKNOWN:
-        fits = np.where(held > local_bytes, local_bytes / np.maximum(held, 1), 1.0)
+        fits = np.where(log_bytes > local_bytes, local_bytes / np.maximum(log_bytes, 1), 1.0)
         share = np.minimum(share, fits)
     tiered = state[TopicConfigs].remote_storage == 1
     share = np.where(tiered[:, None], share, 1.0)
-    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (held, span))
+    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (log_bytes, span))
     was = state[Replicas]
     start, end = was.local_log_start_offset, was.log_end_offset
     is_known = (start != UNKNOWN) & (end != UNKNOWN)
@@ -364,7 +364,7 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     replicas = replace(
         was,
         local_log_start_offset=np.where(is_known, cut_start, start),
-        local_log_bytes=np.where(held == UNKNOWN, UNKNOWN, cut_bytes),
+        local_log_bytes=np.where(log_bytes == UNKNOWN, UNKNOWN, cut_bytes),
         local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, now_ms - cut_ms),
     )
     configs = _with_row(state[Configs])

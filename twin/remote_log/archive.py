@@ -165,9 +165,9 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
     )
 
 
-def _with_fresh(held: T, fresh: T, rows: Int32) -> T:
+def _with_fresh(table: T, fresh: T, rows: Int32) -> T:
     """The table with new rows in place of those of the partitions ``rows``."""
-    return held.pick(~np.isin(held.row, rows)).with_rows(fresh)
+    return table.pick(~np.isin(table.row, rows)).with_rows(fresh)
 
 
 def unjudged_partitions(state: ShardState, archive: Archive) -> list[Key]:
@@ -258,11 +258,11 @@ def _apply_epochs(
     updated = dict(archive)
     changed = set()
     for key, epochs in histories.items():
-        held = updated.get(key, RemoteLogState())
-        if epochs != held.epochs and (at_ms, epochs) > (held.epochs_at_ms, held.epochs):
-            updated_at_ms = max(at_ms, held.updated_at_ms)
+        old = updated.get(key, RemoteLogState())
+        if epochs != old.epochs and (at_ms, epochs) > (old.epochs_at_ms, old.epochs):
+            updated_at_ms = max(at_ms, old.updated_at_ms)
             updated[key] = replace(
-                held, epochs=epochs, epochs_at_ms=at_ms, updated_at_ms=updated_at_ms
+                old, epochs=epochs, epochs_at_ms=at_ms, updated_at_ms=updated_at_ms
             )
             changed.add(key)
     return (updated if changed else archive), frozenset(changed)

@@ -112,13 +112,13 @@ class RemoteLogMetadataCache:
 
     def add(self, segment: Segment) -> None:
         """A copy was started; what is not allowed is dropped and counted."""
-        held = self.segments.get(segment.id)
+        existing = self.segments.get(segment.id)
         if segment.state is not SegmentState.COPY_STARTED:
             self.refused_transitions += 1
             return
-        if held is not None:
+        if existing is not None:
             # Repeated: only an identical state may follow itself.
-            self.refused_transitions += held.state is not segment.state
+            self.refused_transitions += existing.state is not segment.state
             return
         self.segments[segment.id] = segment
         for epoch, _ in segment.epochs:
@@ -129,14 +129,14 @@ class RemoteLogMetadataCache:
 
         As in Kafka, a repeated state is referred to again.
         """
-        held = self.segments.get(segment_id)
-        if held is None or state is SegmentState.COPY_STARTED:
-            self.refused_transitions += held is None or held.state is not state
+        existing = self.segments.get(segment_id)
+        if existing is None or state is SegmentState.COPY_STARTED:
+            self.refused_transitions += existing is None or existing.state is not state
             return
-        if state is not held.state and state not in _ALLOWED.get(held.state, set()):
+        if state is not existing.state and state not in _ALLOWED.get(existing.state, set()):
             self.refused_transitions += 1
             return
-        segment = replace(held, state=state, event_at_ms=event_at_ms)
+        segment = replace(existing, state=state, event_at_ms=event_at_ms)
         self.segments[segment_id] = segment
         for epoch, start, end in spans(segment):
             self._refer(self._epochs.setdefault(epoch, _EpochState()), segment, start, end)

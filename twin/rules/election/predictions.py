@@ -196,8 +196,8 @@ class _Change:
         candidates: Candidates, configs: TopicConfigs, ends: LeaderEnds, forecasts: Forecasts,
     ) -> _Change:  # fmt: skip
         assigned, leads = roles.is_assigned[row], roles.is_leader[row]
-        held = Forecasts(forecasts.flags[row] * assigned)
-        last_known = held.has(Forecast.IN_LAST_KNOWN_ELR)
+        row_forecasts = Forecasts(forecasts.flags[row] * assigned)
+        last_known = row_forecasts.has(Forecast.IN_LAST_KNOWN_ELR)
         is_forbidden = (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
         return _Change(
             old=ends.leader[row],
@@ -205,11 +205,11 @@ class _Change:
             is_unclean_allowed=holds_unclean_elections(configs)[row],
             may_be_unclean=~is_forbidden[row],
             broker=np.where(assigned, assignment.broker[row], NO_BROKER).astype(np.int32),
-            forecasts=held,
-            was_described=held.has(Forecast.IS_DESCRIBED),
-            was_acceptable=held.has(Forecast.IS_ACCEPTABLE),
-            was_in_isr=held.has(Forecast.IN_ISR),
-            was_in_elr=held.has(Forecast.IN_ELR),
+            forecasts=row_forecasts,
+            was_described=row_forecasts.has(Forecast.IS_DESCRIBED),
+            was_acceptable=row_forecasts.has(Forecast.IS_ACCEPTABLE),
+            was_in_isr=row_forecasts.has(Forecast.IN_ISR),
+            was_in_elr=row_forecasts.has(Forecast.IN_ELR),
             was_last_known=last_known & (last_known.sum(axis=1) == 1)[:, None],
             # A broker that leads is not fenced, whatever a list says that was made before.
             is_acceptable=candidates.is_acceptable[row] | leads,
@@ -330,11 +330,11 @@ def _what_else_changed(change: _Change) -> Array:
 def _warm_was_passed_over(change: _Change, cause: Int8, coverage: Array) -> Int8:
     """[N] tri-state, for losses: a cold replica leads where a warm one was in sync."""
     new = change.slots_of(change.new)
-    lost = (cause == Cause.LOSS) & (change.new != NO_BROKER)
+    is_loss = (cause == Cause.LOSS) & (change.new != NO_BROKER)
     cold = (new & (coverage == Coverage.COLD)).any(axis=1)
     could_lead = change.was_in_isr & change.is_acceptable & ~change.slots_of(change.old)
     warm = (could_lead & (coverage == Coverage.WARM)).any(axis=1)
-    is_judged = lost & (new & np.isin(coverage, (Coverage.COLD, Coverage.WARM))).any(axis=1)
+    is_judged = is_loss & (new & np.isin(coverage, (Coverage.COLD, Coverage.WARM))).any(axis=1)
     return np.where(is_judged, (cold & warm).astype(np.int8), np.int8(UNKNOWN))
 
 

@@ -49,9 +49,9 @@ def redundancy(
     """By the number of assigned replicas, without those that a reassignment still adds."""
     one = np.where(configs.one_replica_accepted == 1, Spare.ONE_REPLICA_ACCEPTED, Spare.ONE_REPLICA)
     more = np.where(sizes.expected <= least.min_isr, Spare.NO_SPARE, Spare.SPARE)
-    found = np.where(sizes.expected == 1, one, more)
+    spare = np.where(sizes.expected == 1, one, more)
     is_known = (partitions.described_at_ms != UNKNOWN) & (sizes.expected > 0)
-    return Redundancy(np.where(is_known, found, UNKNOWN).astype(np.int8))
+    return Redundancy(np.where(is_known, spare, UNKNOWN).astype(np.int8))
 
 
 def has_one_replica(redundancy: Redundancy) -> Bool:

@@ -93,13 +93,13 @@ def unclean_successors(
     row, slot = np.nonzero(outside)
     end, leader_end = replicas.log_end_offset[row, slot], leaders.log_end_offset[row]
     both_known = (end != UNKNOWN) & (leader_end != UNKNOWN)
-    lost = np.where(both_known, np.maximum(leader_end - end, 0), UNKNOWN)
+    lost_records = np.where(both_known, np.maximum(leader_end - end, 0), UNKNOWN)
     count, size = orphaned(row, end, segments, lineage)
     brokers = assignment.broker[row, slot]
     objects = (
         {
             "broker": int(brokers[i]),
-            "records_lost": plain.integer(lost[i]),
+            "records_lost": plain.integer(lost_records[i]),
             "orphaned_segments": plain.integer(count[i]),
             "orphaned_bytes": plain.integer(size[i]),
         }
@@ -115,19 +115,19 @@ def unclean_successors(
     "`records` that cuts off",
 )
 def truncations(
-    lost: RecordsLost, assignment: Assignment, replicas: Replicas, partitions: Partitions
+    losses: RecordsLost, assignment: Assignment, replicas: Replicas, partitions: Partitions
 ) -> list[list[dict[str, Any]]]:
     """The last answer of each replica, until it has answered since the election."""
-    ends = replicas.log_end_offset[lost.row]
-    waits = (replicas.sampled_at_ms[lost.row] < lost.at_ms[:, None]) & (ends != UNKNOWN)
-    which, slot = np.nonzero(waits & (ends > lost.start_offset[:, None]))
-    brokers = assignment.broker[lost.row[which], slot]
+    ends = replicas.log_end_offset[losses.row]
+    waits = (replicas.sampled_at_ms[losses.row] < losses.at_ms[:, None]) & (ends != UNKNOWN)
+    which, slot = np.nonzero(waits & (ends > losses.start_offset[:, None]))
+    brokers = assignment.broker[losses.row[which], slot]
     objects = (
         {
             "broker": int(brokers[i]),
-            "to_offset": int(lost.start_offset[which[i]]),
-            "records": int(ends[which[i], slot[i]] - lost.start_offset[which[i]]),
+            "to_offset": int(losses.start_offset[which[i]]),
+            "records": int(ends[which[i], slot[i]] - losses.start_offset[which[i]]),
         }
         for i in range(len(which))
     )
-    return plain.by_partition(lost.row[which], objects, len(partitions.leader))
+    return plain.by_partition(losses.row[which], objects, len(partitions.leader))

@@ -116,11 +116,13 @@ class _Run:
         place = row * replicas.log_end_offset.shape[1] + np.maximum(leaders.slot[row], 0)
         started_ms = replicas.local_start_timestamp_ms.ravel()[place]
         oldest_ms = np.where(started_ms == UNKNOWN, np.nan, np.maximum(now_ms - started_ms, 0))
-        held = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
+        has_local_log = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
         appended = growth.appended_records_per_s[row]
         # Nothing says how old the last record of an idle log is: perhaps as old as the first.
         ms_per_record = np.where(
-            held & (appended > 0), oldest_ms / np.where(held, end - local, 1), np.nan
+            has_local_log & (appended > 0),
+            oldest_ms / np.where(has_local_log, end - local, 1),
+            np.nan,
         )
         rate = np.maximum(moves.records_per_s, 0)
         since_read_s = np.clip((now_ms - moves.read_at_ms) / 1000, 0, SAME_RATE_S)

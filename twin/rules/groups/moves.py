@@ -121,8 +121,8 @@ def _aligned(
     if np.array_equal(before.row, offsets.row) and np.array_equal(group_index, offsets.group_index):
         return {name: getattr(before, name) for name in names}
     stays = group_index != UNKNOWN
-    held = keys.pack(before.row[stays], group_index[stays])
-    place = keys.find_sorted(held, keys.pack(offsets.row, offsets.group_index))
+    old_keys = keys.pack(before.row[stays], group_index[stays])
+    place = keys.find_sorted(old_keys, keys.pack(offsets.row, offsets.group_index))
     columns = {}
     for name in names:
         values = getattr(before, name)[stays]

@@ -156,9 +156,9 @@ class Servers(TableGroup):
         views = replica_views(self.assignment, self.replicas, self.roles, self.views()).rows(row)
         start = self.replicas.log_start_offset.take(row, axis=0)
         candidates = with_offset(offset[near], start, views.log_end_offset, self.roles.take(row))
-        chosen = select(views, candidates, rack[near])
+        server = select(views, candidates, rack[near])
         slot = slot.copy()
-        slot[near] = (views.broker == chosen[:, None]).argmax(axis=1)
+        slot[near] = (views.broker == server[:, None]).argmax(axis=1)
         return slot
 
     def _by_offsets(self, row: Rows, offset: Int64, slot: Rows) -> tuple[Array, Array]:

@@ -166,8 +166,8 @@ class Retention:
     @cached_property
     def records_per_ms(self) -> Float64:
         """[P] records of a millisecond on the leader's disk."""
-        held = self.leaders.log_end_offset - self.leaders.local_log_start_offset
-        return held / self.oldest_ms
+        local_records = self.leaders.log_end_offset - self.leaders.local_log_start_offset
+        return local_records / self.oldest_ms
 
 
 # ---------------------------------------------------------------- risks

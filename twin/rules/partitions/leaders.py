@@ -57,9 +57,9 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
     def values_of(self, values: Array) -> Array:
         """[P] the leader's value of a [P, R] array, UNKNOWN where no slot leads."""
         row = np.flatnonzero(self.slot != UNKNOWN)
-        chosen = np.full(len(self.slot), UNKNOWN, values.dtype)
-        chosen[row] = values[row, self.slot[row]]
-        return chosen
+        leader_values = np.full(len(self.slot), UNKNOWN, values.dtype)
+        leader_values[row] = values[row, self.slot[row]]
+        return leader_values
 
 
 class LeaderEnds(PartitionTable, kind="leader_ends", on_demand=_COPY):
@@ -96,9 +96,9 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
     row, slot = np.divmod(place, roles.is_leader.shape[1])
 
     def of_leader(values: Array) -> Array:
-        chosen = np.full(len(values), UNKNOWN, values.dtype)
-        chosen[row] = values.ravel().take(place)
-        return chosen
+        leader_values = np.full(len(values), UNKNOWN, values.dtype)
+        leader_values[row] = values.ravel().take(place)
+        return leader_values
 
     leading = np.full(len(roles.is_leader), UNKNOWN, np.int64)
     leading[row] = slot

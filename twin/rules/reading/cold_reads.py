@@ -95,12 +95,12 @@ def cold_reads(
     ends = over_slots(np.minimum, np.where(serving, replicas.log_end_offset[row], _NEVER))
     start = np.maximum(begins, lowest[row])
     for rack in (*range(len(rack_names(brokers))), UNKNOWN):
-        chosen = select(by_replica, serving, rack)
-        sent_to = by_replica.broker == chosen[:, None]
+        server = select(by_replica, serving, rack)
+        sent_to = by_replica.broker == server[:, None]
         end = np.minimum(ends, over_slots(np.maximum, np.where(sent_to, local, UNKNOWN)))
         wider = end - start > widest.end_offset - widest.start_offset
         widest.start_offset[wider], widest.end_offset[wider] = start[wider], end[wider]
-        widest.broker[wider] = chosen[wider]
+        widest.broker[wider] = server[wider]
     return widest.pick(widest.broker != NO_BROKER)
 
 

@@ -146,8 +146,8 @@ def last_stable_offset(leaders: Leaders) -> Array:
 )
 def transaction_open_seconds(transactions: OpenTransactions) -> OfRows:
     """The time of each open transaction; no series without one."""
-    held = transactions.pick(transactions.held_ms > 0)
-    return OfRows(held.row, held.held_ms / 1000)
+    open_rows = transactions.pick(transactions.held_ms > 0)
+    return OfRows(open_rows.row, open_rows.held_ms / 1000)
 
 
 @gauge(

@@ -125,12 +125,12 @@ def select(views: ReplicaViews, candidates: Bool, rack: Array | int) -> Int32:
     ``rack_names``; UNKNOWN is a client without one.
     """
     near = candidates & (views.rack == np.asarray(rack).reshape(-1, 1)) & (views.rack != UNKNOWN)
-    chosen = _leader(views).astype(np.int32)
-    follows = (chosen != NO_BROKER) & any_slot(near) & ~any_slot(near & views.is_leader)
+    server = _leader(views).astype(np.int32)
+    follows = (server != NO_BROKER) & any_slot(near) & ~any_slot(near & views.is_leader)
     row = np.flatnonzero(follows)
     if len(row):
-        chosen[row] = _best(views.rows(row), near[row])
-    return chosen
+        server[row] = _best(views.rows(row), near[row])
+    return server
 
 
 def select_warm(views: ReplicaViews, candidates: Bool, is_warm: Bool, rack: Array | int) -> Int32:
@@ -140,13 +140,13 @@ def select_warm(views: ReplicaViews, candidates: Bool, is_warm: Bool, rack: Arra
     any rack serves.
     """
     warm = candidates & is_warm
-    chosen = select(views, warm, rack)
-    is_cold = ~any_slot((views.broker == chosen[:, None]) & warm)
+    server = select(views, warm, rack)
+    is_cold = ~any_slot((views.broker == server[:, None]) & warm)
     row = np.flatnonzero(is_cold & any_slot(warm))
     if len(row):
-        chosen[row] = _best(views.rows(row), warm[row])
+        server[row] = _best(views.rows(row), warm[row])
     nobody = ~any_slot(warm)
-    return np.where(nobody, select(views, candidates, rack), chosen).astype(np.int32)
+    return np.where(nobody, select(views, candidates, rack), server).astype(np.int32)
 
 
 def candidates_at(offset: Int64, replicas: Replicas, roles: Roles) -> Bool:
@@ -173,8 +173,8 @@ def _best(views: ReplicaViews, candidates: Bool) -> Int32:
     """[P] of those, the broker with the highest log end, the latest caught up, the highest id."""
     ranks = (views.broker, -views.since_caught_up_ms, views.log_end_offset, candidates)
     best = np.lexsort(ranks, axis=1)[:, -1]
-    chosen: Int32 = views.broker[np.arange(len(best)), best]
-    return chosen
+    brokers: Int32 = views.broker[np.arange(len(best)), best]
+    return brokers
 
 
 def _leader(views: ReplicaViews) -> Int32:
@@ -225,14 +225,14 @@ def read_replicas(
     listed: list[dict[str, Any]] = [{} for _ in range(len(oldest))]
     names = rack_names(brokers)
     for rack, place in (*zip(names, range(len(names)), strict=True), ("", UNKNOWN)):
-        chosen = {}
+        servers = {}
         for name, offset in (("newest", newest), ("oldest_on_disk", oldest)):
             near = select(by_replica, candidates_at(offset, replicas, roles), place)
-            chosen[name] = _as_configured(selectors, near, by_replica)
+            servers[name] = _as_configured(selectors, near, by_replica)
         candidates = candidates_at(oldest, replicas, roles)
-        chosen["oldest_on_disk_tier_aware"] = select_warm(by_replica, candidates, warm, place)
+        servers["oldest_on_disk_tier_aware"] = select_warm(by_replica, candidates, warm, place)
         for row in np.flatnonzero(has_offsets).tolist():
-            listed[row][rack] = {name: plain.integer(who[row]) for name, who in chosen.items()}
+            listed[row][rack] = {name: plain.integer(who[row]) for name, who in servers.items()}
     return list(listed)
 
 

@@ -97,13 +97,13 @@ def lead_estimates(
     if not len(rows):
         return LeadEstimates.empty()
     place = rows.row, estimates.slot
-    end, held = replicas.log_end_offset.copy(), local.held_bytes.copy()
+    end, log_bytes = replicas.log_end_offset.copy(), local.held_bytes.copy()
     end[place] = np.maximum(end[place], leaders.log_end_offset[rows.row])
     missing_bytes = (end[place] - rows.end_offset) * sizes.bytes_per_record[rows.row]
     missing_bytes = np.where(end[place] == rows.end_offset, 0.0, missing_bytes)
-    has_bytes = (held[place] != UNKNOWN) & ~np.isnan(missing_bytes)
-    held[place] = np.where(has_bytes, held[place] + missing_bytes, UNKNOWN)
-    caught_up = replace(replicas, log_end_offset=end, local_log_bytes=held)
+    has_bytes = (log_bytes[place] != UNKNOWN) & ~np.isnan(missing_bytes)
+    log_bytes[place] = np.where(has_bytes, log_bytes[place] + missing_bytes, UNKNOWN)
+    caught_up = replace(replicas, log_end_offset=end, local_log_bytes=log_bytes)
     then = local_log(caught_up, configs, first, last, now_ms)
     covered = coverage(then, configs)
     warm = warm_up(covered, roles, then, configs, growth, sizes).warm_in_s[place]

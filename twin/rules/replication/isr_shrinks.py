@@ -159,16 +159,16 @@ def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> Is
     """Replicas that the previous cycle had in the ISR and this one has not."""
     if not len(row):
         return IsrShrinks.empty()
-    led = it.partitions.leader
-    leader = np.where(led == NO_BROKER, it.previous.leader, led)[row].astype(np.int32)
+    leader_now = it.partitions.leader
+    leader = np.where(leader_now == NO_BROKER, it.previous.leader, leader_now)[row].astype(np.int32)
     broker = it.assignment.broker[row, slot]
     evidence = _evidence(it, row, slot, leader)
     count, now_ms = len(row), it.cycle.observed_at_ms
     # An earlier step of this cycle may know it by a fetch that is forgotten since.
     earlier = latest.pick(latest.at_ms == now_ms)
-    held, left = keys.pack(earlier.row, earlier.broker), keys.pack(row, broker)
-    pending = keys.look_up(held, earlier.fetch_was_pending, left)
-    evidence |= np.maximum(keys.look_up(held, earlier.evidence & _OF_FETCHES, left), 0)
+    earlier_keys, row_keys = keys.pack(earlier.row, earlier.broker), keys.pack(row, broker)
+    pending = keys.look_up(earlier_keys, earlier.fetch_was_pending, row_keys)
+    evidence |= np.maximum(keys.look_up(earlier_keys, earlier.evidence & _OF_FETCHES, row_keys), 0)
     return IsrShrinks(
         row=row.astype(np.int32),
         leader=leader,

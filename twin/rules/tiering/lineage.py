@@ -79,8 +79,8 @@ def has_gap(
     local, reached = replicas.local_log_start_offset[row], replicas.log_end_offset[row]
     holds = (local <= first[:, None]) & (reached >= end[:, None])
     holds |= (local == UNKNOWN) | (reached == UNKNOWN)
-    lost = is_gap & ~(live & holds).any(axis=1)
-    return lineage.pick(lost).row_mask(len(partitions.leader))
+    is_lost = is_gap & ~(live & holds).any(axis=1)
+    return lineage.pick(is_lost).row_mask(len(partitions.leader))
 
 
 @risk(
