@@ -52,7 +52,7 @@ class Totals:
 
 def shard_totals(state: ShardState) -> Totals:
     """All sums of one shard, before ``scale``: whole numbers add up exactly."""
-    summing = _Summing(state)
+    summing = _Sampler(state)
     catalog = state.catalog
     by_series = {}
     for metric in catalog.metrics:
@@ -105,7 +105,7 @@ def _scaled(metric: Metric, samples: Samples) -> Samples:
     return {key: value * metric.scale for key, value in samples.items()}
 
 
-class _Summing:
+class _Sampler:
     """Turns what metrics return into samples."""
 
     def __init__(self, state: ShardState) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Int32, Int64
 
 
-class Dated(Protocol):
+class DatedTable(Protocol):
     """A sparse table whose rows have a time: a row is known by its partition and that time."""
 
     @property
@@ -21,7 +21,7 @@ class Dated(Protocol):
         """[N] the time of each row."""
 
 
-def appeared(was: Dated, now: Dated) -> list[int]:
+def appeared(was: DatedTable, now: DatedTable) -> list[int]:
     """Indices of rows of ``now`` that ``was`` lacks. None appears with a time before the newest."""
     newest_ms = was.at_ms.max(initial=UNKNOWN)
     newest_rows = was.row[was.at_ms == newest_ms]

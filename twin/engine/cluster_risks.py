@@ -90,7 +90,7 @@ def cluster_risk_rule(
     inputs, named = shared_inputs(risks)
     needed = [behind(risk.reads) for risk in risks]
 
-    def states(own: _Own, **given: Any) -> ClusterRisks:
+    def states(own: _RiskRuleTables, **given: Any) -> ClusterRisks:
         rows: list[tuple[str, int, bool, bool, int]] = []
         for risk, names, reports in zip(risks, named, needed, strict=True):
             states = _states(own.before, risk.name)
@@ -115,7 +115,7 @@ def cluster_risk_rule(
 
 
 @dataclass(frozen=True, slots=True)
-class _Own(TableGroup):
+class _RiskRuleTables(TableGroup):
     """What the rule of risks reads beside what they read."""
 
     index: ReportIndex
@@ -124,7 +124,7 @@ class _Own(TableGroup):
     now_ms: NowMs
 
 
-def _own(own: _Own) -> None:
+def _own(own: _RiskRuleTables) -> None:
     """The parameter of that rule."""
 
 

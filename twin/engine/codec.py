@@ -209,7 +209,7 @@ def _decode_part(streams: _Streams, catalog: Catalog) -> DecodedState:
             raise InvalidFrame("kind", f"a state has a frame {kind}; got {sorted(streams)}")
     header, _, wide = streams[PER_PARTITION]
     used = _slots_used(wide, streams[PER_REPLICA][2])
-    reader = _Reader(catalog, used)
+    reader = _StateReader(catalog, used)
     for kind, (its_header, metadata, rows) in streams.items():
         reader.take(kind, its_header, metadata, rows)
     reader.drop_dependent()
@@ -256,7 +256,7 @@ def _listing(rows: pa.Table) -> tuple[Listing, int]:
     return Listing(at_ms, parts_seen, whole_at_ms), prev_ms
 
 
-class _Reader:
+class _StateReader:
     """Takes tables out of frames, and notes those that cannot be used."""
 
     def __init__(self, catalog: Catalog, used: Array) -> None:

@@ -18,7 +18,7 @@ from twin.tables.state import Assignment, Partitions, Replicas
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class _PartitionArrays:
     """A frame as arrays: [N] rows, [N, S] slots in assignment order."""
 
     leader: Int32
@@ -29,7 +29,7 @@ class _Described:
     assigned: UInt8
 
     @staticmethod
-    def from_rows(rows: pa.Table) -> _Described:
+    def from_rows(rows: pa.Table) -> _PartitionArrays:
         replicas = rows.column("replicas").combine_chunks()
         flags = rows.column("replica_flags").combine_chunks()
         assigned = np.diff(replicas.offsets.to_numpy())
@@ -50,7 +50,7 @@ class _Described:
             for apart in range(1, width)
         ):
             raise InvalidFrame("rows", "a partition lists one broker twice")
-        return _Described(
+        return _PartitionArrays(
             leader=to_numpy(rows.column("leader")),
             leader_epoch=to_numpy(rows.column("leader_epoch")),
             elr_known=to_numpy(rows.column("elr_known")),
@@ -64,7 +64,7 @@ class _Described:
 def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     """Take in the view with the higher leader epoch, or the later one of the same epoch."""
     at_ms = frame.header.observed_at_ms
-    described = _Described.from_rows(frame.rows)
+    described = _PartitionArrays.from_rows(frame.rows)
     refuse_duplicate_rows(frame.rows)
     state, row = rows_of(state, frame.rows)
     table = state[Partitions]

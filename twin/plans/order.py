@@ -17,7 +17,7 @@ import numpy as np
 
 from twin.declarations.table import NO_BROKER, Bool, Int8, Int32, Int64, Rows
 from twin.engine.state import ShardState
-from twin.kafka.election import Kind, elect
+from twin.kafka.election import ElectionKind, elect
 from twin.plans.reordering import (
     Obstacle,
     Reordering,
@@ -99,7 +99,7 @@ def _successors(state: ShardState, slot: Int64) -> Successors:
     after_loss = state_without(electorate, electorate.roles.is_leader)
     unclean = holds_unclean_elections(electorate.topic_configs)
     leader, _ = hold_election(after_loss, unclean, preference)
-    balanced, _ = elect(state_as_it_is(electorate), Kind.PREFERRED, preference)
+    balanced, _ = elect(state_as_it_is(electorate), ElectionKind.PREFERRED, preference)
     return Successors(leader, coverage_of(leader, electorate), balanced)
 
 

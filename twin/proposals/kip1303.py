@@ -19,7 +19,7 @@ from twin.declarations.table import (
     UInt8,
     column,
 )
-from twin.kafka.election import Kind, elect
+from twin.kafka.election import ElectionKind, elect
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.election.next_leader import (
     Electorate,
@@ -105,8 +105,8 @@ def kip1303_leadership(
         return Kip1303Leadership(flags)
     state, cold = state_as_it_is(electorate).rows(row), cold[row]
     order = ballot.take(row).order
-    stock, _ = elect(state, Kind.PREFERRED)
-    elected, _ = elect(state, Kind.PREFERRED, order)
+    stock, _ = elect(state, ElectionKind.PREFERRED)
+    elected, _ = elect(state, ElectionKind.PREFERRED, order)
     first = state.broker[np.arange(len(row)), order[:, 0]]
     stays = elected == state.leader
     leads_cold = any_slot((state.broker == state.leader[:, None]) & cold)

@@ -38,7 +38,7 @@ from twin.engine.rows import rows_at
 from twin.engine.state import ShardState
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import Epochs, assigned, truncated_from_start
-from twin.remote_log.findings import Finding, judge
+from twin.remote_log.findings import SegmentFindings, judge
 from twin.remote_log.listed import epoch_rows, of_rows, segment_rows
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.lineage import Lineage
@@ -151,7 +151,7 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
         listed_epochs += epoch_rows(row, epochs)
     columns: dict[str, Any] = {
         f.name: np.array([getattr(one, f.name) for one in findings], np.int64)
-        for f in fields(Finding)
+        for f in fields(SegmentFindings)
     }
     fresh = Lineage(row=np.array(sorted(rows), np.int32), **columns)
     return state.with_tables(

@@ -16,7 +16,7 @@ Verdicts = dict[bytes, SegmentVerdict]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SegmentFindings:
     """Findings on one partition's remote segments. UNKNOWN: there is none."""
 
     segments: int
@@ -37,7 +37,9 @@ class Finding:
     leader_epochs: int
 
 
-def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int) -> Finding:
+def judge(
+    cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int
+) -> SegmentFindings:
     """Orphans, dangling copies, the first gap, and overlaps.
 
     Args:
@@ -57,7 +59,7 @@ def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_sta
     again = _overlaps(ours)
     gap = _first_gap(_readable(finished, history, log_end))
     deleting = of_state[SegmentState.DELETE_STARTED]
-    return Finding(
+    return SegmentFindings(
         segments=len(finished) + len(started) + len(deleting),
         remote_bytes=sum(s.log_bytes for s in (*finished, *deleting)),
         lineage_bytes=sum(s.log_bytes for s in ours),

@@ -24,7 +24,7 @@ from twin.declarations.table import (
     UInt8,
     column,
 )
-from twin.kafka.election import ElectionState, Kind, Outcome, Slots, elect
+from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, elect
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.election.next_leader import Candidates, NextLeaders
 from twin.rules.partitions.leaders import Roles, has_flag
@@ -123,5 +123,5 @@ def _leaders_once_reassigned(
         leader=np.where(leads_on, leader[row], NO_BROKER).astype(np.int32),
         last_known_leader=np.full(len(row), NO_BROKER, np.int32),
     )
-    elected, _ = elect(complete, Kind.ONLINE)
+    elected, _ = elect(complete, ElectionKind.ONLINE)
     return elected

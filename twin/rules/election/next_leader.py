@@ -31,7 +31,7 @@ from twin.declarations.table import (
     Rows,
     column,
 )
-from twin.kafka.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
+from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, elect, pick_slot
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.partitions.topic_configs import (
@@ -224,11 +224,11 @@ def hold_election(
     state: ElectionState, unclean: Bool, preference: NDArray[np.int16] | None = None
 ) -> tuple[Int32, Int8]:
     """[P] the elected broker and its Outcome; ``unclean`` rows may lose records."""
-    leader, outcome = elect(state, Kind.ONLINE, preference)
+    leader, outcome = elect(state, ElectionKind.ONLINE, preference)
     row = np.flatnonzero(unclean & (outcome == Outcome.NONE))
     if len(row):
         leader[row], outcome[row] = elect(
-            state.rows(row), Kind.UNCLEAN, None if preference is None else preference[row]
+            state.rows(row), ElectionKind.UNCLEAN, None if preference is None else preference[row]
         )
     return leader, outcome
 

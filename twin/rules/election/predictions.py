@@ -30,7 +30,7 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
-from twin.kafka.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
+from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, elect, pick_slot
 from twin.rules.election.forecasts import Forecast, ForecastOutcomes, Forecasts
 from twin.rules.election.next_leader import Candidates, hold_election
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
@@ -266,7 +266,7 @@ def _predicted(change: _Change, cause: Int8) -> Int32:
     # The prediction is about who leads once a replica is back, not about which one comes back.
     returned = change.state(change.is_acceptable, change.was_in_isr, change.was_in_elr, nobody)
     if_returned, _ = hold_election(returned, change.is_unclean_allowed)
-    if_forced, _ = elect(returned, Kind.UNCLEAN)
+    if_forced, _ = elect(returned, ElectionKind.UNCLEAN)
     return np.select(
         [cause == each for each in Cause],
         [
@@ -283,7 +283,7 @@ def _judged(change: _Change, cause: Int8, right: Bool, elections: Int32) -> tupl
     """[N] Result and OvertakenBy."""
     new = change.slots_of(change.new)
     is_foreseeable = (change.new == NO_BROKER) | (new & change.was_described).any(axis=1)
-    explained = _held_again(change, cause) == change.new
+    explained = _repeated_election(change, cause) == change.new
     several = elections > 1
     result = np.select(
         [right, ~is_foreseeable, explained | several],
@@ -294,7 +294,7 @@ def _judged(change: _Change, cause: Int8, right: Bool, elections: Int32) -> tupl
     return result, np.where(result == Result.OVERTAKEN, by, OvertakenBy.NOTHING).astype(np.int8)
 
 
-def _held_again(change: _Change, cause: Int8) -> Int32:
+def _repeated_election(change: _Change, cause: Int8) -> Int32:
     """[N] the leader by the same rule, with the facts of this cycle."""
     old = change.slots_of(change.old)
     nobody = np.full(len(cause), NO_BROKER, np.int32)
@@ -304,7 +304,7 @@ def _held_again(change: _Change, cause: Int8) -> Int32:
     leader, _ = hold_election(without, change.is_unclean_allowed)
     is_balance = cause == Cause.BALANCE
     with_all = change.state(change.is_acceptable, change.is_in_isr, change.is_in_elr, change.old)
-    balanced, _ = elect(with_all, Kind.PREFERRED)
+    balanced, _ = elect(with_all, ElectionKind.PREFERRED)
     # If several came back, the first one led. No poll shows which one that was.
     new = change.slots_of(change.new)
     only = change.state(change.is_acceptable & new, change.was_in_isr, change.was_in_elr, nobody)

@@ -117,7 +117,7 @@ def isr_shrinks(
     This cycle's are made anew each time, so the order of its frames does not matter; so are those
     that only a log reports.
     """
-    it = _Inputs(partitions, assignment, replicas, roles, leaders, brokers, metrics, removals,
+    it = _ShrinkInputs(partitions, assignment, replicas, roles, leaders, brokers, metrics, removals,
                  previous, cycle)  # fmt: skip
     now_ms = cycle.observed_at_ms
     polled = latest.pick(latest.at_ms != latest.logged_at_ms)
@@ -130,7 +130,7 @@ def isr_shrinks(
     return _with_pending_fetches(table, removals, followers, lag_max_ms)
 
 
-class _Inputs:
+class _ShrinkInputs:
     """The tables of this cycle that shrinks are judged by."""
 
     def __init__(
@@ -155,7 +155,7 @@ class _Inputs:
         return is_offline
 
 
-def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
+def _of_this_cycle(it: _ShrinkInputs, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
     """Replicas that the previous cycle had in the ISR and this one has not."""
     if not len(row):
         return IsrShrinks.empty()
@@ -183,7 +183,7 @@ def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> Is
     )
 
 
-def _evidence(it: _Inputs, row: Rows, slot: Rows, leader: Int32) -> Int32:
+def _evidence(it: _ShrinkInputs, row: Rows, slot: Rows, leader: Int32) -> Int32:
     """[N] what the polls say of each replica that left."""
     broker, brokers, now_ms = it.assignment.broker[row, slot], it.brokers, it.cycle.observed_at_ms
     silent = brokers.broker[~brokers.answered]
@@ -235,7 +235,7 @@ def _several(row: Rows, alive: Bool) -> Bool:
     return several
 
 
-def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
+def _with_rejoins(it: _ShrinkInputs, earlier: IsrShrinks) -> IsrShrinks:
     """Earlier shrinks, with the time at which a replica was first observed in the ISR again.
 
     A crashed follower may leave by lag before it is fenced: that it is dead shows later. One that
@@ -256,7 +256,7 @@ def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
     return replace(earlier, rejoined_at_ms=at_ms, evidence=evidence, verdict=verdict_of(evidence))
 
 
-def _fell_silent(it: _Inputs, shrinks: IsrShrinks) -> Bool:
+def _fell_silent(it: _ShrinkInputs, shrinks: IsrShrinks) -> Bool:
     """[N] the newest silence of the replica's broker began about when it left the ISR."""
     brokers = it.brokers
     if not len(brokers.broker):
@@ -269,7 +269,7 @@ def _fell_silent(it: _Inputs, shrinks: IsrShrinks) -> Bool:
     return silent
 
 
-def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
+def _with_removals(it: _ShrinkInputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
     """The polled shrinks with what logs say of them, and those that no poll saw.
 
     An ISR that shrinks and expands between two polls is seen in a log alone.
@@ -294,7 +294,7 @@ def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrSh
     return polled.with_rows(_logged_only(it, unseen, latest))
 
 
-def _logged_only(it: _Inputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShrinks:
+def _logged_only(it: _ShrinkInputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShrinks:
     """Shrinks that only a log reports, with what earlier steps found out about them."""
     earlier = latest.pick(latest.at_ms == latest.logged_at_ms)
     here, there = keys.pairs(
