@@ -1,4 +1,4 @@
-"""Comparison of tables before a step and after it: for events."""
+"""Compare tables from before and after a step, to find events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Int32, Int64
 
 
 class DatedTable(Protocol):
-    """A sparse table whose rows have a time: a row is known by its partition and that time."""
+    """A sparse table whose rows carry a time; partition and time together identify a row."""
 
     @property
     def row(self) -> Int32:
@@ -22,7 +22,7 @@ class DatedTable(Protocol):
 
 
 def appeared(was: DatedTable, now: DatedTable) -> list[int]:
-    """Indices of rows of ``now`` that ``was`` lacks. None appears with a time before the newest."""
+    """Indices of rows of ``now`` that ``was`` lacks; none is older than its newest row."""
     newest_ms = was.at_ms.max(initial=UNKNOWN)
     newest_rows = was.row[was.at_ms == newest_ms]
     is_new = (now.at_ms > newest_ms) | ((now.at_ms == newest_ms) & ~np.isin(now.row, newest_rows))
@@ -37,7 +37,7 @@ def in_present_slots(was: Int32, now: Int32, values: Array, fill: Any) -> Array:
         was: [P, S] brokers before.
         now: [P, R] brokers now.
         values: [P, S].
-        fill: for replicas that were not there.
+        fill: the value for replicas that did not exist before.
     """
     if was.shape == now.shape and np.array_equal(was, now):
         return values

@@ -1,4 +1,4 @@
-"""Numbers of the twin's columns as plain data: unknown is None."""
+"""Values of the twin's columns as plain data, with None for unknown."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def finite(value: Any) -> float | None:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """The number and the words behind it, e.g. ``1 group`` and ``2 groups``.
+    """The number followed by its noun, e.g. ``1 group`` or ``2 groups``.
 
-    ``several`` is their plural, where an s does not make it: ``"group is"``, ``"groups are"``.
+    ``several`` is the plural, if it is not formed by adding an s: ``"group is"``, ``"groups are"``.
     """
     return f"{number} {one}" if number == 1 else f"{number} {several or one + 's'}"
 

@@ -1,7 +1,7 @@
-"""Risks of brokers and of the cluster: opened and closed as those of partitions are.
+"""Risks of brokers and of the cluster; they open and close like risks of partitions.
 
-A risk whose condition is unknown neither opens nor closes, and its timer goes on: the condition is
-unknown while a shard has not reported, and where the function of the risk says so.
+A risk whose condition is unknown neither opens nor closes, but its timer goes on. The condition is
+unknown while the report of a shard is missing, or if the function of the risk returns UNKNOWN.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _State:
 
     @property
     def is_listed(self) -> bool:
-        """There is something to remember or to say of it."""
+        """The state must be stored: the risk is open, waits to change, or is unknown."""
         return self.is_open or self.since_ms != UNKNOWN or not self.is_known
 
 
@@ -86,7 +86,7 @@ _States = Mapping[int, _State]
 def cluster_risk_rule(
     risks: Sequence[Risk], behind: Callable[[Iterable[Parameter]], Reports]
 ) -> Rule:
-    """The rule that evaluates those risks; ``behind`` has the reports that parameters need."""
+    """The rule that evaluates those risks; ``behind`` returns the reports that parameters need."""
     inputs, named = shared_inputs(risks)
     needed = [behind(risk.reads) for risk in risks]
 
@@ -116,7 +116,7 @@ def cluster_risk_rule(
 
 @dataclass(frozen=True, slots=True)
 class _RiskRuleTables(TableGroup):
-    """What the rule of risks reads beside what they read."""
+    """Tables that the rule of risks reads in addition to those of the risk functions."""
 
     index: ReportIndex
     before: Before[ClusterRisks]
@@ -125,7 +125,7 @@ class _RiskRuleTables(TableGroup):
 
 
 def _own(own: _RiskRuleTables) -> None:
-    """The parameter of that rule."""
+    """Never called: its signature declares the parameter of that rule."""
 
 
 def _states(before: ClusterRisks, name: str) -> _States:
@@ -149,7 +149,7 @@ def _conditions(risk: Risk, holds: Any) -> Mapping[int, int]:
 
 
 def _judged(risk: Risk, conditions: Mapping[int, int], states: _States, now_ms: int) -> _States:
-    """The states of a risk after this cycle. The condition of a broker that is gone is gone."""
+    """The states of a risk after this cycle. The condition no longer holds for removed brokers."""
     return {
         broker: _next(risk, conditions.get(broker, 0), states.get(broker, _State()), now_ms)
         for broker in {*conditions, *states}

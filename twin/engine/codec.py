@@ -7,8 +7,8 @@ Frames of a state (all are Arrow streams, see ``frames``):
     state.<table>         every other table that is stored, and not empty
 
 Columns and frames of ``before.<table>`` hold what rules remember of the previous cycle. The wide
-frames list their tables with versions in the metadata entry ``tables``: a table of another version
-is discarded alone, and is blank until the next cycle makes it anew.
+frames list their tables with versions in the metadata entry ``tables``: if a table has
+another version, only that table is discarded; it is blank until the next cycle computes it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _Streams = dict[str, tuple[FrameHeader, dict[str, str], pa.Table]]
 
 @dataclass(frozen=True, slots=True)
 class DecodedState:
-    """A state, and a sentence for each table of the message that could not be taken over."""
+    """A state, and a sentence for each table of the message that was discarded."""
 
     state: ShardState
     discarded: tuple[str, ...] = ()
@@ -86,10 +86,10 @@ def encode(state: ShardState, part: int = 0, parts: int = 1) -> bytes:
 
 
 def encode_parts(state: ShardState, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:
-    """The state in as many messages as keep each below the limit, each with its own rows.
+    """The state, split into messages below the limit, each with different rows.
 
     A topic's rows may be in two parts; brokers, topics and configs are repeated in each. The number
-    of parts depends on the state alone, so that a replay gives the same messages.
+    of parts depends only on the state, so that a replay gives the same messages.
     """
     parts = 1 + int(state.nbytes() * _ENCODED_SHARE) // limit_bytes
     while True:
@@ -167,7 +167,7 @@ def _listing_rows(state: ShardState) -> pa.Table:
 
 
 def _to_arrow(declared: Column, values: Array, names: tuple[str, ...]) -> pa.Array:
-    """Numbers of risks are written as their names: a catalog may number them otherwise."""
+    """Risks are written by name, since another catalog may number them differently."""
     if pa.types.is_dictionary(declared.arrow) and declared.dtype != object:
         index = pa.array(values.astype(np.int32))
         return pa.DictionaryArray.from_arrays(index, pa.array(names, pa.string()))
@@ -297,7 +297,7 @@ class _StateReader:
             self._discarded_tables[is_before].add(table)
 
     def drop_dependent(self) -> None:
-        """Discard what numbers the rows of a table that was discarded."""
+        """Discard tables whose columns hold row numbers of a discarded table."""
         for is_before, tables in ((False, self.tables), (True, self.before)):
             for table in [
                 t for t in tables if self._discarded_tables[is_before].intersection(t.counts_in)
@@ -328,7 +328,7 @@ class _StateReader:
         return row_numbers
 
     def _without_unknown_risks(self, made: SparseTable) -> SparseTable:
-        """A risk that this catalog does not have is over."""
+        """The table without the risks that this catalog does not have."""
         for declared, values in _columns_of(made):
             if pa.types.is_dictionary(declared.arrow) and declared.dtype != object:
                 made = made.pick(values != UNKNOWN)

@@ -1,8 +1,8 @@
-"""Completed fetches of followers: the state that their leaders keep of them, kept along.
+"""Completed fetches of followers, from which the leaders' states of followers are reconstructed.
 
 Fetches are events, not samples: they belong to no cycle, and the time at which a frame was sent
-does not matter. A fetch that did not arrive after the last one of its follower is a repeat, which
-may at most add where the leader's log ended then.
+does not matter. A fetch that did not arrive after the last one of its follower is a repeat. The
+only news that a repeat can bring is the leader's log end at that time.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def followers_with_slots(followers: FollowerStates, assignment: Assignment) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The table after a fetch of some followers.
+    """The table after one fetch of each of some followers.
 
-    ``slow_rank``: the ``_rank`` of the slowest fetch that is kept of each.
+    ``slow_rank``: the ``_rank`` of the slowest fetch that is kept for each follower.
     """
 
     table: FollowerStates
@@ -116,7 +116,7 @@ def _of_followers(existing: FollowerStates, follower: Int64) -> FollowerStates:
 def _at_removal(
     removals: IsrRemovals, key: Int64, arrived_ms: Int64, taken_ms: Int64, completed_ms: Int64
 ) -> dict[str, Bool]:
-    """[N] masks: where a fetch was at the moment at which its follower left the ISR, as logged.
+    """[N] masks for the stage of a fetch at the logged moment when its follower left the ISR.
 
     ``removal_at_work``: the leader worked on it. ``removal_after``: it had been answered just
     before, after a long time. ``removal_in_queue``: it waited in the request queue, or the leader
@@ -132,10 +132,10 @@ def _at_removal(
 
 
 def _rank(at_removal: dict[str, Array], may_ask_for_all: Bool) -> Int8:
-    """[N] how much a fetch tells of why its follower left the ISR: the higher, the more.
+    """[N] how well a fetch explains why its follower left the ISR; higher is better.
 
-    A fetch that a frozen leader works on once it goes on would have kept its follower, though the
-    next one waits in the queue by then.
+    A fetch that a frozen leader processes after it resumes would have kept its follower in the ISR,
+    even if the follower's next fetch is in the queue by then.
     """
     at_work = at_removal["removal_at_work"] & may_ask_for_all
     after = at_removal["removal_after"] & may_ask_for_all
@@ -222,7 +222,7 @@ def _longest_processing(
 
 
 def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Bool, Bool, Bool]:
-    """[N] three masks: the fetch has a new leader; is new; has the leader end of the last fetch."""
+    """[N] three masks: the fetch has a new leader; is new; adds the last fetch's leader end."""
     epoch, arrived = fetch["leader_epoch"], fetch["arrived_at_ms"]
     new_leader = (epoch > before["leader_epoch"]) | (
         (epoch == before["leader_epoch"]) & (fetch["leader"] != before["leader"])
@@ -242,7 +242,7 @@ def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Bool, Bool
 def _states_after(
     before: dict[str, Array], new_leader: Bool, fetch: dict[str, Array]
 ) -> dict[str, Array]:
-    """[N] the states after the fetch, by Kafka's rule and by KIP-501; a new leader starts anew."""
+    """[N] the states after the fetch, by Kafka's rule and by KIP-501; a new leader has none."""
     earlier = ReplicaState(*(before[name] for name in _STATE))
     state = ReplicaState.blank(len(new_leader)).where(new_leader, earlier)
     offset, log_start, arrived, completed, leader_end = (

@@ -1,6 +1,6 @@
 """Groups of consumers and the offsets that they committed.
 
-Groups are read at a pace of their own, so most cycles bring none of these frames. Two frames of a
+Groups are read at their own pace, so most cycles bring none of these frames. Two frames of a
 cycle belong together: ``groups`` lists groups, ``group_offsets`` has the rows of those whose
 offsets were read. Each may come first, and in parts.
 """
@@ -99,7 +99,7 @@ def _with_offsets(
 
 
 def _without_past_offsets(state: ShardState) -> ShardState:
-    """Drop offsets that their group no longer had when its offsets were read last."""
+    """Drop offsets that were missing when the offsets of their group were last read."""
     offsets = state[GroupOffsets]
     is_past = offsets.read_at_ms < state[Groups].read_at_ms[offsets.group_index]
     if not is_past.any():
@@ -136,7 +136,7 @@ def _with_groups(state: ShardState, names: Array, create: bool) -> tuple[ShardSt
 
 
 def _renumbered(state: ShardState, moved: Int32) -> ShardState:
-    """Offsets of the group that was i now belong to ``moved[i]``."""
+    """The state with ``moved[i]`` in place of group i in all offsets."""
     offsets = state[GroupOffsets]
     if not len(offsets):
         return state
@@ -187,7 +187,7 @@ def used_racks(racks: ReaderRacks, offsets: GroupOffsets) -> ReaderRacks:
 
 @expiry
 def offsets_with_used_racks(racks: ReaderRacks, offsets: GroupOffsets) -> GroupOffsets:
-    """Let the offsets name the rows that ``used_racks`` gives their racks."""
+    """Point the offsets to the rows that their racks have after ``used_racks``."""
     used = _used(racks, offsets)
     return offsets if used.all() else _with_rack_rows(offsets, np.cumsum(used) - 1)
 
@@ -200,7 +200,7 @@ def _used(racks: ReaderRacks, offsets: GroupOffsets) -> Bool:
 
 
 def _with_rack_rows(offsets: GroupOffsets, moved: Array) -> GroupOffsets:
-    """The rack that was in row i is now in row ``moved[i]``."""
+    """The offsets with ``moved[i]`` in place of rack row i."""
     to = np.append(moved, UNKNOWN).astype(np.int32)
     return replace(offsets, rack_index=to[offsets.rack_index])
 
@@ -208,7 +208,7 @@ def _with_rack_rows(offsets: GroupOffsets, moved: Array) -> GroupOffsets:
 def _with_racks(state: ShardState, named: pa.DictionaryArray) -> tuple[ShardState, Int32]:
     """The state with all racks of a frame, and [N] the place of each row's rack.
 
-    Also those of rows that are not used: else the state would depend on the order of frames.
+    Racks of unused rows are included; otherwise the state would depend on the order of frames.
     """
     names, racks = named.dictionary.to_pylist(), state[ReaderRacks].rack
     after = sorted({*racks, *names} - {""})

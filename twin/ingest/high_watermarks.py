@@ -30,7 +30,7 @@ def with_high_watermarks(state: ShardState, row: Rows, fetch: Mapping[str, Array
         at_ms=fetch["completed_at_ms"][sent],
         offset=fetch["high_watermark"][sent],
     )
-    # The last of each row is the newest; whatever order frames came in, it is the same one.
+    # The sort puts the newest of each row last, whatever the order of the frames.
     both = table.with_rows(news)
     both = both.pick(np.lexsort(
         (both.leader, both.offset, both.at_ms, both.leader_epoch, both.row)

@@ -58,7 +58,7 @@ def take_isr_changes(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def recent_removals(removals: IsrRemovals, cycle: Cycle) -> IsrRemovals:
-    """Drop removals that no recent shrink of an ISR can be about."""
+    """Drop removals that are too old for any recent ISR shrink."""
     return removals.pick(cycle.observed_at_ms - removals.at_ms <= SHRINK_WINDOW_MS)
 
 
@@ -121,7 +121,7 @@ def _with_rejoin_times(
     """The removals with the time of the first return after each."""
     same = keys.pack(row, broker)[:, None] == keys.pack(removals.row, removals.broker)
     came = same & (at_ms[:, None] >= removals.at_ms)
-    # The last removal before it: they ascend within a replica.
+    # The last removal before it: removals of a replica ascend in time.
     last = came.shape[1] - 1 - came[:, ::-1].argmax(axis=1)
     which, when = last[came.any(axis=1)], at_ms[came.any(axis=1)]
     far = np.iinfo(np.int64).max

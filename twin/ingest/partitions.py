@@ -74,7 +74,7 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     )
     winners = row[wins]
     state = _reassigned(state, winners, described.broker[wins], described.assigned[wins], at_ms)
-    # The listing's flags go to its slots; unlisted replicas keep none.
+    # The slots of the listing get its flags; unlisted replicas have no flags.
     replicas = state[Replicas]
     flags = replicas.replica_flags.copy()
     flags[winners] = 0
@@ -137,7 +137,7 @@ def _reassigned(
 
 
 def _listed(state: ShardState, frame: Frame) -> ShardState:
-    """Note the part of the listing; drop what a whole listing of this cycle did not name."""
+    """Note the part of the listing; once it is whole, drop partitions that it did not name."""
     header, listing = frame.header, state.listing
     at_ms = header.observed_at_ms
     if not header.complete or listing.whole_at_ms == at_ms:

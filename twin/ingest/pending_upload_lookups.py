@@ -44,5 +44,5 @@ def take_lookups(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def recent_lookups(lookups: PendingUploadLookups, cycle: Cycle) -> PendingUploadLookups:
-    """Drop lookups that are older than the shrinks of ISRs that are kept."""
+    """Drop lookups that are older than the ISR shrinks that the state keeps."""
     return lookups.pick(cycle.observed_at_ms - lookups.at_ms <= SHRINK_WINDOW_MS)

@@ -1,4 +1,4 @@
-"""Who holds the open transactions: the newest answer about each partition."""
+"""Holders of open transactions: the newest answer about each partition."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def take_transactions(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def recent_holders(holders: TransactionHolders, cycle: Cycle) -> TransactionHolders:
-    """Drop answers that are not repeated: the transaction has ended."""
+    """Drop answers that were not repeated, since their transaction has ended."""
     return holders.pick(cycle.observed_at_ms - holders.read_at_ms <= HOLDER_STAYS_MS)

@@ -1,8 +1,8 @@
-"""Leaderships of a broker for other brokers: before a restart, or while it is a slow leader.
+"""Move the leaderships of a broker to other brokers: before a restart, or while it is slow.
 
-KIP-501 lets a slow leader resign (solution 2). By hand the same is done with the order of replicas:
+KIP-501 lets a slow leader resign (solution 2). A new order of replicas does the same by hand:
 the new leader becomes the preferred replica, the broker the last one, and a preferred election
-moves the leadership. It stays so until the order is restored.
+moves the leadership. The effect lasts until the order is restored.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from twin.tables.state import Assignment, Brokers, Partitions
 
 @dataclass(frozen=True, slots=True)
 class Demotion:
-    """A plan for one shard: new orders, who is to lead, and what stays with the broker."""
+    """A plan for one shard: new orders, new leaders, and the partitions that stay."""
 
     changes: Reordering
-    elect: Int32  # [N] the leader that a preferred election is to give
+    elect: Int32  # [N] the leader that a preferred election should elect
     obstacles: Mapping[Obstacle, Rows]
-    leaders: Int64  # [B] partitions that each broker leads afterwards, with those given as input
+    leaders: Int64  # [B] partitions that each broker leads afterwards, in all shards
 
 
 def leaders_of(state: ShardState, brokers: Int32) -> Int64:
@@ -47,12 +47,12 @@ def leaders_of(state: ShardState, brokers: Int32) -> Int64:
 def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
     """Give the broker's leaderships to warm replicas in sync, so that leaders are spread evenly.
 
-    Partitions that others lead and whose preferred replica it is are included: leader balancing
-    would give them back.
+    Partitions that it does not lead are included if it is their preferred replica, since leader
+    balancing would give them back to it.
 
     Args:
-        state: of one shard.
-        broker: who is not to lead.
+        state: the state of one shard.
+        broker: the broker that should not lead.
         leaders: [B] partitions that each of the state's brokers leads, in all shards.
     """
     brokers, assignment = state[Brokers], state[Assignment].broker
@@ -82,7 +82,7 @@ def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
 
 
 def _candidates(state: ShardState, broker: int) -> Bool:
-    """[P, R] who could lead: warm, or without a threshold to be judged by; another leader stays."""
+    """[P, R] replicas that could lead: warm or not judged; a leader elsewhere stays."""
     coverage = state[ReplicaCoverage].coverage
     able: Bool = could_lead(state) & (state[Assignment].broker != broker)
     able &= (coverage == Coverage.WARM) | (coverage == Coverage.NOT_JUDGED)
@@ -95,10 +95,11 @@ def _candidates(state: ShardState, broker: int) -> Bool:
 def _spread(
     brokers: Brokers, holders: Int32, candidates: Bool, leaders: Int64
 ) -> tuple[Int64, Int64]:
-    """[N] the slot of the leader of each row, and [B] how many each broker leads then.
+    """[N] the slot of the leader of each row, and [B] how many partitions each broker then leads.
 
-    Leaders move from one broker to another while that makes the sum of squares of leaders by
-    broker and by rack smaller, as many at once as lower it most. It gets smaller each time.
+    Leaders move from one broker to another as long as that lowers the sum of squares of leaders by
+    broker and by rack. Each move takes the number of leaders that lowers the sum most, so the loop
+    ends.
     """
     ids, here = brokers.broker, np.arange(len(holders))
     slot, leader_counts = candidates.argmax(axis=1), leaders.copy()

@@ -1,11 +1,11 @@
-"""Orders of replicas in which warm ones come before cold ones: KIP-1303's election on any Kafka.
+"""Orders of replicas with warm ones before cold ones: the effect of KIP-1303 on any Kafka.
 
 Kafka elects the first replica of the assignment that is in sync. Behind slot 0, replicas that are
 in sync and warm are put before cold ones. Slot 0 is the preferred leader: leader balancing moves
-leadership to it, so it stays where it is unless that is asked for.
+leadership to it, so it keeps its place unless ``preferred`` is set.
 
-Replicas of which something is not known keep their places, and so do those that are warm and not
-in sync. All others keep their order among each other, so a plan for the planned state is empty.
+Replicas with unknown values keep their places, and so do those that are warm but not in sync. All
+others keep their relative order, so a plan for the planned state is empty.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _as_it_is(slot: Int64) -> Int64:
 
 
 def _successors(state: ShardState, slot: Int64) -> Successors:
-    """[P] by Kafka's rule, if the slots were in this order."""
+    """[P] the successors by Kafka's rule, if the slots were in this order."""
     electorate, preference = electorate_of(state), slot.astype(np.int16)
     after_loss = state_without(electorate, electorate.roles.is_leader)
     unclean = holds_unclean_elections(electorate.topic_configs)
@@ -106,7 +106,7 @@ def _successors(state: ShardState, slot: Int64) -> Successors:
 def _obstacles(
     state: ShardState, then: Successors, cold: Bool, *, preferred: bool
 ) -> dict[Obstacle, Rows]:
-    """Partitions that are led by a cold replica, or would be, and why the plan does not help."""
+    """Partitions that have or would get a cold leader, by the reason why the plan does not help."""
     roles, described = state[Roles], is_described(state)
     has_leader = state[Partitions].leader != NO_BROKER
     leader_cold = state[Leaders].values_of(state[ReplicaCoverage].coverage) == Coverage.COLD

@@ -87,7 +87,7 @@ def is_ineligible(eligibility: Kip1303Eligibility, roles: Roles) -> Bool:
 def kip1303(roles: Roles, eligibility: Kip1303Eligibility) -> Ballot:
     """Replicas with enough local log come first.
 
-    Ineligible replicas are moved back, never removed: a partition with no other still elects.
+    Ineligible replicas move to the end but stay: a partition without others still elects one.
     """
     return Ballot(in_isr(roles), is_ineligible(eligibility, roles).astype(np.int8))
 
@@ -96,7 +96,7 @@ def kip1303(roles: Roles, eligibility: Kip1303Eligibility) -> Ballot:
 def kip1303_leadership(
     electorate: Electorate, eligibility: Kip1303Eligibility
 ) -> Kip1303Leadership:
-    """The effects on partitions that have a leader and an ineligible replica; no other has any."""
+    """The effects on partitions that have a leader and an ineligible replica; others have none."""
     ballot = kip1303(electorate.roles, eligibility)
     cold = ballot.rank != 0
     flags = np.zeros(len(cold), np.uint8)

@@ -31,7 +31,7 @@ class GroupHarm(AddsUp):
     group: Annotated[str, same]
     offline: int = 0  # partitions that nobody leads
     remote: int = 0  # partitions of which it reads more from remote storage
-    remote_records: int = 0  # that it reads from there, and does not now
+    remote_records: int = 0  # records it would read from there, and does not now
     remote_bytes: int = 0  # of these, where the size of a record is known
     remote_bytes_by_rule: Mapping[str, int] = field(default_factory=dict)  # where leaders move
     unknown: int = 0  # partitions for which that is unknown
@@ -58,8 +58,8 @@ def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> lis
 
     Args:
         state: the shard as it is.
-        brokers: the lost ones.
-        loss: their loss.
+        brokers: the lost brokers.
+        loss: the loss of those brokers.
     """
     if not len(state[GroupOffsets]):
         return []

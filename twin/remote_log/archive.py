@@ -1,8 +1,8 @@
 """The remote segments of a shard's partitions, kept apart from the shard's state.
 
-They change when a segment is copied or deleted, not with every cycle, and there may be thousands a
-partition. So they have a message of their own, which is read and written only when an event of
-theirs comes; the table ``lineage`` of the state sums them up, a row a partition.
+They change when a segment is copied or deleted, not with every cycle, and a partition may have
+thousands. So they have a message of their own, which is read and written only when one of their
+events comes. The table ``lineage`` of the state sums them up, one row per partition.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def apply(archive: Archive, frame: Frame) -> tuple[Archive, frozenset[Key]]:
     """The archive after a frame, and the partitions that it changed.
 
     Raises:
-        InvalidFrame: ``header``, ``kind``, or ``rows`` that cannot be.
+        InvalidFrame: ``header``, ``kind``, or ``rows`` with impossible values.
     """
     rows, at_ms = frame.rows.to_pylist(), frame.header.observed_at_ms
     if at_ms < 0:
@@ -131,7 +131,7 @@ def apply(archive: Archive, frame: Frame) -> tuple[Archive, frozenset[Key]]:
 
 
 def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -> ShardState:
-    """The state with the lineage of its partitions, made anew for those that changed.
+    """The state with the lineage of its partitions, computed again for those that changed.
 
     Partitions that the state does not have are left out until it has them.
     """
@@ -193,7 +193,7 @@ def drop_deleted_topics(archive: Archive, state: ShardState) -> Archive:
 def _apply_segments(
     archive: Archive, rows: list[dict[str, Any]], at_ms: int
 ) -> tuple[Archive, frozenset[Key]]:
-    """Events up to the last one are repeats: of a log that is read again from its start."""
+    """Apply new events; events up to the last known one are repeats of a log that is read again."""
     updated = dict(archive)
     changed: set[Key] = set()
     for row in rows:
@@ -248,7 +248,7 @@ def _apply_event(cache: RemoteLogMetadataCache, row: dict[str, Any]) -> None:
 def _apply_epochs(
     archive: Archive, rows: list[dict[str, Any]], at_ms: int
 ) -> tuple[Archive, frozenset[Key]]:
-    """The newest history of each partition holds; of two of one time, the one that is larger."""
+    """Keep the newest history of each partition; of two from the same time, the larger one."""
     histories: dict[Key, Epochs] = {}
     for row in sorted(rows, key=lambda row: int(row["leader_epoch"])):
         key = row["topic_id"], row["partition"]
@@ -321,7 +321,7 @@ def decode(message: bytes) -> Archive:
             (key := (row["topic_id"], row["partition"])): _remote(row, segments.pop(key, []))
             for row in by_kind["archive.partitions"]
         }
-    except ValueError as error:  # a state that is none, or lists that do not go together
+    except ValueError as error:  # not a valid state, or lists that do not fit together
         raise InvalidFrame("rows", str(error)) from None
     if segments:
         raise InvalidFrame("rows", "a segment belongs to a partition that is not there")

@@ -81,8 +81,8 @@ def next_uploads(
     Args:
         boundaries: first offsets of its local segments, ascending; the last one is active.
         highest_remote: ``highest_remote_offset`` of its lineage.
-        last_stable_offset: what lies beyond is not copied.
-        log_start: what lies below is deleted, and not copied any more.
+        last_stable_offset: records beyond it are not copied.
+        log_start: records below it are deleted, so they are not copied any more.
 
     Source: RemoteLogManager.RLMCopyTask, copyLogSegmentsToRemote and candidateLogSegments.
     """

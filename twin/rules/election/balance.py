@@ -1,4 +1,4 @@
-"""From which racks partitions are led, now and once leader balancing has run."""
+"""The racks of leaders, now and once leader balancing has run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def rack_leaders(
 def rack_leader_skew(
     leaders: Mapping[tuple[str, ...], float],
 ) -> Mapping[tuple[str, ...], float]:
-    """The skew by rule; no series where nothing is led."""
+    """The skew by rule; no series where no partition has a leader."""
     counts: defaultdict[str, list[float]] = defaultdict(list)
     for (_, rule_name), count in leaders.items():
         counts[rule_name].append(count)

@@ -139,7 +139,7 @@ def next_leaders_by_others(
 def elected_without(electorate: Electorate, lost_replicas: Slots) -> NextLeaders:
     """[P] who leads by Kafka's rule if the brokers of those replicas [P, R] were fenced at once.
 
-    A leader that is not lost stays. A partition that loses nobody is judged as it is.
+    A leader that is not lost stays. A partition that loses no replica is judged as it is.
     """
     leader, outcome = hold_election(
         state_without(electorate, lost_replicas), holds_unclean_elections(electorate.topic_configs)
@@ -150,7 +150,7 @@ def elected_without(electorate: Electorate, lost_replicas: Slots) -> NextLeaders
 def elected_under(
     ballot: Ballot, electorate: Electorate, lost_replicas: Slots, kafka: NextLeaders
 ) -> NextLeaders:
-    """[P] the same by another election rule. Only partitions that differ are elected again.
+    """[P] the same by another election rule. Only partitions where the rules differ elect again.
 
     Args:
         ballot: [P, R] of the election rule.
@@ -171,7 +171,7 @@ def elected_under(
 
 
 def coverage_of(leader: Int32, electorate: Electorate) -> Int8:
-    """[P] the coverage of those replicas, UNKNOWN for nobody."""
+    """[P] the coverage of those replicas, UNKNOWN without a leader."""
     leader_slots = electorate.assignment.broker == leader[:, None]
     coverage = pick_slot(electorate.coverage.coverage, leader_slots.argmax(axis=1))
     return np.where(leader == NO_BROKER, np.int8(UNKNOWN), coverage)
@@ -180,7 +180,7 @@ def coverage_of(leader: Int32, electorate: Electorate) -> Int8:
 def state_without(
     electorate: Electorate, lost_replicas: Slots, in_sync: Slots | None = None
 ) -> ElectionState:
-    """The election once those replicas are fenced: out of the ISR, perhaps in the ELR.
+    """The input of an election once those replicas are fenced: out of the ISR, perhaps in the ELR.
 
     ``in_sync`` [P, R] takes the place of the ISR.
     """
@@ -205,7 +205,7 @@ def state_without(
 
 
 def state_as_it_is(electorate: Electorate, in_sync: Slots | None = None) -> ElectionState:
-    """The election with nobody lost: what leader balancing looks at.
+    """The input of an election without a loss, as leader balancing holds it.
 
     ``in_sync`` [P, R] takes the place of the ISR.
     """
@@ -306,7 +306,7 @@ def has_no_clean_successor(partitions: Partitions, sizes: IsrSizes, following: N
         description="If its leader were lost, each of {n} partitions of {cluster} would be led by "
         "a replica that holds less local log than the threshold, and reads older records from "
         "remote storage.",
-        # A replica that has just joined grows out of it by itself.
+        # A replica that has just joined becomes warm by itself.
         wait="5m",
         keep_firing_for="5m",
     ),

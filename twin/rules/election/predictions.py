@@ -1,9 +1,9 @@
 """The track record: each change of leader, compared with what was predicted before it.
 
 A change is judged in the cycle that first lists the new leader, against the forecasts of the cycle
-before. Where another leader than the predicted one was elected, the election is held again with
-the facts of this cycle: if it gives the leader that Kafka elected, something changed between the
-last observation and the election, and the prediction was overtaken; otherwise it was wrong.
+before. If Kafka elected another leader than predicted, the election is repeated with the
+facts of this cycle. If that gives Kafka's leader, something changed between the last observation
+and the election, and the prediction was overtaken; otherwise it was wrong.
 
 A leader that changes and changes back between two cycles is not seen.
 """
@@ -121,7 +121,7 @@ def predictions(
     latest: Latest[Predictions],
     cycle: Cycle,
 ) -> Predictions:
-    """Changes of earlier cycles are kept; those of this cycle are judged anew with each frame."""
+    """Changes of earlier cycles are kept; those of this cycle are judged again with each frame."""
     kept = _newest(latest.pick(latest.at_ms < cycle.observed_at_ms))
     row = _changed_rows(partitions, ends, outcomes)
     if not len(row):
@@ -165,8 +165,8 @@ def _changed_rows(partitions: Partitions, ends: LeaderEnds, outcomes: ForecastOu
     """[N] partitions with another leader than in the cycle before, and a later leader epoch."""
     changed = ends.leader != partitions.leader
     changed &= partitions.leader_epoch > outcomes.leader_epoch
-    # A partition that was not described before has no epoch. Its replicas would not do as a sign:
-    # a reassignment may have replaced them all.
+    # A partition that was not described before has no epoch. Its replicas cannot tell that, since
+    # a reassignment may have replaced all of them.
     changed &= outcomes.leader_epoch != UNKNOWN
     return np.flatnonzero(changed)
 
@@ -211,7 +211,7 @@ class _Change:
             was_in_isr=row_forecasts.has(Forecast.IN_ISR),
             was_in_elr=row_forecasts.has(Forecast.IN_ELR),
             was_last_known=last_known & (last_known.sum(axis=1) == 1)[:, None],
-            # A broker that leads is not fenced, whatever a list says that was made before.
+            # A broker that leads is not fenced, even if an earlier list says so.
             is_acceptable=candidates.is_acceptable[row] | leads,
             is_in_isr=roles.in_isr[row] & assigned,
             is_in_elr=roles.in_elr[row] & assigned,
@@ -231,7 +231,7 @@ class _Change:
     def state(
         self, acceptable: Slots, in_isr: Slots, in_elr: Slots, leader: Int32
     ) -> ElectionState:
-        """An election over these facts; the last known leaders are those of before."""
+        """An election over these facts; the last known leaders are from before the change."""
         last = self.was_last_known
         last_known = np.where(
             last.any(axis=1), pick_slot(self.broker, last.argmax(axis=1)), NO_BROKER

@@ -1,4 +1,4 @@
-"""Records that are gone because a leader was elected that did not have them.
+"""Records that were lost because the elected leader did not have them.
 
 A leader from outside the ISR and the ELR (an unclean election, or the last known leader) begins
 where its own log ends; every other replica truncates to that. The records between the old leader's
@@ -77,7 +77,7 @@ class RecordsLost(SparseTable, kind="records_lost"):
 
 @rule
 def safe_successors(roles: Roles) -> SafeSuccessors:
-    """Leaders from among these lose no committed record."""
+    """If one of these becomes the leader, no committed record is lost."""
     return SafeSuccessors(roles.in_isr | roles.in_elr)
 
 
@@ -90,7 +90,7 @@ def leader_changes(
     before: Before[LeaderChanges],
     cycle: Cycle,
 ) -> LeaderChanges:
-    """A successor is judged in the cycle that first lists it: afterwards the ISR is its own."""
+    """A successor is judged in the cycle that first lists it: later ISRs are set by it."""
     waiting = before.pick(before.new_end_offset == UNKNOWN)
     old_leader, end = ends.leader.copy(), ends.offset.copy()
     unclean = np.zeros(len(end), bool)
@@ -113,7 +113,7 @@ def leader_changes(
 
 @rule
 def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cycle) -> RecordsLost:
-    """Losses of this cycle are made anew with each of its frames; earlier ones are kept."""
+    """Losses of this cycle are computed again with each frame; earlier ones are kept."""
     now_ms = cycle.observed_at_ms
     kept = latest.pick((latest.at_ms < now_ms) & (now_ms - latest.at_ms <= LOSS_WINDOW_MS))
     answered = changes.new_end_offset != UNKNOWN
@@ -205,7 +205,7 @@ def records_lost_field(losses: RecordsLost, partitions: Partitions) -> list[list
 def records_lost_then(
     following: NextLeaders, leaders: Leaders, assignment: Assignment, replicas: Replicas
 ) -> Array:
-    """The records that the present log ends differ by; unknown for clean successors."""
+    """The difference of the present log ends, in records; unknown for clean successors."""
     unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe & (leaders.log_end_offset != UNKNOWN))
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)

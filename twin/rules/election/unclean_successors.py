@@ -36,11 +36,11 @@ _OF_THE_LOG: Final = (
 def orphaned(
     row: Array, log_end: Int64, segments: RemoteSegments, lineage: Lineage
 ) -> tuple[Int64, Int64]:
-    """[N] remote segments of a partition that a leader with that log end would orphan, and bytes.
+    """[N] remote segments that a leader with that log end would orphan, and their bytes.
 
-    Those of the log that reach to its log end or beyond. UNKNOWN where the log end is, where no
-    segment of the partition is known, or where one that is not listed may be among them: the
-    listed ones of the log are those that reach furthest.
+    These are the segments on the lineage that reach the log end or go beyond it. UNKNOWN if the log
+    end is unknown, if no segment of the partition is known, or if an unlisted segment may be among
+    them: the listed segments on the lineage are those that reach furthest.
     """
     count, size = np.full(len(row), UNKNOWN, np.int64), np.full(len(row), UNKNOWN, np.int64)
     ours = segments.pick(np.isin(segments.verdict, _OF_THE_LOG))
@@ -117,7 +117,7 @@ def unclean_successors(
 def truncations(
     losses: RecordsLost, assignment: Assignment, replicas: Replicas, partitions: Partitions
 ) -> list[list[dict[str, Any]]]:
-    """The last answer of each replica, until it has answered since the election."""
+    """Replicas that must truncate, by their last answer, until they answer after the election."""
     ends = replicas.log_end_offset[losses.row]
     waits = (replicas.sampled_at_ms[losses.row] < losses.at_ms[:, None]) & (ends != UNKNOWN)
     which, slot = np.nonzero(waits & (ends > losses.start_offset[:, None]))

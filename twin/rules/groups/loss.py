@@ -1,7 +1,7 @@
 """Where groups of consumers would read if the leader of their partition were lost.
 
-The next leader may hold less on its disk than the present one: what it lacks consumers read from
-remote storage. Which replica that is follows from the election rule.
+The next leader may hold less on its disk than the present one; consumers read the rest from remote
+storage. The election rule decides which replica leads next.
 
 Source: KIP-1303, motivation.
 """
@@ -85,7 +85,7 @@ def groups_if_leader_lost(
 
 @dataclass(frozen=True, slots=True)
 class ServersAfterLoss:
-    """Servers under other leaders: [P] slot and selector of these."""
+    """Servers of groups under other leaders: [P] slot and selector of these leaders."""
 
     servers: Servers
     slot: Array
@@ -112,7 +112,7 @@ def reads_then(
     rack: Int64,
     sizes: RecordSizes,
 ) -> tuple[Array, ...]:
-    """The columns of ``ReadsThen``, and that of the rows before them."""
+    """The rows, followed by the columns of ``ReadsThen``."""
     reads_from, records = after_loss.servers.read(moves, after_loss.slot, after_loss.selector, rack)
     broker = after_loss.servers.serving(moves, after_loss.slot, after_loss.selector, rack)
     known_now = np.maximum(reads.remote_records, 0)
@@ -137,10 +137,10 @@ def remote_bytes_by_broker(then: ReadsThen, row: Array, partitions: Partitions) 
 def remote_seconds_by_broker(
     then: ReadsThen, row: Array, partitions: Partitions, metrics: BrokerMetrics, now_ms: int
 ) -> ByBroker:
-    """The time by the leader that would be lost, until its slowest successor has read the bytes.
+    """The time until the slowest successor has read the bytes, by the leader that would be lost.
 
-    At the time of a read and the bytes of one as that broker measures them now; where it reads
-    nothing, as the others do. NaN where nobody reads, and bytes are to be read.
+    The time and the bytes of a read are those that the successor's broker measures now, or the
+    mean of all brokers if it reads nothing. NaN if there are bytes to read and no broker reads.
     """
     leader, size = partitions.leader[row], then.more_remote_bytes
     is_counted = (size > 0) & (leader != NO_BROKER) & (then.broker != NO_BROKER)

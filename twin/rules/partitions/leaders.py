@@ -133,7 +133,7 @@ def has_flag(flags: Array, flag: ReplicaFlags) -> Bool:
 
 @gauge("leader", "Broker id of the partition's leader; -1 if it has none.", level="partition")
 def leader(partitions: Partitions) -> KnownValues:
-    """The leader; -1 is a value here, since it is known that there is none."""
+    """The leader; -1 is a value here: the partition is known to be without a leader."""
     return KnownValues(partitions.leader, partitions.described_at_ms != UNKNOWN)
 
 

@@ -1,4 +1,4 @@
-"""To which replica a consumer is sent (KIP-392).
+"""The replica to which a consumer is sent (KIP-392).
 
 The leader decides, by its own replica.selector.class. Without one every consumer reads from the
 leader. RackAwareReplicaSelector sends a consumer to an in-sync replica in the consumer's own rack.
@@ -6,8 +6,8 @@ The choice of another class is unknown.
 
 RackAwareReplicaSelector looks at log ends and log starts, not at what is on disk: a follower that
 joined by KIP-1023 is chosen for offsets that it must read from remote storage. KIP-1023 asks for
-such followers to be deprioritised. The tier-aware choice here reads that as: replicas whose local
-log begins above the offset come last, in the consumer's rack as anywhere.
+such followers to be deprioritised. In the tier-aware choice here, replicas whose local log
+begins above the offset come last, also in the consumer's own rack.
 
 Source: RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica, Kafka 4.3.
 """
@@ -95,7 +95,7 @@ def leader_selectors(partitions: Partitions, brokers: Brokers) -> LeaderSelector
 def selector_views(
     assignment: Assignment, roles: Roles, caught_up: CaughtUp, brokers: Brokers, now_ms: NowMs
 ) -> SelectorViews:
-    """A replica that was never seen caught up was so the longest ago."""
+    """A replica that was never seen caught up counts as caught up the longest ago."""
     at_ms = caught_up.caught_up_at_ms
     since = np.where(at_ms == UNKNOWN, _NEVER, np.maximum(now_ms - at_ms, 0))
     return SelectorViews(
@@ -120,9 +120,9 @@ def replica_views(
 def select(views: ReplicaViews, candidates: Bool, rack: Array | int) -> Int32:
     """[P] the broker that RackAwareReplicaSelector picks of the candidates for a client's rack.
 
-    The leader, if no candidate is in the rack or the leader itself is; else the one with the
-    highest log end, then the latest caught up, then the highest id. ``rack`` is a place in
-    ``rack_names``; UNKNOWN is a client without one.
+    It picks the leader if no candidate is in the rack, or if the leader is in it. Otherwise it
+    picks the candidate in the rack with the highest log end, then the latest caught up, then the
+    highest id. ``rack`` is a place in ``rack_names``; UNKNOWN is a client without one.
     """
     near = candidates & (views.rack == np.asarray(rack).reshape(-1, 1)) & (views.rack != UNKNOWN)
     server = _leader(views).astype(np.int32)
@@ -136,8 +136,8 @@ def select(views: ReplicaViews, candidates: Bool, rack: Array | int) -> Int32:
 def select_warm(views: ReplicaViews, candidates: Bool, is_warm: Bool, rack: Array | int) -> Int32:
     """[P] the tier-aware choice: of the warm candidates, if there are any.
 
-    Where the leader is not warm itself, and no warm candidate is in the rack, the best warm one of
-    any rack serves.
+    If the leader is not warm, and no warm candidate is in the rack, the best warm candidate of any
+    rack serves.
     """
     warm = candidates & is_warm
     server = select(views, warm, rack)
@@ -237,7 +237,7 @@ def read_replicas(
 
 
 def _as_configured(selectors: LeaderSelectors, near: Int32, views: ReplicaViews) -> Int32:
-    """[P] whom a consumer reads from; ``near`` is the choice of RackAwareReplicaSelector."""
+    """[P] the broker a consumer reads from; ``near`` is the choice of RackAwareReplicaSelector."""
     kind = selectors.replica_selector
     only_leaders = np.where(kind == ReplicaSelector.LEADER, _leader(views), UNKNOWN)
     return np.where(kind == ReplicaSelector.RACK_AWARE, near, only_leaders).astype(np.int32)

@@ -51,9 +51,9 @@ def isr_changed(
 
 @event("isr_shrink_explained")
 def isr_shrink_explained(was: Earlier[IsrShrinks], now: IsrShrinks) -> Iterator[Occurrence]:
-    """Shrinks that a log reports, once more is known of them than a poll could observe.
+    """Shrinks that a log reports, when more is known of them than a poll could observe.
 
-    An ISR that shrinks and expands between two polls is reported here alone.
+    An ISR that shrinks and expands between two polls is reported only here.
     """
     explained_before = set(_explained(was))
     for facts in _explained(now):

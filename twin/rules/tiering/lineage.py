@@ -1,7 +1,7 @@
-"""Remote segments held against the log that they were copied from.
+"""Remote segments, compared with the log from which they were copied.
 
-The table is made when segments or leader epochs change (``remote_log.findings``). The rest holds it
-against what does not wait for that: the replicas, and the clock.
+The table is computed when segments or leader epochs change (``remote_log.findings``). The functions
+here compare it in every cycle with the replicas and the clock.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def warm_up(
         by_span = _seconds_by_span(configs, local, growth, row)
         by_bytes = _seconds_by_bytes(configs, local, growth, sizes, row)
         soonest = np.fmin(by_span, by_bytes)
-        # One way that is never reached does not settle it while the other is unknown.
+        # If one way never succeeds and the other is unknown, the result is unknown.
         unsure = (np.isnan(by_span) | np.isnan(by_bytes)) & (soonest == NEVER)
         seconds[row] = np.where(cold[row], np.where(unsure, np.nan, soonest), seconds[row])
     return WarmUp(seconds, seconds == NEVER)
