@@ -17,12 +17,12 @@ def catalog(
     """The catalog with those proposals, and with modules of other packages.
 
     Raises:
-        DeclarationError: what a module declares cannot be served.
-        KeyError: there is no proposal of that name.
+        DeclarationError: a module declares something that the catalog cannot serve.
+        KeyError: no proposal has that name.
     """
-    chosen = [module for name in proposals for module in PROPOSALS[name]]
+    proposal_modules = [module for name in proposals for module in PROPOSALS[name]]
     return Catalog.from_modules(
-        (*ingest.MODULES, *rules.MODULES, *cluster_rules.MODULES, *chosen, *more)
+        (*ingest.MODULES, *rules.MODULES, *cluster_rules.MODULES, *proposal_modules, *more)
     )
 
 

@@ -1,8 +1,9 @@
-"""The cluster's own shard: it observes what the other shards report.
+"""The cluster's own shard, which observes the reports of the other shards.
 
-It is a ``ShardState`` without partitions, of the catalog's cluster rules, and ``twin.step`` steps
-it: so its findings have memory, events, a snapshot and replay as those of the others. The reports
-are functions of the shards' states, so recorded observations replay to the same reports.
+It is a ``ShardState`` without partitions. It has the catalog's cluster rules, and ``twin.step``
+advances it. So its findings have memory, events, snapshots and replay like those of other shards.
+Reports are computed from the shards' states, so a replay of recorded observations gives the same
+reports.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def empty_cluster(catalog: Catalog, cluster: str, shards: int) -> ShardState:
 
 
 def reports(state: ShardState) -> list[Frame]:
-    """What a shard reports to the cluster's own; nothing before its partitions were listed once."""
+    """The reports of a shard to the cluster's own shard; none before its first complete listing."""
     if state.listing.whole_at_ms == UNKNOWN:
         return []
     frames = []
@@ -46,7 +47,7 @@ def step_cluster(state: ShardState, reported: Iterable[Frame]) -> tuple[ShardSta
 
     Args:
         state: the cluster's own shard as it was.
-        reported: in any order, but for those of one shard and cycle, where the last one counts.
+        reported: in any order; if one shard and cycle has several, the last one counts.
 
     Raises:
         InvalidFrame: a report belongs elsewhere; the state is unchanged.

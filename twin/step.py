@@ -1,4 +1,4 @@
-"""The whole state machine: a state, observations and the time give a state and what changed.
+"""The whole state machine: a state, observations and the time give a new state and its changes.
 
 Replay, what-if, tests, the benchmark and Spark all call ``step``.
 """
@@ -33,7 +33,7 @@ MOST_SKIPPED_KINDS: Final = 64
 def step(
     state: ShardState, observation: Sequence[Frame], now_ms: int
 ) -> tuple[ShardState, list[Change]]:
-    """The state after an observation, and what a person would want to know of.
+    """The state after an observation, and the changes that a person would want to know about.
 
     Args:
         state: the shard as it was.
@@ -53,7 +53,7 @@ def step(
         kinds[frame.header.kind].event or frame.header.observed_at_ms < state.observed_at_ms
         for frame in observation
     ):
-        now_ms = merged.observed_at_ms  # events bring no new time: samples are not older for them
+        now_ms = merged.observed_at_ms  # events bring no new time, so samples do not age by them
     after = merged.assessed(now_ms)
     return after, changes(state, after)
 
@@ -63,7 +63,7 @@ def step_archive(
 ) -> tuple[ShardState, Archive, list[Change]]:
     """The state and the archive after events of remote segments and leader epochs.
 
-    Apart from ``step``, since most cycles bring none and need not have the archive at hand.
+    It is separate from ``step``, since most cycles bring no such events and need no archive.
 
     Args:
         state: the shard as it is.
@@ -88,8 +88,8 @@ def count_skipped(state: ShardState, kinds: Iterable[str]) -> ShardState:
 
     Frames of unknown kinds come from newer collectors or from other packages.
     """
-    held = state[SkippedFrames]
-    counts = Counter(dict(zip(held.kind_name.tolist(), held.frames.tolist(), strict=True)))
+    table = state[SkippedFrames]
+    counts = Counter(dict(zip(table.kind_name.tolist(), table.frames.tolist(), strict=True)))
     for kind in kinds:
         if kind in counts or len(counts) < MOST_SKIPPED_KINDS:
             counts[kind] += 1

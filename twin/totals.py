@@ -1,8 +1,8 @@
 """Sums over a shard, as its metrics declare them: by cluster, rack, broker, topic and group.
 
-Totals of shards are put together by each metric's ``combine`` and then scaled. Nothing unknown is
-counted as a number; a broker or rack of which nothing is counted has a 0, where a metric does not
-leave such brokers out.
+Totals of shards are combined by each metric's ``combine`` and then scaled. Unknown values are not
+counted. A broker or rack without any counted value has a 0, unless the metric leaves such brokers
+out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Totals:
 
 def shard_totals(state: ShardState) -> Totals:
     """All sums of one shard, before ``scale``: whole numbers add up exactly."""
-    summing = _Summing(state)
+    summing = _Sampler(state)
     catalog = state.catalog
     by_series = {}
     for metric in catalog.metrics:
@@ -87,11 +87,11 @@ def _combined(metric: Metric, shards: Sequence[Samples]) -> Samples:
     joined: Samples = {}
     for samples in shards:
         for key, value in samples.items():
-            held = joined.get(key)
-            if held is None:
+            total = joined.get(key)
+            if total is None:
                 joined[key] = value
             else:
-                joined[key] = _TOGETHER[metric.combine](held, value)
+                joined[key] = _TOGETHER[metric.combine](total, value)
     return joined
 
 
@@ -105,7 +105,7 @@ def _scaled(metric: Metric, samples: Samples) -> Samples:
     return {key: value * metric.scale for key, value in samples.items()}
 
 
-class _Summing:
+class _Sampler:
     """Turns what metrics return into samples."""
 
     def __init__(self, state: ShardState) -> None:
@@ -119,7 +119,7 @@ class _Summing:
 
     def samples(self, metric: Metric) -> Samples:
         """The samples of a metric, by label values."""
-        assert metric.compute is not None  # the caller leaves those without out
+        assert metric.compute is not None  # the caller leaves out metrics without it
         result = self._state.call(metric.compute, metric.reads)
         parts = result if isinstance(result, Mapping) else {(): result}
         samples: Samples = {}
@@ -144,7 +144,7 @@ class _Summing:
         return [((), part)]
 
     def _by_broker(self, metric: Metric, part: ByBroker) -> list[tuple[LabelValues, float]]:
-        if metric.combine == "newest":  # one value a broker, and nothing for the others
+        if metric.combine == "newest":  # one value per broker, and nothing for the others
             assert part.values is not None or metric.labels
             values = np.ones(len(part.broker), np.int64) if part.values is None else part.values
             pairs = zip(part.broker.tolist(), values.tolist(), strict=True)
@@ -198,7 +198,7 @@ class _Summing:
 
 
 def _reduced(metric: Metric, key: Array, values: Array) -> list[tuple[int, float]]:
-    """(key, the known values of that key put together) of each key that has one."""
+    """(key, its known values combined) for each key that has a known value."""
     is_known = where_known(values)
     key, values = key[is_known], values[is_known]
     order = np.argsort(key, kind="stable")

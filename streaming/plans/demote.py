@@ -45,7 +45,7 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
     changes: list[Change] = []
     for state, each in zip(states, demotions, strict=True):
         changes += changes_of(state, each.changes, each.elect.tolist())
-    undone = undone_names(zip(states, (each.undone for each in demotions), strict=True))
+    undone = undone_names(zip(states, (each.obstacles for each in demotions), strict=True))
     return Plan(
         name="demote",
         cluster=states[0].cluster,

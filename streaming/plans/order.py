@@ -13,7 +13,7 @@ from twin.arrays import plain
 from twin.declarations.table import NO_BROKER
 from twin.engine.state import ShardState
 from twin.plans.order import Order, order
-from twin.plans.reordering import Undone
+from twin.plans.reordering import Obstacle
 from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Partitions
 
@@ -34,7 +34,7 @@ def plan_order(view: ClusterView, now_ms: int, *, preferred: bool = False) -> Pl
         them = list(changes_of(state, each.changes))
         changes += them
         rows += [_row(change, each, i) for i, change in enumerate(them)]
-    undone = undone_names(zip(states, (each.undone for each in orders), strict=True))
+    undone = undone_names(zip(states, (each.obstacles for each in orders), strict=True))
     return Plan(
         name="order",
         cluster=states[0].cluster,
@@ -64,9 +64,9 @@ def _moved_if_preferred(states: Sequence[ShardState], orders: Sequence[Order]) -
     """Partitions with a cold slot 0 that leader balancing would move once it is warm."""
     moved = 0
     for state, each in zip(states, orders, strict=True):
-        if Undone.PREFERRED_COLD in each.undone:
+        if Obstacle.PREFERRED_COLD in each.obstacles:
             other = order(state, preferred=True)
-            concerned = np.isin(other.changes.row, each.undone[Undone.PREFERRED_COLD])
+            concerned = np.isin(other.changes.row, each.obstacles[Obstacle.PREFERRED_COLD])
             leader = state[Partitions].leader[other.changes.row]
             moved += int((concerned & (other.then.balanced != leader)).sum())
     return moved
@@ -102,7 +102,7 @@ def _lines(
             f"{moved} of them to another leader."
         )
     lines += undone_lines(undone)
-    if Undone.PREFERRED_COLD.value in undone:
+    if Obstacle.PREFERRED_COLD.value in undone:
         lines.append(
             f"With --preferred, a warm replica becomes their slot 0, and leader balancing then "
             f"gives {_moved_if_preferred(states, orders)} of them to another leader."

@@ -14,7 +14,7 @@ from streaming.runtime.errors import UserError
 from twin.arrays.plain import counted
 from twin.declarations.table import NO_BROKER, Rows
 from twin.engine.state import ShardState
-from twin.plans.reordering import Reordering, Undone
+from twin.plans.reordering import Obstacle, Reordering
 from twin.tables.state import PartitionIndex, Partitions, Topics
 
 Key = tuple[str, int]  # topic and number of a partition
@@ -94,7 +94,7 @@ def changes_of(state: ShardState, those: Reordering, elect: Sequence[int] = ()) 
 
 
 def undone_names(
-    parts: Iterable[tuple[ShardState, Mapping[Undone, Rows]]],
+    parts: Iterable[tuple[ShardState, Mapping[Obstacle, Rows]]],
 ) -> dict[str, list[str]]:
     """The partitions that a plan leaves as they are, by the sentence that says why."""
     names: defaultdict[str, list[str]] = defaultdict(list)

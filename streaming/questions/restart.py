@@ -141,7 +141,7 @@ def judge(
         reasons={r: names for r, names in reasons.items() if not terms.allows(r)},
         allowed={r: names for r, names in reasons.items() if terms.allows(r)},
         stale=why_stale(view, now_ms, since_ms),
-        leaders=sum(gate.led_by(state, ids) for state in states),
+        leaders=sum(gate.leadership_count(state, ids) for state in states),
         costs=total_costs(
             restart_costs(state, ids, loss) for state, loss in zip(states, losses, strict=True)
         ),

@@ -14,7 +14,7 @@ from tests.oracle.cases import Case
 from tests.oracle.oracle import Oracle
 from twin.declarations.table import NO_BROKER
 from twin.engine.state import ShardState
-from twin.kafka.election import ElectionState, Kind, Outcome, elect
+from twin.kafka.election import ElectionKind, ElectionState, Outcome, elect
 from twin.rules.election.next_leader import NextLeaders
 
 COUNT = 20_000
@@ -75,9 +75,9 @@ def elected(questions: Sequence[Case], columns: cases.Columns) -> tuple[np.ndarr
     """[cases] whom the twin elects and with what outcome; each kind of election in one call."""
     leader = np.full(len(questions), NO_BROKER, np.int32)
     outcome = np.full(len(questions), Outcome.NONE, np.int8)
-    held = np.array([Kind[question["election"]] for question in questions])
+    held = np.array([ElectionKind[question["election"]] for question in questions])
     by_kip1303 = questions[0]["kind"] == "election_kip1303"
-    for kind in Kind:
+    for kind in ElectionKind:
         row = np.flatnonzero(held == kind)
         state = ElectionState(
             columns.broker[row],

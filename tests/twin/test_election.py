@@ -7,7 +7,7 @@ from tests.ballots import warm_first
 from tests.builders import Log, Partition, a_state
 from tests.reading import conditions
 from twin.declarations.table import NO_BROKER, UNKNOWN
-from twin.kafka.election import ElectionState, Kind, Outcome, elect
+from twin.kafka.election import ElectionKind, ElectionState, Outcome, elect
 from twin.questions import whatif
 from twin.rules.election.next_leader import NextLeaders, state_without
 from twin.rules.partitions.topic_configs import ControllerMinIsr, LeaderMinIsr
@@ -31,61 +31,69 @@ def election(
 
 
 def test_a_lost_leader_is_replaced_by_the_next_in_sync_replica_in_assignment_order():
-    leader, outcome = elect(election(dead={2}), Kind.ONLINE)
+    leader, outcome = elect(election(dead={2}), ElectionKind.ONLINE)
     assert (leader[0], outcome[0]) == (1, Outcome.CLEAN)
 
 
 def test_a_cold_replica_is_passed_over_for_a_warm_one():
-    leader, _ = elect(election(dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]])))
+    leader, _ = elect(
+        election(dead={2}), ElectionKind.ONLINE, warm_first(np.array([[True, False, True]]))
+    )
     assert leader[0] == 3
 
 
 def test_a_cold_replica_still_leads_when_nobody_warm_is_left():
     leader, outcome = elect(
-        election(isr={1}, dead={2}), Kind.ONLINE, warm_first(np.array([[True, False, True]]))
+        election(isr={1}, dead={2}),
+        ElectionKind.ONLINE,
+        warm_first(np.array([[True, False, True]])),
     )
     assert (leader[0], outcome[0]) == (1, Outcome.CLEAN)
 
 
 def test_a_cold_leader_is_not_evicted_by_an_online_election():
-    leader, _ = elect(election(leader=2), Kind.ONLINE, warm_first(np.array([[False, True, True]])))
+    leader, _ = elect(
+        election(leader=2), ElectionKind.ONLINE, warm_first(np.array([[False, True, True]]))
+    )
     assert leader[0] == 2
 
 
 def test_the_preferred_election_takes_the_first_replica_from_a_valid_leader():
-    assert elect(election(leader=1), Kind.PREFERRED)[0][0] == 2
-    assert elect(election(leader=1), Kind.ONLINE)[0][0] == 1
+    assert elect(election(leader=1), ElectionKind.PREFERRED)[0][0] == 2
+    assert elect(election(leader=1), ElectionKind.ONLINE)[0][0] == 1
 
 
 def test_an_eligible_leader_replica_leads_once_the_isr_is_empty():
-    leader, outcome = elect(election(isr=(), elr={3}, dead={2}, leader=NO_BROKER), Kind.ONLINE)
+    leader, outcome = elect(
+        election(isr=(), elr={3}, dead={2}, leader=NO_BROKER), ElectionKind.ONLINE
+    )
     assert (leader[0], outcome[0]) == (3, Outcome.ELR)
 
 
 def test_the_last_known_leader_is_tried_only_when_nobody_is_in_either_set():
     lost = {"isr": (), "leader": NO_BROKER, "last_known": 3}
-    assert elect(election(**lost), Kind.ONLINE)[1][0] == Outcome.LAST_KNOWN
-    assert elect(election(**lost, elr={1}, dead={1}), Kind.ONLINE)[1][0] == Outcome.NONE
+    assert elect(election(**lost), ElectionKind.ONLINE)[1][0] == Outcome.LAST_KNOWN
+    assert elect(election(**lost, elr={1}, dead={1}), ElectionKind.ONLINE)[1][0] == Outcome.NONE
 
 
 def test_without_anyone_in_sync_the_partition_stays_offline():
-    leader, outcome = elect(election(isr={2}, dead={2}), Kind.ONLINE)
+    leader, outcome = elect(election(isr={2}, dead={2}), ElectionKind.ONLINE)
     assert (leader[0], outcome[0]) == (NO_BROKER, Outcome.NONE)
 
 
 def test_an_unclean_election_takes_the_first_live_replica():
-    leader, outcome = elect(election(isr={2}, dead={2}), Kind.UNCLEAN)
+    leader, outcome = elect(election(isr={2}, dead={2}), ElectionKind.UNCLEAN)
     assert (leader[0], outcome[0]) == (1, Outcome.UNCLEAN)
 
 
 @pytest.mark.parametrize(
     ("kind", "isr", "expected"),
     [
-        (Kind.PREFERRED, (2, 1, 3), 2),
-        (Kind.ONLINE, (2, 1, 3), 1),
-        (Kind.ONLINE, (1, 3), 1),
-        (Kind.ONLINE, (3,), NO_BROKER),
-        (Kind.UNCLEAN, (3,), 2),
+        (ElectionKind.PREFERRED, (2, 1, 3), 2),
+        (ElectionKind.ONLINE, (2, 1, 3), 1),
+        (ElectionKind.ONLINE, (1, 3), 1),
+        (ElectionKind.ONLINE, (3,), NO_BROKER),
+        (ElectionKind.UNCLEAN, (3,), 2),
     ],
 )
 def test_kafkas_own_example_of_election(kind, isr, expected):

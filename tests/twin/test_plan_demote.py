@@ -14,7 +14,7 @@ from tests.examples import examples
 from tests.twin.test_gate import simulated
 from twin.engine.state import ShardState
 from twin.plans.demote import Demotion, demote, leaders_of
-from twin.plans.reordering import Undone, could_lead
+from twin.plans.reordering import Obstacle, could_lead
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import Assignment, Brokers, Partitions
 
@@ -31,8 +31,8 @@ def orders(demotion: Demotion) -> list[list[int]]:
     return demotion.changes.after.tolist()
 
 
-def undone(demotion: Demotion) -> dict[Undone, list[int]]:
-    return {why: rows.tolist() for why, rows in demotion.undone.items()}
+def undone(demotion: Demotion) -> dict[Obstacle, list[int]]:
+    return {why: rows.tolist() for why, rows in demotion.obstacles.items()}
 
 
 def test_the_new_leader_comes_first_and_the_broker_last():
@@ -49,14 +49,14 @@ def test_a_cold_replica_or_one_out_of_sync_does_not_lead():
 
 def test_what_is_unknown_does_not_lead_where_a_threshold_is_set():
     unknown = Partition(replicas=(1, 2), logs={2: Log(local_start=1, size_bytes=-1)})
-    assert undone(plan(unknown, **THRESHOLD)) == {Undone.NO_WARM: [0]}
+    assert undone(plan(unknown, **THRESHOLD)) == {Obstacle.NO_WARM: [0]}
     assert orders(plan(unknown)) == [[2, 1]]
 
 
 def test_a_partition_without_another_leader_stays_and_is_named():
-    assert undone(plan(Partition(replicas=(1,)))) == {Undone.NO_WARM: [0]}
-    assert undone(plan(Partition(isr=(1,)))) == {Undone.NO_WARM: [0]}
-    assert undone(plan(Partition(adding=(3,)))) == {Undone.REASSIGNING: [0]}
+    assert undone(plan(Partition(replicas=(1,)))) == {Obstacle.NO_WARM: [0]}
+    assert undone(plan(Partition(isr=(1,)))) == {Obstacle.NO_WARM: [0]}
+    assert undone(plan(Partition(adding=(3,)))) == {Obstacle.REASSIGNING: [0]}
 
 
 def test_what_leader_balancing_would_give_back_is_included_and_its_leader_stays():

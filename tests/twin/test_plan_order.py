@@ -16,7 +16,7 @@ from tests.twin.test_gate import simulated
 from twin.declarations.table import NO_BROKER
 from twin.engine.state import ShardState
 from twin.plans.order import Order, order
-from twin.plans.reordering import Undone, is_reassigning
+from twin.plans.reordering import Obstacle, is_reassigning
 from twin.rules.partitions.leaders import Roles
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.tables.state import Assignment, Brokers, Partitions
@@ -33,8 +33,8 @@ def planned(part: Partition, *, preferred: bool = False, **more: object) -> list
 
 def undone(
     part: Partition, *, preferred: bool = False, **more: object
-) -> Mapping[Undone, list[int]]:
-    these = order(a_state(part, **THRESHOLD, **more), preferred=preferred).undone
+) -> Mapping[Obstacle, list[int]]:
+    these = order(a_state(part, **THRESHOLD, **more), preferred=preferred).obstacles
     return {why: rows.tolist() for why, rows in these.items()}
 
 
@@ -53,13 +53,13 @@ def test_the_successor_becomes_warm():
     assert (plan.now.leader.tolist(), plan.now.coverage.tolist()) == ([2], [Coverage.COLD])
     assert (plan.then.leader.tolist(), plan.then.coverage.tolist()) == ([3], [Coverage.WARM])
     assert plan.then.balanced.tolist() == [1]
-    assert plan.undone == {}
+    assert plan.obstacles == {}
 
 
 def test_slot_0_moves_only_if_that_is_asked_for():
     part = Partition(logs=cold(1), leader=2)
     assert planned(part) is None
-    assert undone(part) == {Undone.PREFERRED_COLD: [0]}
+    assert undone(part) == {Obstacle.PREFERRED_COLD: [0]}
     assert planned(part, preferred=True) == [2, 3, 1]
     assert undone(part, preferred=True) == {}
 
@@ -72,23 +72,23 @@ def test_leader_balancing_moves_the_leader_of_a_cold_preferred_replica_then():
 
 
 def test_a_cold_preferred_leader_is_named():
-    assert undone(Partition(logs=cold(1))) == {Undone.PREFERRED_COLD: [0]}
+    assert undone(Partition(logs=cold(1))) == {Obstacle.PREFERRED_COLD: [0]}
 
 
 def test_a_cold_leader_of_a_warm_preferred_replica_needs_an_election_and_no_order():
-    assert undone(Partition(logs=cold(2), leader=2)) == {Undone.LED_COLD: [0]}
+    assert undone(Partition(logs=cold(2), leader=2)) == {Obstacle.LED_COLD: [0]}
 
 
 def test_without_a_warm_replica_nothing_helps():
-    assert undone(Partition(logs=cold(2, 3))) == {Undone.NO_WARM: [0]}
-    assert undone(Partition(logs=cold(2), isr=(1, 2))) == {Undone.NO_WARM: [0]}
+    assert undone(Partition(logs=cold(2, 3))) == {Obstacle.NO_WARM: [0]}
+    assert undone(Partition(logs=cold(2), isr=(1, 2))) == {Obstacle.NO_WARM: [0]}
 
 
 @pytest.mark.parametrize("part", [Partition(logs=cold(2), adding=(3,)),
                                   Partition(logs=cold(2), removing=(2,))])  # fmt: skip
 def test_a_partition_under_reassignment_is_left_alone(part: Partition):
     assert planned(part) is None
-    assert undone(part) == {Undone.REASSIGNING: [0]}
+    assert undone(part) == {Obstacle.REASSIGNING: [0]}
 
 
 def test_what_is_unknown_keeps_its_place():
@@ -110,7 +110,7 @@ def test_a_replica_whose_broker_does_not_answer_keeps_its_place():
     )
     plan = order(silent)
     assert plan.changes.row.tolist() == []
-    assert {why: rows.tolist() for why, rows in plan.undone.items()} == {Undone.SILENT: [0]}
+    assert {why: rows.tolist() for why, rows in plan.obstacles.items()} == {Obstacle.SILENT: [0]}
 
 
 def test_without_a_threshold_nothing_is_moved_and_that_is_said():

@@ -1,4 +1,4 @@
-"""Comparison of tables before a step and after it: for events."""
+"""Compare tables from before and after a step, to find events."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Int32, Int64
 
 
-class Dated(Protocol):
-    """A sparse table whose rows have a time: a row is known by its partition and that time."""
+class DatedTable(Protocol):
+    """A sparse table whose rows carry a time; partition and time together identify a row."""
 
     @property
     def row(self) -> Int32:
@@ -21,11 +21,11 @@ class Dated(Protocol):
         """[N] the time of each row."""
 
 
-def appeared(was: Dated, now: Dated) -> list[int]:
-    """Indices of rows of ``now`` that ``was`` lacks. None appears with a time before the newest."""
+def appeared(was: DatedTable, now: DatedTable) -> list[int]:
+    """Indices of rows of ``now`` that ``was`` lacks; none is older than its newest row."""
     newest_ms = was.at_ms.max(initial=UNKNOWN)
-    held = was.row[was.at_ms == newest_ms]
-    is_new = (now.at_ms > newest_ms) | ((now.at_ms == newest_ms) & ~np.isin(now.row, held))
+    newest_rows = was.row[was.at_ms == newest_ms]
+    is_new = (now.at_ms > newest_ms) | ((now.at_ms == newest_ms) & ~np.isin(now.row, newest_rows))
     rows: list[int] = np.flatnonzero(is_new).tolist()
     return rows
 
@@ -37,7 +37,7 @@ def in_present_slots(was: Int32, now: Int32, values: Array, fill: Any) -> Array:
         was: [P, S] brokers before.
         now: [P, R] brokers now.
         values: [P, S].
-        fill: for replicas that were not there.
+        fill: the value for replicas that did not exist before.
     """
     if was.shape == now.shape and np.array_equal(was, now):
         return values

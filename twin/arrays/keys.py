@@ -1,7 +1,7 @@
-"""Pairs of small numbers as one number, and looking such numbers up.
+"""Pack pairs of small numbers into one number, and look such numbers up.
 
-A replica is (row, broker), a partition is (topic, number): packed into one Int64 they can be
-sorted, compared and found at once for a whole table.
+A replica is a pair (row, broker), and a partition is a pair (topic, number). Packed into one Int64,
+the pairs of a whole table can be sorted, compared and searched in one call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BITS: Final = 32
 
 
 def pack(high: Array, low: Array) -> Int64:
-    """[N] one number a pair. Neither may be negative, or the pair matches no other."""
+    """[N] one number per pair. A pair with a negative number matches no other pair."""
     key: Int64 = (high.astype(np.int64) << _BITS) | low.astype(np.int64)
     return key
 
@@ -26,41 +26,42 @@ def unpack(key: Int64) -> tuple[Int32, Int32]:
     return (key >> _BITS).astype(np.int32), (key & ((1 << _BITS) - 1)).astype(np.int32)
 
 
-def find(keys: Int64, wanted: Int64) -> Rows:
-    """The place of each wanted number among the keys, any shape; UNKNOWN where it is not there."""
+def find(keys: Int64, targets: Int64) -> Rows:
+    """The place of each target among the keys, of any shape; UNKNOWN where the keys lack it."""
     if not len(keys):
-        return np.full(wanted.shape, UNKNOWN, np.intp)
+        return np.full(targets.shape, UNKNOWN, np.intp)
     order = np.argsort(keys, kind="stable")
-    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    return np.where(keys[place] == wanted, place, UNKNOWN)
+    place = order[np.minimum(np.searchsorted(keys, targets, sorter=order), len(keys) - 1)]
+    return np.where(keys[place] == targets, place, UNKNOWN)
 
 
-def find_sorted(keys: Array, wanted: Array) -> Rows:
-    """``find`` among keys that ascend, numbers or text; at once if all are wanted in their order.
+def find_sorted(keys: Array, targets: Array) -> Rows:
+    """The same as ``find``, for ascending keys of numbers or text.
 
-    Small numbers that are wanted many times over, as ids of brokers are, are looked up in a list of
-    all numbers up to the largest key: that takes a fifth of the time of a search. UNKNOWN is the
-    place of the last value: where one is appended for missing keys, it is taken.
+    If the targets are the keys themselves, there is no search. Small numbers that occur many times,
+    such as broker ids, are looked up in an array of all numbers up to the largest key, which takes
+    a fifth of the time of a search. UNKNOWN indexes the last value of an array, so a caller can
+    append a value for missing keys and index with the result.
     """
-    if len(keys) == len(wanted) and np.array_equal(keys, wanted):
-        return np.arange(len(wanted))
+    if len(keys) == len(targets) and np.array_equal(keys, targets):
+        return np.arange(len(targets))
     if not len(keys):
-        return np.full(wanted.shape, UNKNOWN, np.intp)
+        return np.full(targets.shape, UNKNOWN, np.intp)
     is_number = keys.dtype.kind == "i"
-    if is_number and keys[0] >= 0 and keys[-1] < wanted.size and wanted.min() >= UNKNOWN:
-        places = np.full(int(keys[-1]) + 2, UNKNOWN, np.intp)  # the last one is of no key
+    if is_number and keys[0] >= 0 and keys[-1] < targets.size and targets.min() >= UNKNOWN:
+        places = np.full(int(keys[-1]) + 2, UNKNOWN, np.intp)  # the last place belongs to no key
         places[keys[::-1]] = np.arange(len(keys))[::-1]
-        listed: Rows = places[np.minimum(wanted, len(places) - 1)]
+        listed: Rows = places[np.minimum(targets, len(places) - 1)]
         return listed
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, place, UNKNOWN)
+    place = np.minimum(np.searchsorted(keys, targets), len(keys) - 1)
+    return np.where(keys[place] == targets, place, UNKNOWN)
 
 
-def look_up(keys: Int64, values: Array, wanted: Int64, missing: int | float = UNKNOWN) -> Array:
-    """The value of each wanted key, any shape; ``missing`` where it is not among the keys."""
-    place = find(keys, wanted)
+def look_up(keys: Int64, values: Array, targets: Int64, missing: int | float = UNKNOWN) -> Array:
+    """The value of each target key, of any shape; ``missing`` where the keys lack it."""
+    place = find(keys, targets)
     if not len(values):
-        return np.full(wanted.shape, missing, values.dtype)
+        return np.full(targets.shape, missing, values.dtype)
     return np.where(place == UNKNOWN, np.array(missing, values.dtype), values[place])
 
 

@@ -1,4 +1,4 @@
-"""Numbers of the twin's columns as plain data: unknown is None."""
+"""Values of the twin's columns as plain data, with None for unknown."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def finite(value: Any) -> float | None:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """The number and the words behind it, e.g. ``1 group`` and ``2 groups``.
+    """The number followed by its noun, e.g. ``1 group`` or ``2 groups``.
 
-    ``several`` is their plural, where an s does not make it: ``"group is"``, ``"groups are"``.
+    ``several`` is the plural, if it is not formed by adding an s: ``"group is"``, ``"groups are"``.
     """
     return f"{number} {one}" if number == 1 else f"{number} {several or one + 's'}"
 
@@ -61,8 +61,8 @@ def column_values(declared: Column, values: Array) -> list[Any]:
     if declared.tri_state:
         return [None if value == UNKNOWN else bool(value) for value in values.tolist()]
     if values.dtype.kind == "f":
-        wanted = np.isfinite(values) & (values != UNKNOWN)
-        return [v if ok else None for v, ok in zip(values.tolist(), wanted.tolist(), strict=True)]
+        is_known = np.isfinite(values) & (values != UNKNOWN)
+        return [v if ok else None for v, ok in zip(values.tolist(), is_known.tolist(), strict=True)]
     if values.dtype.kind in "iu" and not declared.minus_one_is_a_value:
         return [None if value == UNKNOWN else value for value in values.tolist()]
     listed: list[Any] = values.tolist()

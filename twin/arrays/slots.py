@@ -13,16 +13,16 @@ from twin.declarations.table import Array, Bool, Int32
 
 
 def over_slots(combine: np.ufunc, values: Array) -> Array:
-    """[P] the slots of each row of [P, R], combined by a function of two."""
+    """[P] the slots of each row of [P, R], combined by a function of two arguments."""
     combined: Array = reduce(combine, values.T)
     return combined if values.shape[1] > 1 else combined.copy()
 
 
-def any_slot(chosen: Bool) -> Bool:
-    """[P] some slot of [P, R] is chosen."""
-    return over_slots(np.logical_or, chosen)
+def any_slot(mask: Bool) -> Bool:
+    """[P] at least one slot of the mask [P, R] is set."""
+    return over_slots(np.logical_or, mask)
 
 
-def count_slots(chosen: Bool) -> Int32:
-    """[P] how many slots of [P, R] are chosen."""
-    return over_slots(np.add, chosen.astype(np.int32))
+def count_slots(mask: Bool) -> Int32:
+    """[P] how many slots of the mask [P, R] are set."""
+    return over_slots(np.add, mask.astype(np.int32))

@@ -82,7 +82,7 @@ def disk_shares(reported: BrokerLogBytes) -> DiskShares:
     rank=165,
     severity="info",
     per="broker",
-    # A reassignment holds replicas twice while it copies them.
+    # During a reassignment, a replica exists twice while it is being copied.
     open_after_ms=600_000,
     close_after_ms=60_000,
     sentence="it holds far more local log than the even share, while another holds far less",
@@ -96,7 +96,7 @@ def disk_shares(reported: BrokerLogBytes) -> DiskShares:
     ),
 )
 def is_skewed(shares: DiskShares) -> ByBroker:
-    """Unknown where a size is; of little data no broker has too much."""
+    """Unknown while a size is unknown; never true while the cluster holds little data."""
     size, share = shares.local_log_bytes, shares.even_shares
     if (size == UNKNOWN).any():
         return ByBroker(shares.broker, np.full(len(size), UNKNOWN))

@@ -1,8 +1,8 @@
-"""Decorators that declare what a function of tables is for.
+"""Decorators that declare the purpose of a function of tables.
 
-A function below the rule that makes its table says what is exported, judged or reported of it; its
-parameters say what it reads (``signature``). The exporter, the JSON API, the documentation, the
-alert rules and their tests iterate these declarations.
+A rule makes a table. Functions below the rule, in the same file, declare the metrics, risks and
+events of that table. Their parameters say what they read (``signature``). The exporter, the JSON
+API, the documentation, the alert rules and their tests iterate these declarations.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Rule:
 
 
 def rule(function: F) -> F:
-    """Declare a rule: the table that it returns is made anew whenever something was observed."""
+    """Declare a rule: the table that it returns is computed again after each observation."""
     return _declared(function, Rule(function, makes(function), parameters(function)))
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionRule:
-    """A way to elect leaders: ``compute`` makes the ballots by which partitions elect.
+    """A way to elect leaders: ``compute`` returns the ballots of the election.
 
     Every table ``by_election_rule`` is made once for each election rule.
     """
@@ -72,9 +72,9 @@ class OtherElections:
 
 
 def other_elections(function: F) -> F:
-    """Declare how a table is made under other election rules, from what Kafka's rule says.
+    """Declare how to compute a table for other election rules from the table for Kafka's rule.
 
-    Without such a function the rule of the table is applied to the tables of each election rule.
+    Without such a function, the table's own rule is applied to the tables of each election rule.
     """
     return _declared(function, OtherElections(function, makes(function), parameters(function)))
 
@@ -101,7 +101,7 @@ def ingest(observation: type[Observation]) -> Callable[[F], F]:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """A function from tables to a table, applied when a cycle begins: what is too old goes."""
+    """A function from tables to a table that drops rows that are too old when a cycle begins."""
 
     compute: Callable[..., Table]
     makes: type[Table]
@@ -109,7 +109,7 @@ class Expiry:
 
 
 def expiry(function: F) -> F:
-    """Declare what of an ingested table is dropped when a cycle begins."""
+    """Declare which rows of an ingested table are dropped when a cycle begins."""
     return _declared(function, Expiry(function, makes(function), parameters(function)))
 
 
@@ -148,9 +148,9 @@ class Metric:
         group      [N] numbers in the order of ``group_offsets``, put together by ``combine`` over
                    the group's partitions; so ``group_topic``; UNKNOWN and NaN are left out
         group_partition  [N] numbers in the order of ``group_offsets``
-    and with labels of its own a mapping from their values to that. Shards are put together by
-    ``combine``; ``newest`` takes the value of the shard that was observed last. Without ``compute``
-    the program that exports it fills it in.
+    A metric with labels of its own returns a mapping from label values to one of these. ``combine``
+    says how to combine the values of shards; ``newest`` takes the value of the shard that was
+    observed last. A metric without ``compute`` is filled in by the program that exports it.
     """
 
     name: str
@@ -185,7 +185,7 @@ def gauge(
     name: str, help: str, *, level: Level = "cluster", labels: tuple[str, ...] = (),  # noqa: A002
     combine: Literal["sum", "max", "newest"] = "sum", scale: float = 1,
 ) -> Callable[[F], F]:  # fmt: skip
-    """Declare a gauge; its HELP stands alone. See ``Metric`` for what the function returns."""
+    """Declare a gauge; its HELP needs no context. See ``Metric`` for what the function returns."""
 
     def declare(function: F) -> F:
         metric = Metric(name, help, level, labels, "gauge", combine, scale, function,
@@ -224,7 +224,7 @@ def group_gauge(
 def counter(
     name: str, help: str, *, labels: tuple[str, ...] = (),  # noqa: A002
 ) -> Callable[[F], F]:  # fmt: skip
-    """Declare a counter of the cluster: as a gauge that only grows, its name without ``_total``."""
+    """Declare a counter of the cluster: a number that only grows. Its name lacks ``_total``."""
 
     def declare(function: F) -> F:
         metric = Metric(name, help, labels=labels, type="counter", compute=function,
@@ -259,7 +259,7 @@ def ratio(
 
 @dataclass(frozen=True, slots=True)
 class KnownValues:
-    """Values, and which of them are known: for values that may be negative."""
+    """Values with a mask of the known ones, for values that may be negative."""
 
     values: Array
     is_known: Array
@@ -267,7 +267,7 @@ class KnownValues:
 
 @dataclass(frozen=True, slots=True)
 class OfRows:
-    """[N] values of few partitions, by row."""
+    """[N] values of a few partitions, by row."""
 
     row: Array
     values: Array
@@ -275,7 +275,7 @@ class OfRows:
 
 @dataclass(frozen=True, slots=True)
 class OfReplicas:
-    """[N] values of few replicas, by row and slot."""
+    """[N] values of a few replicas, by row and slot."""
 
     row: Array
     slot: Array
@@ -284,9 +284,9 @@ class OfReplicas:
 
 @dataclass(frozen=True, slots=True)
 class ByBroker:
-    """[N] brokers and a number each, added up by broker. Without numbers each counts as 1.
+    """[N] brokers with a number each, added up by broker. Without numbers, each counts as 1.
 
-    A broker that is not among them has 0, or no value at all where ``named_only``.
+    A broker that is not listed has the value 0, or no value if ``named_only`` is set.
     """
 
     broker: Array
@@ -296,7 +296,7 @@ class ByBroker:
 
 @dataclass(frozen=True, slots=True)
 class ByRack:
-    """[N] racks by their place in ``rack_names`` (UNKNOWN counts nowhere), and a number each."""
+    """[N] racks, as places in ``rack_names``, with a number each. UNKNOWN racks are left out."""
 
     rack: Array
     values: Array | None = None
@@ -335,7 +335,7 @@ class Risk:
         partition  [P] booleans
         broker     ByBroker with 1 where the condition holds, 0 where it does not, UNKNOWN
         cluster    such a number
-    The last two are of cluster rules. The risk opens once the condition has held for
+    The last two are for cluster rules only. The risk opens once the condition has held for
     ``open_after_ms`` and closes once it has been gone for ``close_after_ms``. Risks are listed by
     ``rank``, the lowest first: it is the order in which a person would act.
     """
@@ -405,8 +405,8 @@ class EventSource:
 def event(*kinds: str, per: Literal["partition", "broker"] = "partition") -> Callable[[F], F]:
     """Declare the kinds of events that the function yields.
 
-    Every shard knows every broker; events of brokers are taken from shard 0 alone, and those of
-    cluster rules, which are events of brokers too, from the cluster's own shard.
+    Every shard knows every broker, so events of brokers are taken from shard 0 only. Cluster
+    rules have events of brokers too; these are taken from the cluster's own shard.
     """
     return lambda function: _declared(
         function, EventSource(kinds, per, function, parameters(function))
@@ -421,8 +421,8 @@ class LossField:
     """A number of a partition in the answer of ``whatif lose``.
 
     ``values`` returns [P] whole numbers, UNKNOWN where they are not known. It reads
-    ``NextLeaders`` for who leads once the brokers are lost; ``heading`` is that of its column on a
-    terminal.
+    ``NextLeaders`` to know the leaders after the loss. ``heading`` is the heading of its column on
+    a terminal.
     """
 
     name: str
@@ -444,9 +444,9 @@ def loss_field(name: str, heading: str, meaning: str) -> Callable[[F], F]:
 
 @dataclass(frozen=True, slots=True)
 class ApiField:
-    """A field that is no column: a function that returns one value of plain JSON a partition.
+    """A field that is not a column: a function returns one plain JSON value per partition.
 
-    ``meaning`` goes to the reference; tables with an ``api`` name need no such declaration.
+    ``meaning`` is printed in the reference. Tables with an ``api`` name need no such declaration.
     """
 
     name: str

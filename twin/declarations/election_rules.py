@@ -1,7 +1,7 @@
-"""What is declared ``by_election_rule`` is made once for each election rule.
+"""Tables that are declared ``by_election_rule`` are made once for each election rule.
 
-An election rule says who is in sync and in which order candidates are tried. What follows from an
-election is declared for Kafka's rule; the tables and rules of the others are derived here.
+An election rule says which replicas are in sync and in which order candidates are tried. Tables of
+election results are declared for Kafka's rule; those for the other rules are derived here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def with_each_election_rule(
     others: Iterable[OtherElections],
     election_rules: Sequence[ElectionRule],
 ) -> tuple[list[type[Table]], list[Rule]]:
-    """The tables and rules with those of each election rule beside them.
+    """The given tables and rules, and those derived for each election rule.
 
     Raises:
-        DeclarationError: an election rule, or a function for other elections, makes a table of
-            another sort; or there are election rules, and none is Kafka's.
+        DeclarationError: an election rule, or a function for other elections, makes the wrong
+            table; or there are election rules, but Kafka's rule is missing.
     """
     tables, rules = list(tables), list(rules)
     others_by_table = {each.makes: each for each in others}
@@ -53,7 +53,7 @@ def with_each_election_rule(
 
 
 def _returning_its_table(rule: Rule) -> Rule:
-    """The rule, its result as the table of its election rule: functions return that of Kafka's."""
+    """The rule, with its result converted from the table of Kafka's rule to its own table."""
 
     @wraps(rule.compute)
     def compute(**arguments: Any) -> Table:

@@ -1,7 +1,7 @@
 """What a function may see: the tables of one shard, or those of the whole cluster.
 
-A function that makes or reads a ``ClusterTable`` belongs to the cluster's own shard. Of the other
-shards it sees their reports. What is declared otherwise is refused when a program starts.
+A function that makes or reads a ``ClusterTable`` belongs to the cluster's own shard. It sees
+only the reports of other shards. Declarations that break this are refused when a program starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def sees_cluster(spec: Any) -> bool:
 
 
 def check_scopes(specs: Iterable[Any], name_of: Any) -> None:
-    """Refuse a function that reads what its shard does not have.
+    """Refuse a function that reads a table which its shard does not have.
 
     Args:
         specs: everything that is declared.

@@ -5,12 +5,12 @@
 A parameter is one of
     T            the table of this cycle
     Before[T]    the table as the previous cycle left it: memory from cycle to cycle
-    Latest[T]    the table as the last step left it, which may have been of this same cycle: for
-                 what is only ever added to within a cycle
-    Lazy[T]      a function that returns the table: for what is needed in few cycles only
+    Latest[T]    the table as the last step left it, perhaps in this same cycle: for tables whose
+                 rows are only added within a cycle
+    Lazy[T]      a function that returns the table: for tables that few cycles need
     Earlier[T]   for events: the table before this step, with its rows where they are now
-    EachRule[T]  of a table ``by_election_rule``: each of them, by the name of the election rule
-    ByKafka[T]   of such a table: the one under Kafka's rule, whatever rule is asked about
+    EachRule[T]  of a table ``by_election_rule``: its tables by the name of the election rule
+    ByKafka[T]   of such a table: the one for Kafka's rule, whichever rule is being computed
     G            a group of tables that several rules read together (``TableGroup``)
     NowMs        the time against which ages are judged
     Cycle        which cycle this is, and when the one before it was observed
@@ -62,12 +62,12 @@ NowMs = NewType("NowMs", int)
 
 @dataclass(frozen=True, slots=True)
 class Lazy(Generic[_T]):
-    """A table that is made once somebody asks for it."""
+    """A table that is computed when it is first asked for."""
 
     make: Callable[[], _T]
 
     def __call__(self) -> _T:
-        """The table, made now if it was not."""
+        """The table, computed now if it was not before."""
         return self.make()
 
 
@@ -77,7 +77,7 @@ class EachRule(dict[str, _T]):
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """The newest cycle. Times are UNKNOWN before there was one."""
+    """The newest cycle. Times are UNKNOWN before the first one."""
 
     observed_at_ms: int
     prev_observed_at_ms: int  # of the cycle before it
@@ -89,10 +89,9 @@ class DeclarationError(TypeError):
 
 
 class TableGroup:
-    """Base class of tables that several rules read together: a frozen dataclass.
+    """Base class of groups of tables that several rules read together: frozen dataclasses.
 
-    Its fields are declared like parameters. A rule with a parameter of the class reads what they
-    name.
+    Fields are declared like parameters. A rule with a parameter of the class reads all its fields.
     """
 
     __slots__ = ()
@@ -119,7 +118,7 @@ class Parameter:
 
 
 def without_groups(reads: Iterable[Parameter]) -> tuple[Parameter, ...]:
-    """These parameters, with those of its fields in the place of each group."""
+    """These parameters, with each group replaced by the parameters of its fields."""
     return tuple(
         part
         for each in reads
@@ -141,7 +140,7 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """The parameters of a function, or the fields of a group, with the tables that they name.
 
     Raises:
-        DeclarationError: a parameter is none of the kinds above.
+        DeclarationError: a parameter is not of a kind listed above.
     """
     hints = get_type_hints(function, include_extras=True)
     return tuple(

@@ -61,7 +61,7 @@ _ITEM_I32 = pa.list_(pa.field("item", pa.int32(), nullable=False))
 _ITEM_I64 = pa.list_(pa.field("item", pa.int64(), nullable=False))
 _ITEM_U8 = pa.list_(pa.field("item", pa.uint8(), nullable=False))
 
-# Columns of Python objects: what Arrow calls them is in the annotation.
+# Columns of Python objects: the annotation holds their Arrow type.
 Text = Annotated[NDArray[np.object_], pa.dictionary(pa.int32(), pa.string())]
 Uuid = Annotated[NDArray[np.object_], pa.dictionary(pa.int32(), pa.binary(16))]
 SegmentId = Annotated[NDArray[np.object_], pa.binary(16)]
@@ -79,8 +79,8 @@ class Column:
 
     ``enum`` names the values of a number, ``flags`` its bits; ``tri_state`` is 1 yes, 0 no, -1
     unknown. The documentation and the JSON API write the names. A column that is not ``in_api`` is
-    of use to rules only. Where ``minus_one_is_a_value``, -1 does not mean unknown: there is no
-    leader, or it is a Kafka error code.
+    for rules only. With ``minus_one_is_a_value``, -1 does not mean unknown: it means no leader,
+    or it is a Kafka error code.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Table:
         stored: false for a table that is computed on demand; ``why_on_demand`` says why.
         api: name of the JSON object that holds its columns; "" puts them into the object of the
             partition or replica itself, None leaves the table out.
-        counts_in: tables whose rows its columns number; it is discarded together with them.
+        counts_in: tables whose row numbers its columns hold; it is discarded together with them.
         by_election_rule: there is one for each election rule, see ``under``; the API has them below
             the name of the rule.
     """
@@ -164,9 +164,9 @@ class Table:
 
     @classmethod
     def under(cls, election_rule: str) -> type[Self]:
-        """The table of the same columns under that election rule; under Kafka's it is this one.
+        """The table with the same columns for that election rule; this table itself for Kafka's.
 
-        Those of other rules are never stored.
+        Tables for other rules are never stored.
         """
         table: Any = cls  # mypy does not know that classes can be hashed
         return cast(type[Self], _under(table, election_rule))
@@ -184,7 +184,7 @@ class Table:
     @classmethod
     def from_values(cls, values: Iterable[Array]) -> Self:
         """The table of those arrays, in the order of its columns."""
-        make: Any = cls  # the base has no columns, every concrete table has
+        make: Any = cls  # the base class has no columns, but every concrete table does
         made: Self = make(*values)
         return made
 
@@ -256,8 +256,8 @@ class ReplicaTable(Table):
         moved = []
         for c, old in zip(self.columns, self.values(), strict=True):
             new = old.copy()
-            held = np.take_along_axis(old[row], np.maximum(came_from, 0), axis=1)
-            new[row] = np.where(came_from < 0, np.array(c.fill, old.dtype), held)
+            old_values = np.take_along_axis(old[row], np.maximum(came_from, 0), axis=1)
+            new[row] = np.where(came_from < 0, np.array(c.fill, old.dtype), old_values)
             moved.append(new)
         return self.from_values(moved)
 
@@ -281,9 +281,9 @@ class SparseTable(Table):
         mask[self.row] = True
         return mask
 
-    def pick(self, chosen: Array) -> Self:
+    def pick(self, rows: Array) -> Self:
         """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[chosen] for value in self.values())
+        return self.from_values(value[rows] for value in self.values())
 
     def renumbered(self, new_row: Array) -> Self:
         """The table of other partitions: row i is now ``new_row[i]``, negative if it is gone."""
@@ -314,12 +314,12 @@ class KeyedTable(Table):
         """A table without rows."""
         return cls.from_values(blank(c, 0) for c in cls.columns)
 
-    def pick(self, chosen: Array) -> Self:
+    def pick(self, rows: Array) -> Self:
         """The table of those rows, given by a mask or by ascending indices."""
-        return self.from_values(value[chosen] for value in self.values())
+        return self.from_values(value[rows] for value in self.values())
 
     def with_rows(self, other: Self, key: str) -> Self:
-        """The rows of both, those of ``other`` where they share a key, sorted by it."""
+        """The rows of both tables, sorted by key; ``other`` wins where both have a key."""
         stays = ~np.isin(getattr(self, key), getattr(other, key))
         both = [
             np.concatenate([mine[stays], theirs])
@@ -337,7 +337,7 @@ class ClusterTable(KeyedTable):
 class Observation(Table):
     """[N] rows of a frame on the bus.
 
-    Class argument ``event``: its rows belong to no cycle; their own times say whether they are new.
+    Class argument ``event``: its rows belong to no cycle; their own times say if they are new.
     """
 
     event: ClassVar[bool] = False
@@ -350,8 +350,8 @@ class Observation(Table):
 class ShardReport(KeyedTable, Observation):
     """[K] what a shard reports of itself to the cluster's own shard, such as a sum by broker.
 
-    A rule makes it of the tables of a shard. It is what the cluster's own shard observes, which
-    keeps the rows of all shards: a cluster rule with a parameter of the class reads them.
+    A rule computes it from the tables of a shard. The cluster's own shard observes these reports
+    and keeps the rows of all shards; a cluster rule reads them by a parameter of the class.
     """
 
     def __init_subclass__(cls, *, kind: str = "", **more: Any) -> None:
@@ -363,20 +363,20 @@ class ShardReport(KeyedTable, Observation):
 
 
 def blank(column: Column, shape: int | tuple[int, ...]) -> Array:
-    """An array that holds what the column holds before anything is known."""
+    """An array filled with the column's value for "nothing is known yet"."""
     values = np.empty(shape, column.dtype)
-    values.fill(column.fill)  # also where that is a list: np.full would spread it over the rows
+    values.fill(column.fill)  # not np.full, which would spread a list over the rows
     return values
 
 
 def object_array(values: Iterable[Any]) -> Array:
-    """A one-dimensional array of objects, also where these are sequences of one length."""
+    """A one-dimensional array of objects, even if all of them are sequences of the same length."""
     listed = list(values)
     return np.fromiter(listed, object, len(listed))
 
 
 def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
-    """An Arrow column as numpy; text and ids become Python objects, one a distinct value."""
+    """An Arrow column as numpy. Text and ids become Python objects, one per distinct value."""
     array = values
     if isinstance(values, pa.ChunkedArray):
         array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
@@ -384,8 +384,8 @@ def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
         return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
     if pa.types.is_dictionary(array.type):
         entries = object_array(array.dictionary.to_pylist())
-        chosen: Array = entries[array.indices.to_numpy(zero_copy_only=False)]
-        return chosen
+        objects: Array = entries[array.indices.to_numpy(zero_copy_only=False)]
+        return objects
     if array.type in _OBJECTS or pa.types.is_list(array.type):
         return object_array(array.to_pylist())
     return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -405,13 +405,13 @@ _OBJECTS: Final = (pa.binary(16), pa.binary())
 
 
 def _taken(table: Table, rows: Rows) -> list[Array]:
-    """The rows of each column: a view of rows in a row, else ``take``, which is faster than [].
+    """The rows of each column: a view of consecutive rows, else ``take``, faster than [].
 
     The arrays of a table never change, so two tables may share memory.
     """
     is_new = rows < 0
     if not is_new.any():
-        spans = len(rows) and rows[-1] - rows[0] == len(rows) - 1  # a glance, for most it is enough
+        spans = len(rows) and rows[-1] - rows[0] == len(rows) - 1  # a cheap check first
         if spans and (np.diff(rows) == 1).all():
             return [old[rows[0] : rows[-1] + 1] for old in table.values()]
         return [old.take(rows, axis=0) for old in table.values()]

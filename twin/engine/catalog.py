@@ -75,15 +75,15 @@ class Catalog:
     api_fields: tuple[ApiField, ...]
     loss_fields: tuple[LossField, ...]
     risk_names: tuple[str, ...] = field(default=())
-    of_cluster: Catalog | None = None  # None in that catalog itself
+    of_cluster: Catalog | None = None  # None in the cluster's own catalog
 
     @staticmethod
     def from_modules(modules: Iterable[ModuleType]) -> Catalog:
         """The catalog of those modules.
 
         Raises:
-            DeclarationError: two declare the same thing, something reads or names what nobody
-                declares, or rules need each other in a circle.
+            DeclarationError: two modules declare the same thing, something is read or named that
+                nobody declares, or rules depend on each other in a circle.
         """
         listed = (observations, state, *modules)
         specs = [spec for module in listed for spec in _specs(module)]
@@ -108,17 +108,17 @@ class Catalog:
     @property
     def cluster(self) -> Catalog:
         """The catalog of the cluster's own shard."""
-        assert self.of_cluster is not None  # only that catalog itself has none
+        assert self.of_cluster is not None  # it is None only in the cluster's own catalog
         return self.of_cluster
 
     @property
     def reports(self) -> tuple[type[ShardReport], ...]:
-        """What a shard reports to the cluster's own."""
+        """The tables that a shard reports to the cluster's own shard."""
         return tuple(table for table in self.on_demand if issubclass(table, ShardReport))
 
     @property
     def all_metrics(self) -> tuple[Metric, ...]:
-        """The metrics of the shards and of the cluster's own."""
+        """The metrics of the shards and of the cluster's own shard."""
         return (*self.metrics, *(self.of_cluster.metrics if self.of_cluster else ()))
 
     @property
@@ -130,7 +130,7 @@ class Catalog:
         """The metric of that name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no metric has that name.
         """
         for metric in self.all_metrics:
             if metric.series_name == series_name:
@@ -171,7 +171,7 @@ class Catalog:
             raise DeclarationError(f"{len(self.risks)} risks are declared, {MAX_RISKS} fit")
 
     def _check_together(self) -> None:
-        """What the shards and the cluster's own must not both declare."""
+        """Refuse names that are declared twice, also if once for the cluster's own shard."""
         metrics = [metric.series_name.removesuffix("_total") for metric in self.all_metrics]
         _refuse_twice(metrics, "metric")
         _refuse_twice([risk.name for risk in self.all_risks], "risk")
@@ -327,7 +327,7 @@ def _of_cluster(
 
 
 def _metrics(modules: Iterable[ModuleType], specs: Iterable[Spec]) -> tuple[Metric, ...]:
-    """Decorated ones, those of ratios, and tuples of metrics that a module names METRICS."""
+    """Metrics of decorated functions, of ratios, and of the tuple METRICS of a module."""
     made = [
         spec if isinstance(spec, Metric) else spec.metric
         for spec in specs
@@ -363,13 +363,13 @@ def _only(specs: Iterable[Spec], kind: type[Any]) -> list[Any]:
 
 
 def _remembered(specs: Iterable[Spec]) -> list[type[Table]]:
-    """Tables that something wants as the previous cycle left them, once each."""
-    wanted: dict[type[Table], None] = {}
+    """Tables that a function reads as the previous cycle left them, each once."""
+    tables: dict[type[Table], None] = {}
     for spec in specs:
         for parameter in _reads(spec):
             if parameter.reads is Reads.BEFORE and parameter.table is not None:
-                wanted[parameter.table] = None
-    return list(wanted)
+                tables[parameter.table] = None
+    return list(tables)
 
 
 def _reads(spec: Spec) -> tuple[Parameter, ...]:

@@ -89,7 +89,7 @@ def _created_and_deleted(
 
 def _risks(earlier: ShardState, after: ShardState) -> Iterator[Change]:
     if not after.partitions:
-        return  # as in the cluster's own shard, which has events of its risks
+        return  # as in the cluster's own shard, whose risks have their own events
     was, now = earlier[OpenRisks].bits, after[OpenRisks].bits
     both = earlier[Partitions].described_at_ms != UNKNOWN
     both &= after[Partitions].described_at_ms != UNKNOWN

@@ -1,7 +1,7 @@
-"""Risks of brokers and of the cluster: opened and closed as those of partitions are.
+"""Risks of brokers and of the cluster; they open and close like risks of partitions.
 
-A risk whose condition is unknown neither opens nor closes, and its timer goes on: the condition is
-unknown while a shard has not reported, and where the function of the risk says so.
+A risk whose condition is unknown neither opens nor closes, but its timer goes on. The condition is
+unknown while the report of a shard is missing, or if the function of the risk returns UNKNOWN.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _State:
 
     @property
     def is_listed(self) -> bool:
-        """There is something to remember or to say of it."""
+        """The state must be stored: the risk is open, waits to change, or is unknown."""
         return self.is_open or self.since_ms != UNKNOWN or not self.is_known
 
 
@@ -86,11 +86,11 @@ _States = Mapping[int, _State]
 def cluster_risk_rule(
     risks: Sequence[Risk], behind: Callable[[Iterable[Parameter]], Reports]
 ) -> Rule:
-    """The rule that evaluates those risks; ``behind`` has the reports that parameters need."""
+    """The rule that evaluates those risks; ``behind`` returns the reports that parameters need."""
     inputs, named = shared_inputs(risks)
     needed = [behind(risk.reads) for risk in risks]
 
-    def states(own: _Own, **given: Any) -> ClusterRisks:
+    def states(own: _RiskRuleTables, **given: Any) -> ClusterRisks:
         rows: list[tuple[str, int, bool, bool, int]] = []
         for risk, names, reports in zip(risks, named, needed, strict=True):
             states = _states(own.before, risk.name)
@@ -115,8 +115,8 @@ def cluster_risk_rule(
 
 
 @dataclass(frozen=True, slots=True)
-class _Own(TableGroup):
-    """What the rule of risks reads beside what they read."""
+class _RiskRuleTables(TableGroup):
+    """Tables that the rule of risks reads in addition to those of the risk functions."""
 
     index: ReportIndex
     before: Before[ClusterRisks]
@@ -124,8 +124,8 @@ class _Own(TableGroup):
     now_ms: NowMs
 
 
-def _own(own: _Own) -> None:
-    """The parameter of that rule."""
+def _own(own: _RiskRuleTables) -> None:
+    """Never called: its signature declares the parameter of that rule."""
 
 
 def _states(before: ClusterRisks, name: str) -> _States:
@@ -141,15 +141,15 @@ def _conditions(risk: Risk, holds: Any) -> Mapping[int, int]:
         return {NO_BROKER: int(holds)}
     if risk.per == "broker" and isinstance(holds, ByBroker) and holds.values is not None:
         return dict(zip(holds.broker.tolist(), map(int, holds.values.tolist()), strict=True))
-    wanted = "a ByBroker with values" if risk.per == "broker" else "a number"
+    return_type = "a ByBroker with values" if risk.per == "broker" else "a number"
     raise DeclarationError(
-        f"risk {risk.name}: its function must return {wanted}: 1 where the condition holds, 0 "
+        f"risk {risk.name}: its function must return {return_type}: 1 where the condition holds, 0 "
         f"where it does not, UNKNOWN; not {type(holds).__name__}"
     )
 
 
 def _judged(risk: Risk, conditions: Mapping[int, int], states: _States, now_ms: int) -> _States:
-    """The states of a risk after this cycle. The condition of a broker that is gone is gone."""
+    """The states of a risk after this cycle. The condition no longer holds for removed brokers."""
     return {
         broker: _next(risk, conditions.get(broker, 0), states.get(broker, _State()), now_ms)
         for broker in {*conditions, *states}
@@ -193,8 +193,8 @@ def cluster_risk_metrics(risks: Sequence[Risk]) -> tuple[Metric, ...]:
 
     def counted(per: str) -> Callable[..., Mapping[tuple[str, ...], int]]:
         def count(states: ClusterRisks) -> Mapping[tuple[str, ...], int]:
-            found = {(r.name, r.severity): states.brokers(r.name) for r in risks if r.per == per}
-            return {labels: len(open_) for labels, open_ in found.items() if open_ is not None}
+            brokers = {(r.name, r.severity): states.brokers(r.name) for r in risks if r.per == per}
+            return {labels: len(open_) for labels, open_ in brokers.items() if open_ is not None}
 
         return count
 

@@ -7,8 +7,8 @@ Frames of a state (all are Arrow streams, see ``frames``):
     state.<table>         every other table that is stored, and not empty
 
 Columns and frames of ``before.<table>`` hold what rules remember of the previous cycle. The wide
-frames list their tables with versions in the metadata entry ``tables``: a table of another version
-is discarded alone, and is blank until the next cycle makes it anew.
+frames list their tables with versions in the metadata entry ``tables``: if a table has
+another version, only that table is discarded; it is blank until the next cycle computes it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _Streams = dict[str, tuple[FrameHeader, dict[str, str], pa.Table]]
 
 @dataclass(frozen=True, slots=True)
 class DecodedState:
-    """A state, and a sentence for each table of the message that could not be taken over."""
+    """A state, and a sentence for each table of the message that was discarded."""
 
     state: ShardState
     discarded: tuple[str, ...] = ()
@@ -86,10 +86,10 @@ def encode(state: ShardState, part: int = 0, parts: int = 1) -> bytes:
 
 
 def encode_parts(state: ShardState, limit_bytes: int = MAX_FRAME_BYTES) -> list[bytes]:
-    """The state in as many messages as keep each below the limit, each with its own rows.
+    """The state, split into messages below the limit, each with different rows.
 
     A topic's rows may be in two parts; brokers, topics and configs are repeated in each. The number
-    of parts depends on the state alone, so that a replay gives the same messages.
+    of parts depends only on the state, so that a replay gives the same messages.
     """
     parts = 1 + int(state.nbytes() * _ENCODED_SHARE) // limit_bytes
     while True:
@@ -167,7 +167,7 @@ def _listing_rows(state: ShardState) -> pa.Table:
 
 
 def _to_arrow(declared: Column, values: Array, names: tuple[str, ...]) -> pa.Array:
-    """Numbers of risks are written as their names: a catalog may number them otherwise."""
+    """Risks are written by name, since another catalog may number them differently."""
     if pa.types.is_dictionary(declared.arrow) and declared.dtype != object:
         index = pa.array(values.astype(np.int32))
         return pa.DictionaryArray.from_arrays(index, pa.array(names, pa.string()))
@@ -209,7 +209,7 @@ def _decode_part(streams: _Streams, catalog: Catalog) -> DecodedState:
             raise InvalidFrame("kind", f"a state has a frame {kind}; got {sorted(streams)}")
     header, _, wide = streams[PER_PARTITION]
     used = _slots_used(wide, streams[PER_REPLICA][2])
-    reader = _Reader(catalog, used)
+    reader = _StateReader(catalog, used)
     for kind, (its_header, metadata, rows) in streams.items():
         reader.take(kind, its_header, metadata, rows)
     reader.drop_dependent()
@@ -256,7 +256,7 @@ def _listing(rows: pa.Table) -> tuple[Listing, int]:
     return Listing(at_ms, parts_seen, whole_at_ms), prev_ms
 
 
-class _Reader:
+class _StateReader:
     """Takes tables out of frames, and notes those that cannot be used."""
 
     def __init__(self, catalog: Catalog, used: Array) -> None:
@@ -267,7 +267,7 @@ class _Reader:
         self.tables: Tables = {}
         self.before: Tables = {}
         self.discarded: list[str] = []
-        self._lost: dict[bool, set[type[Table]]] = {True: set(), False: set()}
+        self._discarded_tables: dict[bool, set[type[Table]]] = {True: set(), False: set()}
 
     def take(
         self, kind: str, header: FrameHeader, metadata: Mapping[str, str], rows: pa.Table
@@ -294,15 +294,17 @@ class _Reader:
             (self.before if is_before else self.tables)[table] = made
             return
         if table is not None:
-            self._lost[is_before].add(table)
+            self._discarded_tables[is_before].add(table)
 
     def drop_dependent(self) -> None:
-        """Discard what numbers the rows of a table that was discarded."""
-        for is_before, held in ((False, self.tables), (True, self.before)):
-            for table in [t for t in held if self._lost[is_before].intersection(t.counts_in)]:
+        """Discard tables whose columns hold row numbers of a discarded table."""
+        for is_before, tables in ((False, self.tables), (True, self.before)):
+            for table in [
+                t for t in tables if self._discarded_tables[is_before].intersection(t.counts_in)
+            ]:
                 name = f"{BEFORE if is_before else ''}{table.kind}"
                 self.discarded.append(f"{name}: it numbers rows of a table that is discarded")
-                del held[table]
+                del tables[table]
 
     def _table(self, table: type[Table], rows: pa.Table, prefix: str) -> Table:
         values = [self._values(c, rows.column(f"{prefix}{c.name}")) for c in table.columns]
@@ -321,12 +323,12 @@ class _Reader:
             return to_numpy(values)
         entries = values.combine_chunks()
         numbers = [self._risks.get(name, UNKNOWN) for name in entries.dictionary.to_pylist()]
-        numbered: Array = np.array([*numbers, UNKNOWN], declared.dtype)
-        chosen: Array = numbered[entries.indices.to_numpy()]
-        return chosen
+        entry_numbers: Array = np.array([*numbers, UNKNOWN], declared.dtype)
+        row_numbers: Array = entry_numbers[entries.indices.to_numpy()]
+        return row_numbers
 
     def _without_unknown_risks(self, made: SparseTable) -> SparseTable:
-        """A risk that this catalog does not have is over."""
+        """The table without the risks that this catalog does not have."""
         for declared, values in _columns_of(made):
             if pa.types.is_dictionary(declared.arrow) and declared.dtype != object:
                 made = made.pick(values != UNKNOWN)
@@ -335,9 +337,9 @@ class _Reader:
 
 def _has_columns(rows: pa.Table, table: type[Table], prefix: str) -> bool:
     schema = rows.schema
-    wanted = {f"{prefix}{c.name}": c.arrow for c in table.columns}
-    there = {field.name: field.type for field in schema if field.name.startswith(prefix)}
-    return there == wanted
+    expected = {f"{prefix}{c.name}": c.arrow for c in table.columns}
+    present = {field.name: field.type for field in schema if field.name.startswith(prefix)}
+    return present == expected
 
 
 def _matrix(flat: Array, used: Array, declared: Column) -> Array:

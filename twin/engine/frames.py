@@ -28,7 +28,7 @@ _NUMBERS = ("version", "shard", "shards", "observed_at_ms", "cycle", "part", "pa
 
 
 class InvalidFrame(ValueError):  # noqa: N818 - the name says what the bytes are
-    """The bytes are no frame that can be used. ``reason`` is one of a few words, for counting."""
+    """The bytes are not a usable frame. ``reason`` is one of a few words, so it can be counted."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -65,7 +65,7 @@ class Decoded:
     """The frames of a message.
 
     ``unknown_kinds`` are kinds of frames that this version does not know, and skips; ``invalid``
-    are frames of known kinds that cannot be used. Neither spoils the others of the message.
+    are frames of known kinds that cannot be used. Neither affects the other frames of the message.
     """
 
     frames: tuple[Frame, ...] = ()
@@ -100,7 +100,7 @@ def write(header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = 
         "complete": "1" if header.complete else "0",
         **(more or {}),
     }
-    # One chunk and no slice, or Arrow would send rows that are not shown.
+    # One chunk and no slice: of a slice, Arrow would also send the rows outside it.
     rows = rows.combine_chunks().replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
@@ -111,7 +111,7 @@ def write(header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = 
 def encode_parts(
     frame: Frame, limit_bytes: int = MAX_FRAME_BYTES, kinds: Kinds = OBSERVATIONS
 ) -> list[bytes]:
-    """The frame in as many parts as keep each below the limit, rows in order."""
+    """The frame, split into parts below the limit, with rows in order."""
     whole = encode(frame, kinds)
     parts = 1
     while True:
@@ -136,7 +136,7 @@ def decode(message: bytes, kinds: Kinds = OBSERVATIONS) -> Decoded:
     """All frames of a message, in order.
 
     Raises:
-        InvalidFrame: ``bytes``, it is no sequence of Arrow streams; nothing of it can be used.
+        InvalidFrame: ``bytes``, it is not a sequence of Arrow streams; nothing of it can be used.
     """
     frames, unknown, invalid = [], [], []
     for metadata, rows in streams(message):
@@ -185,7 +185,7 @@ def header_of(metadata: Mapping[str, str]) -> FrameHeader:
     """The header in the metadata of a stream.
 
     Raises:
-        InvalidFrame: ``header``, an entry is missing or not a number that can be.
+        InvalidFrame: ``header``, an entry is missing, or is not a possible number.
     """
     try:
         header = FrameHeader(
@@ -198,7 +198,7 @@ def header_of(metadata: Mapping[str, str]) -> FrameHeader:
         raise InvalidFrame("header", f"metadata {missing} is missing") from None
     except ValueError as error:
         raise InvalidFrame("header", str(error)) from None
-    # The cluster's own shard is -1: a snapshot is of it, an observation never.
+    # The cluster's own shard is -1: snapshots may be of it, observations may not.
     if not (UNKNOWN <= header.shard < header.shards and 0 <= header.part < header.parts):
         raise InvalidFrame(
             "header", f"shard {header.shard}/{header.shards}, part {header.part}/{header.parts}"
@@ -214,7 +214,7 @@ def join(parts: Iterable[bytes]) -> bytes:
 
 
 def batch_messages(encoded: Sequence[bytes], limit_bytes: int = MAX_FRAME_BYTES) -> Iterator[bytes]:
-    """Frames joined to as few messages as keep each below the limit, in order."""
+    """Frames joined, in order, into as few messages as the limit allows."""
     batch: list[bytes] = []
     size = 0
     for frame in encoded:
@@ -235,7 +235,7 @@ def _part(rows: pa.Table, part: int, step: int) -> pa.Table:
             entries = piece.column(i).combine_chunks()
             used, index = np.unique(entries.indices.to_numpy(), return_inverse=True)
             fewer = entries.dictionary.take(pa.array(used))
-            # By entry and not by value: topics of an old broker share one id, and must not merge.
+            # By entry, not by value: topics of an old broker share one id and must stay apart.
             made = pa.DictionaryArray.from_arrays(pa.array(index, pa.int32()), fewer)
             piece = piece.set_column(i, field, made)
     return piece
@@ -254,12 +254,12 @@ def _checked(header: FrameHeader, rows: pa.Table, table: type[Observation]) -> F
     return Frame(header, rows.combine_chunks())
 
 
-def _difference(got: pa.Schema, wanted: pa.Schema) -> str:
-    missing = sorted(set(wanted.names) - set(got.names))
-    extra = sorted(set(got.names) - set(wanted.names))
+def _difference(actual: pa.Schema, expected: pa.Schema) -> str:
+    missing = sorted(set(expected.names) - set(actual.names))
+    extra = sorted(set(actual.names) - set(expected.names))
     if missing or extra:
         return f"missing {missing}, unexpected {extra}"
-    for theirs, ours in zip(got, wanted, strict=True):
+    for theirs, ours in zip(actual, expected, strict=True):
         if not theirs.equals(ours):
             return f"column {theirs.name} is {theirs.type}, expected {ours.type}"
     return "columns are in another order"

@@ -1,4 +1,4 @@
-"""Gives a frame to the functions that take in its kind, and begins a cycle when it is a new one."""
+"""Pass a frame to the function that ingests its kind; a frame of a new cycle begins that cycle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def merge(state: ShardState, frame: Frame) -> ShardState:
 
     Raises:
         InvalidFrame: ``shard`` (another cluster, shard or number of shards), ``header``, ``kind``
-            (nothing takes it in), ``rows`` (a row listed twice, or columns that contradict each
+            (no function ingests it), ``rows`` (a row listed twice, or columns that contradict each
             other).
     """
     header = frame.header

@@ -1,4 +1,4 @@
-"""When a risk that holds is opened, and one that no longer holds is closed.
+"""Open a risk once its condition has held long enough, and close it once that has been gone.
 
 Each risk (declared with ``@risk`` beside the rule that it judges) has a time for which its
 condition must hold before it opens, and a time for which it must be gone before it closes. Open
@@ -106,11 +106,11 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
 def shared_inputs(
     risks: Sequence[Risk],
 ) -> tuple[tuple[Parameter, ...], list[dict[str, str]]]:
-    """The parameters of a function that calls all of them: what several read it reads once.
+    """The parameters of one function that calls the functions of all risks, each parameter once.
 
-    And for each risk the name of the parameter that has the value of each of its own.
+    The second value maps, for each risk, its own parameter names to the names of these parameters.
     """
-    reads: dict[Parameter, Parameter] = {}  # by itself without its name
+    reads: dict[Parameter, Parameter] = {}  # the key is the parameter without its name
     for risk in risks:
         for each in risk.reads:
             reads.setdefault(_unnamed(each), replace(each, name=f"input_{len(reads)}"))
@@ -168,12 +168,12 @@ def open_bits(states: RiskStates, partitions: int) -> NDArray[np.int64]:
 def apply_hysteresis(
     risks: Sequence[Risk], holds: NDArray[np.int64], before: RiskStates, now_ms: int
 ) -> RiskStates:
-    """The open risks, and the timers that run.
+    """The risks that are open or have a running timer.
 
     Args:
         risks: in the order of their bits.
         holds: [P] bits of the conditions that hold now.
-        before: as the previous cycle left it.
+        before: the states as the previous cycle left them.
         now_ms: the time of this cycle.
     """
     was_open = open_bits(before, len(holds))

@@ -1,4 +1,4 @@
-"""Which row a partition has: topics and rows come into a state, and go.
+"""Assign rows to partitions: add topics and rows to a state, and remove them.
 
 Rows are sorted by topic name, topic id and number, so that the same partitions always give the same
 tables, in whatever order they became known.
@@ -37,7 +37,7 @@ def without(state: ShardState, gone: Bool) -> ShardState:
 def rows_of(state: ShardState, rows: pa.Table, create: bool = True) -> tuple[ShardState, Rows]:
     """The state with a row for every partition in the frame, and [N] the row of each.
 
-    Without ``create`` unknown partitions get no row, and UNKNOWN.
+    Without ``create``, the row of an unknown partition is UNKNOWN.
 
     Raises:
         InvalidFrame: ``rows``, topics or numbers contradict each other.
@@ -55,21 +55,21 @@ def rows_of(state: ShardState, rows: pa.Table, create: bool = True) -> tuple[Sha
 
     topics = state[Topics]
     if np.array_equal(names, topics.topic) and np.array_equal(ids, topics.topic_id):
-        wanted = keys.pack(number, partition)  # as in most frames
+        frame_keys = keys.pack(number, partition)  # as in most frames
     else:
         if create:
             state = _with_topics(state, names, ids)
-        wanted = keys.pack(_index_of(state[Topics], names, ids)[number], partition)
+        frame_keys = keys.pack(_index_of(state[Topics], names, ids)[number], partition)
     present = _keys(state)
-    row = keys.find_sorted(present, wanted)
+    row = keys.find_sorted(present, frame_keys)
     if create and (row == UNKNOWN).any():
-        state = _with_rows(state, present, np.unique(wanted[row == UNKNOWN]))
-        row = keys.find_sorted(_keys(state), wanted)
+        state = _with_rows(state, present, np.unique(frame_keys[row == UNKNOWN]))
+        row = keys.find_sorted(_keys(state), frame_keys)
     return state, row
 
 
 def _index_of(topics: Topics, names: Array, ids: Array) -> Array:
-    """The place of each of those topics, UNKNOWN where it is not there; and one for none."""
+    """The place of each of those topics, UNKNOWN where it is missing; plus one unused entry."""
     place = {key: i for i, key in enumerate(zip(topics.topic, topics.topic_id, strict=True))}
     places = [place.get(key, UNKNOWN) for key in zip(names, ids, strict=True)]
     return np.array([*places, 0], np.int64)
@@ -79,8 +79,8 @@ def rows_at(state: ShardState, partitions: Sequence[tuple[bytes, int]]) -> Rows:
     """[N] the row of each partition by topic id and number, UNKNOWN where there is none."""
     place = {topic_id: i for i, topic_id in enumerate(state[Topics].topic_id)}
     topic = np.array([place.get(topic_id, UNKNOWN) for topic_id, _ in partitions], np.int64)
-    wanted = keys.pack(topic, np.array([number for _, number in partitions], np.int64))
-    return keys.find_sorted(_keys(state), wanted)
+    partition_keys = keys.pack(topic, np.array([number for _, number in partitions], np.int64))
+    return keys.find_sorted(_keys(state), partition_keys)
 
 
 def common_rows(before: ShardState, after: ShardState) -> Rows:
@@ -118,7 +118,7 @@ def refuse_duplicate_rows(rows: pa.Table, broker: Array | None = None) -> None:
 
 
 def _is_any_listed_twice(key: Array, broker: Array) -> bool:
-    """A pair occurs twice. Keys ascend, and few rows share one: neighbours are compared."""
+    """A pair occurs twice. Keys ascend and few rows share one, so neighbours are compared."""
     for apart in range(1, _REPLICAS_COMPARED):
         same = key[apart:] == key[:-apart]
         if not same.any():
@@ -130,7 +130,7 @@ def _is_any_listed_twice(key: Array, broker: Array) -> bool:
 
 
 def _with_topics(state: ShardState, names: Array, ids: Array) -> ShardState:
-    """The state with those topics; a topic of the same name and another id is gone."""
+    """The state with those topics; a topic of the same name and another id is removed."""
     topics = state[Topics]
     before = list(zip(topics.topic, topics.topic_id, strict=True))
     named = dict(zip(names, ids, strict=True))
@@ -151,9 +151,9 @@ def _with_topics(state: ShardState, names: Array, ids: Array) -> ShardState:
     )
 
 
-def _with_rows(state: ShardState, present: Array, wanted: Array) -> ShardState:
-    """The state with blank rows for those keys, which it does not have."""
-    joined = np.concatenate([present, wanted])
+def _with_rows(state: ShardState, present: Array, new_keys: Array) -> ShardState:
+    """The state with blank rows for those keys, which must be new."""
+    joined = np.concatenate([present, new_keys])
     order = np.argsort(joined, kind="stable")
     taken = state.take(np.where(order < len(present), order, -1))
     topic, partition = keys.unpack(joined[order])
@@ -161,6 +161,6 @@ def _with_rows(state: ShardState, present: Array, wanted: Array) -> ShardState:
 
 
 def _keys(state: ShardState) -> Array:
-    """[P] one number a partition, ascending."""
+    """[P] one number per partition, ascending."""
     index = state[PartitionIndex]
     return keys.pack(index.topic_index, index.partition)

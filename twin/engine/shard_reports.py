@@ -1,9 +1,9 @@
-"""Which shards have reported to the cluster's own, and what is unknown while one has not.
+"""Which shards have reported to the cluster's own shard; cluster rules wait for all of them.
 
 The cluster's own shard observes the ``ShardReport`` tables of the others. A finding about the whole
-cluster needs the reports of all of them, so a cluster rule is called only while they are there and
-recent: until then its table has no rows, its metrics have no series, and its risks stay as they
-were. The engine does that, so no rule can forget it.
+cluster needs the reports of all of them, so a cluster rule is called only while all of them
+are present and recent. Otherwise its table has no rows, its metrics have no series, and its risks
+stay as they were. The engine ensures that, so no rule can forget it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Reports = frozenset[type[ShardReport]]
 
 
 def reports_behind(rules: Mapping[type[Table], Rule]) -> Callable[[Iterable[Parameter]], Reports]:
-    """A function from parameters to the reports that they are made of, directly or by rules."""
+    """A function from parameters to the reports that they depend on, directly or through rules."""
 
     def behind(reads: Iterable[Parameter]) -> Reports:
-        found: set[type[ShardReport]] = set()
+        reports: set[type[ShardReport]] = set()
         seen: set[type[Table]] = set()  # rules that need each other are refused later
         left = list(reads)
         while left:
@@ -58,27 +58,27 @@ def reports_behind(rules: Mapping[type[Table], Rule]) -> Callable[[Iterable[Para
                     continue
                 seen.add(table)
                 if issubclass(table, ShardReport):
-                    found.add(table)
+                    reports.add(table)
                 elif table in rules:
                     left += rules[table].reads
-        return frozenset(found)
+        return frozenset(reports)
 
     return behind
 
 
 def are_whole(reports: Reports, index: ReportIndex, cycle: Cycle) -> bool:
-    """Every shard has sent each of those reports, and lately."""
+    """Every shard has recently sent each of those reports."""
     return not any(index.missing(each.kind, cycle) for each in reports)
 
 
 def rule_if_whole(rule: Rule, reports: Reports) -> Rule:
-    """The rule, which makes a table without rows while one of the reports is not whole."""
+    """The rule, changed to make a table without rows while a report of a shard is missing."""
     compute = _if_whole(rule.compute, reports, rule.makes.from_values(_no_rows(rule.makes)))
     return replace(rule, compute=compute, reads=(*_GATE, *rule.reads))
 
 
 def metric_if_whole(metric: Metric, reports: Reports) -> Metric:
-    """The metric, which has no series while one of the reports is not whole."""
+    """The metric, changed to have no series while a report of a shard is missing."""
     assert metric.compute is not None  # the catalog refuses a cluster's metric without
     return replace(
         metric,
@@ -93,7 +93,7 @@ def _no_rows(table: type[Table]) -> Iterable[Any]:
 
 
 def _gate(_index: ReportIndex, _cycle: Cycle) -> None:
-    """The parameters of what is called only while reports are whole."""
+    """Never called: its signature declares the parameters that the check needs."""
 
 
 _GATE: Final = parameters(_gate)

@@ -138,10 +138,10 @@ class ShardState:
         return self._with_each(moved)
 
     def with_only(self, reads: Iterable[Parameter]) -> ShardState:
-        """The state with the tables that these parameters read alone: for questions about few rows.
+        """The state with only the tables that these parameters read, for questions about few rows.
 
-        Tables that are made on demand are made here, of all rows, so that a state that is asked
-        again has them already.
+        Tables that are computed on demand are computed here for all rows, so that this state has
+        them already for the next question.
         """
         kept: dict[type[Table], Table] = {
             table: self[table] for table in (Topics, PartitionIndex, Assignment)
@@ -169,7 +169,7 @@ class ShardState:
         )
 
     def begin_cycle(self, at_ms: int, cycle: int) -> ShardState:
-        """Keep what rules want to remember, and let go of what is too old."""
+        """Keep the tables that rules remember, and drop rows that are too old."""
         begun = replace(
             self,
             before={table: self[table] for table in self.catalog.remembered},
@@ -183,14 +183,14 @@ class ShardState:
         return begun.with_tables(*kept)
 
     def assessed(self, now_ms: int) -> ShardState:
-        """The state with every finding made anew, judged at that time."""
+        """The state with every finding computed again, judged at that time."""
         rules = self.catalog.rules
         observed = {kind: table for kind, table in self.tables.items() if kind not in rules}
         state = replace(self, judged_at_ms=now_ms, tables=observed, _on_demand={})
         return _Assessment(state, latest=self.tables).result()
 
     def remade(self, *tables: type[Table]) -> ShardState:
-        """The state with those findings made anew, and no others: for what-if questions."""
+        """The state with only those findings computed again, for what-if questions."""
         state = self
         for table in tables:
             rule = self.catalog.rules[table]
@@ -281,7 +281,7 @@ class _Inputs:
                 parts = {part.name: self.argument(part) for part in parameter.parts}
                 return parameter.group(**parts)
         table = parameter.table
-        assert table is not None  # all others have one
+        assert table is not None  # every other parameter has a table
         match parameter.reads:
             case Reads.LAZY:
                 return Lazy(lambda: self.table(table))
@@ -317,7 +317,7 @@ def concatenated(parts: Sequence[ShardState]) -> ShardState:
 
 
 def _complete(tables: Tables, kinds: Iterable[type[Table]]) -> Tables:
-    """Empty sparse tables are not sent: those that another part may have are put in."""
+    """The tables, with empty ones for kinds that are missing: empty sparse tables are not sent."""
     return {**{t: t.empty() for t in kinds if issubclass(t, SparseTable)}, **tables}
 
 

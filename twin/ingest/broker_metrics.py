@@ -19,14 +19,14 @@ def take_broker_metrics(state: ShardState, frame: Frame) -> ShardState:
     """Keep the newest measurements of each broker."""
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     refuse_duplicates(columns["broker"], "broker")
-    news, held = BrokerMetrics(**columns), state[BrokerMetrics]
+    news, table = BrokerMetrics(**columns), state[BrokerMetrics]
     last_ms = keys.look_up(
-        held.broker.astype(np.int64), held.measured_at_ms, news.broker.astype(np.int64)
+        table.broker.astype(np.int64), table.measured_at_ms, news.broker.astype(np.int64)
     )
     is_new = news.measured_at_ms > last_ms
     if not is_new.any():
         return state
-    return state.with_tables(held.with_rows(news.pick(is_new), "broker"))
+    return state.with_tables(table.with_rows(news.pick(is_new), "broker"))
 
 
 @expiry

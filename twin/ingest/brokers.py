@@ -1,4 +1,4 @@
-"""Brokers: who is there, who answers, and since when one is silent.
+"""Brokers: which are listed, which answer, and since when one has been silent.
 
 Before Kafka 4.0 no request lists brokers that are fenced (in ZooKeeper's time: that have no
 session), so a broker that is lost disappears from the list like one that was removed. It stays
@@ -38,9 +38,9 @@ def take_brokers(state: ShardState, frame: Frame) -> ShardState:
     place = np.searchsorted(before.broker, columns["broker"][was_held])
 
     def previous(values: Array, otherwise: Any) -> Array:
-        held = np.full(len(was_held), otherwise, values.dtype)
-        held[was_held] = values[place]
-        return held
+        previous_values = np.full(len(was_held), otherwise, values.dtype)
+        previous_values[was_held] = values[place]
+        return previous_values
 
     answered, listed = columns["answered"], columns["listed"]
     last_ms = previous(before.answered_at_ms, UNKNOWN)
@@ -65,7 +65,7 @@ def take_brokers(state: ShardState, frame: Frame) -> ShardState:
 
 
 def _with_unlisted(columns: dict[str, Array], before: Brokers, stays: Bool) -> dict[str, Array]:
-    """The rows of a frame, and blank ones for those brokers of before."""
+    """The rows of a frame, with rows added for those earlier brokers that it does not list."""
     count = int(stays.sum())
     unlisted = {c.name: blank(c, count) for c in BrokersFrame.columns}
     unlisted["broker"] = before.broker[stays]

@@ -1,8 +1,8 @@
-"""Completed fetches of followers: the state that their leaders keep of them, kept along.
+"""Completed fetches of followers, from which the leaders' states of followers are reconstructed.
 
 Fetches are events, not samples: they belong to no cycle, and the time at which a frame was sent
-does not matter. A fetch that did not arrive after the last one of its follower is a repeat, which
-may at most add where the leader's log ended then.
+does not matter. A fetch that did not arrive after the last one of its follower is a repeat. The
+only news that a repeat can bring is the leader's log end at that time.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def take_fetches(state: ShardState, frame: Frame) -> ShardState:
     key, fetch = key[order], {name: values[order] for name, values in fetch.items()}
 
     follower, at = np.unique(key, return_inverse=True)
-    held = state[FollowerStates]
-    table = _of_followers(held, follower)
+    existing = state[FollowerStates]
+    table = _of_followers(existing, follower)
     slow_rank = _rank(
         _at_removal(removals, follower, table.slow_arrived_at_ms, table.slow_taken_at_ms,
                     table.slow_completed_at_ms),
@@ -67,16 +67,16 @@ def take_fetches(state: ShardState, frame: Frame) -> ShardState:
     turns = np.arange(len(key)) - np.searchsorted(key, key)
     any_new = False
     for turn in range(int(turns.max()) + 1):  # the n-th fetch of every follower at once
-        chosen = turns == turn
-        this = {name: values[chosen] for name, values in fetch.items()}
-        step = _after_fetch(table, at[chosen], this, slow_rank)
+        in_turn = turns == turn
+        this = {name: values[in_turn] for name, values in fetch.items()}
+        step = _after_fetch(table, at[in_turn], this, slow_rank)
         table, slow_rank = step.table, step.slow_rank
         any_new |= step.is_new
         removals = with_tracked_caught_up(removals, table)
     if not any_new:
         return state
-    others = ~np.isin(keys.pack(held.row, held.broker), follower)
-    joined = held.pick(others).with_rows(table)
+    others = ~np.isin(keys.pack(existing.row, existing.broker), follower)
+    joined = existing.pick(others).with_rows(table)
     # The same followers give the same table, in whatever order their fetches came.
     order = np.argsort(keys.pack(joined.row, joined.broker))
     return state.with_tables(joined.pick(order), removals)
@@ -91,9 +91,9 @@ def followers_with_slots(followers: FollowerStates, assignment: Assignment) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The table after a fetch of some followers.
+    """The table after one fetch of each of some followers.
 
-    ``slow_rank``: the ``_rank`` of the slowest fetch that is kept of each.
+    ``slow_rank``: the ``_rank`` of the slowest fetch that is kept for each follower.
     """
 
     table: FollowerStates
@@ -101,14 +101,14 @@ class _Step:
     is_new: bool
 
 
-def _of_followers(held: FollowerStates, follower: Int64) -> FollowerStates:
+def _of_followers(existing: FollowerStates, follower: Int64) -> FollowerStates:
     """The rows of those followers, blank where they have none."""
-    place = keys.find(keys.pack(held.row, held.broker), follower)
+    place = keys.find(keys.pack(existing.row, existing.broker), follower)
     has_row = place != UNKNOWN
     columns: dict[str, Any] = {}
     for c in FollowerStates.columns:
         columns[c.name] = values = blank(c, len(follower))
-        values[has_row] = getattr(held, c.name)[place[has_row]]
+        values[has_row] = getattr(existing, c.name)[place[has_row]]
     columns["row"], columns["broker"] = keys.unpack(follower)
     return FollowerStates(**columns)
 
@@ -116,7 +116,7 @@ def _of_followers(held: FollowerStates, follower: Int64) -> FollowerStates:
 def _at_removal(
     removals: IsrRemovals, key: Int64, arrived_ms: Int64, taken_ms: Int64, completed_ms: Int64
 ) -> dict[str, Bool]:
-    """[N] masks: where a fetch was at the moment at which its follower left the ISR, as logged.
+    """[N] masks for the stage of a fetch at the logged moment when its follower left the ISR.
 
     ``removal_at_work``: the leader worked on it. ``removal_after``: it had been answered just
     before, after a long time. ``removal_in_queue``: it waited in the request queue, or the leader
@@ -132,10 +132,10 @@ def _at_removal(
 
 
 def _rank(at_removal: dict[str, Array], may_ask_for_all: Bool) -> Int8:
-    """[N] how much a fetch tells of why its follower left the ISR: the higher, the more.
+    """[N] how well a fetch explains why its follower left the ISR; higher is better.
 
-    A fetch that a frozen leader works on once it goes on would have kept its follower, though the
-    next one waits in the queue by then.
+    A fetch that a frozen leader processes after it resumes would have kept its follower in the ISR,
+    even if the follower's next fetch is in the queue by then.
     """
     at_work = at_removal["removal_at_work"] & may_ask_for_all
     after = at_removal["removal_after"] & may_ask_for_all
@@ -171,13 +171,13 @@ def _after_fetch(
     # Only hypotheses about pending fetches use it, so an estimate is enough.
     estimate = np.where(new_leader, UNKNOWN, before["last_fetch_leader_end_estimate_offset"])
     has_estimate = estimate != UNKNOWN
-    asked = has_estimate & (fetch["fetch_offset"] >= estimate)
+    asks_for_end = has_estimate & (fetch["fetch_offset"] >= estimate)
     values = _states_after(before, new_leader, fetch)
     took_ms = fetch["completed_at_ms"] - fetch["arrived_at_ms"]
     slow_took_ms = before["slow_completed_at_ms"] - before["slow_arrived_at_ms"]
     forgotten = fetch["arrived_at_ms"] - before["slow_completed_at_ms"] > SLOW_FETCH_KEPT_MS
     taken_at_ms = _taken_at_ms(fetch)
-    rank, slow = _rank(fetch, asked | ~has_estimate), slow_rank[at]
+    rank, slow = _rank(fetch, asks_for_end | ~has_estimate), slow_rank[at]
     slower = (rank > 0) | forgotten | (took_ms >= slow_took_ms)
     slower = new_leader | (rank > slow) | ((rank == slow) & slower)
     slowest = {
@@ -185,7 +185,7 @@ def _after_fetch(
         "slow_taken_at_ms": taken_at_ms,
         "slow_completed_at_ms": fetch["completed_at_ms"],
         "slow_caught_up_at_ms": values["caught_up_at_ms"],
-        "slow_asked_for_leader_end": np.where(has_estimate, asked, UNKNOWN),
+        "slow_asked_for_leader_end": np.where(has_estimate, asks_for_end, UNKNOWN),
     }
     values |= {name: fetch[name] for name in ("leader", "leader_epoch")}
     end = fetch["leader_end_estimate_offset"]
@@ -222,7 +222,7 @@ def _longest_processing(
 
 
 def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Bool, Bool, Bool]:
-    """[N] three masks: the fetch has a new leader; is new; has the leader end of the last fetch."""
+    """[N] three masks: the fetch has a new leader; is new; adds the last fetch's leader end."""
     epoch, arrived = fetch["leader_epoch"], fetch["arrived_at_ms"]
     new_leader = (epoch > before["leader_epoch"]) | (
         (epoch == before["leader_epoch"]) & (fetch["leader"] != before["leader"])
@@ -242,9 +242,9 @@ def _news(before: dict[str, Array], fetch: dict[str, Array]) -> tuple[Bool, Bool
 def _states_after(
     before: dict[str, Array], new_leader: Bool, fetch: dict[str, Array]
 ) -> dict[str, Array]:
-    """[N] the states after the fetch, by Kafka's rule and by KIP-501; a new leader starts anew."""
-    held = ReplicaState(*(before[name] for name in _STATE))
-    state = ReplicaState.blank(len(new_leader)).where(new_leader, held)
+    """[N] the states after the fetch, by Kafka's rule and by KIP-501; a new leader has none."""
+    earlier = ReplicaState(*(before[name] for name in _STATE))
+    state = ReplicaState.blank(len(new_leader)).where(new_leader, earlier)
     offset, log_start, arrived, completed, leader_end = (
         fetch[name]
         for name in (

@@ -1,6 +1,6 @@
 """Groups of consumers and the offsets that they committed.
 
-Groups are read at a pace of their own, so most cycles bring none of these frames. Two frames of a
+Groups are read at their own pace, so most cycles bring none of these frames. Two frames of a
 cycle belong together: ``groups`` lists groups, ``group_offsets`` has the rows of those whose
 offsets were read. Each may come first, and in parts.
 """
@@ -32,15 +32,15 @@ def take_groups(state: ShardState, frame: Frame) -> ShardState:
     if _whole_at_ms(state) == at_ms:
         return state
     state, at = _with_groups(state, columns["group"], create=True)
-    held = state[Groups]
+    table = state[Groups]
     written = {}
     for name in GROUP_DESCRIPTION:
-        written[name] = values = getattr(held, name).copy()
+        written[name] = values = getattr(table, name).copy()
         values[at] = columns[name]
-    read_at_ms, listed_at_ms = held.read_at_ms.copy(), held.listed_at_ms.copy()
+    read_at_ms, listed_at_ms = table.read_at_ms.copy(), table.listed_at_ms.copy()
     read_at_ms[at] = np.maximum(read_at_ms[at], columns["read_at_ms"])
     listed_at_ms[at] = at_ms
-    groups = replace(held, **written, read_at_ms=read_at_ms, listed_at_ms=listed_at_ms)
+    groups = replace(table, **written, read_at_ms=read_at_ms, listed_at_ms=listed_at_ms)
     return _listed(_without_past_offsets(state.with_tables(groups)), frame.header)
 
 
@@ -59,10 +59,10 @@ def take_group_offsets(state: ShardState, frame: Frame) -> ShardState:
     taken = (row >= 0) & (group >= 0) & (read_at_ms >= known_at_ms)
     key = keys.pack(row, group)
     _refuse_repeated(key if taken.all() else key[taken])
-    held = state[GroupOffsets]
-    held_key = keys.pack(held.row, held.group_index)
-    place = keys.find_sorted(held_key, key)
-    taken &= read_at_ms > np.append(held.read_at_ms, UNKNOWN)[place]
+    table = state[GroupOffsets]
+    table_key = keys.pack(table.row, table.group_index)
+    place = keys.find_sorted(table_key, key)
+    taken &= read_at_ms > np.append(table.read_at_ms, UNKNOWN)[place]
     state, rack = _with_racks(state, rows.column("rack").combine_chunks())
     if not taken.any():
         return state
@@ -76,28 +76,30 @@ def take_group_offsets(state: ShardState, frame: Frame) -> ShardState:
     )
     if not taken.all():
         news, key = news.pick(taken), key[taken]
-    return _with_offsets(state, held_key, news, key)
+    return _with_offsets(state, table_key, news, key)
 
 
 # ---------------------------------------------------------------- offsets
 
 
-def _with_offsets(state: ShardState, held_key: Array, news: GroupOffsets, key: Array) -> ShardState:
+def _with_offsets(
+    state: ShardState, table_key: Array, news: GroupOffsets, key: Array
+) -> ShardState:
     """The state with those rows in place of others of the same group and partition."""
-    held = state[GroupOffsets]
-    stays = np.ones(len(held), bool)
-    place = keys.find_sorted(held_key, key)
+    table = state[GroupOffsets]
+    stays = np.ones(len(table), bool)
+    place = keys.find_sorted(table_key, key)
     stays[place[place != UNKNOWN]] = False
     if not stays.any() and (np.diff(key) > 0).all():
         return state.with_tables(news)
-    both = zip(held.values(), news.values(), strict=True)
-    order = np.argsort(np.concatenate([held_key[stays], key]), kind="stable")
+    both = zip(table.values(), news.values(), strict=True)
+    order = np.argsort(np.concatenate([table_key[stays], key]), kind="stable")
     joined = GroupOffsets.from_values(np.concatenate([old[stays], new])[order] for old, new in both)
     return state.with_tables(joined)
 
 
 def _without_past_offsets(state: ShardState) -> ShardState:
-    """Drop offsets that their group no longer had when its offsets were read last."""
+    """Drop offsets that were missing when the offsets of their group were last read."""
     offsets = state[GroupOffsets]
     is_past = offsets.read_at_ms < state[Groups].read_at_ms[offsets.group_index]
     if not is_past.any():
@@ -117,24 +119,24 @@ def _refuse_repeated(key: Array) -> None:
 
 def _with_groups(state: ShardState, names: Array, create: bool) -> tuple[ShardState, Array]:
     """The state with a row for each name, and [N] that row; UNKNOWN where it is not created."""
-    held = state[Groups]
-    place = {name: i for i, name in enumerate(held.group)}
+    table = state[Groups]
+    place = {name: i for i, name in enumerate(table.group)}
     new = [name for name in names if name not in place] if create else []
     if new:
         after = sorted([*place, *new])
         now_at = {name: i for i, name in enumerate(after)}
-        moved = np.array([now_at[name] for name in held.group], np.int32)
+        moved = np.array([now_at[name] for name in table.group], np.int32)
         columns = {}
         for c in Groups.columns:
             columns[c.name] = values = blank(c, len(after))
-            values[moved] = getattr(held, c.name)
+            values[moved] = getattr(table, c.name)
         columns["group"] = object_array(after)
         state, place = _renumbered(state.with_tables(Groups(**columns)), moved), now_at
     return state, np.array([place.get(name, UNKNOWN) for name in names], np.intp)
 
 
 def _renumbered(state: ShardState, moved: Int32) -> ShardState:
-    """Offsets of the group that was i now belong to ``moved[i]``."""
+    """The state with ``moved[i]`` in place of group i in all offsets."""
     offsets = state[GroupOffsets]
     if not len(offsets):
         return state
@@ -185,7 +187,7 @@ def used_racks(racks: ReaderRacks, offsets: GroupOffsets) -> ReaderRacks:
 
 @expiry
 def offsets_with_used_racks(racks: ReaderRacks, offsets: GroupOffsets) -> GroupOffsets:
-    """Let the offsets name the rows that ``used_racks`` gives their racks."""
+    """Point the offsets to the rows that their racks have after ``used_racks``."""
     used = _used(racks, offsets)
     return offsets if used.all() else _with_rack_rows(offsets, np.cumsum(used) - 1)
 
@@ -198,7 +200,7 @@ def _used(racks: ReaderRacks, offsets: GroupOffsets) -> Bool:
 
 
 def _with_rack_rows(offsets: GroupOffsets, moved: Array) -> GroupOffsets:
-    """The rack that was in row i is now in row ``moved[i]``."""
+    """The offsets with ``moved[i]`` in place of rack row i."""
     to = np.append(moved, UNKNOWN).astype(np.int32)
     return replace(offsets, rack_index=to[offsets.rack_index])
 
@@ -206,14 +208,14 @@ def _with_rack_rows(offsets: GroupOffsets, moved: Array) -> GroupOffsets:
 def _with_racks(state: ShardState, named: pa.DictionaryArray) -> tuple[ShardState, Int32]:
     """The state with all racks of a frame, and [N] the place of each row's rack.
 
-    Also those of rows that are not used: else the state would depend on the order of frames.
+    Racks of unused rows are included; otherwise the state would depend on the order of frames.
     """
-    names, held = named.dictionary.to_pylist(), state[ReaderRacks].rack
-    after = sorted({*held, *names} - {""})
+    names, racks = named.dictionary.to_pylist(), state[ReaderRacks].rack
+    after = sorted({*racks, *names} - {""})
     place = {name: i for i, name in enumerate(after)}
     at = np.array([place.get(name, UNKNOWN) for name in names], np.int32)
-    if len(after) > len(held):
-        moved = np.array([place[name] for name in held], np.int32)
+    if len(after) > len(racks):
+        moved = np.array([place[name] for name in racks], np.int32)
         state = state.with_tables(
             ReaderRacks(object_array(after)), _with_rack_rows(state[GroupOffsets], moved)
         )

@@ -22,7 +22,7 @@ def with_high_watermarks(state: ShardState, row: Rows, fetch: Mapping[str, Array
     sent = np.flatnonzero(fetch["high_watermark"] != UNKNOWN)
     if not len(sent):
         return state
-    held = state[LoggedHighWatermarks]
+    table = state[LoggedHighWatermarks]
     news = LoggedHighWatermarks(
         row=row[sent].astype(np.int32),
         leader=fetch["leader"][sent],
@@ -30,11 +30,11 @@ def with_high_watermarks(state: ShardState, row: Rows, fetch: Mapping[str, Array
         at_ms=fetch["completed_at_ms"][sent],
         offset=fetch["high_watermark"][sent],
     )
-    # The last of each row is the newest; whatever order frames came in, it is the same one.
-    both = held.with_rows(news)
+    # The sort puts the newest of each row last, whatever the order of the frames.
+    both = table.with_rows(news)
     both = both.pick(np.lexsort(
         (both.leader, both.offset, both.at_ms, both.leader_epoch, both.row)
     ))  # fmt: skip
     newest = both.pick(np.append(both.row[1:] != both.row[:-1], True))
-    same = all(map(np.array_equal, newest.values(), held.values()))
+    same = all(map(np.array_equal, newest.values(), table.values()))
     return state if same else state.with_tables(newest)

@@ -44,13 +44,13 @@ def take_isr_changes(state: ShardState, frame: Frame) -> ShardState:
         logged_caught_up_at_ms=columns["caught_up_at_ms"][left],
         tracked_caught_up_at_ms=unknown,
     )
-    held = state[IsrRemovals]
-    removals = _deduplicated(held.with_rows(news))
+    table = state[IsrRemovals]
+    removals = _deduplicated(table.with_rows(news))
     if len(removals):
         removals = _with_rejoin_times(
             removals, row[~left], columns["broker"][~left], columns["at_ms"][~left]
         )
-    if not _differ(removals, held):
+    if not _differ(removals, table):
         return state
     # Fetches from before the removal may have come first.
     return state.with_tables(with_tracked_caught_up(removals, state[FollowerStates]))
@@ -58,7 +58,7 @@ def take_isr_changes(state: ShardState, frame: Frame) -> ShardState:
 
 @expiry
 def recent_removals(removals: IsrRemovals, cycle: Cycle) -> IsrRemovals:
-    """Drop removals that no recent shrink of an ISR can be about."""
+    """Drop removals that are too old for any recent ISR shrink."""
     return removals.pick(cycle.observed_at_ms - removals.at_ms <= SHRINK_WINDOW_MS)
 
 
@@ -106,13 +106,13 @@ def _deduplicated(removals: IsrRemovals) -> IsrRemovals:
     group = np.cumsum(starts) - 1
     best = np.lexsort((at_ms, ~has_more[order], group))
     first = np.searchsorted(group[best], np.arange(group[-1] + 1))
-    chosen = removals.pick(order[best[first]])
+    best_removals = removals.pick(order[best[first]])
     begins = np.flatnonzero(starts)
     whole: dict[str, Any] = {
         name: np.maximum.reduceat(getattr(removals, name)[order], begins)
         for name in ("rejoined_at_ms", "was_behind", "tracked_caught_up_at_ms")
     }
-    return replace(chosen, **whole)
+    return replace(best_removals, **whole)
 
 
 def _with_rejoin_times(
@@ -121,7 +121,7 @@ def _with_rejoin_times(
     """The removals with the time of the first return after each."""
     same = keys.pack(row, broker)[:, None] == keys.pack(removals.row, removals.broker)
     came = same & (at_ms[:, None] >= removals.at_ms)
-    # The last removal before it: they ascend within a replica.
+    # The last removal before it: removals of a replica ascend in time.
     last = came.shape[1] - 1 - came[:, ::-1].argmax(axis=1)
     which, when = last[came.any(axis=1)], at_ms[came.any(axis=1)]
     far = np.iinfo(np.int64).max

@@ -1,4 +1,4 @@
-"""Rows of logged events: of partitions that are listed, from brokers that can be."""
+"""Rows of logged events that are about listed partitions and valid brokers."""
 
 from __future__ import annotations
 

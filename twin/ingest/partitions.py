@@ -18,7 +18,7 @@ from twin.tables.state import Assignment, Partitions, Replicas
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class _PartitionArrays:
     """A frame as arrays: [N] rows, [N, S] slots in assignment order."""
 
     leader: Int32
@@ -29,7 +29,7 @@ class _Described:
     assigned: UInt8
 
     @staticmethod
-    def from_rows(rows: pa.Table) -> _Described:
+    def from_rows(rows: pa.Table) -> _PartitionArrays:
         replicas = rows.column("replicas").combine_chunks()
         flags = rows.column("replica_flags").combine_chunks()
         assigned = np.diff(replicas.offsets.to_numpy())
@@ -50,7 +50,7 @@ class _Described:
             for apart in range(1, width)
         ):
             raise InvalidFrame("rows", "a partition lists one broker twice")
-        return _Described(
+        return _PartitionArrays(
             leader=to_numpy(rows.column("leader")),
             leader_epoch=to_numpy(rows.column("leader_epoch")),
             elr_known=to_numpy(rows.column("elr_known")),
@@ -64,17 +64,17 @@ class _Described:
 def take_partitions(state: ShardState, frame: Frame) -> ShardState:
     """Take in the view with the higher leader epoch, or the later one of the same epoch."""
     at_ms = frame.header.observed_at_ms
-    described = _Described.from_rows(frame.rows)
+    described = _PartitionArrays.from_rows(frame.rows)
     refuse_duplicate_rows(frame.rows)
     state, row = rows_of(state, frame.rows)
-    held = state[Partitions]
-    epoch = held.leader_epoch[row]
+    table = state[Partitions]
+    epoch = table.leader_epoch[row]
     wins = (described.leader_epoch > epoch) | (
-        (described.leader_epoch == epoch) & (at_ms > held.described_at_ms[row])
+        (described.leader_epoch == epoch) & (at_ms > table.described_at_ms[row])
     )
     winners = row[wins]
     state = _reassigned(state, winners, described.broker[wins], described.assigned[wins], at_ms)
-    # The listing's flags go to its slots; unlisted replicas keep none.
+    # The slots of the listing get its flags; unlisted replicas have no flags.
     replicas = state[Replicas]
     flags = replicas.replica_flags.copy()
     flags[winners] = 0
@@ -85,14 +85,14 @@ def take_partitions(state: ShardState, frame: Frame) -> ShardState:
         values[winners] = news
         return values
 
-    listed_at_ms = held.listed_at_ms.copy()
+    listed_at_ms = table.listed_at_ms.copy()
     listed_at_ms[row] = at_ms
     partitions = Partitions(
-        leader=written(held.leader, described.leader[wins]),
-        leader_epoch=written(held.leader_epoch, described.leader_epoch[wins]),
+        leader=written(table.leader, described.leader[wins]),
+        leader_epoch=written(table.leader_epoch, described.leader_epoch[wins]),
         listed_at_ms=listed_at_ms,
-        described_at_ms=written(held.described_at_ms, at_ms),
-        elr_known=written(held.elr_known, described.elr_known[wins]),
+        described_at_ms=written(table.described_at_ms, at_ms),
+        elr_known=written(table.elr_known, described.elr_known[wins]),
         assigned=state[Partitions].assigned,
     )
     return _listed(state.with_tables(partitions, replace(replicas, replica_flags=flags)), frame)
@@ -105,12 +105,12 @@ def _reassigned(
     state = state.with_slot_capacity(broker.shape[1])
     target = np.full((len(row), state.slots), NO_BROKER, np.int32)
     target[:, : broker.shape[1]] = broker
-    held = state[Assignment].broker
-    moved = any_slot(held[row] != target) | (state[Partitions].assigned[row] != assigned)
+    current = state[Assignment].broker
+    moved = any_slot(current[row] != target) | (state[Partitions].assigned[row] != assigned)
     if not moved.any():
         return state
     row, target, assigned = row[moved], target[moved], assigned[moved]
-    old = held[row]
+    old = current[row]
     # A replica that answered after this listing was made, and is not in it, stays unlisted.
     is_unlisted = (
         (old != NO_BROKER)
@@ -137,7 +137,7 @@ def _reassigned(
 
 
 def _listed(state: ShardState, frame: Frame) -> ShardState:
-    """Note the part of the listing; drop what a whole listing of this cycle did not name."""
+    """Note the part of the listing; once it is whole, drop partitions that it did not name."""
     header, listing = frame.header, state.listing
     at_ms = header.observed_at_ms
     if not header.complete or listing.whole_at_ms == at_ms:

@@ -19,16 +19,16 @@ from twin.tables.state import PendingUploadLookups
 def take_lookups(state: ShardState, frame: Frame) -> ShardState:
     """Keep the last request of each follower, and count its requests."""
     row, columns = logged_rows(state, frame)
-    held = state[PendingUploadLookups]
-    held_key, key = keys.pack(held.row, held.broker), keys.pack(row, columns["broker"])
-    new = columns["at_ms"] > keys.look_up(held_key, held.at_ms, key)
+    table = state[PendingUploadLookups]
+    table_key, key = keys.pack(table.row, table.broker), keys.pack(row, columns["broker"])
+    new = columns["at_ms"] > keys.look_up(table_key, table.at_ms, key)
     if not new.any():
         return state
     key, row, columns = key[new], row[new], {name: v[new] for name, v in columns.items()}
     order = np.lexsort((columns["at_ms"], key))
     _, first, count = np.unique(key[order], return_index=True, return_counts=True)
     newest = order[first + count - 1]
-    before = keys.look_up(held_key, held.request_count, key[newest], missing=0)
+    before = keys.look_up(table_key, table.request_count, key[newest], missing=0)
     fresh = PendingUploadLookups(
         row=row[newest],
         broker=columns["broker"][newest],
@@ -38,11 +38,11 @@ def take_lookups(state: ShardState, frame: Frame) -> ShardState:
         error_code=columns["error_code"][newest],
         request_count=(before + count).astype(np.int32),
     )
-    joined = held.pick(~np.isin(held_key, key)).with_rows(fresh)
+    joined = table.pick(~np.isin(table_key, key)).with_rows(fresh)
     return state.with_tables(joined.pick(np.argsort(keys.pack(joined.row, joined.broker))))
 
 
 @expiry
 def recent_lookups(lookups: PendingUploadLookups, cycle: Cycle) -> PendingUploadLookups:
-    """Drop lookups that are older than the shrinks of ISRs that are kept."""
+    """Drop lookups that are older than the ISR shrinks that the state keeps."""
     return lookups.pick(cycle.observed_at_ms - lookups.at_ms <= SHRINK_WINDOW_MS)

@@ -28,8 +28,8 @@ def take_problems(state: ShardState, frame: Frame) -> ShardState:
     if state[ProblemListing].at_ms.max(initial=UNKNOWN) >= at_ms:
         return state
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
-    held = state[Problems]
-    began = dict(zip(_causes(vars(held)), held.since_ms.tolist(), strict=True))
+    table = state[Problems]
+    began = dict(zip(_causes(vars(table)), table.since_ms.tolist(), strict=True))
     since_ms = [began.get(cause, at_ms) for cause in _causes(columns)]
     return state.with_tables(
         Problems(**columns, since_ms=np.array(since_ms, np.int64)),

@@ -19,8 +19,8 @@ def take_quorum(state: ShardState, frame: Frame) -> ShardState:
     at_ms = frame.header.observed_at_ms
     columns = {name: to_numpy(frame.rows.column(name)) for name in frame.rows.column_names}
     refuse_duplicates(columns["node"], "node")
-    held = state[ControllerQuorum]
-    if held.observed_at_ms.max(initial=-1) >= at_ms:
+    table = state[ControllerQuorum]
+    if table.observed_at_ms.max(initial=-1) >= at_ms:
         return state
     order = np.argsort(columns["node"])
     return state.with_tables(

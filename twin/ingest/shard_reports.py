@@ -1,4 +1,4 @@
-"""Reports of shards to the cluster's own: the newest of each shard counts, whenever it arrives."""
+"""Reports of shards to the cluster's own shard: the newest report of each shard counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twin.engine.state import ShardState
 
 @ingest(ShardReport)
 def take_report(state: ShardState, frame: Frame) -> ShardState:
-    """Put the rows of a shard in the place of its earlier ones; rows are in the order of shards."""
+    """Replace the earlier rows of a shard; rows stay in the order of shards."""
     header = frame.header
     if header.parts != 1:
         raise InvalidFrame("rows", f"a report in {header.parts} parts")
@@ -30,8 +30,8 @@ def take_report(state: ShardState, frame: Frame) -> ShardState:
     end = begin + int(mine.rows[place]) if len(at) else begin
     kept = state[table].values()
     if len(at) and index.observed_at_ms[at[0]] == header.observed_at_ms:
-        held = [old[begin:end] for old in kept]
-        if all(map(_equal, held, reported)):
+        shard_rows = [old[begin:end] for old in kept]
+        if all(map(_equal, shard_rows, reported)):
             return state
     rows = [
         np.concatenate([old[:begin], new, old[end:]])

@@ -1,4 +1,4 @@
-"""Who holds the open transactions: the newest answer about each partition."""
+"""Holders of open transactions: the newest answer about each partition."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from twin.rules.reading.open_transactions import (
 def take_transactions(state: ShardState, frame: Frame) -> ShardState:
     """Replace what is known of the partitions in the frame, unless that is newer."""
     _, rows = rows_of(state, frame.rows, create=False)
-    held = state[TransactionHolders]
-    read_at_ms = keys.look_up(held.row.astype(np.int64), held.read_at_ms, rows)
+    table = state[TransactionHolders]
+    read_at_ms = keys.look_up(table.row.astype(np.int64), table.read_at_ms, rows)
     first = np.zeros(len(rows), bool)
     first[np.unique(rows, return_index=True)[1]] = True
     new = first & (rows >= 0) & (read_at_ms < frame.header.observed_at_ms)
@@ -37,10 +37,10 @@ def take_transactions(state: ShardState, frame: Frame) -> ShardState:
     }
     at_ms = np.full(len(row), frame.header.observed_at_ms)
     fresh = TransactionHolders(row=row[order], read_at_ms=at_ms, **columns)
-    return state.with_tables(held.pick(~np.isin(held.row, row)).with_rows(fresh))
+    return state.with_tables(table.pick(~np.isin(table.row, row)).with_rows(fresh))
 
 
 @expiry
 def recent_holders(holders: TransactionHolders, cycle: Cycle) -> TransactionHolders:
-    """Drop answers that are not repeated: the transaction has ended."""
+    """Drop answers that were not repeated, since their transaction has ended."""
     return holders.pick(cycle.observed_at_ms - holders.read_at_ms <= HOLDER_STAYS_MS)

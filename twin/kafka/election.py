@@ -23,7 +23,7 @@ from twin.declarations.table import NO_BROKER, Array
 Slots = NDArray[np.bool_]  # [partitions, slots]
 
 
-class Kind(IntEnum):
+class ElectionKind(IntEnum):
     """The controller's kinds of elections."""
 
     PREFERRED = 0  # leader balancing, or an operator asked for the preferred replica
@@ -58,7 +58,7 @@ class ElectionState:
 
 
 def elect(
-    state: ElectionState, kind: Kind, preference: NDArray[np.int16] | None = None
+    state: ElectionState, kind: ElectionKind, preference: NDArray[np.int16] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """Elect a leader for every row of the state.
 
@@ -98,13 +98,13 @@ def elect(
         slot[row] = candidates.take(row, axis=0).argmax(axis=1)
         outcome[row] = answer
 
-    if kind is Kind.PREFERRED:
+    if kind is ElectionKind.PREFERRED:
         elect_from(clean & (np.arange(clean.shape[1]) == 0), Outcome.CLEAN)
     # A valid leader keeps the partition: no order of preference evicts it.
     elect_from(clean & leads_now, Outcome.CLEAN)
     elect_from(clean, Outcome.CLEAN)
     elect_from(last_known, Outcome.LAST_KNOWN)
-    if kind is Kind.UNCLEAN:
+    if kind is ElectionKind.UNCLEAN:
         elect_from(state.acceptable, Outcome.UNCLEAN)
 
     elected = np.where(slot == NO_BROKER, NO_BROKER, pick_slot(state.broker, slot))

@@ -1,8 +1,8 @@
-"""The state that a leader keeps of each follower, kept along from the follower's fetches.
+"""The state that a leader keeps of each follower, reconstructed from the follower's fetches.
 
-Kafka's leader notes of a follower its log end, the leader's own log end at the last fetch, the time
-of that fetch, and when the follower was last caught up, and updates them at every fetch. No API
-returns them; a log of completed fetches allows to keep them along exactly.
+For each follower, Kafka's leader stores the follower's log end, the leader's own log end at the
+last fetch, the time of that fetch, and the time when the follower was last caught up. It updates
+them at every fetch. No API returns them, but they follow exactly from a log of completed fetches.
 
 Source: Replica.updateFetchStateOrThrow and resetReplicaState, ReplicaState.isCaughtUp, Kafka 4.3.
 """
@@ -36,20 +36,20 @@ class ReplicaState:
         unknown, never = np.full(count, UNKNOWN, np.int64), np.zeros(count, np.int64)
         return ReplicaState(unknown, unknown, unknown, never, never)
 
-    def where(self, chosen: Bool, other: ReplicaState) -> ReplicaState:
-        """This state for the chosen followers, the other one for the rest."""
+    def where(self, mask: Bool, other: ReplicaState) -> ReplicaState:
+        """This state where the mask [N] is set, the other state elsewhere."""
         return ReplicaState(
-            *(np.where(chosen, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+            *(np.where(mask, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         )
 
 
 def update_fetch_state(
     state: ReplicaState, fetch_offset: Int64, log_start: Int64, at_ms: Int64, leader_end: Int64
 ) -> ReplicaState:
-    """After one fetch of each follower.
+    """The states after one fetch of each follower.
 
-    An UNKNOWN leader end proves nothing, and the one noted before is forgotten: the leader may have
-    been further at this fetch, so the next one could not be said to have had everything by now.
+    An UNKNOWN leader end proves nothing, and the earlier leader end is dropped: the leader's log
+    may have grown before this fetch, so the next fetch must not be compared with it.
     """
     has_leader_end = leader_end != UNKNOWN
     now = has_leader_end & (fetch_offset >= leader_end)
@@ -74,10 +74,10 @@ def is_caught_up(state: ReplicaState, leader_end: Int64, now_ms: Int64, lag_max_
 
 
 def asks_for_leader_end(state: ReplicaState, fetch_offset: Int64) -> Bool:
-    """[N] the fetch asks at or beyond the leader's log end of the fetch before.
+    """[N] the fetch offset is at or beyond the leader's log end at the previous fetch.
 
-    So the follower has had everything that there was then. It is also KIP-501's condition for a
-    pending fetch that keeps its follower in sync.
+    The follower then has all records that existed at the previous fetch. KIP-501 has the same
+    condition for a pending fetch that keeps its follower in sync.
     """
     has_previous_end = state.last_fetch_leader_end_offset != UNKNOWN
     asks: Bool = has_previous_end & (fetch_offset >= state.last_fetch_leader_end_offset)
@@ -90,13 +90,13 @@ def is_caught_up_pending(
     """[N] in sync by KIP-501's solution 1: by Kafka's rule, or by a fetch that is pending.
 
     Args:
-        state: as noted before the pending fetch.
+        state: the states before the pending fetch.
         pending_offset: the offset of that fetch, UNKNOWN for none.
         leader_end: the leader's log end now.
         now_ms: time of the check.
         lag_max_ms: replica.lag.time.max.ms.
 
-    Source: KIP-501, follower.fetch.pending.reads.insync.enable; no Kafka has it.
+    Source: KIP-501, follower.fetch.pending.reads.insync.enable; no Kafka version has it.
     """
     waits = (pending_offset != UNKNOWN) & asks_for_leader_end(state, pending_offset)
     caught_up: Bool = waits | is_caught_up(state, leader_end, now_ms, lag_max_ms)
@@ -107,7 +107,7 @@ def update_fetch_state_solution_1(
     state: ReplicaState, fetch_offset: Int64, log_start: Int64, arrived_ms: Int64,
     completed_ms: Int64, leader_end: Int64,
 ) -> ReplicaState:  # fmt: skip
-    """After one fetch under KIP-501: caught up as of the completion, not of the arrival.
+    """The states after one fetch under KIP-501: caught up at its completion, not at its arrival.
 
     An UNKNOWN leader end proves nothing, as in ``update_fetch_state``.
     """

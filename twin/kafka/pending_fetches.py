@@ -30,10 +30,10 @@ counted from the last but one: in two fetches it misses the limit only if one wa
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """[N] replicas that left an ISR, and between which two times; the same time where logged.
+    """[N] replicas that left an ISR, and two times between which they left; equal times if logged.
 
-    ``was_tracked``: the last fetch before that is known, and all since were taken with the removal
-    known.
+    ``was_tracked``: the last fetch before the removal is known, and the removal was known when all
+    later fetches were taken in.
     """
 
     row: Int32
@@ -46,10 +46,10 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class SlowestFetches:
-    """[N] where the slowest fetch of each replica was when it was removed.
+    """[N] the stage of the slowest fetch of each replica when the replica was removed.
 
     ``was_pending``: it asked for all records, and the leader worked on it (tri-state).
-    ``was_queued``: it asked for all records, and waited in the request queue then, or perhaps.
+    ``was_queued``: it asked for all records, and waited, or may have waited, in the request queue.
     """
 
     was_pending: Int8
@@ -61,13 +61,15 @@ def slowest_fetches(
 ) -> SlowestFetches:
     """Judge the slowest recent fetch of each removed replica at the leader that removed it.
 
-    It asked for all records if it asked for the leader's log end of the fetch before. Where the
-    moment of the removal is known only to a cycle, the fetch must also have waited long enough to
-    be the reason (SLOW_FETCH_SHARE), and the removal came after that wait. A fetch that a handler
-    took between the first and the last possible moment is unknown to have been pending. None was
-    pending where the fetches from before the removal on are known and none of them was such: the
-    slowest one came before it, or the removal was known when those since were taken, and one that
-    was pending would have been kept in place of any slower one.
+    A fetch asked for all records if its offset was the leader's log end at the fetch before. If
+    only the cycle of the removal is known, the fetch must also have waited long enough to be the
+    reason (SLOW_FETCH_SHARE), and the removal must have come after that wait. If a handler took the
+    fetch between the first and the last possible moment, it is unknown whether it was pending.
+
+    No fetch was pending if all fetches since just before the removal are known and none of them
+    meets these conditions. Then either the slowest fetch came before the removal; or the removal
+    was known when later fetches were taken in, and a pending fetch would have been kept in place
+    of any slower one.
     """
     place = keys.find(
         keys.pack(followers.row, followers.broker), keys.pack(removals.row, removals.broker)

@@ -1,8 +1,8 @@
-"""Leaderships of a broker for other brokers: before a restart, or while it is a slow leader.
+"""Move the leaderships of a broker to other brokers: before a restart, or while it is slow.
 
-KIP-501 lets a slow leader resign (solution 2). By hand the same is done with the order of replicas:
+KIP-501 lets a slow leader resign (solution 2). A new order of replicas does the same by hand:
 the new leader becomes the preferred replica, the broker the last one, and a preferred election
-moves the leadership. It stays so until the order is restored.
+moves the leadership. The effect lasts until the order is restored.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Int64, Rows
 from twin.engine.state import ShardState
 from twin.plans.reordering import (
+    Obstacle,
     Reordering,
-    Undone,
     could_lead,
     is_described,
     is_reassigning,
@@ -31,12 +31,12 @@ from twin.tables.state import Assignment, Brokers, Partitions
 
 @dataclass(frozen=True, slots=True)
 class Demotion:
-    """A plan for one shard: new orders, who is to lead, and what stays with the broker."""
+    """A plan for one shard: new orders, new leaders, and the partitions that stay."""
 
     changes: Reordering
-    elect: Int32  # [N] the leader that a preferred election is to give
-    undone: Mapping[Undone, Rows]
-    leaders: Int64  # [B] partitions that each broker leads afterwards, with those given as input
+    elect: Int32  # [N] the leader that a preferred election should elect
+    obstacles: Mapping[Obstacle, Rows]
+    leaders: Int64  # [B] partitions that each broker leads afterwards, in all shards
 
 
 def leaders_of(state: ShardState, brokers: Int32) -> Int64:
@@ -47,12 +47,12 @@ def leaders_of(state: ShardState, brokers: Int32) -> Int64:
 def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
     """Give the broker's leaderships to warm replicas in sync, so that leaders are spread evenly.
 
-    Partitions that others lead and whose preferred replica it is are included: leader balancing
-    would give them back.
+    Partitions that it does not lead are included if it is their preferred replica, since leader
+    balancing would give them back to it.
 
     Args:
-        state: of one shard.
-        broker: who is not to lead.
+        state: the state of one shard.
+        broker: the broker that should not lead.
         leaders: [B] partitions that each of the state's brokers leads, in all shards.
     """
     brokers, assignment = state[Brokers], state[Assignment].broker
@@ -69,18 +69,20 @@ def demote(state: ShardState, broker: int, leaders: Int64) -> Demotion:
     rank[row, slot] = 0
     movable = has_candidate[:, None] & state[Roles].is_assigned
     changes = reordering(state, sorted_within(movable, rank), row)
-    undone = {Undone.REASSIGNING: concerned & moving,
-              Undone.NO_WARM: concerned & ~moving & ~has_candidate}  # fmt: skip
+    obstacles = {
+        Obstacle.REASSIGNING: concerned & moving,
+        Obstacle.NO_WARM: concerned & ~moving & ~has_candidate,
+    }
     return Demotion(
         changes=changes,
         elect=changes.after[:, 0],
-        undone={why: np.flatnonzero(mask) for why, mask in undone.items() if mask.any()},
+        obstacles={why: np.flatnonzero(mask) for why, mask in obstacles.items() if mask.any()},
         leaders=spread,
     )
 
 
 def _candidates(state: ShardState, broker: int) -> Bool:
-    """[P, R] who could lead: warm, or without a threshold to be judged by; another leader stays."""
+    """[P, R] replicas that could lead: warm or not judged; a leader elsewhere stays."""
     coverage = state[ReplicaCoverage].coverage
     able: Bool = could_lead(state) & (state[Assignment].broker != broker)
     able &= (coverage == Coverage.WARM) | (coverage == Coverage.NOT_JUDGED)
@@ -93,23 +95,24 @@ def _candidates(state: ShardState, broker: int) -> Bool:
 def _spread(
     brokers: Brokers, holders: Int32, candidates: Bool, leaders: Int64
 ) -> tuple[Int64, Int64]:
-    """[N] the slot of the leader of each row, and [B] how many each broker leads then.
+    """[N] the slot of the leader of each row, and [B] how many partitions each broker then leads.
 
-    Leaders move from one broker to another while that makes the sum of squares of leaders by
-    broker and by rack smaller, as many at once as lower it most. It gets smaller each time.
+    Leaders move from one broker to another as long as that lowers the sum of squares of leaders by
+    broker and by rack. Each move takes the number of leaders that lowers the sum most, so the loop
+    ends.
     """
     ids, here = brokers.broker, np.arange(len(holders))
-    slot, led = candidates.argmax(axis=1), leaders.copy()
+    slot, leader_counts = candidates.argmax(axis=1), leaders.copy()
     if not len(holders):
-        return slot, led
+        return slot, leader_counts
     place = np.searchsorted(ids, np.where(candidates, holders, ids[0]))
-    led += np.bincount(place[here, slot], minlength=len(ids))
+    leader_counts += np.bincount(place[here, slot], minlength=len(ids))
     row, to = np.nonzero(candidates)
     rack = racks_of(brokers, ids)
     apart = (rack[:, None] != rack) & (rack != UNKNOWN) & (rack != UNKNOWN)[:, None]
     while True:
-        gap = led[:, None] - led
-        in_rack = (rack[:, None] == rack) @ led
+        gap = leader_counts[:, None] - leader_counts
+        in_rack = (rack[:, None] == rack) @ leader_counts
         gap = gap + np.where(apart, in_rack[:, None] - in_rack, 0)
         # This number of moves lowers the sum of squares most.
         best = np.where(apart, (gap + 1) // 4, gap // 2)
@@ -119,15 +122,15 @@ def _spread(
         gain = np.where(movable & (best > 0), gap, 0)
         a, b = np.unravel_index(gain.argmax(), gain.shape)
         if gain[a, b] == 0:
-            return slot, led
+            return slot, leader_counts
         moved = np.flatnonzero((source == a) & (target == b))[: best[a, b]]
         slot[row[moved]] = to[moved]
-        led[a] -= len(moved)
-        led[b] += len(moved)
+        leader_counts[a] -= len(moved)
+        leader_counts[b] += len(moved)
 
 
 def _counted(leader: Array, brokers: Int32) -> Int64:
-    held = leader[leader != NO_BROKER]
-    place = np.searchsorted(brokers, held)
-    is_listed = np.isin(held, brokers)
+    known_leaders = leader[leader != NO_BROKER]
+    place = np.searchsorted(brokers, known_leaders)
+    is_listed = np.isin(known_leaders, brokers)
     return np.bincount(place[is_listed], minlength=len(brokers)).astype(np.int64)

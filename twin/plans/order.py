@@ -1,11 +1,11 @@
-"""Orders of replicas in which warm ones come before cold ones: KIP-1303's election on any Kafka.
+"""Orders of replicas with warm ones before cold ones: the effect of KIP-1303 on any Kafka.
 
 Kafka elects the first replica of the assignment that is in sync. Behind slot 0, replicas that are
 in sync and warm are put before cold ones. Slot 0 is the preferred leader: leader balancing moves
-leadership to it, so it stays where it is unless that is asked for.
+leadership to it, so it keeps its place unless ``preferred`` is set.
 
-Replicas of which something is not known keep their places, and so do those that are warm and not
-in sync. All others keep their order among each other, so a plan for the planned state is empty.
+Replicas with unknown values keep their places, and so do those that are warm but not in sync. All
+others keep their relative order, so a plan for the planned state is empty.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 
 from twin.declarations.table import NO_BROKER, Bool, Int8, Int32, Int64, Rows
 from twin.engine.state import ShardState
-from twin.kafka.election import Kind, elect
+from twin.kafka.election import ElectionKind, elect
 from twin.plans.reordering import (
+    Obstacle,
     Reordering,
-    Undone,
     has_answered,
     is_described,
     is_reassigning,
@@ -61,7 +61,7 @@ class Order:
     changes: Reordering
     now: Successors  # [N]
     then: Successors  # [N]
-    undone: Mapping[Undone, Rows]
+    obstacles: Mapping[Obstacle, Rows]
     not_judged: int  # partitions without a threshold: none of their replicas is called cold
 
 
@@ -79,7 +79,7 @@ def order(state: ShardState, *, preferred: bool = False) -> Order:
         changes=changes,
         now=now.take(changes.row),
         then=then.take(changes.row),
-        undone=_undone(state, then, cold, preferred=preferred),
+        obstacles=_obstacles(state, then, cold, preferred=preferred),
         not_judged=int((~(judged & state[Roles].is_assigned).any(axis=1)).sum()),
     )
 
@@ -94,34 +94,34 @@ def _as_it_is(slot: Int64) -> Int64:
 
 
 def _successors(state: ShardState, slot: Int64) -> Successors:
-    """[P] by Kafka's rule, if the slots were in this order."""
+    """[P] the successors by Kafka's rule, if the slots were in this order."""
     electorate, preference = electorate_of(state), slot.astype(np.int16)
-    lost = state_without(electorate, electorate.roles.is_leader)
+    after_loss = state_without(electorate, electorate.roles.is_leader)
     unclean = holds_unclean_elections(electorate.topic_configs)
-    leader, _ = hold_election(lost, unclean, preference)
-    balanced, _ = elect(state_as_it_is(electorate), Kind.PREFERRED, preference)
+    leader, _ = hold_election(after_loss, unclean, preference)
+    balanced, _ = elect(state_as_it_is(electorate), ElectionKind.PREFERRED, preference)
     return Successors(leader, coverage_of(leader, electorate), balanced)
 
 
-def _undone(
+def _obstacles(
     state: ShardState, then: Successors, cold: Bool, *, preferred: bool
-) -> dict[Undone, Rows]:
-    """Partitions that are led by a cold replica, or would be, and why the plan does not help."""
+) -> dict[Obstacle, Rows]:
+    """Partitions that have or would get a cold leader, by the reason why the plan does not help."""
     roles, described = state[Roles], is_described(state)
-    led = state[Partitions].leader != NO_BROKER
+    has_leader = state[Partitions].leader != NO_BROKER
     leader_cold = state[Leaders].values_of(state[ReplicaCoverage].coverage) == Coverage.COLD
-    suffers = described & led & ((then.coverage == Coverage.COLD) | leader_cold)
+    suffers = described & has_leader & ((then.coverage == Coverage.COLD) | leader_cold)
     reassigning = is_reassigning(state) & suffers
     suffers &= ~reassigning
     has_warm = (is_warm(state) & ~roles.is_leader).any(axis=1)
     silent = suffers & (roles.in_isr & cold & ~has_answered(state)).any(axis=1)
     others = suffers & ~silent & has_warm
     masks = {
-        Undone.NOT_DESCRIBED: ~described,
-        Undone.REASSIGNING: reassigning,
-        Undone.PREFERRED_COLD: others & cold[:, 0] & (not preferred),
-        Undone.LED_COLD: others & leader_cold & ~cold[:, 0],
-        Undone.SILENT: silent,
-        Undone.NO_WARM: suffers & ~silent & ~has_warm,
+        Obstacle.NOT_DESCRIBED: ~described,
+        Obstacle.REASSIGNING: reassigning,
+        Obstacle.PREFERRED_COLD: others & cold[:, 0] & (not preferred),
+        Obstacle.LED_COLD: others & leader_cold & ~cold[:, 0],
+        Obstacle.SILENT: silent,
+        Obstacle.NO_WARM: suffers & ~silent & ~has_warm,
     }
     return {why: np.flatnonzero(mask) for why, mask in masks.items() if mask.any()}

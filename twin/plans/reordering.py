@@ -1,7 +1,7 @@
-"""New orders of replicas, and the replicas of which a plan knows enough to move them.
+"""New orders of replicas, and what a plan must know of a replica before it moves it.
 
-Kafka elects leaders by the order of the assignment. A new order of the same replicas moves no data,
-and bumps no leader epoch.
+Kafka elects leaders by the order of the assignment. A new order of the same replicas does not move
+data, and does not change the leader epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twin.tables.enums import ReplicaFlags
 from twin.tables.state import Assignment, Brokers, Partitions, Replicas
 
 
-class Undone(Enum):
+class Obstacle(Enum):
     """Why a plan leaves partitions as they are; the value follows their number in a sentence."""
 
     NOT_DESCRIBED = "not described by the controller yet"
@@ -41,7 +41,7 @@ class Reordering:
 
 
 def reordering(state: ShardState, slot: Int64, row: Rows | None = None) -> Reordering:
-    """The slots [P, R] as orders of those rows; by default of all that they change."""
+    """The orders that the slots [P, R] give to those rows; by default, to all rows they change."""
     if row is None:
         row = np.flatnonzero((slot != np.arange(slot.shape[1])).any(axis=1))
     before = assigned_brokers(state[Assignment], state[Roles])[row]
@@ -49,7 +49,7 @@ def reordering(state: ShardState, slot: Int64, row: Rows | None = None) -> Reord
 
 
 def sorted_within(movable: Bool, rank: Array) -> Int64:
-    """[P, R] the slot that comes to each place: movable ones by rank, the others stay.
+    """[P, R] the slot to put at each place: movable slots by rank, the others as they are.
 
     Slots of one rank keep their order.
     """
@@ -57,9 +57,9 @@ def sorted_within(movable: Bool, rank: Array) -> Int64:
     place = np.arange(width)
     # Slots that stay come last in both orders, each at its own place.
     left = np.where(movable, place, width + place).argsort(axis=1)
-    wanted = np.where(movable, rank * width + place, (rank.max(initial=0) + 1) * width + place)
+    sort_key = np.where(movable, rank * width + place, (rank.max(initial=0) + 1) * width + place)
     slot = np.empty(movable.shape, np.int64)
-    np.put_along_axis(slot, left, wanted.argsort(axis=1), axis=1)
+    np.put_along_axis(slot, left, sort_key.argsort(axis=1), axis=1)
     return slot
 
 
@@ -91,6 +91,6 @@ def could_lead(state: ShardState) -> Bool:
 
 
 def is_warm(state: ShardState) -> Bool:
-    """[P, R] those of them that hold enough local log."""
+    """[P, R] replicas that could lead and hold enough local log."""
     warm: Bool = state[ReplicaCoverage].coverage == Coverage.WARM
     return warm & could_lead(state)

@@ -26,10 +26,10 @@ from twin.tables.state import Assignment, Partitions
 
 @dataclass(frozen=True, slots=True)
 class RestartCost:
-    """Numbers of partitions, and bytes. Those of shards add up.
+    """Numbers of partitions, and bytes. The costs of shards add up.
 
-    A consumer of old records that a cold leader does not hold on its disk reads them from remote
-    storage; ``remote_bytes`` is what the present leaders hold of such records and serve themselves.
+    A cold leader lacks old records on its disk, so consumers read them from remote storage.
+    ``remote_bytes`` is the size of such records that the present leaders serve from their disks.
     """
 
     leaders_moved: int = 0  # get another leader
@@ -51,7 +51,7 @@ RestartCosts = Mapping[str, RestartCost]
 
 
 def restart_costs(state: ShardState, together: Collection[int], loss: Loss) -> RestartCosts:
-    """The costs in one shard, if those brokers are out at once; ``loss`` is theirs."""
+    """The costs in one shard, if those brokers are out at once; ``loss`` is their loss."""
     rows = whatif.described_on(state, together)  # the others cost nothing
     here = state.with_only(_READS).take(rows)
     serves = here[Roles].in_isr & here[Candidates].is_acceptable
@@ -93,14 +93,14 @@ _READS: Final = reading(Assignment, Roles, Candidates, LeaderMinIsr)
 
 
 def remote_bytes(state: ShardState, row: Rows, next_leader: Int64) -> Int64:
-    """[N] of these rows: bytes on the leader's disk that the next leader does not hold on its own.
+    """[N] by row: bytes on the leader's disk that the next leader does not have on its own disk.
 
-    0 where the topic is not tiered: what is not on the disk cannot be read at all.
+    0 where the topic is not tiered, since nothing can be read from remote storage there.
     """
-    held, leading = state[LocalLog].held_bytes, state[Leaders].slot[row]
+    local_bytes, leading = state[LocalLog].held_bytes, state[Leaders].slot[row]
     slot = (state[Assignment].broker[row] == next_leader[:, None]).argmax(axis=1)
-    now = np.where(leading == UNKNOWN, UNKNOWN, held[row, leading])
-    then = held[row, slot]
+    now = np.where(leading == UNKNOWN, UNKNOWN, local_bytes[row, leading])
+    then = local_bytes[row, slot]
     is_known = (now != UNKNOWN) & (then != UNKNOWN)
     missing = np.where(is_known, np.maximum(now - then, 0), UNKNOWN)
     return np.where(state[TopicConfigs].remote_storage[row] == 1, missing, 0)

@@ -1,4 +1,4 @@
-"""When the original order of a partition may come back."""
+"""When the original order of a partition may be restored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twin.rules.partitions.leaders import Roles
 
 
 def is_all_warm(state: ShardState) -> Bool:
-    """[P] every replica is warm and in sync: by KIP-1303, any order of them is as good."""
+    """[P] every replica is warm and in sync, so by KIP-1303 every order is equally good."""
     assigned = state[Roles].is_assigned
     warm: Bool = np.logical_and.reduce(is_warm(state) | ~assigned, axis=1)
     return warm & is_described(state) & ~is_reassigning(state)

@@ -31,14 +31,14 @@ class Batch:
     """Brokers that may be restarted together."""
 
     brokers: tuple[int, ...]
-    rack: str  # where all of them are, empty if that is not known
-    allowed: Names  # reasons against it, which the terms set aside
+    rack: str  # the rack of all of them, empty if unknown
+    allowed: Names  # reasons against it that the terms allow
     costs: RestartCosts
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A broker that may not be restarted as things are."""
+    """A broker that may not be restarted in the present state."""
 
     broker: int
     reasons: Names
@@ -46,7 +46,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """Every broker that was asked for: in one batch, or left out."""
+    """Every requested broker: either in one batch, or left out."""
 
     batches: tuple[Batch, ...]
     left_out: tuple[LeftOut, ...]
@@ -54,7 +54,7 @@ class Roll:
 
 def roll(
     states: Sequence[ShardState],
-    wanted: Collection[int],
+    targets: Collection[int],
     terms: Terms,
     by_rack: bool = False,
     most: int | None = None,
@@ -62,16 +62,16 @@ def roll(
     """The plan for those brokers; ``states`` are all shards of the cluster.
 
     Args:
-        states: what the twin knows.
-        wanted: the brokers to restart.
-        terms: what is asked for and allowed, as of the gate.
+        states: the states of all shards.
+        targets: the brokers to restart.
+        terms: the margin and the allowed reasons, as for the gate.
         by_rack: a batch may be several brokers of one rack; one broker otherwise.
-        most: brokers of a batch at most.
+        most: the largest number of brokers in a batch.
     """
     alone: dict[int, Names] = {}
     costs: dict[tuple[int, ...], RestartCosts] = {}
-    for broker in sorted(wanted):
-        losses = [whatif.lose(state, [broker]) for state in states]  # once for both
+    for broker in sorted(targets):
+        losses = [whatif.lose(state, [broker]) for state in states]  # used by both calls
         alone[broker] = gate.reasons(states, [broker], terms, losses)
         if not _blocking(alone[broker], terms):
             costs[broker,] = _costs(states, [broker], losses)
@@ -111,8 +111,8 @@ def _together(
     states: Sequence[ShardState], brokers: Sequence[int], terms: Terms, most: int | None
 ) -> Iterator[tuple[int, ...]]:
     """Split brokers, each of which may be restarted alone, into batches that may go together."""
-    # A partition that one of them holds loses no more by a batch than by that broker alone.
-    shared = [_held_twice(state, brokers) for state in states]
+    # A partition on only one of them loses no more by a batch than by that broker alone.
+    shared = [_shared_partitions(state, brokers) for state in states]
     waiting = list(brokers)
     while waiting:
         batch = waiting[:most]
@@ -127,10 +127,10 @@ def _together(
         yield tuple(batch)
 
 
-def _held_twice(state: ShardState, brokers: Sequence[int]) -> ShardState:
+def _shared_partitions(state: ShardState, brokers: Sequence[int]) -> ShardState:
     """The partitions that more than one of the brokers hold."""
-    held = np.isin(state[Assignment].broker, brokers) & state[Roles].is_assigned
-    return state.take(np.flatnonzero(held.sum(axis=1) > 1))
+    is_replica = np.isin(state[Assignment].broker, brokers) & state[Roles].is_assigned
+    return state.take(np.flatnonzero(is_replica.sum(axis=1) > 1))
 
 
 def _blocking(against: Names, terms: Terms) -> Names:
@@ -139,7 +139,7 @@ def _blocking(against: Names, terms: Terms) -> Names:
 
 
 def _active_controllers(states: Sequence[ShardState]) -> frozenset[int]:
-    """The active controller; nobody where that is not known."""
+    """The active controller; empty if unknown."""
     quorum = gate.newest_quorum(states)
     return frozenset(quorum.node[quorum.is_active].tolist())
 

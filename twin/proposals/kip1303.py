@@ -19,7 +19,7 @@ from twin.declarations.table import (
     UInt8,
     column,
 )
-from twin.kafka.election import Kind, elect
+from twin.kafka.election import ElectionKind, elect
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.election.next_leader import (
     Electorate,
@@ -87,7 +87,7 @@ def is_ineligible(eligibility: Kip1303Eligibility, roles: Roles) -> Bool:
 def kip1303(roles: Roles, eligibility: Kip1303Eligibility) -> Ballot:
     """Replicas with enough local log come first.
 
-    Ineligible replicas are moved back, never removed: a partition with no other still elects.
+    Ineligible replicas move to the end but stay: a partition without others still elects one.
     """
     return Ballot(in_isr(roles), is_ineligible(eligibility, roles).astype(np.int8))
 
@@ -96,7 +96,7 @@ def kip1303(roles: Roles, eligibility: Kip1303Eligibility) -> Ballot:
 def kip1303_leadership(
     electorate: Electorate, eligibility: Kip1303Eligibility
 ) -> Kip1303Leadership:
-    """The effects on partitions that have a leader and an ineligible replica; no other has any."""
+    """The effects on partitions that have a leader and an ineligible replica; others have none."""
     ballot = kip1303(electorate.roles, eligibility)
     cold = ballot.rank != 0
     flags = np.zeros(len(cold), np.uint8)
@@ -105,8 +105,8 @@ def kip1303_leadership(
         return Kip1303Leadership(flags)
     state, cold = state_as_it_is(electorate).rows(row), cold[row]
     order = ballot.take(row).order
-    stock, _ = elect(state, Kind.PREFERRED)
-    elected, _ = elect(state, Kind.PREFERRED, order)
+    stock, _ = elect(state, ElectionKind.PREFERRED)
+    elected, _ = elect(state, ElectionKind.PREFERRED, order)
     first = state.broker[np.arange(len(row)), order[:, 0]]
     stays = elected == state.leader
     leads_cold = any_slot((state.broker == state.leader[:, None]) & cold)

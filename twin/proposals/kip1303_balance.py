@@ -1,4 +1,4 @@
-"""From which racks partitions would be led under KIP-1303, and for how long out of balance.
+"""Racks of the leaders under KIP-1303, and how long partitions would be out of balance.
 
 Kafka keeps counting replica 0 as the preferred leader (PartitionRegistration.hasPreferredLeader,
 ReplicationControlManager.maybeBalancePartitionLeaders), so a cold replica 0 leaves its partition
@@ -44,9 +44,9 @@ class PreferredReplicas(TableGroup):
         seconds: Float64 = self.warm_up.warm_in_s[:, 0]
         return seconds
 
-    def racks(self, chosen: Bool) -> Int64:
-        """[N] the racks of those that are chosen."""
-        return racks_of(self.brokers, self.assignment.broker[chosen, 0])
+    def racks(self, rows: Bool) -> Int64:
+        """[N] the racks of the partitions in a mask [P]."""
+        return racks_of(self.brokers, self.assignment.broker[rows, 0])
 
 
 @gauge(
@@ -75,7 +75,7 @@ def rack_preferred_never_warm(preferred: PreferredReplicas) -> ByRack:
     level="rack",
 )
 def rack_preferred_eta_unknown(preferred: PreferredReplicas) -> ByRack:
-    """The cold preferred replicas of unknown time until they are warm, by rack."""
+    """The cold preferred replicas for which the time until they are warm is unknown, by rack."""
     return ByRack(preferred.racks(preferred.is_cold & np.isnan(preferred.warm_in_s)))
 
 

@@ -34,7 +34,7 @@ def kip1303_reports_per_hour(
     """The reports an hour as whole numbers, which add up over shards.
 
     Every append changes the bytes of each follower, and the leader reports per partition: at least
-    one report for each partition that grew between two polls, at most one a record. Crossings are
+    one report for each partition that grew between two polls, at most one per record. Crossings are
     those predicted for the next hour.
     """
     rate = np.maximum(growth.appended_records_per_s, 0)

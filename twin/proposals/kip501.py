@@ -2,7 +2,8 @@
 
 Its solution 1 keeps a follower whose fetch the leader still works on. Its solution 2 moves a leader
 that takes too long over a fetch to the end of the ISR, so that the next live member leads. No Kafka
-has either, and no API reports a fetch before it is answered: what cannot be observed is unknown.
+version has either, and no API reports a fetch before it is answered. What cannot be observed is
+unknown.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def in_sync_kip501(
     previous: Before[LeaderEnds],
     now_ms: NowMs,
 ) -> InSyncKip501:
-    """A replica is in sync by Kafka's rule, or as of when the leader had answered the fetch.
+    """A replica is in sync by Kafka's rule, or by the time when the leader had answered its fetch.
 
     A replica that is not in sync by either rule is UNKNOWN if its log end reaches the leader's log
     end at its previous fetch, since a fetch that is still pending may keep it; otherwise, or if it
@@ -108,9 +109,9 @@ _BY_CONTROLLER: Final = np.int32(Evidence.FOLLOWER_OFFLINE | Evidence.WAS_LEADER
 def would_have_stayed(shrinks: IsrShrinks) -> Int8:
     """[N] solution 1 would have kept the replica (tri-state).
 
-    A pending fetch that asked for all records would have. It is the leader that looks at fetches:
-    nothing keeps a replica whose broker is fenced, or which was the leader and handed over, since
-    the controller takes it out of the ISR.
+    A pending fetch that asked for all records would have kept it. Only the leader looks at fetches,
+    so nothing keeps a replica whose broker is fenced, or a leader that handed over: the controller
+    takes these out of the ISR.
 
     Source: KIP-501; ReplicationControlManager.handleBrokerFenced and
     handleBrokerInControlledShutdown, Kafka 4.3.

@@ -1,7 +1,7 @@
 """Elections by KIP-501: replicas that its solution 1 keeps in the ISR may lead.
 
-A slow leader removes healthy followers from the ISR. If it is lost then, nobody in sync is left:
-that is the outage which the KIP wants to prevent.
+A slow leader removes healthy followers from the ISR. If the leader is lost then, no replica
+in sync is left. The KIP wants to prevent that outage.
 """
 
 from __future__ import annotations

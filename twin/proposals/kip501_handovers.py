@@ -105,7 +105,7 @@ def kip501_handovers(
     coverage: ReplicaCoverage,
     cycle: Cycle,
 ) -> Kip501Handovers:
-    """A handover is judged when its shrink is first observed, and kept as long as that."""
+    """A handover is judged when its shrink is first observed, and kept as long as the shrink."""
     if not len(shrinks):
         return Kip501Handovers.empty()
     to, cold = _next_member(
@@ -114,7 +114,7 @@ def kip501_handovers(
     here, there = keys.pairs(
         keys.pack(shrinks.row, shrinks.broker), keys.pack(latest.row, latest.broker)
     )
-    # Those that a poll observed in this very cycle are judged anew with each of its frames.
+    # Shrinks that a poll observed in this cycle are judged again with each frame of the cycle.
     polled_now = (shrinks.at_ms == cycle.observed_at_ms) & (shrinks.at_ms != shrinks.logged_at_ms)
     same = (shrinks.at_ms[here] == latest.at_ms[there]) & ~polled_now[here]
     here, there = here[same], there[same]
@@ -147,7 +147,7 @@ def _next_member(
     Args:
         row: [N] partitions.
         members: [P, R] the ISR.
-        leader: [P] who hands over.
+        leader: [P] the leader that hands over.
     """
     brokers = assignment.broker[row]
     able = members[row] & (brokers != leader[row][:, None]) & candidates.is_acceptable[row]

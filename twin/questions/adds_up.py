@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 def same(one: _T, _: _T) -> _T:
-    """What all shards have in common."""
+    """A value that all shards have in common."""
     return one
 
 
@@ -28,7 +28,7 @@ def highest(one: float, other: float) -> float:
 
 
 class AddsUp:
-    """Base class of answers of a shard, frozen dataclasses: they add up field by field.
+    """Base class of the answers of a shard: frozen dataclasses that add up field by field.
 
     Numbers add up; mappings, and tuples of pairs, key by key. ``Annotated[T, function]`` is
     combined by that function of two values, e.g. ``highest``.

@@ -1,16 +1,16 @@
 """May these brokers be restarted now? Reasons against it, from the twin's state alone.
 
-A restart takes a broker out of every ISR and comes back a minute later. It is unsafe if meanwhile
-a partition would have no leader, a leader from outside the ISR, a cold leader where it has none
-now, or too few replicas in sync; if the controllers would have no majority; or if another broker is
-not whole yet, since two that are out at once are what replication does not cover. Brokers that are
-asked for together are out together: the same terms hold for what all of them leave behind.
+A restart takes a broker out of every ISR for about a minute. It is unsafe if, in that time, a
+partition would have no leader, a leader from outside the ISR, a cold leader where it has none now,
+or too few replicas in sync; if the controllers would have no majority; or if another broker is not
+fully in sync, since replication does not cover two brokers that are out at once. Brokers that are
+named together are out together: the same conditions hold for the state without all of them.
 
-What no order of restarts can avoid (a partition with one replica, or with no more replicas than
-min.insync.replicas; a quorum of one or two voters) is a reason of its own, so that it can be
-allowed: each time, or single replicas once for the cluster by its configuration.
+No order of restarts can avoid some reasons: a partition with one replica, or with no more replicas
+than min.insync.replicas; a quorum of one or two voters. Each of these is a separate reason, so that
+a user can allow it each time, or allow single replicas once by the cluster's configuration.
 
-Each shard is asked by itself; ``reasons`` puts the answers together.
+Each shard answers separately; ``reasons`` combines the answers.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def reasons(
 
     Args:
         states: all shards of the cluster; brokers and controllers are as the newest lists them.
-        together: the brokers; none to ask whether every broker is in sync.
+        together: the brokers; empty to ask whether every broker is in sync.
         terms: the margin asked for, and the reasons that are allowed.
-        losses: of those brokers in each of the states; computed if none are given.
+        losses: the loss of those brokers in each state; computed if omitted.
     """
     brokers = newest_brokers(states)
     if losses is None:
@@ -121,7 +121,7 @@ def reasons(
         restart(state, together, terms, loss) for state, loss in zip(states, losses, strict=True)
     ]
     parts.append(of_quorum(newest_quorum(states), together))
-    # Brokers that are out serve nothing: others need not be whole, and may be waiting for them.
+    # A broker that is out serves nothing, so others need not be in sync; they may wait for it.
     if not together or np.isin(list(together), brokers.broker[~_is_out(brokers)]).any():
         parts.append(not_in_sync(outside_isr(state, together) for state in states))
         parts.append(of_brokers(brokers, together))
@@ -144,14 +144,14 @@ def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
 
 
 def restart(state: ShardState, together: Collection[int], terms: Terms, loss: Loss) -> Names:
-    """The reasons of one shard against restarting those brokers, whose ``loss`` it would be.
+    """The reasons of one shard against restarting those brokers, allowed ones included.
 
-    Allowed ones are included.
+    ``loss`` is the loss of those brokers in this shard.
     """
     row = whatif.described_on(state, together)  # nothing changes for the others
-    held = state.with_only(_READS).take(row)
-    rows = _harmed(held, together, terms, loss, np.searchsorted(row, loss.row))
-    named = {reason: _partition_names(held, mask) for reason, mask in rows.items()}
+    here = state.with_only(_READS).take(row)
+    rows = _harmed(here, together, terms, loss, np.searchsorted(row, loss.row))
+    named = {reason: _partition_names(here, mask) for reason, mask in rows.items()}
     is_unknown = state[Partitions].described_at_ms == UNKNOWN
     named[Reason.NOT_DESCRIBED] = _partition_names(state, is_unknown)
     return {reason: names for reason, names in named.items() if names}
@@ -164,22 +164,22 @@ _READS: Final = reading(
 
 
 def _harmed(
-    state: ShardState, together: Collection[int], terms: Terms, loss: Loss, lost: Rows
+    state: ShardState, together: Collection[int], terms: Terms, loss: Loss, loss_rows: Rows
 ) -> Mapping[Reason, Bool]:
-    """A mask [P] of partitions for each reason; ``lost`` are the rows of the loss here."""
+    """A mask [P] of partitions for each reason; ``loss_rows`` are the rows of ``loss`` here."""
     assignment, roles, partitions = state[Assignment], state[Roles], state[Partitions]
     mine = whatif.on_brokers(assignment.broker, together) & roles.is_assigned
     serves = roles.in_isr & state[Candidates].is_acceptable
     left = count_slots(serves & ~mine)
     least, assigned = state[LeaderMinIsr].min_isr, partitions.assigned
-    # A broker that is out costs nothing any more, though it stays in an ISR as the last of it.
+    # A broker that is already out costs nothing, even as the last member of an ISR.
     leaves = any_slot(serves & mine)
     no_spare = leaves & (assigned <= least)
     goal = np.minimum(least + terms.margin, np.maximum(assigned.astype(np.int64) - 1, 0))
-    leads = whatif.on_brokers(partitions.leader[lost], together)
+    leads = whatif.on_brokers(partitions.leader[loss_rows], together)
     outcome, coverage = (np.full(len(left), UNKNOWN, np.int64) for _ in range(2))
-    outcome[lost[leads]] = loss.kafka.outcome[leads]
-    coverage[lost[leads]] = loss.kafka.coverage[leads]
+    outcome[loss_rows[leads]] = loss.kafka.outcome[leads]
+    coverage[loss_rows[leads]] = loss.kafka.coverage[leads]
     cold_now = any_slot(roles.is_leader & (state[ReplicaCoverage].coverage == Coverage.COLD))
     one = leaves & (assigned == 1)
     is_accepted = state[Redundancy].redundancy == Spare.ONE_REPLICA_ACCEPTED
@@ -196,7 +196,7 @@ def _harmed(
 
 
 def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:
-    """Numbers of replicas that are in no ISR, by other broker; added ones do not count."""
+    """The number of replicas outside their ISR on each other broker, without those being added."""
     roles, broker = state[Roles], state[Assignment].broker
     described = (state[Partitions].described_at_ms != UNKNOWN)[:, None]
     is_added = has_flag(state[Replicas].replica_flags, ReplicaFlags.ADDING)
@@ -206,19 +206,19 @@ def outside_isr(state: ShardState, together: Collection[int]) -> Counter[int]:
 
 
 def not_in_sync(shards: Iterable[Counter[int]]) -> Names:
-    """Other brokers that are not in every ISR of their replicas, with the number of those."""
+    """Other brokers that are missing from ISRs of their replicas, with the number of partitions."""
     counts = sum(shards, Counter[int]())
     names = [f"broker {b} ({counted(n, 'partition')})" for b, n in sorted(counts.items())]
     return {Reason.BROKER_NOT_IN_SYNC: names} if names else {}
 
 
-def led_by(state: ShardState, together: Collection[int]) -> int:
+def leadership_count(state: ShardState, together: Collection[int]) -> int:
     """The number of partitions that those brokers lead."""
     return int(whatif.on_brokers(state[Partitions].leader, together).sum())
 
 
 def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
-    """Other brokers that are out, and all that the controller counts on and that do not answer."""
+    """Other brokers that are out, and brokers that do not answer although they are not out."""
     out = _is_out(brokers)
     others = ~np.isin(brokers.broker, list(together))
     silent = ~brokers.answered & ~out

@@ -48,8 +48,8 @@ _FEW: Final = 8
 class Loss:
     """The effect of losing brokers. [N] rows that lose their leader, or end under min ISR.
 
-    ``isr`` is its size once leaders are elected by Kafka's rule. Next leaders are those by each
-    election rule, Kafka's first.
+    ``isr`` is the size of the ISR once leaders are elected by Kafka's rule. ``next_leaders``
+    has the leaders by each election rule, Kafka's first.
     """
 
     row: Rows
@@ -99,44 +99,44 @@ def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
 
 
 def lose(state: ShardState, brokers: Collection[int]) -> Loss:
-    """Fence those brokers at once.
+    """The effect of fencing those brokers at once.
 
-    A replica that cannot lead as it is counts as lost as well: the controller takes it out of the
-    ISR when it fences its broker, which a listing made earlier does not show yet. So losing more is
-    never safer.
+    A replica that cannot lead now counts as lost too: the controller takes it out of the ISR when
+    it fences its broker, which an earlier listing does not show yet. So the loss of more brokers
+    is never judged safer.
     """
-    held = described_on(state, brokers)
+    rows = described_on(state, brokers)
     # Nothing changes for the others, so no election is held for them.
-    electorate = electorate_of(state).take(held)
+    electorate = electorate_of(state).take(rows)
     roles = electorate.roles
     named = on_brokers(electorate.assignment.broker, brokers) & roles.is_assigned
-    lost = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
+    lost_replicas = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
     in_isr = roles.in_isr & roles.is_assigned
-    following = elected_without(electorate, lost)
+    following = elected_without(electorate, lost_replicas)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).
-    isr = np.maximum(count_slots(in_isr & ~lost), following.leader != NO_BROKER)
-    least = state[LeaderMinIsr].min_isr[held]
+    isr = np.maximum(count_slots(in_isr & ~lost_replicas), following.leader != NO_BROKER)
+    least = state[LeaderMinIsr].min_isr[rows]
     falls_short = (isr < least) & any_slot(in_isr & named)
     row = np.flatnonzero(any_slot(named & roles.is_leader) | falls_short)
     by_rule = {KAFKA: following.take(row)}
     for rule in state.catalog.election_rules:
         if rule != KAFKA:
-            ballot = state[Ballot.under(rule)].take(held)
-            by_rule[rule] = elected_under(ballot, electorate, lost, following).take(row)
-    return Loss(held[row], by_rule, isr[row], least[row])
+            ballot = state[Ballot.under(rule)].take(rows)
+            by_rule[rule] = elected_under(ballot, electorate, lost_replicas, following).take(row)
+    return Loss(rows[row], by_rule, isr[row], least[row])
 
 
 _ELECTION: Final = parameters(Electorate)
 
 
-def loss_fields(state: ShardState, loss: Loss, chosen: Rows) -> Mapping[str, Array]:
+def loss_fields(state: ShardState, loss: Loss, rows: Rows) -> Mapping[str, Array]:
     """The values of every ``@loss_field`` for those rows of the loss, by name.
 
-    They are not part of the loss, since few of its rows are shown to anybody.
+    They are computed separately, since only few rows of a loss are shown.
     """
     fields = state.catalog.loss_fields
     reads = [parameter for field in fields for parameter in field.reads]
-    affected = state.with_only(reads).take(loss.row[chosen]).with_tables(loss.kafka.take(chosen))
+    affected = state.with_only(reads).take(loss.row[rows]).with_tables(loss.kafka.take(rows))
     return {field.name: affected.call(field.values, field.reads) for field in fields}
 
 
@@ -149,7 +149,7 @@ def electorate_of(state: ShardState) -> Electorate:
 class Eligibility(AddsUp):
     """How a threshold divides the replicas, and what it does to leaders.
 
-    A higher threshold makes leaders surer to serve from their own disks, and keeps them out of
+    With a higher threshold, leaders are more likely to serve from their own disks, but stay out of
     balance for longer: until each cold preferred leader (replica 0) has grown to the threshold.
     """
 
@@ -158,17 +158,17 @@ class Eligibility(AddsUp):
     cold_replicas: int
     cold_leaders: int
     next_leaders_cold: int
-    moved_leaders: int  # others lead than by Kafka's rule
+    moved_leaders: int  # partitions with another leader than by Kafka's rule
     unreachable_partitions: int
     preferred_cold: int  # partitions that are out of balance until replica 0 is warm
     preferred_eta_unknown: int  # those for which the time is unknown
     preferred_never_warm: int  # those whose threshold is out of reach
-    balanced_in_s: Annotated[float, highest]  # until the last of the others is; 0 without any
+    balanced_in_s: Annotated[float, highest]  # until the others are balanced; 0 without any
     leaders_by_rack: tuple[tuple[str, int], ...]
 
     @property
     def rack_skew(self) -> float:
-        """Leaders of the rack with the most over the mean, NaN without leaders in racks."""
+        """Leaders in the rack with the most, divided by the mean; NaN without leaders in racks."""
         counts = [count for _, count in self.leaders_by_rack]
         return max(counts) * len(counts) / sum(counts) if sum(counts) else float("nan")
 
@@ -188,17 +188,17 @@ def topics_with_thresholds(state: ShardState) -> int:
 def with_threshold(
     state: ShardState, local_log_ms: int, local_log_bytes: int, topic: str = CLUSTER_WIDE
 ) -> ShardState:
-    """The state with these thresholds (-1: off) cluster-wide or for one topic, judged anew.
+    """The state with these thresholds (-1: off) cluster-wide or for one topic, judged again.
 
-    As in Kafka, cluster-wide thresholds do not touch those that topics have of their own.
+    As in Kafka, a topic's own thresholds override the cluster-wide ones.
     """
     configs = _with_row(state[Configs], topic)
-    chosen = configs.topic == topic
+    is_topic = configs.topic == topic
     changed = replace(
         configs,
-        eligible_local_log_ms=np.where(chosen, local_log_ms, configs.eligible_local_log_ms),
+        eligible_local_log_ms=np.where(is_topic, local_log_ms, configs.eligible_local_log_ms),
         eligible_local_log_bytes=np.where(
-            chosen, local_log_bytes, configs.eligible_local_log_bytes
+            is_topic, local_log_bytes, configs.eligible_local_log_bytes
         ),
     )
     return state.with_tables(changed).remade(ReplicaCoverage)
@@ -236,7 +236,7 @@ def eligibility(
 class BootstrapCost(AddsUp):
     """The records that an empty broker would copy, with KIP-1023's feature on and off.
 
-    Partitions of unknown size are counted in ``unknown``, and in no sum.
+    Partitions of unknown size are counted in ``unknown`` and left out of sums.
     """
 
     partitions: int
@@ -252,31 +252,31 @@ class BootstrapCost(AddsUp):
 
 def replicas_on(state: ShardState, broker: int) -> Rows:
     """[N] rows of the partitions that are assigned to the broker."""
-    held = (state[Assignment].broker == broker) & state[Roles].is_assigned
-    return np.flatnonzero(held.any(axis=1))
+    is_replica = (state[Assignment].broker == broker) & state[Roles].is_assigned
+    return np.flatnonzero(is_replica.any(axis=1))
 
 
 def fair_share(state: ShardState, brokers: int) -> Rows:
-    """[N] the rows of which one more broker would take over a replica.
+    """[N] rows of the partitions of which one more broker would take over a replica.
 
-    Every (brokers + 1)th replica, so the load of all topics is met evenly. There are no more
-    replicas of a partition than brokers, so no partition is met twice.
+    It takes every (brokers + 1)th replica, and so an even share of all topics. A partition has no
+    more replicas than there are brokers, so it is not taken twice.
     """
     replicas = np.repeat(np.arange(state.partitions), state[Partitions].assigned)
     return replicas[brokers :: brokers + 1]
 
 
 def bootstrap_cost(state: ShardState, broker: int, rows: Rows) -> BootstrapCost:
-    """If that broker, empty, were to hold those partitions: what it would copy.
+    """The records that the broker would copy if it were empty and had to hold those partitions.
 
-    Partitions that it leads are led by another broker by then, which Kafka's rule elects.
+    Partitions that it leads would have another leader by then, elected by Kafka's rule.
     """
-    lost = (state[Assignment].broker == broker) & state[Roles].is_assigned
-    leader = elected_without(electorate_of(state), lost).leader
-    led = state.with_tables(replace(state[Partitions], leader=leader))
+    lost_replicas = (state[Assignment].broker == broker) & state[Roles].is_assigned
+    leader = elected_without(electorate_of(state), lost_replicas).leader
+    after_loss = state.with_tables(replace(state[Partitions], leader=leader))
     has_source = leader[rows] != NO_BROKER
     rows = rows[has_source]
-    on, off = led[BootstrapOn], led[BootstrapOff]
+    on, off = after_loss[BootstrapOn], after_loss[BootstrapOff]
     paths, counts = np.unique(on.path[rows], return_counts=True)
     records_on, records_off = on.records[rows], off.records[rows]
     return BootstrapCost(
@@ -306,24 +306,24 @@ class LocalFootprint(AddsUp):
 
 
 def local_footprint(state: ShardState) -> LocalFootprint:
-    """The local log of tiered topics now. Replicas of unknown size are in no sum."""
+    """The local log of tiered topics now. Replicas of unknown size are left out."""
     configs, roles = state[TopicConfigs], state[Roles]
     tiered = configs.remote_storage == 1
     replicas = tiered[:, None] & roles.is_assigned
     cold = replicas & is_cold(state[ReplicaCoverage], roles)
-    held, spans = state[LocalLog].held_bytes, longest_span_ms(state)[tiered]
+    local_bytes, spans = state[LocalLog].held_bytes, longest_span_ms(state)[tiered]
     return LocalFootprint(
         replicas=int(replicas.sum()),
         cold=int(cold.sum()),
         cold_for_good=int((cold & is_unreachable(configs)[:, None]).sum()),
-        bytes=int(held[replicas & (held != UNKNOWN)].sum()),
+        bytes=int(local_bytes[replicas & (local_bytes != UNKNOWN)].sum()),
         shortest_span_ms=float(np.fmin.reduce(spans, initial=np.nan)),
         longest_span_ms=float(np.fmax.reduce(spans, initial=np.nan)),
     )
 
 
 def longest_span_ms(state: ShardState) -> Float64:
-    """[P] what a local log can come to span: by time, or as fast as its bytes are written.
+    """[P] the longest time that a local log can span, limited by time or by bytes and growth.
 
     Infinite without a known limit; NaN where only bytes limit it and its growth is unknown.
     """
@@ -341,22 +341,22 @@ def longest_span_ms(state: ShardState) -> Float64:
 
 
 def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> ShardState:
-    """The state once tiered topics keep so much on disk (UNKNOWN: as now), judged anew.
+    """The state with this local retention of tiered topics (UNKNOWN: as now).
 
-    A log is taken to be evenly dense. Logs above the new limit count as truncated at once; shorter
-    ones stay as they are until they have grown.
+    Logs are assumed to be evenly dense. Logs above the new limit count as truncated at once;
+    shorter ones stay as they are until they have grown.
     """
     local, now_ms = state[LocalLog], state.judged_at_ms
-    span, held = local.local_log_span_ms, local.held_bytes
+    span, log_bytes = local.local_log_span_ms, local.held_bytes
     share = np.ones(span.shape)
     if local_ms != UNKNOWN:
         share = np.where(span > local_ms, local_ms / np.maximum(span, 1), share)
     if local_bytes != UNKNOWN:
-        fits = np.where(held > local_bytes, local_bytes / np.maximum(held, 1), 1.0)
+        fits = np.where(log_bytes > local_bytes, local_bytes / np.maximum(log_bytes, 1), 1.0)
         share = np.minimum(share, fits)
     tiered = state[TopicConfigs].remote_storage == 1
     share = np.where(tiered[:, None], share, 1.0)
-    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (held, span))
+    cut_bytes, cut_ms = (np.floor(value * share).astype(np.int64) for value in (log_bytes, span))
     was = state[Replicas]
     start, end = was.local_log_start_offset, was.log_end_offset
     is_known = (start != UNKNOWN) & (end != UNKNOWN)
@@ -364,7 +364,7 @@ def with_local_retention(state: ShardState, local_ms: int, local_bytes: int) -> 
     replicas = replace(
         was,
         local_log_start_offset=np.where(is_known, cut_start, start),
-        local_log_bytes=np.where(held == UNKNOWN, UNKNOWN, cut_bytes),
+        local_log_bytes=np.where(log_bytes == UNKNOWN, UNKNOWN, cut_bytes),
         local_start_timestamp_ms=np.where(span == UNKNOWN, UNKNOWN, now_ms - cut_ms),
     )
     configs = _with_row(state[Configs])
@@ -381,7 +381,7 @@ def _path_name(path: int) -> str:
 
 
 def _with_row(configs: Configs, topic: str = CLUSTER_WIDE) -> Configs:
-    """The configs with a row of that topic (or of the cluster), also where none was observed."""
+    """The configs with a row of that topic (or of the cluster), even if none was observed."""
     if topic in configs.topic:
         return configs
     row = Configs.from_values(blank(c, 1) for c in Configs.columns)

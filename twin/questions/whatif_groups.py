@@ -13,7 +13,7 @@ from twin.declarations.table import KAFKA, UNKNOWN, Array, Int32
 from twin.engine.state import ShardState
 from twin.questions.adds_up import AddsUp, same
 from twin.questions.whatif import Loss
-from twin.rules.groups.loss import ReadsThen, led_by, reads_then
+from twin.rules.groups.loss import ReadsThen, reads_then, servers_after_loss
 from twin.rules.groups.moves import GroupMoves
 from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
 from twin.rules.partitions.growth import RecordSizes
@@ -31,7 +31,7 @@ class GroupHarm(AddsUp):
     group: Annotated[str, same]
     offline: int = 0  # partitions that nobody leads
     remote: int = 0  # partitions of which it reads more from remote storage
-    remote_records: int = 0  # that it reads from there, and does not now
+    remote_records: int = 0  # records it would read from there, and does not now
     remote_bytes: int = 0  # of these, where the size of a record is known
     remote_bytes_by_rule: Mapping[str, int] = field(default_factory=dict)  # where leaders move
     unknown: int = 0  # partitions for which that is unknown
@@ -47,8 +47,8 @@ def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
     by_group: dict[str, GroupHarm] = {}
     for harms in shards:
         for each in harms:
-            held = by_group.get(each.group)
-            by_group[each.group] = each if held is None else held + each
+            total = by_group.get(each.group)
+            by_group[each.group] = each if total is None else total + each
     hurt = [each for each in by_group.values() if each.is_hurt]
     return sorted(hurt, key=lambda h: (-h.offline, -h.remote_bytes, -h.remote_records, h.group))
 
@@ -58,8 +58,8 @@ def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> lis
 
     Args:
         state: the shard as it is.
-        brokers: the lost ones.
-        loss: their loss.
+        brokers: the lost brokers.
+        loss: the loss of those brokers.
     """
     if not len(state[GroupOffsets]):
         return []
@@ -67,7 +67,7 @@ def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> lis
     for rule, following in loss.next_leaders.items():
         after = state[Partitions].leader.copy()
         after[loss.row] = following.leader
-        by_rule[rule] = _led_by(state, after, brokers)
+        by_rule[rule] = _reads_after_loss(state, after, brokers)
     return _harms(state, by_rule[KAFKA], by_rule)
 
 
@@ -95,12 +95,12 @@ class _Reads:
 _SERVERS: Final = parameters(Servers)
 
 
-def _led_by(state: ShardState, leader: Int32, brokers: Collection[int]) -> _Reads:
+def _reads_after_loss(state: ShardState, leader: Int32, brokers: Collection[int]) -> _Reads:
     servers, now = Servers(**state.arguments(_SERVERS)), state[GroupReads]
     gone = np.isin(servers.assignment.broker, list(brokers))
-    led = led_by(leader, gone, servers, state[Partitions])
+    after_loss = servers_after_loss(leader, gone, servers, state[Partitions])
     rack = servers.reader_racks(state[GroupOffsets])
-    then = ReadsThen(*reads_then(led, state[GroupMoves], now, rack, state[RecordSizes])[1:])
+    then = ReadsThen(*reads_then(after_loss, state[GroupMoves], now, rack, state[RecordSizes])[1:])
     records = then.remote_records
     more = np.maximum(records - np.maximum(now.remote_records, 0), 0)
     return _Reads(

@@ -1,8 +1,8 @@
 """The remote segments of a shard's partitions, kept apart from the shard's state.
 
-They change when a segment is copied or deleted, not with every cycle, and there may be thousands a
-partition. So they have a message of their own, which is read and written only when an event of
-theirs comes; the table ``lineage`` of the state sums them up, a row a partition.
+They change when a segment is copied or deleted, not with every cycle, and a partition may have
+thousands. So they have a message of their own, which is read and written only when one of their
+events comes. The table ``lineage`` of the state sums them up, one row per partition.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from twin.engine.rows import rows_at
 from twin.engine.state import ShardState
 from twin.remote_log.cache import RemoteLogMetadataCache, Segment
 from twin.remote_log.epochs import Epochs, assigned, truncated_from_start
-from twin.remote_log.findings import Finding, judge
+from twin.remote_log.findings import SegmentFindings, judge
 from twin.remote_log.listed import epoch_rows, of_rows, segment_rows
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.lineage import Lineage
@@ -117,7 +117,7 @@ def apply(archive: Archive, frame: Frame) -> tuple[Archive, frozenset[Key]]:
     """The archive after a frame, and the partitions that it changed.
 
     Raises:
-        InvalidFrame: ``header``, ``kind``, or ``rows`` that cannot be.
+        InvalidFrame: ``header``, ``kind``, or ``rows`` with impossible values.
     """
     rows, at_ms = frame.rows.to_pylist(), frame.header.observed_at_ms
     if at_ms < 0:
@@ -131,7 +131,7 @@ def apply(archive: Archive, frame: Frame) -> tuple[Archive, frozenset[Key]]:
 
 
 def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -> ShardState:
-    """The state with the lineage of its partitions, made anew for those that changed.
+    """The state with the lineage of its partitions, computed again for those that changed.
 
     Partitions that the state does not have are left out until it has them.
     """
@@ -151,7 +151,7 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
         listed_epochs += epoch_rows(row, epochs)
     columns: dict[str, Any] = {
         f.name: np.array([getattr(one, f.name) for one in findings], np.int64)
-        for f in fields(Finding)
+        for f in fields(SegmentFindings)
     }
     fresh = Lineage(row=np.array(sorted(rows), np.int32), **columns)
     return state.with_tables(
@@ -165,9 +165,9 @@ def with_findings(state: ShardState, archive: Archive, changed: Iterable[Key]) -
     )
 
 
-def _with_fresh(held: T, fresh: T, rows: Int32) -> T:
+def _with_fresh(table: T, fresh: T, rows: Int32) -> T:
     """The table with new rows in place of those of the partitions ``rows``."""
-    return held.pick(~np.isin(held.row, rows)).with_rows(fresh)
+    return table.pick(~np.isin(table.row, rows)).with_rows(fresh)
 
 
 def unjudged_partitions(state: ShardState, archive: Archive) -> list[Key]:
@@ -193,7 +193,7 @@ def drop_deleted_topics(archive: Archive, state: ShardState) -> Archive:
 def _apply_segments(
     archive: Archive, rows: list[dict[str, Any]], at_ms: int
 ) -> tuple[Archive, frozenset[Key]]:
-    """Events up to the last one are repeats: of a log that is read again from its start."""
+    """Apply new events; events up to the last known one are repeats of a log that is read again."""
     updated = dict(archive)
     changed: set[Key] = set()
     for row in rows:
@@ -248,7 +248,7 @@ def _apply_event(cache: RemoteLogMetadataCache, row: dict[str, Any]) -> None:
 def _apply_epochs(
     archive: Archive, rows: list[dict[str, Any]], at_ms: int
 ) -> tuple[Archive, frozenset[Key]]:
-    """The newest history of each partition holds; of two of one time, the one that is larger."""
+    """Keep the newest history of each partition; of two from the same time, the larger one."""
     histories: dict[Key, Epochs] = {}
     for row in sorted(rows, key=lambda row: int(row["leader_epoch"])):
         key = row["topic_id"], row["partition"]
@@ -258,11 +258,11 @@ def _apply_epochs(
     updated = dict(archive)
     changed = set()
     for key, epochs in histories.items():
-        held = updated.get(key, RemoteLogState())
-        if epochs != held.epochs and (at_ms, epochs) > (held.epochs_at_ms, held.epochs):
-            updated_at_ms = max(at_ms, held.updated_at_ms)
+        old = updated.get(key, RemoteLogState())
+        if epochs != old.epochs and (at_ms, epochs) > (old.epochs_at_ms, old.epochs):
+            updated_at_ms = max(at_ms, old.updated_at_ms)
             updated[key] = replace(
-                held, epochs=epochs, epochs_at_ms=at_ms, updated_at_ms=updated_at_ms
+                old, epochs=epochs, epochs_at_ms=at_ms, updated_at_ms=updated_at_ms
             )
             changed.add(key)
     return (updated if changed else archive), frozenset(changed)
@@ -321,7 +321,7 @@ def decode(message: bytes) -> Archive:
             (key := (row["topic_id"], row["partition"])): _remote(row, segments.pop(key, []))
             for row in by_kind["archive.partitions"]
         }
-    except ValueError as error:  # a state that is none, or lists that do not go together
+    except ValueError as error:  # not a valid state, or lists that do not fit together
         raise InvalidFrame("rows", str(error)) from None
     if segments:
         raise InvalidFrame("rows", "a segment belongs to a partition that is not there")

@@ -46,7 +46,7 @@ class Segment:
 
 @dataclass(slots=True)
 class _EpochState:
-    """The segments one epoch refers to, by the offset at which it begins in them."""
+    """The segments that one epoch refers to, by the offset at which the epoch begins in them."""
 
     by_offset: dict[int, bytes] = field(default_factory=dict)
     unreferenced: set[bytes] = field(default_factory=set)
@@ -54,7 +54,7 @@ class _EpochState:
 
 
 class RemoteLogMetadataCache:
-    """Kafka's class of that name: given the events in their order, it answers as that does."""
+    """Kafka's class of that name: given the same events in order, it gives the same answers."""
 
     def __init__(self) -> None:
         self.segments: dict[bytes, Segment] = {}
@@ -111,32 +111,32 @@ class RemoteLogMetadataCache:
         ]
 
     def add(self, segment: Segment) -> None:
-        """A copy was started; what is not allowed is dropped and counted."""
-        held = self.segments.get(segment.id)
+        """Take in the start of a copy; a transition that is not allowed is dropped and counted."""
+        existing = self.segments.get(segment.id)
         if segment.state is not SegmentState.COPY_STARTED:
             self.refused_transitions += 1
             return
-        if held is not None:
+        if existing is not None:
             # Repeated: only an identical state may follow itself.
-            self.refused_transitions += held.state is not segment.state
+            self.refused_transitions += existing.state is not segment.state
             return
         self.segments[segment.id] = segment
         for epoch, _ in segment.epochs:
             self._epochs.setdefault(epoch, _EpochState()).unreferenced.add(segment.id)
 
     def update(self, segment_id: bytes, state: SegmentState, event_at_ms: int = UNKNOWN) -> None:
-        """A segment changed its state; what is not allowed is dropped and counted.
+        """Take in a segment's new state; a transition that is not allowed is dropped and counted.
 
-        As in Kafka, a repeated state is referred to again.
+        As in Kafka, a repeated state updates the epochs' references again.
         """
-        held = self.segments.get(segment_id)
-        if held is None or state is SegmentState.COPY_STARTED:
-            self.refused_transitions += held is None or held.state is not state
+        existing = self.segments.get(segment_id)
+        if existing is None or state is SegmentState.COPY_STARTED:
+            self.refused_transitions += existing is None or existing.state is not state
             return
-        if state is not held.state and state not in _ALLOWED.get(held.state, set()):
+        if state is not existing.state and state not in _ALLOWED.get(existing.state, set()):
             self.refused_transitions += 1
             return
-        segment = replace(held, state=state, event_at_ms=event_at_ms)
+        segment = replace(existing, state=state, event_at_ms=event_at_ms)
         self.segments[segment_id] = segment
         for epoch, start, end in spans(segment):
             self._refer(self._epochs.setdefault(epoch, _EpochState()), segment, start, end)

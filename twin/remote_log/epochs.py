@@ -38,7 +38,7 @@ def truncated_from_start(epochs: Epochs, start_offset: int) -> Epochs:
 
 
 def end_offset_for(epochs: Epochs, epoch: int, log_end: int) -> tuple[int, int]:
-    """(epoch, end offset) of the largest epoch not above the one asked for; UNKNOWN for neither.
+    """(epoch, end offset) of the largest epoch up to the requested one; both UNKNOWN if none.
 
     Source: LeaderEpochFileCache.endOffsetFor.
     """
@@ -55,7 +55,7 @@ def end_offset_for(epochs: Epochs, epoch: int, log_end: int) -> tuple[int, int]:
 
 
 def without_empty_epochs(epochs: Epochs) -> Epochs:
-    """The history less the epochs in which nothing was written.
+    """The history without epochs in which nothing was written.
 
     Source: RemoteLogManager.buildFilteredLeaderEpochMap.
     """

@@ -16,8 +16,8 @@ Verdicts = dict[bytes, SegmentVerdict]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Findings on one partition's remote segments. UNKNOWN: there is none."""
+class SegmentFindings:
+    """Findings on one partition's remote segments; UNKNOWN where nothing was found."""
 
     segments: int
     remote_bytes: int  # of all finished copies, those being deleted included
@@ -37,17 +37,19 @@ class Finding:
     leader_epochs: int
 
 
-def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int) -> Finding:
+def judge(
+    cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_start: int
+) -> SegmentFindings:
     """Orphans, dangling copies, the first gap, and overlaps.
 
     Args:
-        cache: its segments.
-        epochs: its leader's history; without one, nothing is called an orphan.
+        cache: the partition's segments.
+        epochs: its leader's history; without one, no segment is called an orphan.
         log_end: its leader's log end as last sampled, or UNKNOWN.
         local_start: its leader's local log start, or UNKNOWN.
 
-    An orphan is a finished copy that is not wholly of the lineage: Kafka neither counts nor deletes
-    it, though reads of an epoch they share may still find its beginning.
+    An orphan is a finished copy that is not completely on the lineage. Kafka neither counts nor
+    deletes it, but reads of a shared epoch may still find its beginning.
     """
     history = without_empty_epochs(epochs)
     log_end = _least_end(cache, history, log_end)
@@ -57,7 +59,7 @@ def judge(cache: RemoteLogMetadataCache, epochs: Epochs, log_end: int, local_sta
     again = _overlaps(ours)
     gap = _first_gap(_readable(finished, history, log_end))
     deleting = of_state[SegmentState.DELETE_STARTED]
-    return Finding(
+    return SegmentFindings(
         segments=len(finished) + len(started) + len(deleting),
         remote_bytes=sum(s.log_bytes for s in (*finished, *deleting)),
         lineage_bytes=sum(s.log_bytes for s in ours),
@@ -101,9 +103,9 @@ def _by_state(cache: RemoteLogMetadataCache) -> dict[SegmentState, list[Segment]
 
 
 def _least_end(cache: RemoteLogMetadataCache, history: Epochs, log_end: int) -> int:
-    """The log end, no lower than it must have been when its newest epoch was copied.
+    """The log end, raised to the end of what is copied of the newest epoch.
 
-    The log end was sampled earlier, and a finding made of it would stay until the next event.
+    The log end was sampled earlier, and a wrong finding would stay until the next event.
     Records that a later leader truncated are in an epoch that is not the newest.
     """
     if not history:
@@ -117,8 +119,8 @@ def _split(
 ) -> tuple[list[Segment], list[Segment]]:
     """Finished copies of the lineage, and orphans.
 
-    Some are neither. The leader deletes copies that are older than the whole history on its own;
-    newer ones show that the history is out of date.
+    Some copies are neither. The leader itself deletes copies that are older than the whole history;
+    copies that are newer than it show that the history is out of date.
     """
     if not history:
         return list(finished), []
@@ -132,10 +134,10 @@ def _split(
 
 
 def _readable(finished: Iterable[Segment], history: Epochs, log_end: int) -> list[tuple[int, int]]:
-    """(first, last) offsets of what the log's epochs find in remote storage, ascending.
+    """(first, last) offsets that reads by the log's epochs find in remote storage, ascending.
 
-    By epoch, as RemoteLogManager.fetchRemoteLogSegmentMetadata asks, and not by segment: a copy of
-    a deposed leader serves the epochs that it shares with the lineage.
+    The search is by epoch, as in RemoteLogManager.fetchRemoteLogSegmentMetadata, not by segment: a
+    copy of a deposed leader serves the epochs that it shares with the lineage.
     """
     if not history:
         return sorted((s.start_offset, s.end_offset) for s in finished)

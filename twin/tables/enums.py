@@ -26,7 +26,7 @@ class ReplicaFlags(IntFlag):
 class ReplicaSelector(IntEnum):
     """The kind of a broker's replica.selector.class, which sends consumers to replicas (KIP-392).
 
-    The leader's decides.
+    The selector of the leader's broker decides.
     """
 
     LEADER = 0  # none is configured: every consumer reads from the leader

@@ -1,7 +1,7 @@
 """Tables of observed values that a shard keeps. Ingest alone changes them.
 
 ``Topics``, ``PartitionIndex`` and ``Assignment`` are the spine: they give every partition its row
-and every replica its slot. All other tables have their rows by them.
+and every replica its slot. All other tables use these rows and slots.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class SkippedFrames(KeyedTable, kind="skipped_frames"):
 class FollowerStates(SparseTable, kind="follower_states", version=2):
     """[N] one row a follower whose fetches are known: the state that its leader keeps of it.
 
-    Kafka's ReplicaState, kept along from the log of completed fetches.
+    Kafka's ReplicaState, reconstructed from the log of completed fetches.
     """
 
     broker: Int32 = column("broker id of the follower")

@@ -1,4 +1,4 @@
-"""Which rack a broker is in, and from which rack partitions are led."""
+"""The rack of each broker, and of the leader of each partition."""
 
 from __future__ import annotations
 

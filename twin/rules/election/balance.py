@@ -1,4 +1,4 @@
-"""From which racks partitions are led, now and once leader balancing has run."""
+"""The racks of leaders, now and once leader balancing has run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from twin.declarations.declare import ByRack, gauge, other_elections, ratio, rule
 from twin.declarations.signature import ByKafka, EachRule
 from twin.declarations.table import NO_BROKER, Int32, PartitionTable, column
-from twin.kafka.election import Kind, elect
+from twin.kafka.election import ElectionKind, elect
 from twin.rules.brokers.racks import racks_of
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import Electorate, state_as_it_is
@@ -36,7 +36,7 @@ def balanced_leaders(electorate: Electorate) -> BalancedLeaders:
     is_settled = (roles.is_leader & roles.in_isr & is_acceptable)[:, 0]
     row = np.flatnonzero(~is_settled)  # the others are led by their preferred replica and stay
     leader = electorate.partitions.leader.copy()
-    leader[row], _ = elect(state_as_it_is(electorate).rows(row), Kind.PREFERRED)
+    leader[row], _ = elect(state_as_it_is(electorate).rows(row), ElectionKind.PREFERRED)
     return BalancedLeaders(leader)
 
 
@@ -50,7 +50,7 @@ def balanced_by_others(
     if len(row):
         few = ballot.take(row)
         state = state_as_it_is(electorate.take(row), few.in_sync)
-        leader[row], _ = elect(state, Kind.PREFERRED, few.order)
+        leader[row], _ = elect(state, ElectionKind.PREFERRED, few.order)
     return BalancedLeaders(leader)
 
 
@@ -77,7 +77,7 @@ def rack_leaders(
 def rack_leader_skew(
     leaders: Mapping[tuple[str, ...], float],
 ) -> Mapping[tuple[str, ...], float]:
-    """The skew by rule; no series where nothing is led."""
+    """The skew by rule; no series where no partition has a leader."""
     counts: defaultdict[str, list[float]] = defaultdict(list)
     for (_, rule_name), count in leaders.items():
         counts[rule_name].append(count)

@@ -32,7 +32,7 @@ class Ballot(
         return np.argsort(self.rank, axis=1, kind="stable").astype(np.int16)
 
     def differs(self, roles: Roles) -> Bool:
-        """[P] partitions that may be led by another replica than by Kafka's rule."""
+        """[P] partitions whose leader may differ from that by Kafka's rule."""
         differs: Bool = any_slot((self.rank != 0) | (self.in_sync != in_isr(roles)))
         return differs
 

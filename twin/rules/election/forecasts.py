@@ -1,7 +1,7 @@
-"""The leader that each partition gets next, by what takes the present one away.
+"""The next leader of each partition, for each event that takes the present leader away.
 
 These are the predictions that the track record (``predictions``) compares with what Kafka does.
-They are kept for one cycle with the facts that they rest on, in one byte a replica.
+They are kept for one cycle with the facts that they rest on, in one byte per replica.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twin.declarations.table import (
     UInt8,
     column,
 )
-from twin.kafka.election import ElectionState, Kind, Outcome, Slots, elect
+from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, elect
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.election.next_leader import Candidates, NextLeaders
 from twin.rules.partitions.leaders import Roles, has_flag
@@ -79,7 +79,7 @@ def forecasts(
     following: NextLeaders,
     balanced: BalancedLeaders,
 ) -> Forecasts:
-    """The forecasts of each kind of election, by the rules whose results users are shown."""
+    """The forecasts of each kind of election, by the same rules that users see."""
     broker = assignment.broker
     described = (partitions.described_at_ms != UNKNOWN)[:, None] & roles.is_assigned
     kept = np.uint8(Forecast.IN_ISR | Forecast.IN_ELR | Forecast.IN_LAST_KNOWN_ELR)
@@ -100,7 +100,7 @@ def forecasts(
 
 @rule
 def forecast_outcomes(partitions: Partitions, following: NextLeaders) -> ForecastOutcomes:
-    """The outcomes that users are shown."""
+    """The outcomes that users see."""
     return ForecastOutcomes(partitions.leader_epoch, following.outcome, following.coverage)
 
 
@@ -108,7 +108,7 @@ def _leaders_once_reassigned(
     row: Rows, partitions: Partitions, assignment: Assignment, replicas: Replicas, roles: Roles,
     candidates: Candidates,
 ) -> Int32:  # fmt: skip
-    """[N] the leaders once replicas that are added are in sync and those that leave are gone.
+    """[N] the leaders once the added replicas are in sync and the removed ones are gone.
 
     Source: PartitionReassignmentReplicas.maybeCompleteReassignment, Kafka 4.3.
     """
@@ -123,5 +123,5 @@ def _leaders_once_reassigned(
         leader=np.where(leads_on, leader[row], NO_BROKER).astype(np.int32),
         last_known_leader=np.full(len(row), NO_BROKER, np.int32),
     )
-    elected, _ = elect(complete, Kind.ONLINE)
+    elected, _ = elect(complete, ElectionKind.ONLINE)
     return elected

@@ -31,7 +31,7 @@ from twin.declarations.table import (
     Rows,
     column,
 )
-from twin.kafka.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
+from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, elect, pick_slot
 from twin.rules.election.ballots import Ballot, in_isr
 from twin.rules.partitions.leaders import Roles, has_flag
 from twin.rules.partitions.topic_configs import (
@@ -136,26 +136,26 @@ def next_leaders_by_others(
     return elected_under(ballot, electorate, electorate.roles.is_leader, kafka)
 
 
-def elected_without(electorate: Electorate, lost: Slots) -> NextLeaders:
+def elected_without(electorate: Electorate, lost_replicas: Slots) -> NextLeaders:
     """[P] who leads by Kafka's rule if the brokers of those replicas [P, R] were fenced at once.
 
-    A leader that is not lost stays. A partition that loses nobody is judged as it is.
+    A leader that is not lost stays. A partition that loses no replica is judged as it is.
     """
     leader, outcome = hold_election(
-        state_without(electorate, lost), holds_unclean_elections(electorate.topic_configs)
+        state_without(electorate, lost_replicas), holds_unclean_elections(electorate.topic_configs)
     )
     return NextLeaders(leader, outcome, coverage_of(leader, electorate))
 
 
 def elected_under(
-    ballot: Ballot, electorate: Electorate, lost: Slots, kafka: NextLeaders
+    ballot: Ballot, electorate: Electorate, lost_replicas: Slots, kafka: NextLeaders
 ) -> NextLeaders:
-    """[P] the same by another election rule. Only partitions that differ are elected again.
+    """[P] the same by another election rule. Only partitions where the rules differ elect again.
 
     Args:
         ballot: [P, R] of the election rule.
         electorate: the tables that an election reads.
-        lost: [P, R] replicas on brokers that are fenced.
+        lost_replicas: [P, R] replicas on brokers that are fenced.
         kafka: [P] who is elected by Kafka's rule.
     """
     leader, outcome = kafka.leader.copy(), kafka.outcome.copy()
@@ -163,7 +163,7 @@ def elected_under(
     if len(row):
         few, ballot = electorate.take(row), ballot.take(row)
         leader[row], outcome[row] = hold_election(
-            state_without(few, lost[row], ballot.in_sync),
+            state_without(few, lost_replicas[row], ballot.in_sync),
             holds_unclean_elections(few.topic_configs),
             ballot.order,
         )
@@ -171,32 +171,32 @@ def elected_under(
 
 
 def coverage_of(leader: Int32, electorate: Electorate) -> Int8:
-    """[P] the coverage of those replicas, UNKNOWN for nobody."""
-    held = electorate.assignment.broker == leader[:, None]
-    coverage = pick_slot(electorate.coverage.coverage, held.argmax(axis=1))
+    """[P] the coverage of those replicas, UNKNOWN without a leader."""
+    leader_slots = electorate.assignment.broker == leader[:, None]
+    coverage = pick_slot(electorate.coverage.coverage, leader_slots.argmax(axis=1))
     return np.where(leader == NO_BROKER, np.int8(UNKNOWN), coverage)
 
 
 def state_without(
-    electorate: Electorate, lost: Slots, in_sync: Slots | None = None
+    electorate: Electorate, lost_replicas: Slots, in_sync: Slots | None = None
 ) -> ElectionState:
-    """The election once those replicas are fenced: out of the ISR, perhaps in the ELR.
+    """The input of an election once those replicas are fenced: out of the ISR, perhaps in the ELR.
 
     ``in_sync`` [P, R] takes the place of the ISR.
     """
     roles, partitions = electorate.roles, electorate.partitions
     members = in_isr(roles) if in_sync is None else in_sync
-    left = members & ~lost
+    left = members & ~lost_replicas
     elr = np.zeros_like(members)
     if electorate.elr_enabled:
         # maybePopulateTargetElr: below min ISR, a replica that leaves the ISR stays eligible.
         short = count_slots(left) < electorate.elr_least.controller_min_isr
         elr = short[:, None] & (members | (roles.in_elr & roles.is_assigned)) & ~left
-    led_by_lost = any_slot(roles.is_leader & lost)
+    led_by_lost = any_slot(roles.is_leader & lost_replicas)
     leader = np.where(led_by_lost, NO_BROKER, partitions.leader).astype(np.int32)
     return ElectionState(
         broker=_assigned_brokers(electorate),
-        acceptable=electorate.candidates.is_acceptable & ~lost,
+        acceptable=electorate.candidates.is_acceptable & ~lost_replicas,
         in_isr=left,
         in_elr=elr,
         leader=leader,
@@ -205,7 +205,7 @@ def state_without(
 
 
 def state_as_it_is(electorate: Electorate, in_sync: Slots | None = None) -> ElectionState:
-    """The election with nobody lost: what leader balancing looks at.
+    """The input of an election without a loss, as leader balancing holds it.
 
     ``in_sync`` [P, R] takes the place of the ISR.
     """
@@ -224,11 +224,11 @@ def hold_election(
     state: ElectionState, unclean: Bool, preference: NDArray[np.int16] | None = None
 ) -> tuple[Int32, Int8]:
     """[P] the elected broker and its Outcome; ``unclean`` rows may lose records."""
-    leader, outcome = elect(state, Kind.ONLINE, preference)
+    leader, outcome = elect(state, ElectionKind.ONLINE, preference)
     row = np.flatnonzero(unclean & (outcome == Outcome.NONE))
     if len(row):
         leader[row], outcome[row] = elect(
-            state.rows(row), Kind.UNCLEAN, None if preference is None else preference[row]
+            state.rows(row), ElectionKind.UNCLEAN, None if preference is None else preference[row]
         )
     return leader, outcome
 
@@ -237,15 +237,15 @@ def by_outcome(
     partitions: Partitions, outcome: Int8, coverage: Int8
 ) -> Mapping[tuple[str, str], ByBroker]:
     """The partitions that each broker leads, by outcome and coverage of its successor."""
-    led = partitions.leader != NO_BROKER
+    has_leader = partitions.leader != NO_BROKER
     losses = {}
     for safety in Outcome:
         if safety is Outcome.NONE:
             continue
-        for held in Coverage:
-            chosen = led & (outcome == safety) & (coverage == held)
-            losses[safety.name.lower(), held.name.lower()] = ByBroker(partitions.leader[chosen])
-    nobody = led & (outcome == Outcome.NONE)
+        for level in Coverage:
+            mask = has_leader & (outcome == safety) & (coverage == level)
+            losses[safety.name.lower(), level.name.lower()] = ByBroker(partitions.leader[mask])
+    nobody = has_leader & (outcome == Outcome.NONE)
     losses[NOBODY, NOBODY] = ByBroker(partitions.leader[nobody])
     return losses
 
@@ -306,7 +306,7 @@ def has_no_clean_successor(partitions: Partitions, sizes: IsrSizes, following: N
         description="If its leader were lost, each of {n} partitions of {cluster} would be led by "
         "a replica that holds less local log than the threshold, and reads older records from "
         "remote storage.",
-        # A replica that has just joined grows out of it by itself.
+        # A replica that has just joined becomes warm by itself.
         wait="5m",
         keep_firing_for="5m",
     ),

@@ -34,7 +34,7 @@ class PredictionCounts(KeyedTable, kind="prediction_counts"):
 def prediction_counts(
     before: Before[PredictionCounts], predictions: Predictions, cycle: Cycle
 ) -> PredictionCounts:
-    """The counts of the cycles before, and the changes of this cycle."""
+    """The counts of earlier cycles plus the changes of this cycle."""
     news = predictions.pick(predictions.at_ms == cycle.observed_at_ms)
     place = news.cause.astype(np.intp) * len(Result) + news.result
     rows = len(Cause) * len(Result)

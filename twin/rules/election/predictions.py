@@ -1,9 +1,9 @@
 """The track record: each change of leader, compared with what was predicted before it.
 
 A change is judged in the cycle that first lists the new leader, against the forecasts of the cycle
-before. Where another leader than the predicted one was elected, the election is held again with
-the facts of this cycle: if it gives the leader that Kafka elected, something changed between the
-last observation and the election, and the prediction was overtaken; otherwise it was wrong.
+before. If Kafka elected another leader than predicted, the election is repeated with the
+facts of this cycle. If that gives Kafka's leader, something changed between the last observation
+and the election, and the prediction was overtaken; otherwise it was wrong.
 
 A leader that changes and changes back between two cycles is not seen.
 """
@@ -30,7 +30,7 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
-from twin.kafka.election import ElectionState, Kind, Outcome, Slots, elect, pick_slot
+from twin.kafka.election import ElectionKind, ElectionState, Outcome, Slots, elect, pick_slot
 from twin.rules.election.forecasts import Forecast, ForecastOutcomes, Forecasts
 from twin.rules.election.next_leader import Candidates, hold_election
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
@@ -121,7 +121,7 @@ def predictions(
     latest: Latest[Predictions],
     cycle: Cycle,
 ) -> Predictions:
-    """Changes of earlier cycles are kept; those of this cycle are judged anew with each frame."""
+    """Changes of earlier cycles are kept; those of this cycle are judged again with each frame."""
     kept = _newest(latest.pick(latest.at_ms < cycle.observed_at_ms))
     row = _changed_rows(partitions, ends, outcomes)
     if not len(row):
@@ -165,8 +165,8 @@ def _changed_rows(partitions: Partitions, ends: LeaderEnds, outcomes: ForecastOu
     """[N] partitions with another leader than in the cycle before, and a later leader epoch."""
     changed = ends.leader != partitions.leader
     changed &= partitions.leader_epoch > outcomes.leader_epoch
-    # A partition that was not described before has no epoch. Its replicas would not do as a sign:
-    # a reassignment may have replaced them all.
+    # A partition that was not described before has no epoch. Its replicas cannot tell that, since
+    # a reassignment may have replaced all of them.
     changed &= outcomes.leader_epoch != UNKNOWN
     return np.flatnonzero(changed)
 
@@ -196,8 +196,8 @@ class _Change:
         candidates: Candidates, configs: TopicConfigs, ends: LeaderEnds, forecasts: Forecasts,
     ) -> _Change:  # fmt: skip
         assigned, leads = roles.is_assigned[row], roles.is_leader[row]
-        held = Forecasts(forecasts.flags[row] * assigned)
-        last_known = held.has(Forecast.IN_LAST_KNOWN_ELR)
+        row_forecasts = Forecasts(forecasts.flags[row] * assigned)
+        last_known = row_forecasts.has(Forecast.IN_LAST_KNOWN_ELR)
         is_forbidden = (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
         return _Change(
             old=ends.leader[row],
@@ -205,13 +205,13 @@ class _Change:
             is_unclean_allowed=holds_unclean_elections(configs)[row],
             may_be_unclean=~is_forbidden[row],
             broker=np.where(assigned, assignment.broker[row], NO_BROKER).astype(np.int32),
-            forecasts=held,
-            was_described=held.has(Forecast.IS_DESCRIBED),
-            was_acceptable=held.has(Forecast.IS_ACCEPTABLE),
-            was_in_isr=held.has(Forecast.IN_ISR),
-            was_in_elr=held.has(Forecast.IN_ELR),
+            forecasts=row_forecasts,
+            was_described=row_forecasts.has(Forecast.IS_DESCRIBED),
+            was_acceptable=row_forecasts.has(Forecast.IS_ACCEPTABLE),
+            was_in_isr=row_forecasts.has(Forecast.IN_ISR),
+            was_in_elr=row_forecasts.has(Forecast.IN_ELR),
             was_last_known=last_known & (last_known.sum(axis=1) == 1)[:, None],
-            # A broker that leads is not fenced, whatever a list says that was made before.
+            # A broker that leads is not fenced, even if an earlier list says so.
             is_acceptable=candidates.is_acceptable[row] | leads,
             is_in_isr=roles.in_isr[row] & assigned,
             is_in_elr=roles.in_elr[row] & assigned,
@@ -231,7 +231,7 @@ class _Change:
     def state(
         self, acceptable: Slots, in_isr: Slots, in_elr: Slots, leader: Int32
     ) -> ElectionState:
-        """An election over these facts; the last known leaders are those of before."""
+        """An election over these facts; the last known leaders are from before the change."""
         last = self.was_last_known
         last_known = np.where(
             last.any(axis=1), pick_slot(self.broker, last.argmax(axis=1)), NO_BROKER
@@ -266,7 +266,7 @@ def _predicted(change: _Change, cause: Int8) -> Int32:
     # The prediction is about who leads once a replica is back, not about which one comes back.
     returned = change.state(change.is_acceptable, change.was_in_isr, change.was_in_elr, nobody)
     if_returned, _ = hold_election(returned, change.is_unclean_allowed)
-    if_forced, _ = elect(returned, Kind.UNCLEAN)
+    if_forced, _ = elect(returned, ElectionKind.UNCLEAN)
     return np.select(
         [cause == each for each in Cause],
         [
@@ -283,7 +283,7 @@ def _judged(change: _Change, cause: Int8, right: Bool, elections: Int32) -> tupl
     """[N] Result and OvertakenBy."""
     new = change.slots_of(change.new)
     is_foreseeable = (change.new == NO_BROKER) | (new & change.was_described).any(axis=1)
-    explained = _held_again(change, cause) == change.new
+    explained = _repeated_election(change, cause) == change.new
     several = elections > 1
     result = np.select(
         [right, ~is_foreseeable, explained | several],
@@ -294,7 +294,7 @@ def _judged(change: _Change, cause: Int8, right: Bool, elections: Int32) -> tupl
     return result, np.where(result == Result.OVERTAKEN, by, OvertakenBy.NOTHING).astype(np.int8)
 
 
-def _held_again(change: _Change, cause: Int8) -> Int32:
+def _repeated_election(change: _Change, cause: Int8) -> Int32:
     """[N] the leader by the same rule, with the facts of this cycle."""
     old = change.slots_of(change.old)
     nobody = np.full(len(cause), NO_BROKER, np.int32)
@@ -304,7 +304,7 @@ def _held_again(change: _Change, cause: Int8) -> Int32:
     leader, _ = hold_election(without, change.is_unclean_allowed)
     is_balance = cause == Cause.BALANCE
     with_all = change.state(change.is_acceptable, change.is_in_isr, change.is_in_elr, change.old)
-    balanced, _ = elect(with_all, Kind.PREFERRED)
+    balanced, _ = elect(with_all, ElectionKind.PREFERRED)
     # If several came back, the first one led. No poll shows which one that was.
     new = change.slots_of(change.new)
     only = change.state(change.is_acceptable & new, change.was_in_isr, change.was_in_elr, nobody)
@@ -330,11 +330,11 @@ def _what_else_changed(change: _Change) -> Array:
 def _warm_was_passed_over(change: _Change, cause: Int8, coverage: Array) -> Int8:
     """[N] tri-state, for losses: a cold replica leads where a warm one was in sync."""
     new = change.slots_of(change.new)
-    lost = (cause == Cause.LOSS) & (change.new != NO_BROKER)
+    is_loss = (cause == Cause.LOSS) & (change.new != NO_BROKER)
     cold = (new & (coverage == Coverage.COLD)).any(axis=1)
     could_lead = change.was_in_isr & change.is_acceptable & ~change.slots_of(change.old)
     warm = (could_lead & (coverage == Coverage.WARM)).any(axis=1)
-    is_judged = lost & (new & np.isin(coverage, (Coverage.COLD, Coverage.WARM))).any(axis=1)
+    is_judged = is_loss & (new & np.isin(coverage, (Coverage.COLD, Coverage.WARM))).any(axis=1)
     return np.where(is_judged, (cold & warm).astype(np.int8), np.int8(UNKNOWN))
 
 

@@ -1,4 +1,4 @@
-"""Records that are gone because a leader was elected that did not have them.
+"""Records that were lost because the elected leader did not have them.
 
 A leader from outside the ISR and the ELR (an unclean election, or the last known leader) begins
 where its own log ends; every other replica truncates to that. The records between the old leader's
@@ -77,7 +77,7 @@ class RecordsLost(SparseTable, kind="records_lost"):
 
 @rule
 def safe_successors(roles: Roles) -> SafeSuccessors:
-    """Leaders from among these lose no committed record."""
+    """If one of these becomes the leader, no committed record is lost."""
     return SafeSuccessors(roles.in_isr | roles.in_elr)
 
 
@@ -90,7 +90,7 @@ def leader_changes(
     before: Before[LeaderChanges],
     cycle: Cycle,
 ) -> LeaderChanges:
-    """A successor is judged in the cycle that first lists it: afterwards the ISR is its own."""
+    """A successor is judged in the cycle that first lists it: later ISRs are set by it."""
     waiting = before.pick(before.new_end_offset == UNKNOWN)
     old_leader, end = ends.leader.copy(), ends.offset.copy()
     unclean = np.zeros(len(end), bool)
@@ -113,19 +113,19 @@ def leader_changes(
 
 @rule
 def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cycle) -> RecordsLost:
-    """Losses of this cycle are made anew with each of its frames; earlier ones are kept."""
+    """Losses of this cycle are computed again with each frame; earlier ones are kept."""
     now_ms = cycle.observed_at_ms
     kept = latest.pick((latest.at_ms < now_ms) & (now_ms - latest.at_ms <= LOSS_WINDOW_MS))
     answered = changes.new_end_offset != UNKNOWN
     lacks = answered & (changes.new_end_offset < changes.end_offset)
-    lost = changes.pick(lacks & changes.is_unclean)
+    losses = changes.pick(lacks & changes.is_unclean)
     news = RecordsLost(
-        row=lost.row,
-        at_ms=np.full(len(lost), now_ms),
-        old_leader=lost.old_leader,
-        new_leader=lost.new_leader,
-        start_offset=lost.new_end_offset,
-        end_offset=lost.end_offset,
+        row=losses.row,
+        at_ms=np.full(len(losses), now_ms),
+        old_leader=losses.old_leader,
+        new_leader=losses.new_leader,
+        start_offset=losses.new_end_offset,
+        end_offset=losses.end_offset,
     )
     return kept.with_rows(news)
 
@@ -145,9 +145,9 @@ def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cyc
         keep_firing_for="5m",
     ),
 )
-def lost_records(lost: RecordsLost, partitions: Partitions) -> Bool:
+def lost_records(losses: RecordsLost, partitions: Partitions) -> Bool:
     """Records were lost within the last hour."""
-    return lost.row_mask(len(partitions.leader))
+    return losses.row_mask(len(partitions.leader))
 
 
 @event("records_lost")
@@ -167,9 +167,9 @@ def records_were_lost(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[O
     "records_lost_recent",
     "Records lost in leader elections in the last hour: the new leader lacked them.",
 )
-def records_lost_recent(lost: RecordsLost) -> int:
+def records_lost_recent(losses: RecordsLost) -> int:
     """The lost records of all elections, added up."""
-    return int((lost.end_offset - lost.start_offset).sum())
+    return int((losses.end_offset - losses.start_offset).sum())
 
 
 @gauge(
@@ -177,11 +177,11 @@ def records_lost_recent(lost: RecordsLost) -> int:
     "Records of the partition lost in leader elections in the last hour.",
     level="partition",
 )
-def partition_records_lost(lost: RecordsLost) -> OfRows:
+def partition_records_lost(losses: RecordsLost) -> OfRows:
     """The lost records of each partition; no series without any."""
-    row, at = np.unique(lost.row, return_inverse=True)
+    row, at = np.unique(losses.row, return_inverse=True)
     records = np.zeros(len(row), np.int64)
-    np.add.at(records, at, lost.end_offset - lost.start_offset)
+    np.add.at(records, at, losses.end_offset - losses.start_offset)
     return OfRows(row, records)
 
 
@@ -190,11 +190,11 @@ def partition_records_lost(lost: RecordsLost) -> OfRows:
     "elections in the last hour that lost records: `at_ms`, `old_leader`, `new_leader`, and the "
     "lost offsets from `start_offset` to before `end_offset`",
 )
-def records_lost_field(lost: RecordsLost, partitions: Partitions) -> list[list[dict[str, Any]]]:
+def records_lost_field(losses: RecordsLost, partitions: Partitions) -> list[list[dict[str, Any]]]:
     """A list of elections that lost records for each partition."""
     names = [c.name for c in RecordsLost.columns if c.name != "row"]
-    objects = ({name: int(getattr(lost, name)[i]) for name in names} for i in range(len(lost)))
-    return plain.by_partition(lost.row, objects, len(partitions.leader))
+    objects = ({name: int(getattr(losses, name)[i]) for name in names} for i in range(len(losses)))
+    return plain.by_partition(losses.row, objects, len(partitions.leader))
 
 
 @loss_field(
@@ -205,12 +205,12 @@ def records_lost_field(lost: RecordsLost, partitions: Partitions) -> list[list[d
 def records_lost_then(
     following: NextLeaders, leaders: Leaders, assignment: Assignment, replicas: Replicas
 ) -> Array:
-    """The records that the present log ends differ by; unknown for clean successors."""
+    """The difference of the present log ends, in records; unknown for clean successors."""
     unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe & (leaders.log_end_offset != UNKNOWN))
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
     end = replicas.log_end_offset[row, slot]
-    lost = np.full(len(unsafe), UNKNOWN, np.int64)
+    lost_records = np.full(len(unsafe), UNKNOWN, np.int64)
     lacking = np.maximum(leaders.log_end_offset[row] - end, 0)
-    lost[row] = np.where(end == UNKNOWN, UNKNOWN, lacking)
-    return lost
+    lost_records[row] = np.where(end == UNKNOWN, UNKNOWN, lacking)
+    return lost_records

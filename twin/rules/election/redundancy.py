@@ -1,8 +1,8 @@
-"""Partitions that no state of the cluster makes safe: their replication is too small.
+"""Partitions with too few replicas to survive a loss, whatever the state of the cluster.
 
-A partition of one replica goes with its broker. One with no more replicas than min.insync.replicas
-refuses acks=all without any of them. Both are so by configuration, so they are told apart from what
-a healthy cluster survives: they are in no verdict on the loss of a broker, and are counted.
+A partition with one replica is offline without its broker. A partition with no more replicas than
+min.insync.replicas refuses acks=all if any of them is missing. Both follow from configuration, so
+they are counted separately and left out of the verdicts on the loss of a broker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Spare(IntEnum):
     SPARE = 0
     NO_SPARE = 1  # no more replicas than min.insync.replicas
     ONE_REPLICA = 2
-    ONE_REPLICA_ACCEPTED = 3  # somebody accepted that, by cluster.one_replica_topics
+    ONE_REPLICA_ACCEPTED = 3  # accepted by cluster.one_replica_topics
 
 
 class Redundancy(
@@ -49,9 +49,9 @@ def redundancy(
     """By the number of assigned replicas, without those that a reassignment still adds."""
     one = np.where(configs.one_replica_accepted == 1, Spare.ONE_REPLICA_ACCEPTED, Spare.ONE_REPLICA)
     more = np.where(sizes.expected <= least.min_isr, Spare.NO_SPARE, Spare.SPARE)
-    found = np.where(sizes.expected == 1, one, more)
+    spare = np.where(sizes.expected == 1, one, more)
     is_known = (partitions.described_at_ms != UNKNOWN) & (sizes.expected > 0)
-    return Redundancy(np.where(is_known, found, UNKNOWN).astype(np.int8))
+    return Redundancy(np.where(is_known, spare, UNKNOWN).astype(np.int8))
 
 
 def has_one_replica(redundancy: Redundancy) -> Bool:
@@ -64,7 +64,7 @@ def has_one_replica(redundancy: Redundancy) -> Bool:
 
 @gauge("partitions_one_replica", "Partitions of one replica, without those that are accepted.")
 def partitions_one_replica(redundancy: Redundancy) -> int:
-    """The partitions that go with their broker, and that nobody accepted."""
+    """The partitions with one replica that the configuration does not accept."""
     return int((redundancy.redundancy == Spare.ONE_REPLICA).sum())
 
 
@@ -73,7 +73,7 @@ def partitions_one_replica(redundancy: Redundancy) -> int:
     "Partitions of one replica that the configuration accepts (cluster.one_replica_topics).",
 )
 def partitions_one_replica_accepted(redundancy: Redundancy) -> int:
-    """The partitions that go with their broker, as somebody accepted."""
+    """The partitions with one replica that the configuration accepts."""
     return int((redundancy.redundancy == Spare.ONE_REPLICA_ACCEPTED).sum())
 
 

@@ -1,7 +1,8 @@
-"""How each partition stands by each election rule: who leads it, and how many are in sync.
+"""The leader and the number of in-sync replicas of each partition, by each election rule.
 
-Kafka's rule tells what is; the others what would be if replicas were in sync, and candidates
-tried, as they say. The numbers of partitions are the comparison that KIP-501 argues with.
+Kafka's rule gives the present state. The other rules give the state as it would be if they decided
+which replicas are in sync and in which order candidates are tried. KIP-501 argues with such
+numbers of partitions.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def standings(partitions: Partitions, sizes: IsrSizes) -> Standings:
 def standings_by_others(
     electorate: Electorate, ballot: Ballot, kafka: ByKafka[Standings]
 ) -> Standings:
-    """A leader that may lead stays; where there is none, one is elected."""
+    """A leader that may lead stays; a partition without one elects one."""
     leader, in_sync = kafka.leader.copy(), kafka.in_sync.copy()
     row = np.flatnonzero(ballot.differs(electorate.roles))
     if len(row):

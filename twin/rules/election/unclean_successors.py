@@ -36,11 +36,11 @@ _OF_THE_LOG: Final = (
 def orphaned(
     row: Array, log_end: Int64, segments: RemoteSegments, lineage: Lineage
 ) -> tuple[Int64, Int64]:
-    """[N] remote segments of a partition that a leader with that log end would orphan, and bytes.
+    """[N] remote segments that a leader with that log end would orphan, and their bytes.
 
-    Those of the log that reach to its log end or beyond. UNKNOWN where the log end is, where no
-    segment of the partition is known, or where one that is not listed may be among them: the
-    listed ones of the log are those that reach furthest.
+    These are the segments on the lineage that reach the log end or go beyond it. UNKNOWN if the log
+    end is unknown, if no segment of the partition is known, or if an unlisted segment may be among
+    them: the listed segments on the lineage are those that reach furthest.
     """
     count, size = np.full(len(row), UNKNOWN, np.int64), np.full(len(row), UNKNOWN, np.int64)
     ours = segments.pick(np.isin(segments.verdict, _OF_THE_LOG))
@@ -93,13 +93,13 @@ def unclean_successors(
     row, slot = np.nonzero(outside)
     end, leader_end = replicas.log_end_offset[row, slot], leaders.log_end_offset[row]
     both_known = (end != UNKNOWN) & (leader_end != UNKNOWN)
-    lost = np.where(both_known, np.maximum(leader_end - end, 0), UNKNOWN)
+    lost_records = np.where(both_known, np.maximum(leader_end - end, 0), UNKNOWN)
     count, size = orphaned(row, end, segments, lineage)
     brokers = assignment.broker[row, slot]
     objects = (
         {
             "broker": int(brokers[i]),
-            "records_lost": plain.integer(lost[i]),
+            "records_lost": plain.integer(lost_records[i]),
             "orphaned_segments": plain.integer(count[i]),
             "orphaned_bytes": plain.integer(size[i]),
         }
@@ -115,19 +115,19 @@ def unclean_successors(
     "`records` that cuts off",
 )
 def truncations(
-    lost: RecordsLost, assignment: Assignment, replicas: Replicas, partitions: Partitions
+    losses: RecordsLost, assignment: Assignment, replicas: Replicas, partitions: Partitions
 ) -> list[list[dict[str, Any]]]:
-    """The last answer of each replica, until it has answered since the election."""
-    ends = replicas.log_end_offset[lost.row]
-    waits = (replicas.sampled_at_ms[lost.row] < lost.at_ms[:, None]) & (ends != UNKNOWN)
-    which, slot = np.nonzero(waits & (ends > lost.start_offset[:, None]))
-    brokers = assignment.broker[lost.row[which], slot]
+    """Replicas that must truncate, by their last answer, until they answer after the election."""
+    ends = replicas.log_end_offset[losses.row]
+    waits = (replicas.sampled_at_ms[losses.row] < losses.at_ms[:, None]) & (ends != UNKNOWN)
+    which, slot = np.nonzero(waits & (ends > losses.start_offset[:, None]))
+    brokers = assignment.broker[losses.row[which], slot]
     objects = (
         {
             "broker": int(brokers[i]),
-            "to_offset": int(lost.start_offset[which[i]]),
-            "records": int(ends[which[i], slot[i]] - lost.start_offset[which[i]]),
+            "to_offset": int(losses.start_offset[which[i]]),
+            "records": int(ends[which[i], slot[i]] - losses.start_offset[which[i]]),
         }
         for i in range(len(which))
     )
-    return plain.by_partition(lost.row[which], objects, len(partitions.leader))
+    return plain.by_partition(losses.row[which], objects, len(partitions.leader))

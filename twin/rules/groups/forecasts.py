@@ -1,9 +1,9 @@
 """When a group of consumers falls off the local log, and when retention overtakes it.
 
-The age of a record is estimated: records are taken to be evenly dense between the first one on the
-leader's disk, whose timestamp is known, and the log end. The group moves on meanwhile, at the rate
-of its committed offsets. Kafka deletes whole segments, in rounds, so the time is the earliest at
-which it may happen. A record that is not uploaded stays on disk, however old: as long as records
+The age of a record is estimated: records are assumed to be evenly dense between the first one on
+the leader's disk, whose timestamp is known, and the log end. The group moves on meanwhile, at the
+rate of its committed offsets. Kafka deletes whole segments, in rounds, so the time is the earliest
+at which it may happen. A record that is not uploaded stays on disk, however old: as long as records
 like it have stayed so far.
 
 Source: UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments and
@@ -64,7 +64,7 @@ def group_forecasts(
     sizes: RecordSizes,
     now_ms: NowMs,
 ) -> GroupForecasts:
-    """Forecasts are unknown without a number they need, and never if nothing is left to read."""
+    """A forecast is unknown if it needs an unknown number, and NEVER if nothing is left to read."""
     if not len(moves):
         return GroupForecasts.empty()
     run = _Run.from_tables(moves, leaders, replicas, growth, sizes, now_ms)
@@ -111,16 +111,18 @@ class _Run:
         moves: GroupMoves, leaders: Leaders, replicas: Replicas, growth: Growth,
         sizes: RecordSizes, now_ms: int,
     ) -> _Run:  # fmt: skip
-        row = moves.row.astype(np.intp)  # numpy looks up by another type more slowly
+        row = moves.row.astype(np.intp)  # numpy indexes more slowly by another type
         end, local = leaders.log_end_offset[row], leaders.local_log_start_offset[row]
         place = row * replicas.log_end_offset.shape[1] + np.maximum(leaders.slot[row], 0)
         started_ms = replicas.local_start_timestamp_ms.ravel()[place]
         oldest_ms = np.where(started_ms == UNKNOWN, np.nan, np.maximum(now_ms - started_ms, 0))
-        held = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
+        has_local_log = (end != UNKNOWN) & (local != UNKNOWN) & (end > local)
         appended = growth.appended_records_per_s[row]
-        # Nothing says how old the last record of an idle log is: perhaps as old as the first.
+        # The last record of an idle log is of unknown age: perhaps as old as the first.
         ms_per_record = np.where(
-            held & (appended > 0), oldest_ms / np.where(held, end - local, 1), np.nan
+            has_local_log & (appended > 0),
+            oldest_ms / np.where(has_local_log, end - local, 1),
+            np.nan,
         )
         rate = np.maximum(moves.records_per_s, 0)
         since_read_s = np.clip((now_ms - moves.read_at_ms) / 1000, 0, SAME_RATE_S)
@@ -137,7 +139,7 @@ class _Run:
         )
 
     def until(self, kept_ms: Array, kept_bytes: Array) -> Float64:
-        """[N] seconds until records that the group has not read are older, or more, than that.
+        """[N] seconds until records that the group has not read exceed these limits.
 
         Negative limits delete nothing.
         """
@@ -147,7 +149,7 @@ class _Run:
         if (kept_bytes >= 0).any():  # few topics have such a limit
             by_ms, by_bytes = soonest, np.where(kept_bytes < 0, NEVER, self._by_size(kept_bytes))
             soonest = np.fmin(by_ms, by_bytes)
-            # One limit that is never reached does not settle it while the other is unknown.
+            # If one limit is never reached and the other is unknown, the result is unknown.
             unsure = (np.isnan(by_ms) | np.isnan(by_bytes)) & (soonest == NEVER)
             soonest = np.where(unsure, np.nan, soonest)
         is_there_before = (self.rate > self.growth) & (self.catches_up_s <= soonest)
@@ -155,7 +157,7 @@ class _Run:
 
     @cached_property
     def catches_up_s(self) -> Float64:
-        """[N] seconds until the group is at the log end, where it reads faster than is written."""
+        """[N] seconds until the group is at the log end, if it is faster than producers."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.behind / (self.rate - self.growth)
 
@@ -166,7 +168,7 @@ class _Run:
 
     @cached_property
     def younger(self) -> Float64:
-        """[N] seconds by which that record becomes younger in a second, by what the group reads."""
+        """[N] seconds per second by which that record becomes younger as the group reads."""
         return np.where(self.growth == 0, 0.0, self.rate * self.ms_per_record / 1000)
 
     def _by_age(self, kept_ms: Array) -> Float64:

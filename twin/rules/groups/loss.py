@@ -1,7 +1,7 @@
 """Where groups of consumers would read if the leader of their partition were lost.
 
-The next leader may hold less on its disk than the present one: what it lacks consumers read from
-remote storage. Which replica that is follows from the election rule.
+The next leader may hold less on its disk than the present one; consumers read the rest from remote
+storage. The election rule decides which replica leads next.
 
 Source: KIP-1303, motivation.
 """
@@ -79,20 +79,22 @@ def groups_if_leader_lost(
 ) -> GroupsIfLeaderLost:
     """The reads of each group by the present offsets of the replicas that are left."""
     rack = servers.reader_racks(offsets)
-    led = led_by(following.leader, servers.roles.is_leader, servers, partitions)
-    return GroupsIfLeaderLost(*reads_then(led, moves, reads, rack, sizes))
+    after_loss = servers_after_loss(following.leader, servers.roles.is_leader, servers, partitions)
+    return GroupsIfLeaderLost(*reads_then(after_loss, moves, reads, rack, sizes))
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
-    """Servers under other leaders: [P] slot and selector of these."""
+class ServersAfterLoss:
+    """Servers of groups under other leaders: [P] slot and selector of these leaders."""
 
     servers: Servers
     slot: Array
     selector: Int8
 
 
-def led_by(leader: Int32, gone: Bool, servers: Servers, partitions: Partitions) -> Led:
+def servers_after_loss(
+    leader: Int32, gone: Bool, servers: Servers, partitions: Partitions
+) -> ServersAfterLoss:
     """The servers with these leaders [P], and without the replicas that are gone [P, R]."""
     roles = servers.roles
     leads = (servers.assignment.broker == leader[:, None]) & (leader != NO_BROKER)[:, None]
@@ -100,15 +102,19 @@ def led_by(leader: Int32, gone: Bool, servers: Servers, partitions: Partitions) 
     left = replace(roles, is_leader=leads, is_assigned=stays)
     slot = np.where(leads.any(axis=1), leads.argmax(axis=1), UNKNOWN)
     selectors = leader_selectors(replace(partitions, leader=leader), servers.brokers)
-    return Led(replace(servers, roles=left), slot, selectors.replica_selector)
+    return ServersAfterLoss(replace(servers, roles=left), slot, selectors.replica_selector)
 
 
 def reads_then(
-    led: Led, moves: GroupMoves, reads: GroupReads, rack: Int64, sizes: RecordSizes
+    after_loss: ServersAfterLoss,
+    moves: GroupMoves,
+    reads: GroupReads,
+    rack: Int64,
+    sizes: RecordSizes,
 ) -> tuple[Array, ...]:
-    """The columns of ``ReadsThen``, and that of the rows before them."""
-    reads_from, records = led.servers.read(moves, led.slot, led.selector, rack)
-    broker = led.servers.serving(moves, led.slot, led.selector, rack)
+    """The rows, followed by the columns of ``ReadsThen``."""
+    reads_from, records = after_loss.servers.read(moves, after_loss.slot, after_loss.selector, rack)
+    broker = after_loss.servers.serving(moves, after_loss.slot, after_loss.selector, rack)
     known_now = np.maximum(reads.remote_records, 0)
     more = np.where(records == UNKNOWN, UNKNOWN, np.maximum(records - known_now, 0))
     size = sizes.bytes_per_record[moves.row]
@@ -131,22 +137,22 @@ def remote_bytes_by_broker(then: ReadsThen, row: Array, partitions: Partitions) 
 def remote_seconds_by_broker(
     then: ReadsThen, row: Array, partitions: Partitions, metrics: BrokerMetrics, now_ms: int
 ) -> ByBroker:
-    """The time by the leader that would be lost, until its slowest successor has read the bytes.
+    """The time until the slowest successor has read the bytes, by the leader that would be lost.
 
-    At the time of a read and the bytes of one as that broker measures them now; where it reads
-    nothing, as the others do. NaN where nobody reads, and bytes are to be read.
+    The time and the bytes of a read are those that the successor's broker measures now, or the
+    mean of all brokers if it reads nothing. NaN if there are bytes to read and no broker reads.
     """
     leader, size = partitions.leader[row], then.more_remote_bytes
     is_counted = (size > 0) & (leader != NO_BROKER) & (then.broker != NO_BROKER)
     both, place = np.unique(
         keys.pack(leader[is_counted], then.broker[is_counted]), return_inverse=True
     )
-    lost, reader = keys.unpack(both)
+    lost_leader, reader = keys.unpack(both)
     readers = np.minimum(np.bincount(place, minlength=len(both)), READER_THREADS)
     bytes_per_s = _bytes_per_s(metrics, reader, now_ms) * readers
     seconds = np.bincount(place, size[is_counted], len(both)) / bytes_per_s
     slowest: dict[int, float] = {}
-    for broker, each in zip(lost.tolist(), seconds.tolist(), strict=True):
+    for broker, each in zip(lost_leader.tolist(), seconds.tolist(), strict=True):
         slowest[broker] = float(np.maximum(slowest.get(broker, 0.0), each))  # NaN stays
     return ByBroker(np.array(list(slowest), np.int64), np.array(list(slowest.values()), float))
 

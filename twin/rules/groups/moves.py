@@ -1,9 +1,9 @@
 """How far groups of consumers are behind, and how fast they move.
 
-Groups are read at a pace of their own, more slowly than the cluster. So lag is that of the cycle
-that brought the committed offset, and stays until it is read again: an offset and a log end of
-different times would show a lag that nobody has. `kafka-consumer-groups.sh` compares with the high
-watermark as well.
+Groups are read less often than the cluster. So the lag of a group is computed in the cycle that
+brings its committed offset, and stays until the offset is read again: an offset and a log end from
+different times would give a lag that no group has. The offset is compared with the high watermark,
+as in `kafka-consumer-groups.sh`.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def group_moves(
     before: Before[GroupMoves],
     watermarks: HighWatermarks,
 ) -> GroupMoves:
-    """The average moves with each committed offset that is read, and begins anew where one is
-    behind the one before: somebody has reset it."""
+    """The average changes with each committed offset that is read. It starts again if an offset is
+    lower than the one before, since the offset was reset."""
     if not len(offsets):
         return GroupMoves.empty()
     if _is_unchanged(before, offsets) and np.array_equal(groups.group, old_groups.group):
@@ -84,7 +84,7 @@ def group_moves(
 
 @rule
 def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs) -> GroupLags:
-    """The lag of each group, unknown where the offset or the high watermark is."""
+    """The lag of each group, unknown if its offset or the high watermark is unknown."""
     is_known = (moves.committed_offset != UNKNOWN) & (moves.end_offset != UNKNOWN)
     lag = np.where(is_known, np.maximum(moves.end_offset - moves.committed_offset, 0), UNKNOWN)
     rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
@@ -121,8 +121,8 @@ def _aligned(
     if np.array_equal(before.row, offsets.row) and np.array_equal(group_index, offsets.group_index):
         return {name: getattr(before, name) for name in names}
     stays = group_index != UNKNOWN
-    held = keys.pack(before.row[stays], group_index[stays])
-    place = keys.find_sorted(held, keys.pack(offsets.row, offsets.group_index))
+    old_keys = keys.pack(before.row[stays], group_index[stays])
+    place = keys.find_sorted(old_keys, keys.pack(offsets.row, offsets.group_index))
     columns = {}
     for name in names:
         values = getattr(before, name)[stays]

@@ -1,9 +1,9 @@
 """Where groups of consumers read: from a disk, from remote storage, or nowhere.
 
 A consumer reads from the leader of its partition, or from the in-sync replica of its own rack where
-the leader has RackAwareReplicaSelector (KIP-392). What that replica does not have on its disk it
-reads from remote storage; what is below the log start is gone. A group without members is judged as
-if its consumer came back without a rack.
+the leader has RackAwareReplicaSelector (KIP-392). Records that are not on the disk of that
+replica come from remote storage; records below the log start are gone. A group without members is
+judged as if its consumer came back without a rack.
 
 Source: ReplicaManager.readFromLog and findPreferredReadReplica, Kafka 4.3.
 """
@@ -85,9 +85,9 @@ class GroupServers(
 
 @dataclass(frozen=True)
 class Servers(TableGroup):
-    """Replicas that may serve consumers, and racks that these may be in.
+    """Replicas that may serve consumers, and the racks in which consumers may be.
 
-    With other ``roles``: where consumers would read if another replica led.
+    With other ``roles``, it tells where consumers would read if another replica led.
     """
 
     assignment: Assignment
@@ -109,7 +109,7 @@ class Servers(TableGroup):
             selector: [P] ReplicaSelector of the leader.
             rack: [N] place of the consumer's rack in ``rack_names``.
         """
-        row = moves.row.astype(np.intp)  # numpy looks up by another type more slowly
+        row = moves.row.astype(np.intp)  # numpy indexes more slowly by another type
         offset, slot, kind = moves.committed_offset, leading[row], selector[row]
         reads, records = _on_disk(slot, kind)
         # Most groups are near the log end: whichever replica serves them has that on its disk.
@@ -125,7 +125,7 @@ class Servers(TableGroup):
     def on_every_disk(self) -> Int64:
         """[P] the first offset that all replicas have on disk; beyond all offsets if unknown."""
         columns = self.replicas.local_log_start_offset, self.replicas.log_start_offset
-        # Taken for an unsigned number, UNKNOWN is the highest.
+        # As an unsigned number, UNKNOWN is the highest.
         local, start = (column.view(np.uint64) for column in columns)
         first = np.where(self.roles.is_assigned, np.maximum(local, start), np.uint64(0))
         highest: Int64 = np.minimum(over_slots(np.maximum, first), _NEVER).astype(np.int64)
@@ -156,9 +156,9 @@ class Servers(TableGroup):
         views = replica_views(self.assignment, self.replicas, self.roles, self.views()).rows(row)
         start = self.replicas.log_start_offset.take(row, axis=0)
         candidates = with_offset(offset[near], start, views.log_end_offset, self.roles.take(row))
-        chosen = select(views, candidates, rack[near])
+        server = select(views, candidates, rack[near])
         slot = slot.copy()
-        slot[near] = (views.broker == chosen[:, None]).argmax(axis=1)
+        slot[near] = (views.broker == server[:, None]).argmax(axis=1)
         return slot
 
     def _by_offsets(self, row: Rows, offset: Int64, slot: Rows) -> tuple[Array, Array]:
@@ -209,7 +209,7 @@ def group_servers(
 
 
 def _on_disk(slot: Rows, kind: Int8) -> tuple[Int8, Int64]:
-    """[N], [N] ReadsFrom and remote records of groups whose replicas have all on their disks.
+    """[N], [N] ReadsFrom and remote records of groups whose next records are on every disk.
 
     A custom selector may send consumers anywhere; so may one that could not be read.
     """

@@ -1,8 +1,9 @@
 """Groups of consumers at risk: they read from remote storage, soon will, or lose records.
 
-Most groups are near the log end and keep up. Only those are judged one by one that may lack records
-on some disk now, or that retention may overtake soon: it will have deleted what is below an offset
-of the partition, and a group that will be above it then is not at risk.
+Most groups are near the log end and keep up. Groups are judged one by one only if
+records may be missing on some disk now, or if retention may overtake them soon. Retention will have
+deleted the records below some offset of the partition by then; a group that will be above that
+offset is not at risk.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Retention:
 
     @cached_property
     def end(self) -> Float64:
-        """[P] the log end, and one record more: forecasts are rounded in another way."""
+        """[P] the log end plus one record, since forecasts are rounded differently."""
         end: Float64 = self.leaders.log_end_offset + np.float64(1)
         return end
 
@@ -165,9 +166,9 @@ class Retention:
 
     @cached_property
     def records_per_ms(self) -> Float64:
-        """[P] records of a millisecond on the leader's disk."""
-        held = self.leaders.log_end_offset - self.leaders.local_log_start_offset
-        return held / self.oldest_ms
+        """[P] records per millisecond on the leader's disk."""
+        local_records = self.leaders.log_end_offset - self.leaders.local_log_start_offset
+        return local_records / self.oldest_ms
 
 
 # ---------------------------------------------------------------- risks
@@ -215,7 +216,7 @@ def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
     ),
 )
 def falls_off_local_log(near: GroupsNearRisk, partitions: Partitions) -> Bool:
-    """A group in use still reads from a disk, and soon no longer."""
+    """A group in use reads from a disk now, but soon will not."""
     soon = (near.until_remote_s <= FALLS_OFF_SOON_S) & (near.reads_from == ReadsFrom.DISK)
     return near.pick(soon).row_mask(len(partitions.leader))
 

@@ -44,11 +44,11 @@ def reassigned(
     )
     changed = _both_described(was, now) & any_slot(before != after)
     for row in np.flatnonzero(changed).tolist():
-        held, holds = (
+        old_brokers, new_brokers = (
             tuple(int(b) for b in each[row] if b != NO_BROKER) for each in (before, after)
         )
-        text = f"{{p}} is assigned to {list(holds)}, was {list(held)}"
-        yield Occurrence(text, row, before=held, after=holds)
+        text = f"{{p}} is assigned to {list(new_brokers)}, was {list(old_brokers)}"
+        yield Occurrence(text, row, before=old_brokers, after=new_brokers)
 
 
 def _both_described(was: Partitions, now: Partitions) -> Bool:

@@ -39,7 +39,7 @@ class RecordSizes(
 
 @rule
 def growth(end: LeaderEnds, previous: Before[LeaderEnds], average: Before[Growth]) -> Growth:
-    """The average moves when two samples of one log give a rate, and stays otherwise."""
+    """The average changes when two samples of the same log give a rate."""
     measured = (end.offset != UNKNOWN) & (previous.offset != UNKNOWN)
     measured &= (end.sampled_at_ms > previous.sampled_at_ms) & (end.offset >= previous.offset)
     elapsed_s = np.where(measured, end.sampled_at_ms - previous.sampled_at_ms, 1) / 1000
@@ -49,7 +49,7 @@ def growth(end: LeaderEnds, previous: Before[LeaderEnds], average: Before[Growth
 
 
 def moving_average(average: Float64, rate: Float64) -> Float64:
-    """[N] the average in records a second once the newest interval counts; 0 if it has died away.
+    """[N] the average in records per second with the newest interval; 0 if it is negligible.
 
     ``average``: [N] of the intervals before, UNKNOWN if there are none. ``rate``: [N] records a
     second of the newest interval.

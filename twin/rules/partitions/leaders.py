@@ -57,9 +57,9 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
     def values_of(self, values: Array) -> Array:
         """[P] the leader's value of a [P, R] array, UNKNOWN where no slot leads."""
         row = np.flatnonzero(self.slot != UNKNOWN)
-        chosen = np.full(len(self.slot), UNKNOWN, values.dtype)
-        chosen[row] = values[row, self.slot[row]]
-        return chosen
+        leader_values = np.full(len(self.slot), UNKNOWN, values.dtype)
+        leader_values[row] = values[row, self.slot[row]]
+        return leader_values
 
 
 class LeaderEnds(PartitionTable, kind="leader_ends", on_demand=_COPY):
@@ -96,9 +96,9 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
     row, slot = np.divmod(place, roles.is_leader.shape[1])
 
     def of_leader(values: Array) -> Array:
-        chosen = np.full(len(values), UNKNOWN, values.dtype)
-        chosen[row] = values.ravel().take(place)
-        return chosen
+        leader_values = np.full(len(values), UNKNOWN, values.dtype)
+        leader_values[row] = values.ravel().take(place)
+        return leader_values
 
     leading = np.full(len(roles.is_leader), UNKNOWN, np.int64)
     leading[row] = slot
@@ -133,7 +133,7 @@ def has_flag(flags: Array, flag: ReplicaFlags) -> Bool:
 
 @gauge("leader", "Broker id of the partition's leader; -1 if it has none.", level="partition")
 def leader(partitions: Partitions) -> KnownValues:
-    """The leader; -1 is a value here, since it is known that there is none."""
+    """The leader; -1 is a value here: the partition is known to be without a leader."""
     return KnownValues(partitions.leader, partitions.described_at_ms != UNKNOWN)
 
 

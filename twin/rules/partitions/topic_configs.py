@@ -84,13 +84,13 @@ def topic_configs(index: PartitionIndex, topics: Topics, configs: Configs) -> To
 
 
 def holds_unclean_elections(configs: TopicConfigs) -> Bool:
-    """[P] a replica from outside the ISR is elected if there is no other.
+    """[P] a replica from outside the ISR is elected if no other can lead.
 
     Source: ConfigurationControlManager.uncleanLeaderElectionEnabledForTopic, which returns false
     in Kafka 3.3 to 3.8 and reads the setting since 3.9; ZooKeeper's controller always reads it.
     """
-    held: Bool = (configs.unclean_leader_election == 1) & (configs.unclean_elections != 0)
-    return held
+    is_allowed: Bool = (configs.unclean_leader_election == 1) & (configs.unclean_elections != 0)
+    return is_allowed
 
 
 @rule
@@ -116,7 +116,7 @@ def controller_min_isr(
 
 
 def _capped(configs: TopicConfigs, replicas: UInt8) -> Int32:
-    """[P] min.insync.replicas, but no more than that number of replicas [P], and 1 at least."""
+    """[P] min.insync.replicas, at least 1 and at most that number of replicas [P]."""
     configured = np.maximum(configs.min_insync_replicas, 1)
     return np.minimum(configured, np.maximum(replicas, 1)).astype(np.int32)
 

@@ -71,8 +71,8 @@ def cold_reads(
 ) -> ColdReads:
     """The widest window of each partition in which a consumer is sent to a cold replica.
 
-    The consumers are those of each rack and those without one, whom the leader serves itself.
-    Looked for between the highest log start and the lowest log end of the in-sync replicas, where
+    The consumers are those of each rack and those without a rack, which the leader serves itself.
+    Windows are between the highest log start and the lowest log end of the in-sync replicas, where
     all of them are candidates and the choice is the same for every offset.
     """
     serving = _serving(replicas, roles)
@@ -95,12 +95,12 @@ def cold_reads(
     ends = over_slots(np.minimum, np.where(serving, replicas.log_end_offset[row], _NEVER))
     start = np.maximum(begins, lowest[row])
     for rack in (*range(len(rack_names(brokers))), UNKNOWN):
-        chosen = select(by_replica, serving, rack)
-        sent_to = by_replica.broker == chosen[:, None]
+        server = select(by_replica, serving, rack)
+        sent_to = by_replica.broker == server[:, None]
         end = np.minimum(ends, over_slots(np.maximum, np.where(sent_to, local, UNKNOWN)))
         wider = end - start > widest.end_offset - widest.start_offset
         widest.start_offset[wider], widest.end_offset[wider] = start[wider], end[wider]
-        widest.broker[wider] = chosen[wider]
+        widest.broker[wider] = server[wider]
     return widest.pick(widest.broker != NO_BROKER)
 
 
@@ -108,7 +108,7 @@ def cold_reads(
 def reads_cold(
     reads: ColdReads, selectors: LeaderSelectors, leaders: Leaders, configs: TopicConfigs
 ) -> ReadsCold:
-    """False for certain without a selector, and for a topic that is not tiered."""
+    """Certainly false without a selector, and for a topic that is not tiered."""
     kind, tiered = selectors.replica_selector, configs.remote_storage
     no = (kind == ReplicaSelector.LEADER) | ((kind != UNKNOWN) & (tiered == 0))
     no |= (

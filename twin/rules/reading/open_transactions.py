@@ -2,8 +2,8 @@
 
 Consumers with isolation level read_committed read up to the last stable offset, which stays at the
 first record of the oldest open transaction. Uploads stop there too: a segment is copied to remote
-storage only once it ends below the last stable offset. So a transaction that nobody ends lets the
-disk fill, and consumers stand still while records are written.
+storage only once it ends below the last stable offset. So if nobody ends a transaction, the
+disk fills, and consumers stand still while records are written.
 
 Source: UnifiedLog.lastStableOffset, RemoteLogManager.RLMCopyTask.candidateLogSegments, Kafka 4.3.
 """
@@ -80,9 +80,9 @@ def open_transactions(
 ) -> OpenTransactions:
     """A transaction is open where the last stable offset stays below the high watermark.
 
-    One that moves is held by another transaction than before. The high watermark is estimated by
-    log ends of the same cycle; that may be a fetch ahead of the leader's, so one sample proves
-    nothing, and the time begins with it. A leader that does not answer lets no time pass.
+    If the last stable offset moves, another transaction holds it. The high watermark is estimated
+    from log ends of the same cycle and may be one fetch ahead of the leader's own. So one sample
+    proves nothing: the time begins with it. It does not pass while the leader does not answer.
     """
     stable, watermark = leaders.last_stable_offset, watermarks.high_watermark_estimate
     answered = leaders.sampled_at_ms == cycle.observed_at_ms
@@ -146,8 +146,8 @@ def last_stable_offset(leaders: Leaders) -> Array:
 )
 def transaction_open_seconds(transactions: OpenTransactions) -> OfRows:
     """The time of each open transaction; no series without one."""
-    held = transactions.pick(transactions.held_ms > 0)
-    return OfRows(held.row, held.held_ms / 1000)
+    open_rows = transactions.pick(transactions.held_ms > 0)
+    return OfRows(open_rows.row, open_rows.held_ms / 1000)
 
 
 @gauge(
@@ -171,7 +171,7 @@ def open_transaction_field(
 ) -> list[dict[str, Any] | None]:
     """The transaction where the last stable offset has stayed for more than one cycle.
 
-    Its holder is the one that was named for the same offset: one that moved has another holder.
+    The holder is given only if it was named for the same last stable offset.
     """
     named = {
         (row, offset): i

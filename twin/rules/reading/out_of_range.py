@@ -67,11 +67,11 @@ def out_of_range(
 def windows(
     replicas: Replicas, roles: Roles, leaders: Leaders, watermarks: HighWatermarks
 ) -> Iterator[tuple[OutOfRange, Int64, Int64, Bool]]:
-    """The windows of each case: [P, R] or [P, 1] first offset and end, and [P, R] where it is one.
+    """The windows of each case: [P, R] or [P, 1] first offset and end, [P, R] whether it is one.
 
-    Only followers on live brokers count, and only where there is a leader: without one nobody has
-    what they lack, and an unclean election may cut it off. A consumer may also ask for the offset
-    after the leader's last record, where it waits for the next one.
+    Only followers on live brokers count, and only where there is a leader: without one no replica
+    has the records they lack, and an unclean election may cut these off. A consumer may
+    also ask for the offset after the leader's last record, where it waits for the next one.
     """
     end, start = replicas.log_end_offset, replicas.log_start_offset
     committed = watermarks.high_watermark_estimate[:, None]
@@ -110,7 +110,7 @@ def windows(
 def refuses_consumers(cases: OutOfRangeWindows, selectors: LeaderSelectors) -> Bool:
     """A follower lacks committed records that the leader has, and consumers may be sent to it.
 
-    Under Kafka's default nobody is: all read from the leader.
+    With Kafka's default selector no consumer is: all read from the leader.
     """
     refuses: Bool = any_slot((cases.out_of_range & _REFUSING) != 0)
     refuses &= selectors.replica_selector != ReplicaSelector.LEADER

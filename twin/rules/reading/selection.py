@@ -1,4 +1,4 @@
-"""To which replica a consumer is sent (KIP-392).
+"""The replica to which a consumer is sent (KIP-392).
 
 The leader decides, by its own replica.selector.class. Without one every consumer reads from the
 leader. RackAwareReplicaSelector sends a consumer to an in-sync replica in the consumer's own rack.
@@ -6,8 +6,8 @@ The choice of another class is unknown.
 
 RackAwareReplicaSelector looks at log ends and log starts, not at what is on disk: a follower that
 joined by KIP-1023 is chosen for offsets that it must read from remote storage. KIP-1023 asks for
-such followers to be deprioritised. The tier-aware choice here reads that as: replicas whose local
-log begins above the offset come last, in the consumer's rack as anywhere.
+such followers to be deprioritised. In the tier-aware choice here, replicas whose local log
+begins above the offset come last, also in the consumer's own rack.
 
 Source: RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica, Kafka 4.3.
 """
@@ -95,7 +95,7 @@ def leader_selectors(partitions: Partitions, brokers: Brokers) -> LeaderSelector
 def selector_views(
     assignment: Assignment, roles: Roles, caught_up: CaughtUp, brokers: Brokers, now_ms: NowMs
 ) -> SelectorViews:
-    """A replica that was never seen caught up was so the longest ago."""
+    """A replica that was never seen caught up counts as caught up the longest ago."""
     at_ms = caught_up.caught_up_at_ms
     since = np.where(at_ms == UNKNOWN, _NEVER, np.maximum(now_ms - at_ms, 0))
     return SelectorViews(
@@ -120,33 +120,33 @@ def replica_views(
 def select(views: ReplicaViews, candidates: Bool, rack: Array | int) -> Int32:
     """[P] the broker that RackAwareReplicaSelector picks of the candidates for a client's rack.
 
-    The leader, if no candidate is in the rack or the leader itself is; else the one with the
-    highest log end, then the latest caught up, then the highest id. ``rack`` is a place in
-    ``rack_names``; UNKNOWN is a client without one.
+    It picks the leader if no candidate is in the rack, or if the leader is in it. Otherwise it
+    picks the candidate in the rack with the highest log end, then the latest caught up, then the
+    highest id. ``rack`` is a place in ``rack_names``; UNKNOWN is a client without one.
     """
     near = candidates & (views.rack == np.asarray(rack).reshape(-1, 1)) & (views.rack != UNKNOWN)
-    chosen = _leader(views).astype(np.int32)
-    follows = (chosen != NO_BROKER) & any_slot(near) & ~any_slot(near & views.is_leader)
+    server = _leader(views).astype(np.int32)
+    follows = (server != NO_BROKER) & any_slot(near) & ~any_slot(near & views.is_leader)
     row = np.flatnonzero(follows)
     if len(row):
-        chosen[row] = _best(views.rows(row), near[row])
-    return chosen
+        server[row] = _best(views.rows(row), near[row])
+    return server
 
 
 def select_warm(views: ReplicaViews, candidates: Bool, is_warm: Bool, rack: Array | int) -> Int32:
     """[P] the tier-aware choice: of the warm candidates, if there are any.
 
-    Where the leader is not warm itself, and no warm candidate is in the rack, the best warm one of
-    any rack serves.
+    If the leader is not warm, and no warm candidate is in the rack, the best warm candidate of any
+    rack serves.
     """
     warm = candidates & is_warm
-    chosen = select(views, warm, rack)
-    is_cold = ~any_slot((views.broker == chosen[:, None]) & warm)
+    server = select(views, warm, rack)
+    is_cold = ~any_slot((views.broker == server[:, None]) & warm)
     row = np.flatnonzero(is_cold & any_slot(warm))
     if len(row):
-        chosen[row] = _best(views.rows(row), warm[row])
+        server[row] = _best(views.rows(row), warm[row])
     nobody = ~any_slot(warm)
-    return np.where(nobody, select(views, candidates, rack), chosen).astype(np.int32)
+    return np.where(nobody, select(views, candidates, rack), server).astype(np.int32)
 
 
 def candidates_at(offset: Int64, replicas: Replicas, roles: Roles) -> Bool:
@@ -173,8 +173,8 @@ def _best(views: ReplicaViews, candidates: Bool) -> Int32:
     """[P] of those, the broker with the highest log end, the latest caught up, the highest id."""
     ranks = (views.broker, -views.since_caught_up_ms, views.log_end_offset, candidates)
     best = np.lexsort(ranks, axis=1)[:, -1]
-    chosen: Int32 = views.broker[np.arange(len(best)), best]
-    return chosen
+    brokers: Int32 = views.broker[np.arange(len(best)), best]
+    return brokers
 
 
 def _leader(views: ReplicaViews) -> Int32:
@@ -225,19 +225,19 @@ def read_replicas(
     listed: list[dict[str, Any]] = [{} for _ in range(len(oldest))]
     names = rack_names(brokers)
     for rack, place in (*zip(names, range(len(names)), strict=True), ("", UNKNOWN)):
-        chosen = {}
+        servers = {}
         for name, offset in (("newest", newest), ("oldest_on_disk", oldest)):
             near = select(by_replica, candidates_at(offset, replicas, roles), place)
-            chosen[name] = _as_configured(selectors, near, by_replica)
+            servers[name] = _as_configured(selectors, near, by_replica)
         candidates = candidates_at(oldest, replicas, roles)
-        chosen["oldest_on_disk_tier_aware"] = select_warm(by_replica, candidates, warm, place)
+        servers["oldest_on_disk_tier_aware"] = select_warm(by_replica, candidates, warm, place)
         for row in np.flatnonzero(has_offsets).tolist():
-            listed[row][rack] = {name: plain.integer(who[row]) for name, who in chosen.items()}
+            listed[row][rack] = {name: plain.integer(who[row]) for name, who in servers.items()}
     return list(listed)
 
 
 def _as_configured(selectors: LeaderSelectors, near: Int32, views: ReplicaViews) -> Int32:
-    """[P] whom a consumer reads from; ``near`` is the choice of RackAwareReplicaSelector."""
+    """[P] the broker a consumer reads from; ``near`` is the choice of RackAwareReplicaSelector."""
     kind = selectors.replica_selector
     only_leaders = np.where(kind == ReplicaSelector.LEADER, _leader(views), UNKNOWN)
     return np.where(kind == ReplicaSelector.RACK_AWARE, near, only_leaders).astype(np.int32)

@@ -1,4 +1,4 @@
-"""How far replicas are that catch up, how long they need, and when they can lead."""
+"""Progress of replicas that catch up: how far they are, and when they can lead."""
 
 from __future__ import annotations
 
@@ -90,20 +90,21 @@ def lead_estimates(
     last: LastAppends,
     now_ms: NowMs,
 ) -> LeadEstimates:
-    """The bytes still to copy count as held: the replica holds them once it has caught up.
+    """The time until each replica has caught up and holds enough local log to lead.
 
-    After that its local log grows as its partition does.
+    The bytes still to copy count as local log, since the replica holds them once it has caught up.
+    After that, its local log grows as its partition does.
     """
     if not len(rows):
         return LeadEstimates.empty()
     place = rows.row, estimates.slot
-    end, held = replicas.log_end_offset.copy(), local.held_bytes.copy()
+    end, log_bytes = replicas.log_end_offset.copy(), local.held_bytes.copy()
     end[place] = np.maximum(end[place], leaders.log_end_offset[rows.row])
     missing_bytes = (end[place] - rows.end_offset) * sizes.bytes_per_record[rows.row]
     missing_bytes = np.where(end[place] == rows.end_offset, 0.0, missing_bytes)
-    has_bytes = (held[place] != UNKNOWN) & ~np.isnan(missing_bytes)
-    held[place] = np.where(has_bytes, held[place] + missing_bytes, UNKNOWN)
-    caught_up = replace(replicas, log_end_offset=end, local_log_bytes=held)
+    has_bytes = (log_bytes[place] != UNKNOWN) & ~np.isnan(missing_bytes)
+    log_bytes[place] = np.where(has_bytes, log_bytes[place] + missing_bytes, UNKNOWN)
+    caught_up = replace(replicas, log_end_offset=end, local_log_bytes=log_bytes)
     then = local_log(caught_up, configs, first, last, now_ms)
     covered = coverage(then, configs)
     warm = warm_up(covered, roles, then, configs, growth, sizes).warm_in_s[place]
@@ -134,7 +135,7 @@ def lead_estimates(
 def is_late(
     rows: CatchingUp, estimates: CatchUpEstimates, partitions: Partitions, now_ms: NowMs
 ) -> Bool:
-    """A replica moves, and will not be there for LATE_LEFT_S, if ever."""
+    """A replica moves, but needs longer than LATE_LEFT_S, or never catches up."""
     slow = (now_ms - rows.since_ms >= LATE_AFTER_MS) & (estimates.seconds_left > LATE_LEFT_S)
     return rows.pick(slow & (rows.stuck == UNKNOWN)).row_mask(len(partitions.leader))
 

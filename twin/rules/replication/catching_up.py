@@ -157,10 +157,10 @@ class _Samples:
 def _origin(
     samples: _Samples, lookups: PendingUploadLookups, path: Int8, start: Int64, was_here: Bool
 ) -> tuple[Int8, Int64]:
-    """[N] the path and the first offset of each, kept once they are known.
+    """[N] the path and the first offset of each replica, kept once they are known.
 
-    One that was here before and had nothing, or that a reassignment adds, began empty; any other
-    is only catching up, from where it was first seen.
+    A replica began empty if it was known before and had no records, or if a reassignment adds it.
+    Any other replica only catches up, from the offset at which it was first seen.
     """
     begins = (start == UNKNOWN) & (samples.end > 0)
     was_empty = begins & (was_here | samples.is_added)
@@ -204,7 +204,7 @@ def _stuck(
     """[N] a StuckReason for those that have something to copy and do not move, else UNKNOWN.
 
     ``path``: [N] where each would start if it were empty.
-    Where the leader's answers explain it, two looks are enough; otherwise it takes a while.
+    If the leader's answers explain it, two samples are enough; otherwise more time must pass.
     """
     goal = leaders.log_end_offset[rows.row]
     behind = (rows.end_offset == UNKNOWN) | (goal == UNKNOWN) | (rows.end_offset < goal)

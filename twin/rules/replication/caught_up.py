@@ -60,11 +60,11 @@ def sampled_caught_up(
     previous_end: Before[LeaderEnds],
     before: Before[SampledCaughtUp],
 ) -> SampledCaughtUp:
-    """The newest time at which the replica had all that the leader had.
+    """The newest time at which the replica had all records of the leader.
 
-    The leader is caught up whenever it answers. A follower was so at the leader's sample of this
-    cycle or of the previous one, if its log end reaches that far; but not after it answered last,
-    since it fetches no more once it is dead.
+    The leader is caught up whenever it answers. A follower was caught up at the leader's sample of
+    this cycle or of the previous one, if its log end reaches that sample; but not later than its
+    own last answer, since a dead follower does not fetch.
     """
     end = replicas.log_end_offset
     leader_end, leader_at_ms = leaders.log_end_offset[:, None], leaders.sampled_at_ms[:, None]
@@ -106,7 +106,7 @@ def in_sync(
     configs: Configs,
     now_ms: NowMs,
 ) -> InSync:
-    """In sync are the leader, a follower at its log end, and one that caught up recently enough.
+    """The leader is in sync, and a follower at its log end or caught up recently enough.
 
     Unknown where the replica was never seen caught up, unless the controller itself has it outside
     the ISR. Source: ReplicaState.isCaughtUp, Kafka 4.3.
@@ -151,10 +151,10 @@ def current(
     partitions: Partitions,
     cycle: Cycle,
 ) -> tuple[Rows, Rows, FollowerStates]:
-    """Followers with a fetch since the previous cycle, by which they were seen caught up.
+    """Followers with a fetch since the previous cycle that were seen caught up by fetches.
 
-    Where fetches are no longer reported, samples take over. They also hold until a follower was
-    seen caught up: nothing is known of the leader's state before its first fetch.
+    If fetches are no longer reported, samples are used. They are also used until a follower was
+    seen caught up, since the leader's state before the first fetch is unknown.
     """
     row, slot, states = tracked(followers, assignment, roles, partitions)
     is_current = (states.last_fetch_at_ms >= cycle.prev_observed_at_ms) & (

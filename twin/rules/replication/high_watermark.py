@@ -1,4 +1,4 @@
-"""The high watermark of each partition: up to where its records are committed.
+"""The high watermark of each partition: the offset up to which its records are committed.
 
 No API returns it. The lowest log end of the ISR is an estimate from samples: the leader moves its
 high watermark once the slowest member has fetched again, so its own is at most one fetch behind.

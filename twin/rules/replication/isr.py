@@ -140,22 +140,22 @@ def partitions_under_replicated(sizes: IsrSizes, partitions: Partitions) -> int:
 )
 def partitions_under_min_isr(sizes: IsrSizes, least: LeaderMinIsr, partitions: Partitions) -> int:
     """The partitions under min ISR, of those that a listing described; as Kafka's own gauge."""
-    led = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
-    return int((led & (sizes.size < least.min_isr)).sum())
+    has_leader = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
+    return int((has_leader & (sizes.size < least.min_isr)).sum())
 
 
 @gauge("partitions_at_min_isr", "Partitions whose leader has exactly min ISR replicas in sync.")
 def partitions_at_min_isr(sizes: IsrSizes, least: LeaderMinIsr, partitions: Partitions) -> int:
     """The partitions at min ISR, of those that a listing described; as Kafka's own gauge."""
-    led = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
-    return int((led & (sizes.size == least.min_isr)).sum())
+    has_leader = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
+    return int((has_leader & (sizes.size == least.min_isr)).sum())
 
 
 @gauge("partitions_leader_not_preferred", "Partitions whose leader is not replica 0.")
 def partitions_leader_not_preferred(partitions: Partitions, assignment: Assignment) -> int:
     """The partitions that a replica other than the first leads."""
-    led = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
-    return int((led & (partitions.leader != assignment.broker[:, 0])).sum())
+    has_leader = (partitions.described_at_ms != UNKNOWN) & (partitions.leader != NO_BROKER)
+    return int((has_leader & (partitions.leader != assignment.broker[:, 0])).sum())
 
 
 @gauge("leaders", "Partitions that the broker leads.", level="broker")

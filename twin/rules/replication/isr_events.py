@@ -33,12 +33,12 @@ def isr_changed(
     both = (was_described.described_at_ms != UNKNOWN) & (described.described_at_ms != UNKNOWN)
     was = assigned_brokers(was_assignment, was_roles)
     now = assigned_brokers(assignment, roles)
-    held = in_present_slots(was, now, was_roles.in_isr, fill=False)
+    was_in_isr = in_present_slots(was, now, was_roles.in_isr, fill=False)
     here = now != NO_BROKER
-    changed = both & any_slot(here & (held != roles.in_isr))
+    changed = both & any_slot(here & (was_in_isr != roles.in_isr))
     for row in np.flatnonzero(changed).tolist():
         isr = tuple(now[row][roles.in_isr[row] & here[row]].tolist())
-        before = tuple(now[row][held[row] & here[row]].tolist())
+        before = tuple(now[row][was_in_isr[row] & here[row]].tolist())
         left, joined = sorted(set(before) - set(isr)), sorted(set(isr) - set(before))
         if left:
             text = f"{{p}}: {_replicas(left)} left the ISR, {list(isr)} stay"
@@ -51,9 +51,9 @@ def isr_changed(
 
 @event("isr_shrink_explained")
 def isr_shrink_explained(was: Earlier[IsrShrinks], now: IsrShrinks) -> Iterator[Occurrence]:
-    """Shrinks that a log reports, once more is known of them than a poll could observe.
+    """Shrinks that a log reports, when more is known of them than a poll could observe.
 
-    An ISR that shrinks and expands between two polls is reported here alone.
+    An ISR that shrinks and expands between two polls is reported only here.
     """
     explained_before = set(_explained(was))
     for facts in _explained(now):
@@ -74,10 +74,10 @@ _KIP501_NOTE: Final = {
 
 def _explained(shrinks: IsrShrinks) -> list[tuple[int, ...]]:
     is_explained = (shrinks.verdict != Verdict.UNEXPLAINED) | (shrinks.fetch_was_pending != UNKNOWN)
-    chosen = shrinks.pick((shrinks.logged_at_ms != UNKNOWN) & is_explained)
+    rows = shrinks.pick((shrinks.logged_at_ms != UNKNOWN) & is_explained)
     columns = (
-        chosen.row, chosen.leader, chosen.broker, chosen.logged_at_ms, chosen.verdict,
-        chosen.fetch_was_pending,
+        rows.row, rows.leader, rows.broker, rows.logged_at_ms, rows.verdict,
+        rows.fetch_was_pending,
     )  # fmt: skip
     return list(zip(*(values.tolist() for values in columns), strict=True))
 

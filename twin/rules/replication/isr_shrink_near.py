@@ -47,7 +47,7 @@ def isr_shrink_near(
 ) -> IsrShrinkNear:
     """A replica is near if it has not caught up for half of the limit and one cycle more.
 
-    Samples show one cycle late that a replica was caught up, so that much is not held against it.
+    Samples show one cycle late that a replica was caught up, so one cycle is added.
     A replica at the leader's log end does not leave, however long ago its last fetch was. Unknown
     where it was never seen caught up.
     """

@@ -2,8 +2,8 @@
 
 Kafka's leader removes a replica that it has not seen caught up for replica.lag.time.max.ms; when
 the leader itself stood still, that is every follower (KIP-501). From outside, the cause shows in
-who left together, who answers, who is behind, and, where the fetches of followers are known, in a
-fetch that asked for all there was and waited for its leader.
+which replicas left together, which brokers answer, and which replicas are behind. If the fetches of
+followers are known, it also shows in a fetch that asked for all records and waited for its leader.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ def isr_shrinks(
 ) -> IsrShrinks:
     """The shrinks of the window: earlier ones, those of this cycle, and those that logs report.
 
-    This cycle's are made anew each time, so the order of its frames does not matter; so are those
-    that only a log reports.
+    Those of this cycle, and those that only a log reports, are computed again with each frame, so
+    the order of frames does not matter.
     """
-    it = _Inputs(partitions, assignment, replicas, roles, leaders, brokers, metrics, removals,
+    it = _ShrinkInputs(partitions, assignment, replicas, roles, leaders, brokers, metrics, removals,
                  previous, cycle)  # fmt: skip
     now_ms = cycle.observed_at_ms
     polled = latest.pick(latest.at_ms != latest.logged_at_ms)
@@ -130,7 +130,7 @@ def isr_shrinks(
     return _with_pending_fetches(table, removals, followers, lag_max_ms)
 
 
-class _Inputs:
+class _ShrinkInputs:
     """The tables of this cycle that shrinks are judged by."""
 
     def __init__(
@@ -155,20 +155,20 @@ class _Inputs:
         return is_offline
 
 
-def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
+def _of_this_cycle(it: _ShrinkInputs, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
     """Replicas that the previous cycle had in the ISR and this one has not."""
     if not len(row):
         return IsrShrinks.empty()
-    led = it.partitions.leader
-    leader = np.where(led == NO_BROKER, it.previous.leader, led)[row].astype(np.int32)
+    leader_now = it.partitions.leader
+    leader = np.where(leader_now == NO_BROKER, it.previous.leader, leader_now)[row].astype(np.int32)
     broker = it.assignment.broker[row, slot]
     evidence = _evidence(it, row, slot, leader)
     count, now_ms = len(row), it.cycle.observed_at_ms
-    # An earlier step of this cycle may know it by a fetch that is forgotten since.
+    # An earlier step of this cycle may have known a fetch that has been dropped since.
     earlier = latest.pick(latest.at_ms == now_ms)
-    held, left = keys.pack(earlier.row, earlier.broker), keys.pack(row, broker)
-    pending = keys.look_up(held, earlier.fetch_was_pending, left)
-    evidence |= np.maximum(keys.look_up(held, earlier.evidence & _OF_FETCHES, left), 0)
+    earlier_keys, row_keys = keys.pack(earlier.row, earlier.broker), keys.pack(row, broker)
+    pending = keys.look_up(earlier_keys, earlier.fetch_was_pending, row_keys)
+    evidence |= np.maximum(keys.look_up(earlier_keys, earlier.evidence & _OF_FETCHES, row_keys), 0)
     return IsrShrinks(
         row=row.astype(np.int32),
         leader=leader,
@@ -183,7 +183,7 @@ def _of_this_cycle(it: _Inputs, row: Rows, slot: Rows, latest: IsrShrinks) -> Is
     )
 
 
-def _evidence(it: _Inputs, row: Rows, slot: Rows, leader: Int32) -> Int32:
+def _evidence(it: _ShrinkInputs, row: Rows, slot: Rows, leader: Int32) -> Int32:
     """[N] what the polls say of each replica that left."""
     broker, brokers, now_ms = it.assignment.broker[row, slot], it.brokers, it.cycle.observed_at_ms
     silent = brokers.broker[~brokers.answered]
@@ -213,7 +213,7 @@ def _evidence(it: _Inputs, row: Rows, slot: Rows, leader: Int32) -> Int32:
 
 
 def _was_silent(brokers: Brokers, broker: Int32, at_ms: Int64) -> Bool:
-    """[N] it answered no request of the twin until about that time.
+    """[N] the broker answered no request of the twin until about that time.
 
     A leader that stood still removes late followers as soon as it runs again, so it answers in this
     cycle or in the next one.
@@ -235,12 +235,12 @@ def _several(row: Rows, alive: Bool) -> Bool:
     return several
 
 
-def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
+def _with_rejoins(it: _ShrinkInputs, earlier: IsrShrinks) -> IsrShrinks:
     """Earlier shrinks, with the time at which a replica was first observed in the ISR again.
 
-    A crashed follower may leave by lag before it is fenced: that it is dead shows later. One that
-    is restarted in good order leaves first and stops then; it may be back before any listing has
-    it fenced, so a silence that begins about then is evidence as well.
+    A crashed follower may leave by lag before it is fenced, so its death shows later. A follower in
+    a controlled restart leaves first and then stops. It may be back before any listing shows it as
+    fenced, so a silence that begins at about that time is evidence as well.
     """
     if not len(earlier):
         return earlier
@@ -256,7 +256,7 @@ def _with_rejoins(it: _Inputs, earlier: IsrShrinks) -> IsrShrinks:
     return replace(earlier, rejoined_at_ms=at_ms, evidence=evidence, verdict=verdict_of(evidence))
 
 
-def _fell_silent(it: _Inputs, shrinks: IsrShrinks) -> Bool:
+def _fell_silent(it: _ShrinkInputs, shrinks: IsrShrinks) -> Bool:
     """[N] the newest silence of the replica's broker began about when it left the ISR."""
     brokers = it.brokers
     if not len(brokers.broker):
@@ -269,10 +269,10 @@ def _fell_silent(it: _Inputs, shrinks: IsrShrinks) -> Bool:
     return silent
 
 
-def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
+def _with_removals(it: _ShrinkInputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
     """The polled shrinks with what logs say of them, and those that no poll saw.
 
-    An ISR that shrinks and expands between two polls is seen in a log alone.
+    An ISR that shrinks and expands between two polls is seen only in a log.
     """
     logged = it.removals
     removal, shrink = keys.pairs(
@@ -294,7 +294,7 @@ def _with_removals(it: _Inputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrSh
     return polled.with_rows(_logged_only(it, unseen, latest))
 
 
-def _logged_only(it: _Inputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShrinks:
+def _logged_only(it: _ShrinkInputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShrinks:
     """Shrinks that only a log reports, with what earlier steps found out about them."""
     earlier = latest.pick(latest.at_ms == latest.logged_at_ms)
     here, there = keys.pairs(
@@ -331,7 +331,7 @@ def _logged_only(it: _Inputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShr
 def _with_pending_fetches(
     shrinks: IsrShrinks, logs: IsrRemovals, followers: FollowerStates, lag_max_ms: int
 ) -> IsrShrinks:
-    """The shrinks in the light of the followers' fetches, which may become known later."""
+    """The shrinks, judged with the followers' fetches, which may become known later."""
     if not len(shrinks) or not len(followers) or lag_max_ms == UNKNOWN:
         return shrinks
     logged = shrinks.logged_at_ms != UNKNOWN
@@ -355,7 +355,7 @@ def _with_pending_fetches(
 
 
 def _was_tracked(shrinks: IsrShrinks, logs: IsrRemovals) -> Bool:
-    """[N] a follower state of just before the shrink was known once a log had reported it."""
+    """[N] the follower's state just before the shrink was known when a log reported the shrink."""
     shrink, removal = keys.pairs(
         keys.pack(shrinks.row, shrinks.broker), keys.pack(logs.row, logs.broker)
     )
@@ -386,7 +386,7 @@ def _was_tracked(shrinks: IsrShrinks, logs: IsrRemovals) -> Bool:
     ),
 )
 def has_slow_leader(shrinks: IsrShrinks, partitions: Partitions, cycle: Cycle) -> Bool:
-    """Followers left the ISR recently, and the verdict is its leader's fault."""
+    """Followers left the ISR recently, and the verdict blames their leader."""
     fault = np.isin(shrinks.verdict, LEADERS_FAULT)
     recent = cycle.observed_at_ms - shrinks.at_ms <= SUSPECTED_MS
     return shrinks.pick(fault & recent).row_mask(len(partitions.leader))
@@ -401,7 +401,7 @@ def has_slow_leader(shrinks: IsrShrinks, partitions: Partitions, cycle: Cycle) -
     labels=("verdict",),
 )
 def isr_shrinks_recent(shrinks: IsrShrinks) -> Mapping[tuple[str], int]:
-    """The shrinks by verdict, also for verdicts that hold nowhere."""
+    """The shrinks by verdict, also for verdicts without shrinks."""
     return {(v.name.lower(),): int((shrinks.verdict == v).sum()) for v in Verdict}
 
 

@@ -1,4 +1,4 @@
-"""Observations when a replica leaves the ISR, and the cause that they point at."""
+"""Observations when a replica leaves the ISR, and the cause that they point to."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def verdict_of(evidence: Int32) -> Int8:
     return np.select(
         [
             has(Evidence.FOLLOWER_OFFLINE),
-            has(Evidence.WAS_LEADER),  # it handed over, or was taken from
+            has(Evidence.WAS_LEADER),  # it handed over or lost the leadership
             # The controller still hears of it, or it would be offline.
             has(Evidence.FOLLOWER_SILENT) & ~has(Evidence.LEADER_SILENT),
             has(Evidence.LEADER_SILENT),

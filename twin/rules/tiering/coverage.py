@@ -3,9 +3,9 @@
 A replica is *cold* if it would have to read from remote storage what it lacks, and misses every
 threshold; else it is *warm*. A replica with its whole log on disk is warm whatever the age of that
 log, so partitions that are empty or not tiered have no cold replica. Without a threshold a replica
-is neither: *not judged*. Source: KIP-1303, with its open points decided so: a threshold is enabled
-when positive; equality is enough; a topic's value overrides the broker's; a replica is assumed warm
-where a number is unknown. KIP-1303's own rule looks at the thresholds alone
+is neither: *not judged*. Source: KIP-1303, with its open points decided as follows: a threshold
+is enabled when positive; equality is enough; a topic's value overrides the broker's; a replica is
+assumed warm where a number is unknown. KIP-1303's own rule looks only at the thresholds
 (``twin.proposals.kip1303``).
 """
 
@@ -119,8 +119,8 @@ def local_log(
 ) -> LocalLog:  # fmt: skip
     """The span and size of each local log, unknown where the first timestamp or the size is.
 
-    An empty local log lacks what was written before: it covers the time since the last append. Of a
-    partition that has not grown since the twin first saw it, that time is unknown.
+    An empty local log covers only the time since the last append. That time is unknown for a
+    partition that has not grown since the twin first saw it.
     """
     start, end = replicas.local_log_start_offset, replicas.log_end_offset
     started = replicas.local_start_timestamp_ms
@@ -279,7 +279,7 @@ def coverage_changed(
     was_described: Earlier[Partitions],
     described: Partitions,
 ) -> Iterator[Occurrence]:
-    """Replicas that became cold, or are no longer."""
+    """Replicas that became cold, or are no longer cold."""
     now_cold = is_cold(now, roles)
     was_cold = is_cold(was, was_roles)
     if not now_cold.any() and not was_cold.any():

@@ -1,7 +1,7 @@
-"""Remote segments held against the log that they were copied from.
+"""Remote segments, compared with the log from which they were copied.
 
-The table is made when segments or leader epochs change (``remote_log.findings``). The rest holds it
-against what does not wait for that: the replicas, and the clock.
+The table is computed when segments or leader epochs change (``remote_log.findings``). The functions
+here compare it in every cycle with the replicas and the clock.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def has_gap(
     local, reached = replicas.local_log_start_offset[row], replicas.log_end_offset[row]
     holds = (local <= first[:, None]) & (reached >= end[:, None])
     holds |= (local == UNKNOWN) | (reached == UNKNOWN)
-    lost = is_gap & ~(live & holds).any(axis=1)
-    return lineage.pick(lost).row_mask(len(partitions.leader))
+    is_lost = is_gap & ~(live & holds).any(axis=1)
+    return lineage.pick(is_lost).row_mask(len(partitions.leader))
 
 
 @risk(

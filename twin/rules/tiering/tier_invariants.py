@@ -3,11 +3,11 @@
 Lx is the leader's local log start, Ly its last stable offset, Lz its log end; Rx is the log start
 in remote storage, Ry the end of uploads. Then Lz >= Ly >= Lx and Ly >= Ry >= Rx.
 
-The offsets come from several requests, so two of one cycle are not of one moment. But each of them
-only grows while a leader leads. So the larger one as of this cycle is held against the smaller one
-as of the cycle before: that one was the earlier sample, and later it is no smaller. Offsets that
-contradict each other across two cycles do so within each of them as well, so only partitions where
-they do are kept for the next cycle.
+The offsets come from several requests, so two of one cycle are not from the same moment. But each
+offset only grows while a leader leads. So the offset that must be larger, as of this cycle, is
+compared with the offset that must be smaller, as of the cycle before: the latter was sampled
+earlier, and has not become smaller since. Offsets that contradict each other across two cycles do
+so within each of them as well, so only such partitions are kept for the next cycle.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TierDisorder(PartitionTable, kind="tier_disorder", api="", on_demand="offs
 def suspect_offsets(
     leaders: Leaders, partitions: Partitions, configs: TopicConfigs, cycle: Cycle
 ) -> SuspectOffsets:
-    """Offsets that the leader does not report are unknown; Ry is while nothing is uploaded."""
+    """Offsets that the leader does not report are unknown; so is Ry while nothing is uploaded."""
     answered = leaders.sampled_at_ms == cycle.observed_at_ms
     row = np.flatnonzero(answered & (configs.remote_storage == 1))
     tiered = leaders.last_tiered_offset[row]

@@ -73,8 +73,8 @@ def upload_lag(leaders: Leaders, sizes: RecordSizes) -> UploadLag:
 def lags_retention(lag: UploadLag, growth: Growth, configs: TopicConfigs) -> Bool:
     """The part not uploaded is at least NEARLY of what local retention keeps, in bytes or in time.
 
-    In time by the rate at which the partition is written, so an idle partition never counts: its
-    active segment is rolled and uploaded when retention wants it.
+    The time follows from the rate at which the partition is written. An idle partition never
+    counts: its active segment is rolled and uploaded when retention wants it.
     """
     records, rate = lag.upload_lag_records, growth.appended_records_per_s
     kept_bytes, kept_ms = configs.local_retention_bytes, configs.local_retention_ms

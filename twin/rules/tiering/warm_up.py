@@ -55,7 +55,7 @@ def warm_up(
         by_span = _seconds_by_span(configs, local, growth, row)
         by_bytes = _seconds_by_bytes(configs, local, growth, sizes, row)
         soonest = np.fmin(by_span, by_bytes)
-        # One way that is never reached does not settle it while the other is unknown.
+        # If one way never succeeds and the other is unknown, the result is unknown.
         unsure = (np.isnan(by_span) | np.isnan(by_bytes)) & (soonest == NEVER)
         seconds[row] = np.where(cold[row], np.where(unsure, np.nan, soonest), seconds[row])
     return WarmUp(seconds, seconds == NEVER)
@@ -132,8 +132,8 @@ def _seconds_by_bytes(
     configs: TopicConfigs, local: LocalLog, growth: Growth, sizes: RecordSizes, row: Rows
 ) -> Float64:
     least = configs.eligible_local_log_bytes[row][:, None]
-    held = local.held_bytes[row]
-    missing = np.where(held == UNKNOWN, np.nan, np.maximum(least - held, 0))
+    local_bytes = local.held_bytes[row]
+    missing = np.where(local_bytes == UNKNOWN, np.nan, np.maximum(least - local_bytes, 0))
     rate = growth.appended_records_per_s[row]
     grows = np.where(rate == UNKNOWN, np.nan, rate) * sizes.bytes_per_record[row]
     grows = np.where(rate == 0, 0.0, grows)[:, None]
