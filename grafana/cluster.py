@@ -154,11 +154,11 @@ def _matrix(rule: str) -> Json:
     columns += [
         Column(
             title,
-            f"sum by (broker, rack) ({lost})",
+            f"sum by (broker, rack) ({partitions})",
             Look(steps=steps),
         )
         for title, (coverage, steps) in _COVERAGE.items()
-        for lost in [
+        for partitions in [
             _HERE.latest(
                 "broker_loss_partitions",
                 "broker",

@@ -66,8 +66,8 @@ def _now() -> tuple[Json, ...]:
 
 
 def _groups() -> Json:
-    def expr(name: str, **chosen: str) -> str:
-        return _HERE.latest(f"group_{name}", "group", **chosen)
+    def expr(name: str, **label_values: str) -> str:
+        return _HERE.latest(f"group_{name}", "group", **label_values)
 
     return table(
         "Groups of consumers",
@@ -164,8 +164,8 @@ def _topics() -> Json:
 def _partitions() -> Json:
     by = ("group", "topic", "partition")
 
-    def expr(name: str, **chosen: str) -> str:
-        return f"{_HERE.latest(f'group_partition_{name}', *by, **chosen)} and {most}"
+    def expr(name: str, **label_values: str) -> str:
+        return f"{_HERE.latest(f'group_partition_{name}', *by, **label_values)} and {most}"
 
     most = f"topk(100, {_HERE.latest('group_partition_lag_records', *by)} > 0)"
     return table(

@@ -15,9 +15,9 @@ _SAME: Final = (
 """Variables of a dashboard that its links pass to another."""
 
 
-def dashboard_link(uid: str, title: str, chosen: str = "") -> Json:
+def dashboard_link(uid: str, title: str, variables: str = "") -> Json:
     """To another dashboard, with the same cluster and time, and values for its variables."""
-    return {"title": title, "url": f"/d/{uid}?{_SAME}{chosen and '&'}{chosen}"}
+    return {"title": title, "url": f"/d/{uid}?{_SAME}{variables and '&'}{variables}"}
 
 
 def console_link(title: str, view: str) -> Json:
@@ -51,9 +51,9 @@ def cells(keys: tuple[str, ...], rule: str = "kafka") -> Mapping[str, Links]:
 
 def _partition(topic: str, number: str) -> Links:
     """To the Partition dashboard and into the console; both arguments are Grafana's words."""
-    chosen = f"var-topic={topic}&var-partition={number}"
+    variables = f"var-topic={topic}&var-partition={number}"
     return (
-        dashboard_link("kafka-twin-partition", "Show the partition", chosen),
+        dashboard_link("kafka-twin-partition", "Show the partition", variables),
         console_link("Show the partition in the console", f"partitions/{topic}/{number}"),
     )
 

@@ -32,33 +32,33 @@ class Scope:
     one: tuple[str, ...] = ("cluster",)
     many: tuple[str, ...] = ()
 
-    def series(self, name: str, **chosen: str | tuple[str, ...]) -> str:
+    def series(self, name: str, **label_values: str | tuple[str, ...]) -> str:
         """A selector of the metric: by its labels that have a variable, and by those given here."""
         metric = f"kafka_twin_{name}"
         labels = LABELS[metric]
-        unknown = set(chosen) - set(labels)
+        unknown = set(label_values) - set(labels)
         if unknown:
             raise KeyError(f"{metric} has no label {', '.join(sorted(unknown))}")
         matchers = [f'{label}="${label}"' for label in self.one if label in labels]
         matchers += [f'{label}=~"${label}"' for label in self.many if label in labels]
-        matchers += [_matcher(label, value) for label, value in chosen.items()]
+        matchers += [_matcher(label, value) for label, value in label_values.items()]
         return f"{metric}{{{', '.join(matchers)}}}"
 
-    def latest(self, name: str, *by: str, **chosen: str | tuple[str, ...]) -> str:
+    def latest(self, name: str, *by: str, **label_values: str | tuple[str, ...]) -> str:
         """One value for each combination of the labels in ``by``.
 
         The highest of several, not their sum: while an exporter is replaced, Prometheus holds
         the series of both.
         """
-        return highest(self.series(name, **chosen), *by)
+        return highest(self.series(name, **label_values), *by)
 
-    def added(self, name: str, *by: str, over: str, **chosen: str | tuple[str, ...]) -> str:
+    def added(self, name: str, *by: str, over: str, **label_values: str | tuple[str, ...]) -> str:
         """The latest values, added up over one more label."""
-        return f"sum{_by(by)} ({self.latest(name, *by, over, **chosen)})"
+        return f"sum{_by(by)} ({self.latest(name, *by, over, **label_values)})"
 
-    def total(self, name: str, *by: str, **chosen: str | tuple[str, ...]) -> str:
+    def total(self, name: str, *by: str, **label_values: str | tuple[str, ...]) -> str:
         """The sum over the labels that are not in ``by``."""
-        return f"sum{_by(by)} ({self.series(name, **chosen)})"
+        return f"sum{_by(by)} ({self.series(name, **label_values)})"
 
 
 def highest(expr: str, *by: str) -> str:

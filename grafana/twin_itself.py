@@ -27,9 +27,9 @@ _UP: Final = Look(mapping={"1": ("up", "green"), "0": ("down", "red")})
 _AGE: Final = Look("s", ((None, "green"), (30, "orange"), (60, "red")), lowest=0)
 
 
-def _grown(name: str, **chosen: str) -> str:
+def _grown(name: str, **label_values: str) -> str:
     """How much a counter grew in the time shown."""
-    return or_zero(_HERE, f"sum(increase({_HERE.series(name, **chosen)}[$__range]))")
+    return or_zero(_HERE, f"sum(increase({_HERE.series(name, **label_values)}[$__range]))")
 
 
 def _now() -> tuple[Json, ...]:

@@ -292,11 +292,11 @@ class Reader:
         """True if a record was written to the topic since then; None if the bus does not answer."""
         try:
             partitions = self._consumer.partitions_for_topic(name) or ()
-            wanted = {TopicPartition(name, p): since_ms for p in partitions}
-            offsets = self._consumer.offsets_for_times(wanted, timeout_ms=_LOOK_MS)
+            start_times = {TopicPartition(name, p): since_ms for p in partitions}
+            offsets = self._consumer.offsets_for_times(start_times, timeout_ms=_LOOK_MS)
         except KafkaError:  # no right to describe it, or nobody answers
             return None
-        return any(offsets.values()) if wanted else None
+        return any(offsets.values()) if start_times else None
 
     def close(self) -> None:
         """Disconnect."""

@@ -34,12 +34,12 @@ class PartSets:
         at_ms = state.observed_at_ms
         if at_ms < self._whole_at_ms:
             return None
-        held = self._sets.setdefault((at_ms, parts), {})
-        held[part] = state
-        whole = joined([held[n] for n in range(parts)]) if len(held) == parts else None
+        states = self._sets.setdefault((at_ms, parts), {})
+        states[part] = state
+        whole = joined([states[n] for n in range(parts)]) if len(states) == parts else None
         if whole is not None:
             self._whole_at_ms = at_ms
-            self._sets = {key: held for key, held in self._sets.items() if key[0] > at_ms}
+            self._sets = {key: states for key, states in self._sets.items() if key[0] > at_ms}
         elif len(self._sets) > SETS_KEPT:
             del self._sets[min(self._sets)]
         return whole

@@ -77,12 +77,13 @@ def _messages(
     config: Config, start: int | Literal["beginning"], deadline: Deadline
 ) -> defaultdict[bytes | None, deque[bytes | None]]:
     """The newest messages of each key."""
-    held: defaultdict[bytes | None, deque[bytes | None]] = defaultdict(lambda: deque(maxlen=_KEPT))
+    messages: defaultdict[bytes | None, deque[bytes | None]]
+    messages = defaultdict(lambda: deque(maxlen=_KEPT))
     topic = bus.topics(config).snapshots
     with bus.Reader(config, [topic], start) as reader:
         while not reader.caught_up():
             if deadline.is_over:
                 raise BusError(f"bus {config.bus_bootstrap}: {topic} cannot be read in time")
             for record in reader.poll(200):
-                held[record.key].append(record.value)
-    return held
+                messages[record.key].append(record.value)
+    return messages

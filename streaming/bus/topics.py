@@ -134,7 +134,7 @@ def ensure_topics(config: Config) -> None:
     Raises:
         BusError: the bus cannot be reached, or it refuses to create a topic.
     """
-    wanted = {
+    specs = {
         name: {
             "num_partitions": config.bus_partitions,
             "replication_factor": config.bus.replication_factor,
@@ -144,15 +144,15 @@ def ensure_topics(config: Config) -> None:
     }
     with _admin(config) as admin:
         try:
-            error_codes = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
-            missing = {name: spec for name, spec in wanted.items() if error_codes.get(name) != 0}
+            error_codes = {t["name"]: t["error_code"] for t in admin.describe_topics(list(specs))}
+            missing = {name: spec for name, spec in specs.items() if error_codes.get(name) != 0}
             hidden = {name for name, code in error_codes.items() if code == TOPIC_NOT_ALLOWED}
             if missing:
                 answer = admin.create_topics(missing, timeout_ms=BOOTSTRAP_MS, raise_errors=False)
                 for topic in answer["topics"]:
                     if not (topic["name"] in hidden and topic["error_code"] == TOPIC_NOT_ALLOWED):
                         _refuse(topic)
-            admin.wait_for_topics(sorted(wanted.keys() - hidden), timeout_ms=BOOTSTRAP_MS)
+            admin.wait_for_topics(sorted(specs.keys() - hidden), timeout_ms=BOOTSTRAP_MS)
         except KafkaError as error:
             raise failed(config, error) from None
 

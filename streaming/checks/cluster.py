@@ -134,16 +134,16 @@ def _grouped(groups: GroupRound) -> Finding:
 def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
     """The brokers' own metrics."""
     brokers = observation.addresses()
-    asked = urls(config.collector, brokers)
-    if not asked:
+    url_of = urls(config.collector, brokers)
+    if not url_of:
         yield Finding("collector.metrics_url is not set", WITHOUT["metrics"])
         return
     for address in brokers:
-        if address.broker not in asked:
+        if address.broker not in url_of:
             yield Finding(f"metrics of broker {address.broker}: no URL", WITHOUT["metrics"])
-    scraped = scrape_all(asked, config.collector.deadline_ms / 1_000)
+    scraped = scrape_all(url_of, config.collector.deadline_ms / 1_000)
     for broker, result in scraped.items():
         if result.problem is None:
-            yield Finding(f"metrics of broker {broker} at {asked[broker]}")
+            yield Finding(f"metrics of broker {broker} at {url_of[broker]}")
         else:
             yield Finding(str(result.problem), WITHOUT["metrics"])

@@ -174,8 +174,8 @@ def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Findin
     """Ask for all topics at once; an observation reads timestamps of a few at a time."""
     if not config.collector.timestamps:
         return Finding("collector.timestamps is off", right.without)
-    wanted = MetadataSource(config, "check").is_wanted
-    watched = [t for t in admin.describe_topics() if not t["error_code"] and wanted(t["name"])]
+    is_included = MetadataSource(config, "check").is_wanted
+    watched = [t for t in admin.describe_topics() if not t["error_code"] and is_included(t["name"])]
     if not watched:
         return None
     apart = {other.name for other in rights(config)}  # these have lines of their own

@@ -81,7 +81,7 @@ def _answer(
         return judge(snapshots.newest(config), brokers, terms, now_ms(), since_ms).data()
 
     def by_exporter() -> Any:
-        path, parameters = _asked(brokers, terms, since_ms)
+        path, parameters = _request(brokers, terms, since_ms)
         return ask(str(url), path, parameters, RestartVerdict)
 
     try:
@@ -96,7 +96,7 @@ def _answer(
     ctx.exit(EXIT_CODES[answer["verdict"]])
 
 
-def _asked(brokers: tuple[int, ...], terms: Terms, since_ms: int) -> tuple[str, Parameters]:
+def _request(brokers: tuple[int, ...], terms: Terms, since_ms: int) -> tuple[str, Parameters]:
     """The same question to an exporter: its path and parameters."""
     # Whole seconds, rounded up: what was observed later is late enough in any case.
     since: Parameters = {} if since_ms == UNKNOWN else {"since": -(-since_ms // 1_000)}

@@ -150,7 +150,7 @@ def empty(shards: int) -> Listing:
 def from_metadata(
     topics: Sequence[Any],
     shards: int,
-    wanted: Callable[[str], bool],
+    is_included: Callable[[str], bool],
     *,
     complete: bool = True,
 ) -> Listing:
@@ -158,8 +158,8 @@ def from_metadata(
 
     A topic with an error is left out, and the listing is not complete.
     """
-    chosen = [t for t in topics if wanted(t.name)]
-    good = [t for t in chosen if t.error_code == 0]
+    included = [t for t in topics if is_included(t.name)]
+    good = [t for t in included if t.error_code == 0]
     keyed = sorted((_shard_of(t.name, shards), t.name, i) for i, t in enumerate(good))
     ordered = [good[i] for _, _, i in keyed]
     by_number = [sorted(t.partitions, key=_number) for t in ordered]
@@ -201,7 +201,7 @@ def from_metadata(
         leader=np.fromiter((p.leader_id for p in partitions), np.int32, len(partitions)),
         leader_epoch=np.fromiter((p.leader_epoch for p in partitions), np.int32, len(partitions)),
         replica_flags=flags,
-        complete=complete and len(good) == len(chosen),
+        complete=complete and len(good) == len(included),
     )
 
 

@@ -71,9 +71,9 @@ def _scoped(path: str, text: str, names: Mapping[str, str]) -> str:
         exported["default"] = "defaultExport"
 
     def imported(match: re.Match[str]) -> str:
-        what, held = match[1], names[_resolved(path, match[2])]
-        wanted = what.replace(" as ", ": ") if what.startswith("{") else f"{{ default: {what} }}"
-        return f"const {wanted} = {held};"
+        what, module = match[1], names[_resolved(path, match[2])]
+        target = what.replace(" as ", ": ") if what.startswith("{") else f"{{ default: {what} }}"
+        return f"const {target} = {module};"
 
     text = _IMPORT.sub(imported, text)
     text = _EXPORTED.sub(r"\1 \2", text)

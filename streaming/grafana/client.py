@@ -67,7 +67,7 @@ class GrafanaClient:
             GrafanaError: it cannot be.
         """
         try:
-            self._asked(f"folder {title}", lambda: self._face.folder.create_folder(title, uid))
+            self._result_of(f"folder {title}", lambda: self._face.folder.create_folder(title, uid))
         except GrafanaError as error:
             if not isinstance(error.__cause__, GrafanaClientError) or (
                 error.__cause__.status_code not in _EXISTS
@@ -87,7 +87,7 @@ class GrafanaClient:
             "message": message,
         }
         what = f"dashboard {dashboard.get('title', '?')}"
-        answer = self._asked(what, lambda: self._face.dashboard.update_dashboard(body))
+        answer = self._result_of(what, lambda: self._face.dashboard.update_dashboard(body))
         return f"{self._url}{answer.get('url', '') if isinstance(answer, dict) else ''}"
 
     def annotate(
@@ -98,14 +98,14 @@ class GrafanaClient:
         Raises:
             GrafanaError: it is refused, or nobody answers.
         """
-        self._asked(
+        self._result_of(
             "annotation",
             lambda: self._face.annotations.add_annotation(
                 time_from=at_ms, time_to=until_ms, tags=list(tags), text=text
             ),
         )
 
-    def _asked(self, what: str, ask: Callable[[], T]) -> T | dict[str, Any]:
+    def _result_of(self, what: str, ask: Callable[[], T]) -> T | dict[str, Any]:
         try:
             return ask()
         except GrafanaServerError as error:

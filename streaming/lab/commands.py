@@ -150,8 +150,8 @@ def start(
         click.echo("fetching Kafka's jars (37 MiB, this once)")
         for conf in missing:
             jars.ensure(conf)
-    wanted = set(only or local.layout.ids)
-    stopped = [n.id for n in local.status() if n.state == "stopped" and n.id in wanted]
+    ids = set(only or local.layout.ids)
+    stopped = [n.id for n in local.status() if n.state == "stopped" and n.id in ids]
     if stopped:
         click.echo(f"starting node{'s' * (len(stopped) > 1)} {', '.join(map(str, stopped))}")
     began = time.monotonic()

@@ -193,23 +193,25 @@ class Stage:
 def failover(stage: Stage) -> None:
     """A broker crashes, and the predicted replicas become leaders."""
     topic = "scratch"
-    lost = stage.until(
+    broker = stage.until(
         lambda: stage.partition(topic).get("leader"), SOON_S, f"nobody leads {topic}"
     )
-    _await_whole(stage, lost)
-    stage.say(f"look       {stage.exporter}/#/?lose={lost} shows who would lead if it were lost")
+    _await_whole(stage, broker)
+    stage.say(f"look       {stage.exporter}/#/?lose={broker} shows who would lead if it were lost")
     stage.stop.wait(LOOK_S)
-    led = _await_whole(stage, lost)
-    predicted = {_key(p): p["next_leaders"]["kafka"]["leader"] for p in led}
+    partitions = _await_whole(stage, broker)
+    predicted = {_key(p): p["next_leaders"]["kafka"]["leader"] for p in partitions}
     nobody = sum(leader < 0 for leader in predicted.values())
     stage.say(
-        f"prediction if broker {lost} crashes, each of the {len(predicted)} partitions it leads "
+        f"prediction if broker {broker} crashes, each of the {len(predicted)} partitions it leads "
         f"gets the leader that the twin names; {nobody} of them nobody"
     )
-    stage.cluster.kill(lost)
-    stage.say(f"action     broker {lost} was killed; Kafka fences it in about 9 s")
+    stage.cluster.kill(broker)
+    stage.say(f"action     broker {broker} was killed; Kafka fences it in about 9 s")
     try:
-        leaders = stage.until(lambda: _moved(stage, predicted, lost), FENCED_S, "nobody took over")
+        leaders = stage.until(
+            lambda: _moved(stage, predicted, broker), FENCED_S, "nobody took over"
+        )
         right = sum(leaders[key] == leader for key, leader in predicted.items())
         stage.say(f"Kafka      elected as predicted in {right} of {len(predicted)} partitions")
         if right < len(predicted):
@@ -222,24 +224,24 @@ def failover(stage: Stage) -> None:
         stage.stop.wait(LOOK_S)
     finally:
         stage.cluster.start()
-    stage.say(f"action     broker {lost} was started again")
+    stage.say(f"action     broker {broker} was started again")
     stage.resolves("KafkaTwinPartitionOffline")
 
 
 def _await_whole(stage: Stage, broker: int) -> list[dict[str, Any]]:
     """Wait until all partitions that a broker leads are whole, and return them."""
-    led: list[dict[str, Any]] = stage.until(
+    partitions: list[dict[str, Any]] = stage.until(
         lambda: _led_at_rest(stage, broker), SOON_S,
         f"a partition that broker {broker} leads is not whole, for Kafka or for the twin,",
     )  # fmt: skip
-    return led
+    return partitions
 
 
 def _led_at_rest(stage: Stage, broker: int) -> list[dict[str, Any]]:
     """Partitions that a broker leads; empty unless all of them are fully in sync."""
     answer = stage.api(f"partitions?broker={broker}&limit=1000") or {"partitions": []}
-    led = [p for p in answer["partitions"] if p["leader"] == broker]
-    return led if stage.is_at_rest(led) else []
+    partitions = [p for p in answer["partitions"] if p["leader"] == broker]
+    return partitions if stage.is_at_rest(partitions) else []
 
 
 def _key(partition: dict[str, Any]) -> tuple[str, int]:
@@ -247,10 +249,10 @@ def _key(partition: dict[str, Any]) -> tuple[str, int]:
 
 
 def _moved(
-    stage: Stage, predicted: dict[tuple[str, int], int], lost: int
+    stage: Stage, predicted: dict[tuple[str, int], int], broker: int
 ) -> dict[tuple[str, int], int] | None:
     leaders = stage.leaders()
-    return leaders if all(leaders.get(key, lost) != lost for key in predicted) else None
+    return leaders if all(leaders.get(key, broker) != broker for key in predicted) else None
 
 
 def cold_leader(stage: Stage) -> None:

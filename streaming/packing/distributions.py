@@ -44,19 +44,19 @@ def needed() -> list[Distribution]:
         PackingError: the extra is not installed.
     """
     due = [PROJECT, *(point.dist.name for point in entry_points(group=GROUP) if point.dist)]
-    chosen: dict[str, Distribution] = {}
+    by_name: dict[str, Distribution] = {}
     for name in due:  # grows as it is gone through
-        if _canonical(name) in chosen.keys() | OF_THE_PLATFORM:
+        if _canonical(name) in by_name.keys() | OF_THE_PLATFORM:
             continue
         try:
             one = distribution(name)
         except PackageNotFoundError:
             continue
-        chosen[_canonical(name)] = one
+        by_name[_canonical(name)] = one
         due += _required(one)
-    if "pandas" not in chosen or PROJECT not in chosen:
+    if "pandas" not in by_name or PROJECT not in by_name:
         raise PackingError("the extra spark is not installed: pip install 'kafka-twin[spark]'")
-    return [chosen[name] for name in sorted(chosen)]
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _canonical(name: str) -> str:
@@ -68,10 +68,10 @@ def _required(one: Distribution) -> Iterator[str]:
     for line in one.requires or ():
         requirement, _, marker = line.partition(";")
         match = _NAME.match(requirement.strip())
-        wanted = "extra" not in marker or (
+        is_needed = "extra" not in marker or (
             _canonical(one.name) == PROJECT and re.search(r"""['"]spark['"]""", marker)
         )
-        if match and wanted:
+        if match and is_needed:
             yield match[0]
 
 

@@ -74,8 +74,8 @@ class Journal:
 
 def _cut_torn_line(path: Path) -> None:
     """Remove a last line without an end: whoever wrote it was killed over it."""
-    held = path.read_bytes()
-    os.truncate(path, held.rfind(b"\n") + 1)
+    content = path.read_bytes()
+    os.truncate(path, content.rfind(b"\n") + 1)
 
 
 def read(path: Path) -> tuple[str, dict[Key, Change]]:

@@ -137,11 +137,11 @@ class TwinProcessor(StatefulProcessor):
         self, shard_key: str, digest: bytes | None
     ) -> Generator[Row, None, ShardState | None]:
         """The state that Spark holds. What cannot be read of it is reported, never fatal."""
-        held = self._stored(digest)
-        if held is None:
+        stored = self._stored(digest)
+        if stored is None:
             return None
         try:
-            decoded = codec.decode(held, self._catalog)
+            decoded = codec.decode(stored, self._catalog)
         except InvalidFrame as error:
             yield self._event(*events.state_discarded(shard_key, error))
             return None
@@ -150,26 +150,26 @@ class TwinProcessor(StatefulProcessor):
         return decoded.state
 
     def _held_digest(self) -> bytes | None:
-        held = self._digest.get()
-        return None if held is None else bytes(held[0])
+        stored = self._digest.get()
+        return None if stored is None else bytes(stored[0])
 
     def _stored(self, digest: bytes | None) -> bytes | None:
         written = None if digest is None else self._written.read(digest)
         if written is not None:
             return written
-        held = self._state.get()
-        return None if held is None else bytes(held[0])
+        stored = self._state.get()
+        return None if stored is None else bytes(stored[0])
 
     def _store(self, state: bytes, replaced: bytes | None) -> None:
         self._state.update((state,))
         self._digest.update((self._written.write(state, replaced),))
 
     def _held_archive(self, shard_key: str) -> Generator[Row, None, Archive]:
-        held = self._archive.get()
-        if held is None:
+        stored = self._archive.get()
+        if stored is None:
             return {}
         try:
-            return archives.decode(bytes(held[0]))
+            return archives.decode(bytes(stored[0]))
         except InvalidFrame as error:
             yield self._event(*events.state_discarded(shard_key, error))
             return {}
@@ -190,7 +190,7 @@ class TwinProcessor(StatefulProcessor):
         had = 0 if before is None else before.partitions
         if not entries and (state is None or state.partitions <= had):
             return state
-        held = archive = yield from self._held_archive(shard_key)
+        stored = archive = yield from self._held_archive(shard_key)
         usable, refused = self._usable(shard_key, entries)
         changes: list[Change] = []
         if state is None:
@@ -198,7 +198,7 @@ class TwinProcessor(StatefulProcessor):
                 archive, _ = archives.apply(archive, frame)
         else:
             state, archive, changes = step_archive(state, archive, usable)
-        if archive is not held:
+        if archive is not stored:
             self._archive.update((archives.encode(archive),))
         yield from self._reported(shard_key, changes, refused)
         return state

@@ -93,8 +93,8 @@ def _needed(config: Config) -> dict[str, str]:
     """Settings of a session, which can be changed while it runs."""
     partitions = config.query.state_partitions
     in_folder = local_folder(config.query.checkpoint) is not None
-    chosen = {STATE_PARTITIONS: str(partitions)} if partitions else {}
-    return chosen | ({FILE_MANAGER: _OF_FOLDERS} if in_folder else {}) | {
+    options = {STATE_PARTITIONS: str(partitions)} if partitions else {}
+    return options | ({FILE_MANAGER: _OF_FOLDERS} if in_folder else {}) | {
         "spark.sql.streaming.stateStore.providerClass":
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -124,12 +124,12 @@ def _choose_state_partitions(spark: SparkSession, config: Config) -> None:
     """
     if STATE_PARTITIONS in spark.conf.getAll:
         return
-    asked = spark.sparkContext.getConf()
-    executors = int(asked.get("spark.executor.instances", "0"))
+    conf = spark.sparkContext.getConf()
+    executors = int(conf.get("spark.executor.instances", "0"))
     cores = max(
         spark.sparkContext.defaultParallelism,
-        executors * int(asked.get("spark.executor.cores", "1")),
-        int(asked.get("spark.cores.max", "0")),
+        executors * int(conf.get("spark.executor.cores", "1")),
+        int(conf.get("spark.cores.max", "0")),
     )
     spark.conf.set(STATE_PARTITIONS, str(min(cores, config.bus.shards)))
 

@@ -92,9 +92,9 @@ def _outcomes(
         of_pair = (each.tolist() for each in (outcomes - 1, coverages - 1, numbers))
         for outcome, coverage, count in zip(*of_pair, strict=True):
             name = plain.name(Outcome, outcome) or NOBODY
-            held = NOBODY if name == NOBODY else plain.name(Coverage, coverage) or NOBODY
+            label = NOBODY if name == NOBODY else plain.name(Coverage, coverage) or NOBODY
             by_coverage = of_rule.setdefault(name, {})
-            by_coverage[held] = by_coverage.get(held, 0) + count
+            by_coverage[label] = by_coverage.get(label, 0) + count
     return counts
 
 
@@ -106,10 +106,10 @@ def _worst(
     worst = np.concatenate(badness or [np.zeros(0, np.int8)])
     shard = np.repeat(np.arange(len(losses)), [len(loss.row) for loss in losses])
     place = np.concatenate([np.arange(len(loss.row)) for loss in losses] or [np.zeros(0, np.intp)])
-    chosen = np.argsort(-worst, kind="stable")[:most]
+    page = np.argsort(-worst, kind="stable")[:most]
     rows = []
-    for index in np.unique(shard[chosen]).tolist():
-        here = chosen[shard[chosen] == index]
+    for index in np.unique(shard[page]).tolist():
+        here = page[shard[page] == index]
         rows += _loss_rows(states[index], losses[index], np.sort(place[here]))
     rows.sort(key=_order)
     return rows

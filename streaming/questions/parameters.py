@@ -123,8 +123,8 @@ def pattern_of_names(meaning: str, **more: Any) -> Parameter:
 def matches(form: str, names: Iterable[str]) -> Array:
     """[N] whether each name matches a pattern as a whole."""
     column = pa.array(names, pa.string())
-    found: Array = pc.match_substring_regex(column, rf"\A(?:{form})\z").to_numpy(False)
-    return found.astype(bool)
+    is_match: Array = pc.match_substring_regex(column, rf"\A(?:{form})\z").to_numpy(False)
+    return is_match.astype(bool)
 
 
 def yes_or_no(meaning: str) -> Parameter:

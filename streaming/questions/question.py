@@ -79,9 +79,9 @@ class Question:
             return self.function(*(there[kind] for kind in self.reads), **given)
 
         of_shards = ShardState in self.reads
-        found = reduce(add, map(answer, view.states)) if of_shards else answer(None)
-        plain: dict[str, Any] = found
-        return plain if isinstance(found, dict) else msgspec.to_builtins(found, str_keys=True)
+        result = reduce(add, map(answer, view.states)) if of_shards else answer(None)
+        plain: dict[str, Any] = result
+        return plain if isinstance(result, dict) else msgspec.to_builtins(result, str_keys=True)
 
 
 def question(
@@ -137,12 +137,12 @@ def questions_of(modules: Iterable[ModuleType]) -> dict[str, Question]:
     Raises:
         DeclarationError: two have one name.
     """
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for module in modules:
         for each in vars(module).values():
-            if isinstance(each, Question) and found.setdefault(each.name, each) is not each:
+            if isinstance(each, Question) and questions.setdefault(each.name, each) is not each:
                 raise DeclarationError(f"two questions are called {each.name}")
-    return found
+    return questions
 
 
 def _is_given(hint: Any) -> bool:

@@ -36,8 +36,8 @@ def catalog_of(config: Config) -> Catalog:
 
 def enabled_proposals(config: Config) -> tuple[str, ...]:
     """Names of the proposals that are switched on."""
-    chosen = {"kip1303": config.proposals.kip1303, "kip501": config.proposals.kip501}
-    return tuple(name for name, is_on in chosen.items() if is_on)
+    switches = {"kip1303": config.proposals.kip1303, "kip501": config.proposals.kip501}
+    return tuple(name for name, is_on in switches.items() if is_on)
 
 
 @cache

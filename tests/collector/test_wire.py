@@ -52,7 +52,7 @@ def placement(topics: dict[str, set[int]], broker: int = 1) -> Placement:
             for name, partitions in topics.items()
         ],
         shards=4,
-        wanted=lambda _: True,
+        is_included=lambda _: True,
     ).placement
 
 

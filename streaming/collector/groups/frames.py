@@ -72,7 +72,7 @@ class GroupFrames(Reading):
         may_have = ~was_read & (round_.error != NO_OFFSETS)
         is_here = may_have | (shard == ALL_GROUPS_SHARD)
         is_here[self._offsets.group_of[rows]] = True
-        chosen = np.flatnonzero(is_here)
+        listed = np.flatnonzero(is_here)
         columns = {
             "group_type": np.array([_TYPES.get(t, UNKNOWN) for t in round_.type], np.int8),
             "group_state": np.array(
@@ -83,9 +83,9 @@ class GroupFrames(Reading):
             "read_at_ms": np.where(was_read, round_.read_at_ms, UNKNOWN),
             "offsets_left_out": round_.left_out,
         }
-        arrays = [dictionary(np.arange(len(chosen)), texts([round_.group[i] for i in chosen]))]
+        arrays = [dictionary(np.arange(len(listed)), texts([round_.group[i] for i in listed]))]
         for column in GroupsFrame.columns[1:]:
-            arrays.append(numbers(columns[column.name][chosen], column.arrow))
+            arrays.append(numbers(columns[column.name][listed], column.arrow))
         return pa.Table.from_arrays(arrays, schema=GroupsFrame.schema())
 
     def _group_offsets(self, shard: int, rows: Array) -> pa.Table:

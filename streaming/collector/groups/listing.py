@@ -132,18 +132,18 @@ class GroupLister:
 
         None if that topic may not be described, or does not exist yet.
         """
-        asked: list[EncodedRequest] = []
+        encoded: list[EncodedRequest] = []
 
         def make(_: int, versions: Versions) -> list[EncodedRequest]:
             request = offsets_topic(versions, self._client_id)
-            asked.extend([] if request is None else [request])
-            return asked
+            encoded.extend([] if request is None else [request])
+            return encoded
 
         for broker in sorted(brokers)[:1]:
             body = connections.ask([broker], make, deadline)[broker].first
             if body is None:
                 return {NO_BROKER}
-            response: Any = MetadataResponse.decode(body, version=asked[0].api_version)
+            response: Any = MetadataResponse.decode(body, version=encoded[0].api_version)
             [topic] = response.topics
             if topic.error_code == 0:
                 return {partition.leader_id for partition in topic.partitions}

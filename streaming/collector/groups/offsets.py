@@ -100,14 +100,14 @@ class _OffsetFetchLayout(Layout):
                 metadata_at, places(error_at, 0, 2), group_errors,
             ],
         )  # fmt: skip
-        asked, groups = group_of >= 0, np.array(group_rows, np.intp)
-        self._at, self._error_at = at[asked], error_at[asked]
+        in_request, groups = group_of >= 0, np.array(group_rows, np.intp)
+        self._at, self._error_at = at[in_request], error_at[in_request]
         self._group_error_at, self._group_rows = group_errors[groups >= 0], groups[groups >= 0]
         self._read = CommittedOffsets(
             group_error=np.full(len(row), NO_ANSWER, np.int16),
             topic=tuple(topics),
-            group_of=group_of[asked],
-            topic_of=topic_of[asked],
+            group_of=group_of[in_request],
+            topic_of=topic_of[in_request],
             partition=values(raw, places(self._at, 0, 4)),
             offset=np.zeros(0, np.int64),
             error=np.zeros(0, np.int16),

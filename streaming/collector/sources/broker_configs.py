@@ -70,8 +70,8 @@ class BrokerConfigSource(EveryBrokerSource):
         if version is None or is_recent:
             return []
         self._versions[broker] = version
-        wanted = [(BROKER, str(broker), BROKER_OWN_KEYS)]
-        return [describe_configs(wanted, version, self._client_id)]
+        resources = [(BROKER, str(broker), BROKER_OWN_KEYS)]
+        return [describe_configs(resources, version, self._client_id)]
 
     def read(self, answers: Answers) -> BrokerConfigs:
         """The settings of all brokers, once these have answered."""

@@ -199,10 +199,10 @@ class ConfigSource(Source):
             self._topics[topic] = {}
         cluster_due = first or CLUSTER_WIDE in due
         oldest = sorted(due & self._topics.keys(), key=self._read_at.__getitem__)
-        wanted = [*new, *oldest[: self._topics_per_cycle]]
+        topics = [*new, *oldest[: self._topics_per_cycle]]
         every_shard = set(range(placement.shards)) if cluster_due or self._is_news else set()
         self._is_news = False
-        if not wanted and not cluster_due:
+        if not topics and not cluster_due:
             return every_shard
         self._min_isr = self._tiered = None
         deadline = context.deadline()
@@ -211,9 +211,9 @@ class ConfigSource(Source):
         if cluster_due:
             is_read = self._read_cluster(context, deadline)
             self._read_at[CLUSTER_WIDE] = now_s if is_read else overdue_s
-        read = self._read_topics(context, wanted, deadline) if wanted else set()
-        self._read_at |= {topic: now_s if topic in read else overdue_s for topic in wanted}
-        return every_shard or _shards_of(placement, wanted)
+        read = self._read_topics(context, topics, deadline) if topics else set()
+        self._read_at |= {topic: now_s if topic in read else overdue_s for topic in topics}
+        return every_shard or _shards_of(placement, topics)
 
     def _forget(self, placement: Placement) -> None:
         """Drop topics that are gone, also those that exist again with another id."""
@@ -358,6 +358,6 @@ def _by_partition(placement: Placement, by_topic: Array) -> Array:
 
 def _shards_of(placement: Placement, topics: Iterable[str]) -> set[int]:
     """The shards that these topics are in."""
-    chosen = set(topics)
-    number = np.array([i for i, t in enumerate(placement.topic) if t in chosen], np.int64)
+    names = set(topics)
+    number = np.array([i for i, t in enumerate(placement.topic) if t in names], np.int64)
     return set((np.searchsorted(placement.topic_cuts, number, side="right") - 1).tolist())

@@ -313,7 +313,7 @@ def _request(placement: Placement, walks: Sequence[_Walk]) -> OffsetForLeaderEpo
         )
     return OffsetForLeaderEpochRequest(
         replica_id=_CONSUMER,
-        topics=[kind(topic=name, partitions=asked) for name, asked in topics.items()],
+        topics=[kind(topic=name, partitions=partitions) for name, partitions in topics.items()],
     )
 
 

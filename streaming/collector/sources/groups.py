@@ -147,8 +147,8 @@ class GroupSource(BackgroundSource[GroupRound]):
         """The groups that are wanted."""
         brokers = [address.broker for address in self._brokers if address.host]
         listing = self._lister.read(connections, brokers, self._deadline)
-        wanted = {name: group for name, group in listing.groups.items() if self._is_wanted(name)}
-        return replace(listing, groups=wanted)
+        groups = {name: group for name, group in listing.groups.items() if self._is_wanted(name)}
+        return replace(listing, groups=groups)
 
     def _is_wanted(self, name: str) -> bool:
         """``include_groups`` matches the whole name, and ``exclude_groups`` does not."""

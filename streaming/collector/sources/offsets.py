@@ -254,9 +254,9 @@ class ListOffsetsLayout(Layout):
         timestamp_at, epoch_at = places(at, _TIMESTAMP_AT, 8), places(at, _EPOCH_AT, 4)
         numbers = [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
         super().__init__(body, numbers)
-        asked = row >= 0
-        self._rows, self._error_at, self._offset_at = row[asked], error_at[asked], offset_at[asked]
-        self._epoch_at = epoch_at[asked]
+        in_request = row >= 0
+        self._rows, self._error_at = row[in_request], error_at[in_request]
+        self._offset_at, self._epoch_at = offset_at[in_request], epoch_at[in_request]
 
     def read(self, raw: Array) -> Read:
         """The numbers of a response that fits, as of ``BrokerOffsets.read``."""
@@ -279,12 +279,12 @@ def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> Read:
         offsets += [p.offset for p in topic.partitions]
         epochs += [p.leader_epoch for p in topic.partitions]
     row = np.concatenate(rows)
-    asked = row >= 0
+    in_request = row >= 0
     return (
-        row[asked],
-        np.array(codes, np.int16)[asked],
-        np.array(offsets, np.int64)[asked],
-        np.array(epochs, np.int32)[asked],
+        row[in_request],
+        np.array(codes, np.int16)[in_request],
+        np.array(offsets, np.int64)[in_request],
+        np.array(epochs, np.int32)[in_request],
     )
 
 

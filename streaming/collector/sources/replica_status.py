@@ -248,10 +248,10 @@ class ReplicaStatusSource(Source):
             request = ListPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=None)
             return [EncodedRequest.encode(request, version, self._client_id)]
 
-        problem, decoded = self._asked(context, context.metadata_broker, make, deadline)
+        problem, decoded = self._response_of(context, context.metadata_broker, make, deadline)
         refused = decoded is not None and decoded.error_code == _NOT_CONTROLLER
         if refused and context.controller != UNKNOWN:
-            problem, decoded = self._asked(context, context.controller, make, deadline)
+            problem, decoded = self._response_of(context, context.controller, make, deadline)
         self._reassignment_problem = problem
         if decoded is None:
             return  # asked again in the next cycle
@@ -268,7 +268,7 @@ class ReplicaStatusSource(Source):
         }
 
     @staticmethod
-    def _asked(
+    def _response_of(
         context: CycleContext, broker: int, make: RequestFactory, deadline: Deadline
     ) -> tuple[Problem | None, Any]:
         """Why a broker did not answer, or its response; neither if it does not support the API."""

@@ -70,17 +70,17 @@ class StableOffsetSource(EveryBrokerSource):
         version, listing = negotiate_version(versions, ListOffsetsRequest), status.listing
         placement = listing.placement
         all_here = placement.replicas_on(broker).rows
-        led = all_here[listing.leader[placement.partition_of[all_here]] == broker]
+        leader_rows = all_here[listing.leader[placement.partition_of[all_here]] == broker]
         kept = self._brokers.get(broker)
         if (
             kept is None
             or kept.placement is not placement
             or kept.version != version
-            or not np.array_equal(kept.replicas.rows, led)
+            or not np.array_equal(kept.replicas.rows, leader_rows)
         ):
-            kept = _LedOffsets(placement, broker, version, placement.replicas_at(led))
+            kept = _LedOffsets(placement, broker, version, placement.replicas_at(leader_rows))
             self._brokers[broker] = kept
-            if version is not None and len(led):
+            if version is not None and len(leader_rows):
                 kept.encode(self._deadline_ms, self._client_id)
         return kept.requests
 

@@ -143,14 +143,14 @@ class TimestampSource(Source):
         self._follow(placement)
         pending = self._pending(placement, offsets)
         broker_of = placement.broker[pending]
-        chosen = {
-            broker: self._chosen(broker, pending[broker_of == broker])
+        rows_by_broker = {
+            broker: self._next_rows(broker, pending[broker_of == broker])
             for broker in np.unique(broker_of).tolist()
         }
         self._turn += 1
         self._unanswered = []
-        if chosen:
-            self._fetch(context, _Round(placement, offsets, chosen))
+        if rows_by_broker:
+            self._fetch(context, _Round(placement, offsets, rows_by_broker))
         is_current = self._read_at == offsets.local_start
         return LocalStarts(np.where(is_current & offsets.answered, self._read_ms, UNKNOWN))
 
@@ -196,7 +196,7 @@ class TimestampSource(Source):
             pending = pending[~np.isin(topic_of, number)]
         return pending
 
-    def _chosen(self, broker: int, rows: Array) -> Array:
+    def _next_rows(self, broker: int, rows: Array) -> Array:
         """The replicas to ask for: as many as the broker answers quickly, others in each cycle."""
         quota = self._quota.setdefault(broker, self._limits.first)
         return np.roll(rows, -quota * self._turn)[:quota]

@@ -117,7 +117,7 @@ class TransactionSource(Source):
         self._again_s = again_ms / 1_000
         self._placement: Placement | None = None
         self._stable = np.zeros(0, np.int64)  # [N] in the cycle before
-        self._asked: dict[int, tuple[int, float]] = {}  # last stable offset and time, by row
+        self._requests: dict[int, tuple[int, float]] = {}  # last stable offset and time, by row
         self._denied = DeniedTopics(retry_denied_ms)
         self._unanswered: dict[tuple[str, int], Problem] = {}  # as of when it last asked
         self._ids_denied: Problem | None = None
@@ -150,13 +150,13 @@ class TransactionSource(Source):
             holders = self._with_ids(context, brokers, holders, deadline)
         if not self._unanswered:  # else all are asked again in the next cycle
             asked_at_s = time.monotonic()
-            self._asked |= {row: (offset, asked_at_s) for row, offset in due.items()}
+            self._requests |= {row: (offset, asked_at_s) for row, offset in due.items()}
         return Holders(listing.placement, holders)
 
     def send_again(self, reading: Holders) -> None:
         """Ask again: the answers have not arrived where they were sent."""
         for holder in reading.holders:
-            self._asked.pop(holder.row, None)
+            self._requests.pop(holder.row, None)
 
     def _due(self, placement: Placement, stable: Array, log_end: Array) -> dict[int, int]:
         """The last stable offset by row, of the partitions to ask about.
@@ -165,12 +165,12 @@ class TransactionSource(Source):
         """
         if placement is not self._placement:
             self._placement, self._stable = placement, np.full(len(stable), UNKNOWN, np.int64)
-            self._asked = {}
+            self._requests = {}
         before, self._stable = self._stable, stable
-        held = np.flatnonzero((stable != UNKNOWN) & (stable < log_end) & (stable == before))
-        rows = placement.partition_of[held]
-        offset_of = dict(zip(rows.tolist(), stable[held].tolist(), strict=True))
-        self._asked = {row: asked for row, asked in self._asked.items() if row in offset_of}
+        replicas = np.flatnonzero((stable != UNKNOWN) & (stable < log_end) & (stable == before))
+        rows = placement.partition_of[replicas]
+        offset_of = dict(zip(rows.tolist(), stable[replicas].tolist(), strict=True))
+        self._requests = {row: r for row, r in self._requests.items() if row in offset_of}
         topic_of = {row: placement.topic[placement.topic_of[row]] for row in offset_of}
         self._denied.keep_only(set(topic_of.values()))
         if not offset_of:
@@ -185,26 +185,26 @@ class TransactionSource(Source):
 
     def _is_recent(self, row: int, offset: int, oldest_s: float) -> bool:
         """The leader was asked about that offset since then."""
-        asked = self._asked.get(row)
-        return asked is not None and asked[0] == offset and asked[1] > oldest_s
+        request = self._requests.get(row)
+        return request is not None and request[0] == offset and request[1] > oldest_s
 
     def _ask_leaders(
         self, context: CycleContext, listing: Listing, due: Mapping[int, int], deadline: Deadline
     ) -> list[Holder]:
         """Ask the leaders which producer's transaction begins at each last stable offset."""
         placement = listing.placement
-        asked: defaultdict[int, defaultdict[str, list[int]]]  # partitions by leader and topic
-        asked, row_of = defaultdict(lambda: defaultdict(list)), {}
+        partitions: defaultdict[int, defaultdict[str, list[int]]]  # by leader and topic
+        partitions, row_of = defaultdict(lambda: defaultdict(list)), {}
         for row in due:
             topic, number = placement.topic[placement.topic_of[row]], int(placement.partition[row])
-            asked[int(listing.leader[row])][topic].append(number)
+            partitions[int(listing.leader[row])][topic].append(number)
             row_of[topic, number] = row
         kind = DescribeProducersRequest.TopicRequest
         requests = {
             leader: DescribeProducersRequest(
                 topics=[kind(name=name, partition_indexes=some) for name, some in topics.items()]
             )
-            for leader, topics in asked.items()
+            for leader, topics in partitions.items()
         }
         answers = self._ask(context, requests, DescribeProducersResponse, PRODUCERS, deadline)
         holders = []

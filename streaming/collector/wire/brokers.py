@@ -257,8 +257,8 @@ class BrokerConnections:
     def update_metadata(self, addresses: Iterable[Address]) -> None:
         """Replace the client's list of brokers, which it refreshes too rarely by itself."""
         addresses = [a for a in addresses if a.host]
-        held = {(b.node_id, b.host, b.port) for b in self._manager.cluster.brokers()}
-        if held == {(a.broker, a.host, a.port) for a in addresses}:
+        current = {(b.node_id, b.host, b.port) for b in self._manager.cluster.brokers()}
+        if current == {(a.broker, a.host, a.port) for a in addresses}:
             return
         version = MetadataResponse.max_version
         kind = MetadataResponse.MetadataResponseBroker

@@ -42,14 +42,14 @@ class EventStream(StreamingResponse):
         self,
         log: EventLog,
         cursor: Cursor,
-        wanted: Callable[[Event], bool],
+        accepts: Callable[[Event], bool],
         counts: StreamCounts,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         # Proxies that buffer would keep events to themselves.
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         super().__init__(self._chunks(), headers=headers, media_type=MEDIA_TYPE)
-        self._log, self._cursor, self._wanted = log, cursor, wanted
+        self._log, self._cursor, self._accepts = log, cursor, accepts
         self._counts, self._heartbeat_s = counts, heartbeat_s
         self._sent_id = ""
 
@@ -87,7 +87,7 @@ class EventStream(StreamingResponse):
             blocks.append(self._block(_GAP, b"event: gap\n"))
         for entry in pulled.entries:
             self._cursor.pass_by(entry)
-            if self._wanted(entry.event):
+            if self._accepts(entry.event):
                 blocks.append(self._block(entry.data))
         if self._cursor.id != self._sent_id:
             # No event, but a client that reconnects begins here.

@@ -101,11 +101,11 @@ class Renderer:
         """A block a shard: partitions at risk first, the others as far as the cap allows."""
         planned = [self._plan(shard) for shard in view.shards]
         left = max(self._config.max_series - sum(plan.at_risk_series for plan in planned), 0)
-        wanted = sum(int(plan.others_series.sum()) for plan in planned)
-        share = 1.0 if wanted <= left else left / wanted
+        others = sum(int(plan.others_series.sum()) for plan in planned)
+        share = 1.0 if others <= left else left / others
         kept: dict[int, _Block] = {}
         for plan in planned:
-            rows = plan.chosen(share)
+            rows = plan.exported_rows(share)
             self._dropped += plan.dropped(share)
             number = plan.state.shard
             kept[number] = _block(plan, rows, self._blocks.get(number))
@@ -114,9 +114,9 @@ class Renderer:
 
     def _plan(self, shard: ShardView) -> _Plan:
         """The plan of a shard: that of its block, while the shard is the same."""
-        held = self._blocks.get(shard.state.shard)
-        if held is not None and held.plan.state is shard.state:
-            return held.plan
+        block = self._blocks.get(shard.state.shard)
+        if block is not None and block.plan.state is shard.state:
+            return block.plan
         return _Plan.from_state(shard.state, self._config.granularity)
 
     # ------------------------------------------------------------ sums
@@ -195,7 +195,7 @@ class _Plan:
         others = np.flatnonzero(~is_open) if granularity == "partition" else at_risk[:0]
         return _Plan(state, all_families, at_risk, int(count[at_risk].sum()), others, count[others])
 
-    def chosen(self, share: float) -> Array:
+    def exported_rows(self, share: float) -> Array:
         """Rows that are exported if that share of the others' series fits."""
         return np.sort(np.concatenate([self.at_risk, self.others[: self._fitting(share)]]))
 

@@ -246,5 +246,5 @@ def _group_partitions(state: ShardState) -> _GroupPartitions:
 
 def _lines(name: str, labels: Sequence[str], values: Array, is_known: Array) -> bytes:
     """The known values as lines of the text format."""
-    chosen: Any = zip(labels, values.tolist(), is_known.tolist(), strict=True)
-    return "".join(f"{name}{label} {value}\n" for label, value, has in chosen if has).encode()
+    samples: Any = zip(labels, values.tolist(), is_known.tolist(), strict=True)
+    return "".join(f"{name}{label} {value}\n" for label, value, has in samples if has).encode()

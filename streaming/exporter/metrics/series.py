@@ -127,21 +127,21 @@ def labels_of(state: ShardState, rows: Array) -> Labels:
     place_of_row = np.full(state.partitions, UNKNOWN)
     place_of_row[rows] = np.arange(len(rows))
     offsets, groups = state[GroupOffsets], state[Groups].group.tolist()
-    chosen = np.flatnonzero(place_of_row[offsets.row] != UNKNOWN)
+    in_rows = np.flatnonzero(place_of_row[offsets.row] != UNKNOWN)
     heads = [f'cluster="{cluster}",group="{escaped(name)}",' for name in groups]
     tail = len(f'cluster="{cluster}",')
     in_groups = [
         heads[group] + partition[place][tail:]
         for group, place in zip(
-            offsets.group_index[chosen].tolist(),
-            place_of_row[offsets.row[chosen]].tolist(),
+            offsets.group_index[in_rows].tolist(),
+            place_of_row[offsets.row[in_rows]].tolist(),
             strict=True,
         )
     ]
     return Labels(
         rows,
         {"partition": partition, "replica": replica, "group_partition": in_groups},
-        {"partition": rows, "replica": rows[row] * state.slots + slot, "group_partition": chosen},
+        {"partition": rows, "replica": rows[row] * state.slots + slot, "group_partition": in_rows},
     )
 
 
@@ -164,8 +164,8 @@ def lines(family: Family, labels: Labels) -> list[str]:
     text, place = labels.text[family.level], labels.place[family.level]
     values, is_known = family.values.ravel()[place], family.is_known.ravel()[place]
     if not is_known.all():
-        chosen = np.flatnonzero(is_known)
-        text, values = [text[i] for i in chosen.tolist()], values[chosen]
+        known_rows = np.flatnonzero(is_known)
+        text, values = [text[i] for i in known_rows.tolist()], values[known_rows]
     numbers: list[Any] = values.tolist()
     if values.dtype.kind == "f" and np.isposinf(values).any():
         numbers = ["+Inf" if number == np.inf else number for number in numbers]

@@ -54,8 +54,8 @@ def endpoints(source: Source) -> list[Endpoint]:
     def problems(_: Request, __: Values) -> Any:
         return problem_views.problems(source.view, source.now_ms())
 
-    def predictions(_: Request, asked: Values) -> Any:
-        return prediction_views.predictions(source.view, PredictionFilter(**asked))
+    def predictions(_: Request, values: Values) -> Any:
+        return prediction_views.predictions(source.view, PredictionFilter(**values))
 
     return [
         Endpoint(
@@ -88,16 +88,18 @@ def endpoints(source: Source) -> list[Endpoint]:
 
 
 def _partitions(source: Source) -> list[Endpoint]:
-    def partitions(_: Request, asked: Values) -> Any:
-        return api_views.partitions(source.view, partition_filter(asked), source.now_ms())
+    def partitions(_: Request, values: Values) -> Any:
+        return api_views.partitions(source.view, partition_filter(values), source.now_ms())
 
     def partition(view: ClusterView, topic: str, number: int) -> Any:
-        asked = PartitionFilter(topic=topic, partition=number, limit=1)
-        return next(iter(api_views.partitions(view, asked, source.now_ms())["partitions"]), None)
+        selection = PartitionFilter(topic=topic, partition=number, limit=1)
+        return next(
+            iter(api_views.partitions(view, selection, source.now_ms())["partitions"]), None
+        )
 
     def of_partition(view_of: Callable[[ClusterView, str, int], Any]) -> Callable[..., Any]:
-        def answer(_: Request, asked: Values) -> Any:
-            topic, number = asked["topic"], asked["partition"]
+        def answer(_: Request, values: Values) -> Any:
+            topic, number = values["topic"], values["partition"]
             content = view_of(source.view, topic, number)
             if content is None:
                 raise RefusedError(f"{topic}-{number} is not known", 404)
@@ -162,11 +164,11 @@ def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
     }
 
 
-def partition_filter(asked: Values) -> PartitionFilter:
+def partition_filter(values: Values) -> PartitionFilter:
     """The filter of those parameters. ``risk`` names one, ``at_risk`` means any."""
-    chosen = dict(asked)
-    any_risk = ALL_RISKS if chosen.pop("at_risk", False) else 0
-    return PartitionFilter(risks=chosen.pop("risk", any_risk), **chosen)
+    fields = dict(values)
+    any_risk = ALL_RISKS if fields.pop("at_risk", False) else 0
+    return PartitionFilter(risks=fields.pop("risk", any_risk), **fields)
 
 
 PREDICTION_PARAMETERS: Final[Mapping[str, Parameter]] = {

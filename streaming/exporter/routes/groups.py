@@ -19,12 +19,12 @@ from streaming.questions.parameters import DEFAULT_ROWS, MAX_ROWS, limit, offset
 def endpoints(source: Source) -> list[Endpoint]:
     """The endpoints of this file."""
 
-    def groups(_: Request, asked: Values) -> Any:
-        return groups_views.groups(source.view, GroupFilter(**asked), source.now_ms())
+    def groups(_: Request, values: Values) -> Any:
+        return groups_views.groups(source.view, GroupFilter(**values), source.now_ms())
 
-    def group(_: Request, asked: Values) -> Any:
-        name = asked["group"]
-        most = asked["limit"]
+    def group(_: Request, values: Values) -> Any:
+        name = values["group"]
+        most = values["limit"]
         content = group_page.group(source.view, name, source.now_ms(), most)
         if content is None:
             raise RefusedError(f"group {name} is not known", 404)

@@ -33,8 +33,8 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
 def endpoints(source: Source) -> list[Endpoint]:
     """The endpoints of this file."""
 
-    def answer(_: Request, asked: Values) -> Any:
-        return matrix(source.view, MatrixFilter(**asked))
+    def answer(_: Request, values: Values) -> Any:
+        return matrix(source.view, MatrixFilter(**values))
 
     return [
         Endpoint(

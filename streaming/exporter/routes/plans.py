@@ -26,14 +26,14 @@ def endpoints(source: Source) -> list[Endpoint]:
 
 
 def _order(source: Source) -> Endpoint:
-    def planned(asked: Values) -> Plan:
-        preferred = asked.get("preferred", False)
+    def planned(values: Values) -> Plan:
+        preferred = values.get("preferred", False)
         return plan_order(source.view, source.now_ms(), preferred=preferred)
 
     return Endpoint(
         path="/api/v1/plans/order",
         summary="the plan that puts [warm replicas before cold ones](plans.md)",
-        answer=lambda _, asked: _data(planned, asked),
+        answer=lambda _, values: _data(planned, values),
         schema=ref("PlanData"),
         parameters={
             "preferred": yes_or_no("move slot 0, the preferred leader, as well"),
@@ -45,13 +45,13 @@ def _order(source: Source) -> Endpoint:
 
 
 def _demote(source: Source) -> Endpoint:
-    def planned(asked: Values) -> Plan:
-        return plan_demote(source.view, source.now_ms(), asked["broker"])
+    def planned(values: Values) -> Plan:
+        return plan_demote(source.view, source.now_ms(), values["broker"])
 
     return Endpoint(
         path="/api/v1/plans/demote",
         summary="the plan that gives [the leaderships of a broker](plans.md) to others",
-        answer=lambda _, asked: _data(planned, asked),
+        answer=lambda _, values: _data(planned, values),
         schema=ref("PlanData"),
         parameters={
             "broker": number("the broker that is to lead nothing", required=True),
@@ -65,18 +65,18 @@ def _demote(source: Source) -> Endpoint:
     )
 
 
-def _data(planned: Callable[[Values], Plan], asked: Values) -> PlanData:
+def _data(planned: Callable[[Values], Plan], values: Values) -> PlanData:
     try:
-        return plan_data(planned(asked), asked["limit"])
+        return plan_data(planned(values), values["limit"])
     except PlanError as error:
         raise RefusedError(str(error), 503) from None
 
 
 def _roll(source: Source) -> Endpoint:
-    def answer(_: Request, asked: Values) -> Any:
+    def answer(_: Request, values: Values) -> Any:
         return plan_roll(
-            source.view, asked.get("broker", ()), terms(asked), source.now_ms(),
-            since_ms=since_ms(asked), by_rack=asked.get("racks", False), most=asked.get("most"),
+            source.view, values.get("broker", ()), terms(values), source.now_ms(),
+            since_ms=since_ms(values), by_rack=values.get("racks", False), most=values.get("most"),
         ).data()  # fmt: skip
 
     return Endpoint(

@@ -50,9 +50,9 @@ def _endpoint(source: Source, question: Question) -> Endpoint:
 
 
 def _restart(source: Source) -> Endpoint:
-    def answer(_: Request, asked: Values) -> Any:
-        brokers = [asked["broker"], *asked.get("with", ())]
-        verdict = judge(source.view, brokers, terms(asked), source.now_ms(), since_ms(asked))
+    def answer(_: Request, values: Values) -> Any:
+        brokers = [values["broker"], *values.get("with", ())]
+        verdict = judge(source.view, brokers, terms(values), source.now_ms(), since_ms(values))
         return verdict.data()
 
     return Endpoint(
@@ -71,8 +71,8 @@ def _restart(source: Source) -> Endpoint:
 
 
 def _in_sync(source: Source) -> Endpoint:
-    def answer(_: Request, asked: Values) -> Any:
-        return judge(source.view, (), Terms(), source.now_ms(), since_ms(asked)).data()
+    def answer(_: Request, values: Values) -> Any:
+        return judge(source.view, (), Terms(), source.now_ms(), since_ms(values)).data()
 
     return Endpoint(
         path="/api/v1/brokers/in-sync",

@@ -25,12 +25,12 @@ TERMS: Final[Mapping[str, Parameter]] = {
 }
 
 
-def since_ms(asked: Values) -> int:
+def since_ms(values: Values) -> int:
     """The time of ``since``."""
-    return asked["since"] * 1_000 if "since" in asked else UNKNOWN
+    return values["since"] * 1_000 if "since" in values else UNKNOWN
 
 
-def terms(asked: Values) -> Terms:
+def terms(values: Values) -> Terms:
     """The terms of those parameters."""
-    allowed = {reason for name, reason in ALLOWABLE.items() if asked.get(f"allow_{name}")}
-    return Terms(asked.get("margin", 0), frozenset(allowed))
+    allowed = {reason for name, reason in ALLOWABLE.items() if values.get(f"allow_{name}")}
+    return Terms(values.get("margin", 0), frozenset(allowed))

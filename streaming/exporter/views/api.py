@@ -107,74 +107,74 @@ class PartitionFilter:
     def matching(self, state: ShardState) -> Rows:
         """[N] the rows of a shard that are asked for."""
         index = state[PartitionIndex]
-        wanted = np.ones(state.partitions, bool)
+        matches = np.ones(state.partitions, bool)
         if self.topic:
-            wanted &= (state[Topics].topic == self.topic)[index.topic_index]
+            matches &= (state[Topics].topic == self.topic)[index.topic_index]
         if self.partition != UNKNOWN:
-            wanted &= index.partition == self.partition
+            matches &= index.partition == self.partition
         if self.search:
-            wanted &= _named_like(state, self.search)
+            matches &= _named_like(state, self.search)
         if self.broker != UNKNOWN:
-            wanted &= _has_replica_on(state, [self.broker])
+            matches &= _has_replica_on(state, [self.broker])
         if self.rack:
-            wanted &= _has_replica_on(state, brokers_in(state, [self.rack]))
+            matches &= _has_replica_on(state, brokers_in(state, [self.rack]))
         if self.redundancy != UNKNOWN:
-            wanted &= state[Redundancy].redundancy == self.redundancy
+            matches &= state[Redundancy].redundancy == self.redundancy
         if self.risks:
-            wanted &= (state[OpenRisks].bits & self.risks) != 0
-        return np.flatnonzero(wanted)
+            matches &= (state[OpenRisks].bits & self.risks) != 0
+        return np.flatnonzero(matches)
 
 
 def _named_like(state: ShardState, text: str) -> Bool:
     """[P] the name of its topic, or its own name (``orders-1``), contains the text."""
     text, index = text.lower(), state[PartitionIndex]
     topics = [name.lower() for name in state[Topics].topic.tolist()]
-    wanted = np.array([text in name for name in topics], bool)[index.topic_index]
+    matches = np.array([text in name for name in topics], bool)[index.topic_index]
     topic, dash, number = text.rpartition("-")
     if dash and number.isascii() and number.isdecimal():
         # "orders-1" is the beginning of orders-1, orders-10, orders-11 and so on.
         ends = np.array([name.endswith(topic) for name in topics], bool)[index.topic_index]
         numbered = [str(each).startswith(number) for each in index.partition[ends].tolist()]
-        wanted[np.flatnonzero(ends)[numbered]] = True
-    return wanted
+        matches[np.flatnonzero(ends)[numbered]] = True
+    return matches
 
 
 def _has_replica_on(state: ShardState, brokers: Sequence[int]) -> Bool:
     """[P] one of its assigned replicas is on one of those brokers."""
     assigned = np.arange(state.slots) < state[Partitions].assigned[:, None]
-    held = np.zeros(state.partitions, bool)
-    held |= (np.isin(state[Assignment].broker, brokers) & assigned).any(axis=1)
-    return held
+    has_replica = np.zeros(state.partitions, bool)
+    has_replica |= (np.isin(state[Assignment].broker, brokers) & assigned).any(axis=1)
+    return has_replica
 
 
-def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[str, Any]:
+def partitions(view: ClusterView, selection: PartitionFilter, now_ms: int) -> dict[str, Any]:
     """The partitions asked for, and how many match in all.
 
     In order of shard, topic and number; sorted by risk, or where risks are asked for, the worst
     risk first, then by topic and number.
     """
     states = [shard.state for shard in view.shards]
-    matching = [asked.matching(state) for state in states]
+    matching = [selection.matching(state) for state in states]
     total = sum(map(len, matching))
     if not total:
         return {"total": 0, "partitions": []}
     row = np.concatenate(matching)
     shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
-    first, last = asked.offset, asked.offset + asked.limit
-    chosen = np.arange(total)[first:last]
-    if asked.risks or asked.sort:
+    first, last = selection.offset, selection.offset + selection.limit
+    page = np.arange(total)[first:last]
+    if selection.risks or selection.sort:
         bits = [state[OpenRisks].bits[rows] for state, rows in zip(states, matching, strict=True)]
         risks = np.concatenate(bits)
         # The lowest bit is the risk that a person would act on first.
         worst = np.where(risks == 0, _NO_RISK, risks & -risks)
-        chosen = np.argsort(worst, kind="stable")[first:last]
+        page = np.argsort(worst, kind="stable")[first:last]
     by_place: dict[int, dict[str, Any]] = {}
-    for shard_number in np.unique(shard[chosen]).tolist():
-        here = chosen[shard[chosen] == shard_number]
+    for shard_number in np.unique(shard[page]).tolist():
+        here = page[shard[page] == shard_number]
         by_place |= zip(
             here.tolist(), partition_objects(states[shard_number], row[here], now_ms), strict=True
         )
-    return {"total": total, "partitions": [by_place[place] for place in chosen.tolist()]}
+    return {"total": total, "partitions": [by_place[place] for place in page.tolist()]}
 
 
 def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:
@@ -297,16 +297,16 @@ def summary(
 
 def _cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, ClusterRisk]:
     """The risks of cluster rules, by name. One of the cluster itself has no brokers."""
-    found: dict[str, ClusterRisk] = {}
+    risks: dict[str, ClusterRisk] = {}
     for risk in catalog.cluster.risks:
         brokers = None if own is None else own[ClusterRisks].brokers(risk.name)
-        found[risk.name] = {
+        risks[risk.name] = {
             "open": None if brokers is None else bool(brokers),
             "brokers": brokers if risk.per == "broker" else None,
             "severity": risk.severity,
             "meaning": risk.sentence,
         }
-    return found
+    return risks
 
 
 def shards_not_reported(own: ShardState | None) -> int | None:

@@ -45,14 +45,14 @@ class GroupFilter:
         return not self.topic or (name, self.topic) in by_topic
 
 
-def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]:
+def groups(view: ClusterView, selection: GroupFilter, now_ms: int) -> dict[str, Any]:
     """The groups asked for, sorted by name or the worst first, and how many match in all."""
     by_name = groups_by_name(view, now_ms)
-    names = [name for name in sorted(by_name) if asked.matches(view, name)]
-    if asked.sort:
+    names = [name for name in sorted(by_name) if selection.matches(view, name)]
+    if selection.sort:
         names.sort(key=lambda name: badness(by_name[name]))
-    chosen = names[asked.offset : asked.offset + asked.limit]
-    return {"total": len(names), "groups": [by_name[name] for name in chosen]}
+    page = names[selection.offset : selection.offset + selection.limit]
+    return {"total": len(names), "groups": [by_name[name] for name in page]}
 
 
 def badness(group: dict[str, Any]) -> tuple[float, ...]:

@@ -106,24 +106,24 @@ class MatrixFilter:
     offset: int = 0
 
 
-def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
+def matrix(view: ClusterView, selection: MatrixFilter) -> Matrix:
     """The topics asked for, those with the worst risk first, then by name.
 
     Raises:
         NotThereError: a broker or rack to lose that does not exist.
     """
     states = view.states
-    lost = brokers_lost(states, asked.broker, asked.rack)
+    lost_brokers = brokers_lost(states, selection.broker, selection.rack)
     shards = _Shards(states)
-    chosen = shards.chosen(asked)
-    page = chosen[asked.offset : asked.offset + asked.limit]
+    matching = shards.matching(selection)
+    page = matching[selection.offset : selection.offset + selection.limit]
     topics = shards.rows(page)
     place = np.full(len(shards.names), UNKNOWN, np.int64)
     place[page] = np.arange(len(page))
-    few = shards.partitions[page] <= asked.partitions
+    few = shards.partitions[page] <= selection.partitions
     for each, lists in zip(topics, few.tolist(), strict=True):
         each["listed"] = [] if lists else None
-    shown = list(_on_page(view, shards, place, lost))
+    shown = list(_on_page(view, shards, place, lost_brokers))
     _count_replicas(topics, shown)
     _count_losses(topics, shown)
     for of_shard in shown:
@@ -133,8 +133,8 @@ def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
             each["listed"].sort(key=lambda partition: partition["partition"])
     at_ms = view.observed_at_ms
     return {
-        "total": len(chosen),
-        "lost": lost,
+        "total": len(matching),
+        "lost": lost_brokers,
         "topics": topics,
         "observed_at_ms": None if at_ms == UNKNOWN else at_ms,
     }
@@ -145,8 +145,8 @@ def squares(state: ShardState, rows: Rows) -> Int8:
     roles, flags = state[Roles].take(rows), state[Replicas].replica_flags[rows]
     coverage = state[ReplicaCoverage].coverage[rows]
     square = np.full(coverage.shape, Square.ASSUMED, np.int8)
-    for held, name in _IN_SYNC.items():
-        square[coverage == held] = name
+    for value, name in _IN_SYNC.items():
+        square[coverage == value] = name
     square[~roles.in_isr] = Square.OUT_OF_SYNC
     square[~roles.in_isr & roles.in_elr] = Square.ELR
     square[~roles.in_isr & has_flag(flags, ReplicaFlags.ADDING)] = Square.JOINING
@@ -183,15 +183,15 @@ class _Shards:
             # The lowest bit is the risk that a person would act on first.
             np.minimum.at(self._worst, index[bits != 0], (bits & -bits)[bits != 0])
 
-    def chosen(self, asked: MatrixFilter) -> Rows:
+    def matching(self, selection: MatrixFilter) -> Rows:
         """[N] the topics asked for, in the order of the answer."""
-        wanted = self.partitions > 0
-        if asked.topic:
-            wanted &= self.names == asked.topic
-        if asked.search:
-            text = asked.search.lower()
-            wanted &= np.array([text in name.lower() for name in self.names.tolist()], bool)
-        rows = np.flatnonzero(wanted)
+        matches = self.partitions > 0
+        if selection.topic:
+            matches &= self.names == selection.topic
+        if selection.search:
+            text = selection.search.lower()
+            matches &= np.array([text in name.lower() for name in self.names.tolist()], bool)
+        rows = np.flatnonzero(matches)
         return rows[np.lexsort((self.names[rows], self._worst[rows]))]
 
     def rows(self, page: Rows) -> list[MatrixTopic]:
@@ -239,13 +239,14 @@ class _Shown:
 
 
 def _on_page(
-    view: ClusterView, shards: _Shards, place: Int64, lost: Sequence[int]
+    view: ClusterView, shards: _Shards, place: Int64, lost_brokers: Sequence[int]
 ) -> Iterator[_Shown]:
     """The rows of each shard that has some; ``place`` [T] is UNKNOWN for topics on other pages."""
     for shard, index in zip(view.shards, shards.index, strict=True):
         row = np.flatnonzero(place[index] != UNKNOWN)
         if len(row):
-            then = {rule: leaders[row] for rule, leaders in _leaders_then(shard, lost).items()}
+            leaders_by_rule = _leaders_then(shard, lost_brokers)
+            then = {rule: leaders[row] for rule, leaders in leaders_by_rule.items()}
             yield _Shown(shard.state, row, place[index[row]], squares(shard.state, row), then)
 
 
@@ -288,12 +289,12 @@ _KEPT: Final = -2
 """The partition does not lose its leader."""
 
 
-def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[str, Int64]:
+def _leaders_then(shard: ShardView, lost_brokers: Sequence[int]) -> dict[str, Int64]:
     """By rule [P] who leads once those brokers are lost, NO_BROKER for nobody, _KEPT for others."""
-    if not lost:
+    if not lost_brokers:
         return {}
-    state, loss = shard.state, shard.lose(lost)
-    changes = on_brokers(state[Partitions].leader[loss.row], lost)
+    state, loss = shard.state, shard.lose(lost_brokers)
+    changes = on_brokers(state[Partitions].leader[loss.row], lost_brokers)
     then: dict[str, Int64] = {}
     for rule, following in loss.next_leaders.items():
         leaders = np.full(state.partitions, _KEPT, np.int64)

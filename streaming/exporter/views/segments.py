@@ -109,9 +109,9 @@ def _counts(total: Int64, listed: int) -> tuple[int, int] | tuple[None, None]:
 
 
 def _find(view: ClusterView, topic: str, number: int) -> tuple[ShardState, int] | None:
-    asked = PartitionFilter(topic=topic, partition=number, limit=1)
+    selection = PartitionFilter(topic=topic, partition=number, limit=1)
     for shard in view.shards:
-        rows = asked.matching(shard.state)
+        rows = selection.matching(shard.state)
         if len(rows):
             return shard.state, int(rows[0])
     return None
