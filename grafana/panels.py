@@ -46,7 +46,7 @@ _COUNT: Final = "short"
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class PanelQuery:
     """A query to Prometheus, and the names of its series."""
 
     expr: str
@@ -71,7 +71,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table: one query, joined to the others by the key labels."""
 
     title: str
@@ -95,7 +95,7 @@ def stat(
     }
 
 
-def sentence(title: str, text: str, query: Query, *, empty: str) -> Json:
+def sentence(title: str, text: str, query: PanelQuery, *, empty: str) -> Json:
     """A label of one series, as text."""
     panel = stat(title, text, query.expr, Look(steps=PLAIN), empty=empty)
     panel["targets"] = [_instant(query.expr, query.legend)]
@@ -106,7 +106,7 @@ def sentence(title: str, text: str, query: Query, *, empty: str) -> Json:
 def lines(
     title: str,
     text: str,
-    queries: Sequence[Query],
+    queries: Sequence[PanelQuery],
     look: Look,
     *,
     stacked: bool = False,
@@ -135,7 +135,7 @@ def lines(
     }
 
 
-def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
+def states(title: str, text: str, queries: Sequence[PanelQuery], look: Look) -> Json:
     """States over time, as coloured bands."""
     targets = [_range(query, letter) for query, letter in zip(queries, _LETTERS, strict=False)]
     defaults = _field(look) | {"custom": {"fillOpacity": 70, "lineWidth": 0}, "color": _BY_SERIES}
@@ -152,7 +152,7 @@ def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
 
 
 def gauges(
-    title: str, text: str, query: Query, look: Look, *, links: Links = (), empty: str = ""
+    title: str, text: str, query: PanelQuery, look: Look, *, links: Links = (), empty: str = ""
 ) -> Json:
     """A bar for each of the values of now."""
     targets = [_instant(query.expr, query.legend)]
@@ -175,7 +175,7 @@ def bars(
     title: str,
     text: str,
     key: str,
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     *,
     along: Literal["horizontal", "vertical"] = "vertical",
     stacked: bool = False,
@@ -222,7 +222,7 @@ def table(
     title: str,
     text: str,
     keys: tuple[str, ...],
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     *,
     key_looks: dict[str, Look] | None = None,
     rule: str = "kafka",
@@ -305,7 +305,7 @@ def _target(expr: str, letter: str, **more: Any) -> Json:
     return base | more
 
 
-def _range(query: Query, letter: str) -> Json:
+def _range(query: PanelQuery, letter: str) -> Json:
     return _target(
         query.expr, letter, legendFormat=query.legend, range=True, instant=False,
         format="time_series",
@@ -317,14 +317,14 @@ def _instant(expr: str, legend: str = "__auto") -> Json:
     return _target(expr, "A", legendFormat=legend, range=False, instant=True, format="time_series")
 
 
-def _joined(columns: Sequence[Column]) -> list[Json]:
+def _joined(columns: Sequence[TableColumn]) -> list[Json]:
     return [
         _target(column.expr, letter, range=False, instant=True, format="table")
         for column, letter in zip(columns, _LETTERS, strict=False)
     ]
 
 
-def _join(keys: tuple[str, ...], columns: Sequence[Column]) -> list[Json]:
+def _join(keys: tuple[str, ...], columns: Sequence[TableColumn]) -> list[Json]:
     """Transformations that make one table of the answers, in our order and words."""
     # Grafana names the value after its query, unless there is only one query.
     values = [f"Value #{letter}" for letter in _LETTERS] if len(columns) > 1 else ["Value"]

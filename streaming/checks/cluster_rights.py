@@ -26,7 +26,7 @@ from kafka.protocol.admin import (
     DescribeTransactionsResponse,
 )
 
-from streaming.checks.finding import Finding, missing, there
+from streaming.checks.finding import CheckResult, missing, there
 from streaming.checks.rights import Right, rights, which_grants
 from streaming.collector.problem import Problem
 from streaming.collector.sources.metadata import MetadataSource
@@ -48,7 +48,9 @@ _OLDEST: Final = 0
 """Version of DescribeCluster, where each returns the authorized operations, and DescribeGroups."""
 
 
-def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -> Iterator[Finding]:
+def of_rights(
+    config: Config, has_topics: bool, problems: Collection[Problem]
+) -> Iterator[CheckResult]:
     """A finding per right, from an observation or from Kafka's authorized operations.
 
     Args:
@@ -74,7 +76,7 @@ def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -
                 elif not incomplete & set(right.wants):
                     yield there(right)
     except (CollectorError, KafkaError, OSError, ValueError) as error:
-        yield Finding(f"rights: {clients.one_line(error)}", "saying which are missing")
+        yield CheckResult(f"rights: {clients.one_line(error)}", "saying which are missing")
 
 
 def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
@@ -85,18 +87,18 @@ def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
     )
 
 
-def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> Finding | None:
+def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> CheckResult | None:
     """No finding: the observation decides."""
     return None
 
 
-def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
+def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> CheckResult | None:
     """A topic with a random name may not be described, so other topics may be hidden as well."""
     [topic] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
     return missing(right) if topic["error_code"] == clients.TOPIC_NOT_ALLOWED else None
 
 
-def _commands(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _commands(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """Ask Kafka which operations are authorized; trying would alter the cluster."""
     allowed = _authorized_on_cluster(config)
     if not allowed:  # Kafka says nothing to those who may not describe the cluster
@@ -146,10 +148,10 @@ def first_answer(
     return None
 
 
-def _groups(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _groups(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """A group with a random name may not be described, so other groups may be hidden as well."""
     if not config.collector.groups_interval_ms:
-        return Finding(f"{right.option} is 0", right.without)
+        return CheckResult(f"{right.option} is 0", right.without)
     name = f"kafka-twin-check-{uuid4().hex}"
     body = first_answer(config, DescribeGroupsRequest(groups=[name]), _OLDEST)
     if body is None:
@@ -159,7 +161,7 @@ def _groups(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None
     return missing(right) if is_denied else there(right)
 
 
-def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """A transactional id with a random name may not be described, so others may be hidden too."""
     request = DescribeTransactionsRequest(transactional_ids=[f"kafka-twin-check-{uuid4().hex}"])
     body = first_answer(config, request, _OLDEST)
@@ -170,10 +172,10 @@ def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> Fin
     return missing(right) if is_denied else there(right)
 
 
-def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
+def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> CheckResult | None:
     """Ask for all topics at once; an observation reads timestamps of a few at a time."""
     if not config.collector.timestamps:
-        return Finding("collector.timestamps is off", right.without)
+        return CheckResult("collector.timestamps is off", right.without)
     is_included = MetadataSource(config, "check").is_wanted
     watched = [t for t in admin.describe_topics() if not t["error_code"] and is_included(t["name"])]
     if not watched:
@@ -186,20 +188,20 @@ def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Findin
     return missing(right, f" ({len(denied)} of {len(watched)}: {some})")
 
 
-def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """Kafka's own topic of remote segments, which the query reads."""
     if not config.query.remote_log_metadata:
-        return Finding("query.remote_log_metadata is off", right.without)
+        return CheckResult("query.remote_log_metadata is off", right.without)
     access = read_access(config)
     if access is ReadAccess.NO_TOPIC:
         why = "the cluster has no remote storage, or another metadata manager for it"
-        return Finding(f"topic {right.name} does not exist: {why}", right.without)
+        return CheckResult(f"topic {right.name} does not exist: {why}", right.without)
     if access is ReadAccess.UNKNOWN:
         return missing(right, ": not known, no broker has described the topic")
     return there(right) if access is ReadAccess.ALLOWED else missing(right)
 
 
-_ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | None]]] = {
+_ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], CheckResult | None]]] = {
     "topics": _topics,
     "request logs": _commands,
     "plans": _commands,

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from streaming.checks.finding import Finding
-from streaming.collector.cycle.observation import Observation
+from streaming.checks.finding import CheckResult
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.settings.config_values import THRESHOLDS
 from streaming.questions.answer import some
 from twin.arrays.plain import counted
@@ -27,7 +27,7 @@ _COLUMNS: Final = ("topic", "remote_storage", *_LIMITS, *_LIMITS.values())
 Row = Mapping[str, int | str]
 
 
-def of_thresholds(observation: Observation) -> Iterator[Finding]:
+def of_thresholds(observation: CycleResult) -> Iterator[CheckResult]:
     """The thresholds by which replicas are called warm or cold, and what they do not apply to."""
     rows = {
         str(row["topic"]): row
@@ -41,23 +41,23 @@ def of_thresholds(observation: Observation) -> Iterator[Finding]:
     }
     judged = {name: own for name, own in judged.items() if max(own.values()) > 0}
     if not judged:
-        yield Finding(
+        yield CheckResult(
             "threshold of KIP-1303; set one in twin.toml, e.g. local_log_ms = 600000 under "
             "[eligibility]",
             "which replicas are warm or cold: nothing is judged",
         )
         return
     if max(int(default.get(c, NOT_SET)) for c in THRESHOLDS.values()) > 0:
-        yield Finding("threshold of KIP-1303 for all topics")
+        yield CheckResult("threshold of KIP-1303 for all topics")
     else:
         topics = counted(len(judged), "topic")
-        yield Finding(f"threshold of KIP-1303 for {topics}, the others are not judged")
+        yield CheckResult(f"threshold of KIP-1303 for {topics}, the others are not judged")
     yield from _out_of_reach(observation, rows, judged)
 
 
 def _out_of_reach(
-    observation: Observation, rows: Mapping[str, Row], judged: Mapping[str, Mapping[str, int]]
-) -> Iterator[Finding]:
+    observation: CycleResult, rows: Mapping[str, Row], judged: Mapping[str, Mapping[str, int]]
+) -> Iterator[CheckResult]:
     """Topics to which a threshold does not apply, or whose local retention is below it."""
     partitions = _partitions(observation)
     whole = [name for name in judged if rows[name]["remote_storage"] == 0]
@@ -67,13 +67,13 @@ def _out_of_reach(
     ]  # fmt: skip
     if whole:
         count = counted(sum(partitions.get(name, 0) for name in whole), "partition")
-        yield Finding(
+        yield CheckResult(
             f"{count} of {counted(len(whole), 'topic')} not tiered: their replicas have the whole "
             "log on disk and are never cold"
         )
     if short:
         count = counted(sum(partitions.get(name, 0) for name in short), "partition")
-        yield Finding(
+        yield CheckResult(
             "threshold of KIP-1303 within local retention, which is shorter for "
             f"{count} of {counted(len(short), 'topic')} ({some(sorted(short))})",
             "warm replicas of these topics while they are written to: lower the threshold, or "
@@ -89,7 +89,7 @@ def _can_reach(row: Row, own: Mapping[str, int]) -> bool:
     )
 
 
-def _partitions(observation: Observation) -> dict[str, int]:
+def _partitions(observation: CycleResult) -> dict[str, int]:
     """The number of partitions of each topic."""
     placement = observation.placement
     counts = np.bincount(placement.topic_of, minlength=len(placement.topic))

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import click
 
-from streaming.questions.parameters import Parameter, duration_ms
+from streaming.questions.parameters import InputParameter, duration_ms
 
 
 class ParameterType(click.ParamType[Any]):
     """Text that is read as in a URL, and refused in the same words."""
 
-    def __init__(self, parameter: Parameter) -> None:
+    def __init__(self, parameter: InputParameter) -> None:
         self.name, self._read = parameter.kind, parameter.read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -27,7 +27,7 @@ class ParameterType(click.ParamType[Any]):
 DURATION: Final = ParameterType(duration_ms("a duration"))
 
 
-def option(name: str, parameter: Parameter) -> click.Option:
+def option(name: str, parameter: InputParameter) -> click.Option:
     """The option of a command for that parameter; None or empty if it is not given."""
     flag = f"--{name.replace('_', '-')}"
     if parameter.kind == "flag":

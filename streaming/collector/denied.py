@@ -14,7 +14,7 @@ RETRY_DENIED_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _Denial:
     error: str
     retry_at_s: float
 
@@ -24,12 +24,12 @@ class DeniedTopics:
 
     def __init__(self, retry_ms: int = RETRY_DENIED_MS) -> None:
         self._retry_s = retry_ms / 1_000
-        self._refusals: dict[str, _Refusal] = {}
+        self._refusals: dict[str, _Denial] = {}
 
     def add(self, topic: str, error_code: int) -> None:
         """The topic was refused with this error."""
         retry_at_s = time.monotonic() + self._retry_s
-        self._refusals[topic] = _Refusal(error_name(error_code), retry_at_s)
+        self._refusals[topic] = _Denial(error_name(error_code), retry_at_s)
 
     def discard(self, topic: str) -> None:
         """The topic was read."""

@@ -2,8 +2,8 @@
 
 A ``Placement`` assigns replicas to brokers. It stays the same object while nothing of it changes,
 so that whatever is derived from it (encoded requests, positions of numbers in responses, key
-columns of frames) can be kept. A ``Listing`` adds what changes more often: leaders, leader epochs,
-the ISR.
+columns of frames) can be kept. A ``PartitionListing`` adds what changes more often: leaders, leader
+epochs and the ISR.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class BrokerReplicas:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class PartitionListing:
     """A placement with leaders, leader epochs and ISRs. Shapes as there."""
 
     placement: Placement
@@ -142,7 +142,7 @@ class Listing:
         return counts
 
 
-def empty(shards: int) -> Listing:
+def empty(shards: int) -> PartitionListing:
     """A listing without partitions, which is not complete."""
     return from_metadata([], shards, lambda _: True, complete=False)
 
@@ -153,7 +153,7 @@ def from_metadata(
     is_included: Callable[[str], bool],
     *,
     complete: bool = True,
-) -> Listing:
+) -> PartitionListing:
     """Convert the topics of a Metadata response (v0 to v12) to arrays.
 
     A topic with an error is left out, and the listing is not complete.
@@ -196,7 +196,7 @@ def from_metadata(
         partition_cuts=partition_cuts,
         replica_cuts=first[partition_cuts],
     )
-    return Listing(
+    return PartitionListing(
         placement=placement,
         leader=np.fromiter((p.leader_id for p in partitions), np.int32, len(partitions)),
         leader_epoch=np.fromiter((p.leader_epoch for p in partitions), np.int32, len(partitions)),
@@ -244,7 +244,7 @@ def common_replicas(before: Placement, after: Placement) -> tuple[Array, Array]:
     return in_old, in_new
 
 
-def is_behind(before: Listing, after: Listing) -> bool:
+def is_behind(before: PartitionListing, after: PartitionListing) -> bool:
     """Some partition has a lower leader epoch than before: the broker has stale metadata.
 
     A broker that was frozen returns it for 80-100 ms after it resumes (measured).

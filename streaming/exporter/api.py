@@ -19,10 +19,10 @@ from streaming.exporter.headers import SecurityHeaders
 from streaming.exporter.routes import cluster as cluster_routes
 from streaming.exporter.routes import description, events, matrix, plans, questions, site
 from streaming.exporter.routes import groups as group_routes
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 
 
-def application(source: Source) -> ASGIApp:
+def application(source: ViewSource) -> ASGIApp:
     """The application over the newest exposition of a source."""
     app = Starlette(
         routes=[*routes(endpoints(source)), console_route()],
@@ -31,7 +31,7 @@ def application(source: Source) -> ASGIApp:
     return SecurityHeaders(app)
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """Everything that is answered."""
     groups = (site, cluster_routes, group_routes, matrix, questions, plans, events)
     declared = [endpoint for group in groups for endpoint in group.endpoints(source)]

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
 from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
-from streaming.questions.parameters import Parameter, Schema, read_all
+from streaming.questions.parameters import InputParameter, Schema, read_all
 
 Values = Mapping[str, Any]
 """Parameters of the path and of the query by name: those that are given."""
@@ -48,8 +48,8 @@ class Endpoint:
     answer: Callable[[Request, Values], Any]
     schema: Schema  # of the body where it is JSON
     media_type: str = JSON
-    path_parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    parameters: Mapping[str, Parameter] | None = field(default_factory=dict)
+    path_parameters: Mapping[str, InputParameter] = field(default_factory=dict)
+    parameters: Mapping[str, InputParameter] | None = field(default_factory=dict)
     needs_one_of: tuple[str, ...] = ()
     refusals: Mapping[int, str] = field(default_factory=dict)
     refusal_media_type: str = JSON

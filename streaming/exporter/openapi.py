@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streaming.exporter.endpoint import JSON, Endpoint
 from streaming.exporter.schemas import components, ref
-from streaming.questions.parameters import Parameter
+from streaming.questions.parameters import InputParameter
 from twin.engine.catalog import Catalog
 
 NEEDS_ONE_OF: Final = "x-needs-one-of"
@@ -73,7 +73,7 @@ def _operation_id(endpoint: Endpoint) -> str:
     return "_".join(words) or "page"
 
 
-def _parameter(name: str, parameter: Parameter) -> Mapping[str, Any]:
+def _parameter(name: str, parameter: InputParameter) -> Mapping[str, Any]:
     schema: Mapping[str, Any] = parameter.schema
     if parameter.repeated:
         schema = {"type": "array", "items": schema, "minItems": 1}

@@ -23,7 +23,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
@@ -211,7 +211,7 @@ def run(config: Config) -> None:
     annotator = _annotator(config)
     listening = listen(config.exporter.host, config.exporter.port)
     events = EventLog()
-    source = Source(
+    source = ViewSource(
         catalog_of(config), config.cluster.name, lambda: reader.exposition, events=events,
         own_topics=bus.own_topics(config),
     )  # fmt: skip

@@ -19,7 +19,7 @@ def wall_clock_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ViewSource:
     """The newest state of one cluster; nothing here asks Kafka."""
 
     catalog: Catalog

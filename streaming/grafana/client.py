@@ -15,7 +15,7 @@ import requests
 from grafana_api.grafana_api import GrafanaClientError, GrafanaException, GrafanaServerError
 from grafana_api.grafana_face import GrafanaFace
 
-from streaming.runtime.config import Grafana as Settings
+from streaming.runtime.config import GrafanaConfig as Settings
 from streaming.runtime.errors import UserError
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from streaming.lab import node_logs, node_start, processes
-from streaming.lab.cluster_config import ClusterError, Layout, load
+from streaming.lab.cluster_config import ClusterError, ClusterLayout, load
 from streaming.lab.node_logs import Marks
 from streaming.lab.processes import Processes, State, free_base_port
 from streaming.runtime.deadline import Deadline
@@ -84,7 +84,7 @@ class LocalCluster:
         Raises:
             ClusterError: such a cluster cannot be.
         """
-        self.layout = Layout(
+        self.layout = ClusterLayout(
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
             tuple(java_opts), metrics, _folder_of(release), request_logs,
             log_dirs,
@@ -174,7 +174,7 @@ class LocalCluster:
             (before or replace(self.layout, settings={})).save()
             raise
 
-    def _check_same(self, saved: Layout | None) -> None:
+    def _check_same(self, saved: ClusterLayout | None) -> None:
         """Refuse a home whose saved cluster has an incompatible layout."""
         mine = self.layout
         if saved is not None and (mine.nodes != saved.nodes or mine.brokers < saved.brokers):

@@ -28,7 +28,7 @@ class ClusterError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ClusterLayout:
     """A cluster's parameters: all that is needed to find its nodes again from another process.
 
     Nodes 1 to ``nodes`` are broker and controller; the ``brokers`` after them are brokers only, so
@@ -126,7 +126,7 @@ class Layout:
         (self.home / _SAVED).write_text(json.dumps(values, indent=2) + "\n")
 
 
-def load(home: Path) -> Layout | None:
+def load(home: Path) -> ClusterLayout | None:
     """The layout saved in a home; None if there is none.
 
     Raises:
@@ -136,7 +136,7 @@ def load(home: Path) -> Layout | None:
     try:
         values: dict[str, Any] = json.loads(path.read_text())
         values["java_opts"] = tuple(values["java_opts"])
-        return Layout(home=home, **values)
+        return ClusterLayout(home=home, **values)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -148,7 +148,7 @@ def load(home: Path) -> Layout | None:
 # Files of a node
 
 
-def write_files(layout: Layout, node: int) -> None:
+def write_files(layout: ClusterLayout, node: int) -> None:
     """Write the configuration of a node and of its logging.
 
     Logging is configured twice: Kafka logs by log4j 2 since 4.0, and by log4j 1 before.
@@ -164,7 +164,7 @@ def write_files(layout: Layout, node: int) -> None:
         (folder / name).write_text(filled.replace("{request_level}", level))
 
 
-def logging_options(layout: Layout, node: int) -> list[str]:
+def logging_options(layout: ClusterLayout, node: int) -> list[str]:
     """The Java options that name the configuration of a node's logging."""
     folder = layout.folder(node)
     return [
@@ -173,7 +173,7 @@ def logging_options(layout: Layout, node: int) -> list[str]:
     ]
 
 
-def properties(layout: Layout, node: int) -> dict[str, str]:
+def properties(layout: ClusterLayout, node: int) -> dict[str, str]:
     """The broker settings of a node; the user's settings override the others, or leave them out.
 
     A setting that is empty is left out: Kafka's own default holds.
@@ -189,7 +189,7 @@ def properties(layout: Layout, node: int) -> dict[str, str]:
     return {key: value for key, value in settings.items() if value}
 
 
-def _place(layout: Layout, node: int) -> dict[str, str]:
+def _place(layout: ClusterLayout, node: int) -> dict[str, str]:
     is_voter = node in layout.voters
     broker = f"PLAINTEXT://{HOST}:{layout.port(node)}"
     controller = f",CONTROLLER://{HOST}:{layout.controller_port(node)}" if is_voter else ""

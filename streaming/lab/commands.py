@@ -16,7 +16,7 @@ import click
 from kafka.errors import KafkaError
 
 from streaming.lab.cluster import ClusterError, LocalCluster
-from streaming.lab.cluster_config import MAX_NODES, Layout, load
+from streaming.lab.cluster_config import MAX_NODES, ClusterLayout, load
 from streaming.lab.consumers import Consumers
 from streaming.lab.traffic import STEADY, Traffic
 from streaming.runtime import jars
@@ -30,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 DEFAULT_HOME: Final = Path(".kafka-twin/cluster")
-_DEFAULTS: Final = Layout(DEFAULT_HOME)
+_DEFAULTS: Final = ClusterLayout(DEFAULT_HOME)
 
 
 def _one_line(command: Callable[P, R]) -> Callable[P, R]:

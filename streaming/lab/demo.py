@@ -24,7 +24,7 @@ from kafka.errors import KafkaError
 
 from streaming.lab import prometheus
 from streaming.lab.cluster import LocalCluster
-from streaming.lab.cluster_config import Layout
+from streaming.lab.cluster_config import ClusterLayout
 from streaming.lab.consumers import Consumers
 from streaming.lab.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.screen import draw
@@ -168,7 +168,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     print("stopped: no process and no port is left", flush=True)
 
 
-def _tap(cluster: Layout, config: Path, logs: Path) -> Child:
+def _tap(cluster: ClusterLayout, config: Path, logs: Path) -> Child:
     """One tap for all brokers, since their logs are on one machine.
 
     It reads them from the beginning: a fetch session names all its partitions in its first request.
@@ -214,7 +214,7 @@ class _Progress:
         print(f"[{time.monotonic() - self._began:5.1f} s] {stage}", flush=True)
 
 
-def _write_config(home: Path, cluster: Layout, ports: Ports) -> Path:
+def _write_config(home: Path, cluster: ClusterLayout, ports: Ports) -> Path:
     path = home / "twin" / "kafka-twin.toml"
     (home / "twin" / "logs").mkdir(parents=True, exist_ok=True)
     path.write_text(

@@ -56,7 +56,7 @@ class ScriptFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
     """A prediction did not come true, or an alert did not fire or resolve: one line."""
 
 
-class Brokers(Protocol):
+class ScenarioCluster(Protocol):
     """The cluster that a scenario acts on, wherever it runs."""
 
     @property
@@ -86,7 +86,7 @@ class Brokers(Protocol):
 class Stage:
     """The cluster, the twin and the terminal that a scenario works with."""
 
-    cluster: Brokers
+    cluster: ScenarioCluster
     exporter: str  # URL
     prometheus: str | None  # URL
     say: Callable[[str], None]

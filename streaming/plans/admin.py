@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, KafkaError
 
-from streaming.plans.plan import Change, NotAllowed, PlanError
+from streaming.plans.plan import NotAllowed, PartitionChange, PlanError
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka import clients
@@ -22,7 +22,7 @@ _PREFERRED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LivePartition:
     """A partition as Kafka has it at this moment."""
 
     topic_id: str
@@ -32,7 +32,7 @@ class Live:
     is_reassigning: bool
 
 
-class Refused(PlanError):  # noqa: N818 - said of one partition
+class ChangeRefused(PlanError):  # noqa: N818 - said of one partition
     """Kafka refused a change of one partition, and says why."""
 
 
@@ -55,7 +55,7 @@ class Admin:
         except (KafkaError, OSError, ValueError) as error:
             raise PlanError(f"cluster {self._bootstrap}: {clients.one_line(error)}") from None
 
-    def read(self, topic: str, partition: int) -> Live | None:
+    def read(self, topic: str, partition: int) -> LivePartition | None:
         """The partition now, None if it does not exist.
 
         Raises:
@@ -70,7 +70,7 @@ class Admin:
             raise NotAllowed(f"{topic}: DESCRIBE on the topic is not granted")
         for each in partitions:
             if each["partition_index"] == partition:
-                return Live(
+                return LivePartition(
                     topic_id=str(described["topic_id"]),
                     replicas=tuple(each["replica_nodes"]),
                     leader=each["leader_id"],
@@ -79,7 +79,7 @@ class Admin:
                 )
         return None
 
-    def reorder(self, change: Change, within_s: float) -> None:
+    def reorder(self, change: PartitionChange, within_s: float) -> None:
         """Give the partition its planned order, and wait until Kafka has it.
 
         Raises:
@@ -90,7 +90,7 @@ class Admin:
         with self._errors("ALTER"):
             answers = self._admin.alter_partition_reassignments({place: list(change.planned)})
         if (error := answers.get(place)) is not None:
-            raise Refused(f"{change}: {error.__name__}")
+            raise ChangeRefused(f"{change}: {error.__name__}")
         _until(
             lambda: (
                 (live := self.read(change.topic, change.partition)) is not None
@@ -101,7 +101,7 @@ class Admin:
             f"{change}: Kafka does not have the new order after {within_s:.0f} s",
         )
 
-    def elect_preferred(self, change: Change, within_s: float) -> None:
+    def elect_preferred(self, change: PartitionChange, within_s: float) -> None:
         """Hold a preferred election, and wait until the planned leader leads.
 
         Raises:
@@ -114,7 +114,7 @@ class Admin:
             except ClusterAuthorizationFailedError:
                 raise
             except BrokerResponseError as error:
-                raise Refused(f"{change}: {type(error).__name__}") from None
+                raise ChangeRefused(f"{change}: {type(error).__name__}") from None
         _until(
             lambda: (
                 (live := self.read(change.topic, change.partition)) is not None
@@ -149,5 +149,5 @@ def _until(condition: Callable[[], bool], within_s: float, otherwise: str) -> No
     deadline = Deadline.after_s(within_s)
     while not condition():
         if deadline.is_over:
-            raise Refused(otherwise)
+            raise ChangeRefused(otherwise)
         time.sleep(_AGAIN_S)

@@ -8,7 +8,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.plans.plan import (
-    Change,
+    PartitionChange,
     Plan,
     changes_of,
     fresh_states,
@@ -42,7 +42,7 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
         demotions.append(demote(state, broker, leaders[here]))
         leaders = leaders.copy()
         leaders[here] = demotions[-1].leaders
-    changes: list[Change] = []
+    changes: list[PartitionChange] = []
     for state, each in zip(states, demotions, strict=True):
         changes += changes_of(state, each.changes, each.elect.tolist())
     undone = undone_names(zip(states, (each.undone for each in demotions), strict=True))
@@ -62,7 +62,7 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
     )
 
 
-def _lines(broker: int, changes: Sequence[Change]) -> list[str]:
+def _lines(broker: int, changes: Sequence[PartitionChange]) -> list[str]:
     moved = sum(change.leader == broker for change in changes)
     moving = counted(
         moved,
@@ -89,7 +89,7 @@ def _leaders_line(brokers: Int32, before: Int64, after: Int64) -> str:
     return f"Leaders by broker, now and then: {counts}."
 
 
-def _row(change: Change) -> tuple[str, ...]:
+def _row(change: PartitionChange) -> tuple[str, ...]:
     return (
         str(change),
         broker_or_nobody(change.leader),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from streaming.plans.plan import Change, Plan, PlanError
+from streaming.plans.plan import PartitionChange, Plan, PlanError
 from twin.declarations.table import NO_BROKER
 
 REASSIGNMENT: Final = "reassignment.json"
@@ -46,7 +46,7 @@ def write(plan: Plan, folder: Path) -> list[str]:
     return [*lines, f"kafka-twin plan restore {folder / RESTORE}"]
 
 
-def reassignment(changes: Iterable[Change]) -> dict[str, Any]:
+def reassignment(changes: Iterable[PartitionChange]) -> dict[str, Any]:
     """The input of kafka-reassign-partitions.sh."""
     return {
         "version": 1,
@@ -57,7 +57,7 @@ def reassignment(changes: Iterable[Change]) -> dict[str, Any]:
     }
 
 
-def election(changes: Iterable[Change]) -> dict[str, Any]:
+def election(changes: Iterable[PartitionChange]) -> dict[str, Any]:
     """The input of kafka-leader-election.sh."""
     return {"partitions": [{"topic": c.topic, "partition": c.partition} for c in changes]}
 
@@ -72,7 +72,7 @@ def restoration(plan: Plan) -> dict[str, Any]:
     }
 
 
-def as_json(change: Change) -> dict[str, Any]:
+def as_json(change: PartitionChange) -> dict[str, Any]:
     """A change as a value that ``change_from`` reads."""
     return {
         "topic": change.topic,
@@ -86,13 +86,13 @@ def as_json(change: Change) -> dict[str, Any]:
     }
 
 
-def change_from(value: Mapping[str, Any]) -> Change:
+def change_from(value: Mapping[str, Any]) -> PartitionChange:
     """The change that ``as_json`` wrote.
 
     Raises:
         KeyError, TypeError, ValueError: it is none.
     """
-    return Change(
+    return PartitionChange(
         topic=str(value["topic"]),
         topic_id=str(value["topic_id"]),
         partition=int(value["partition"]),

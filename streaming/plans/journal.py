@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from streaming.plans.files import as_json, change_from
-from streaming.plans.plan import Change, Key, PlanError
+from streaming.plans.plan import Key, PartitionChange, PlanError
 
 FILE: Final = "journal.jsonl"
 
@@ -52,11 +52,11 @@ class Journal:
             self._file.close()
             raise PlanError(f"{self.path} is in use by another plan") from None
 
-    def begin(self, act: Act, change: Change, at_ms: int) -> None:
+    def begin(self, act: Act, change: PartitionChange, at_ms: int) -> None:
         """Kafka is asked for the change next."""
         self._append({"state": "begun", "act": act, "at_ms": at_ms, **as_json(change)})
 
-    def done(self, act: Act, change: Change, at_ms: int) -> None:
+    def done(self, act: Act, change: PartitionChange, at_ms: int) -> None:
         """Kafka has the new order, and the new leader if one was to be elected."""
         self._append({"state": "done", "act": act, "at_ms": at_ms, **as_json(change)})
 
@@ -78,7 +78,7 @@ def _cut_torn_line(path: Path) -> None:
     os.truncate(path, content.rfind(b"\n") + 1)
 
 
-def read(path: Path) -> tuple[str, dict[Key, Change]]:
+def read(path: Path) -> tuple[str, dict[Key, PartitionChange]]:
     """The cluster, and the changes to restore by partition, from a journal or a restore file.
 
     Several changes of a partition become one, from its first order to the last planned one.
@@ -100,8 +100,8 @@ def read(path: Path) -> tuple[str, dict[Key, Change]]:
         raise PlanError(f"{path} is neither a journal of a plan nor a restore file") from None
 
 
-def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, Change]:
-    changed: dict[Key, Change] = {}
+def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, PartitionChange]:
+    changed: dict[Key, PartitionChange] = {}
     for line in lines:
         change = change_from(line)
         if line["act"] == "restore":
@@ -110,7 +110,7 @@ def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, Change]:
             continue
         first = changed.get(change.key)
         if first is not None and first.topic_id == change.topic_id:
-            change = Change(
+            change = PartitionChange(
                 first.topic, first.topic_id, first.partition, first.replicas, change.planned,
                 first.leader, first.leader_epoch, change.elect,
             )  # fmt: skip

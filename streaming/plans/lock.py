@@ -33,7 +33,7 @@ _RETRY_MS: Final = 200
 _POLL_MS: Final = 1_000  # a join that ends between two polls is begun again
 
 
-class Taken(PlanError):  # noqa: N818 - said to a person
+class LockTaken(PlanError):  # noqa: N818 - said to a person
     """Another watch has the lock."""
 
 
@@ -89,7 +89,7 @@ class WatchLock:
             raise self._not_allowed()
         members = [f"{m['client_id']} at {m['client_host']}" for m in described["members"]]
         if members:
-            raise Taken(
+            raise LockTaken(
                 f"another plan order --watch runs: {', '.join(members)}; one that was killed "
                 f"counts for {SESSION_MS // 1_000} s more"
             )
@@ -119,7 +119,7 @@ class WatchLock:
             self._consumer.poll(timeout_ms=0)
             while self._first not in self._consumer.assignment():
                 if self._consumer.assignment():
-                    raise Taken(f"another plan order --watch has joined group {self._group}")
+                    raise LockTaken(f"another plan order --watch has joined group {self._group}")
                 if deadline.is_over:
                     raise BusError(f"this watch waits to be the first in group {self._group}")
                 if again.is_over:

@@ -29,7 +29,7 @@ class NotAllowed(PlanError):  # noqa: N818 - said to a person
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PartitionChange:
     """One partition of a plan. Both orders are of the same replicas."""
 
     topic: str
@@ -57,7 +57,7 @@ class Plan:
     name: str
     cluster: str
     observed_at_ms: int
-    changes: tuple[Change, ...]
+    changes: tuple[PartitionChange, ...]
     lines: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
@@ -75,13 +75,15 @@ def fresh_states(view: ClusterView, now_ms: int) -> list[ShardState]:
     return [shard.state for shard in view.shards]
 
 
-def changes_of(state: ShardState, those: Reordering, elect: Sequence[int] = ()) -> Iterator[Change]:
+def changes_of(
+    state: ShardState, those: Reordering, elect: Sequence[int] = ()
+) -> Iterator[PartitionChange]:
     """The changes of one shard, with whom to elect by row of the reordering."""
     partitions, ids = state[Partitions], state[Topics].topic_id[state[PartitionIndex].topic_index]
     names = partition_keys(state, those.row)
     for i, row in enumerate(those.row.tolist()):
         topic, number = names[i]
-        yield Change(
+        yield PartitionChange(
             topic=topic,
             topic_id=str(UUID(bytes=ids[row])),
             partition=number,

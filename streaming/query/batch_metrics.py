@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.query import own_metrics as own
 from streaming.query.progress import is_batch, progress_data
-from streaming.query.stalled import Cause, Kind
+from streaming.query.stalled import StallCause, StallKind
 from streaming.runtime.program_metrics import ProgramMetrics
 
 _NONE_YET = -1
@@ -66,10 +66,10 @@ class BatchMetrics:
             self._metrics.set(own.STATE_ROWS, operator["numRowsTotal"])
             self._metrics.set(own.ROCKSDB_BYTES, operator["memoryUsedBytes"])
 
-    def stalled(self, why: Cause | None) -> None:
+    def stalled(self, why: StallCause | None) -> None:
         """Why no batch ends; None while batches end."""
         self._stall = why
-        for kind in Kind:
+        for kind in StallKind:
             is_reason = why is not None and kind is why.kind
             self._metrics.set(own.STALLED, is_reason, kind.name.lower())
 

@@ -13,7 +13,7 @@ return type is the form of the answer. A positional parameter is one of
     ClusterView     all shards, where their answers do not add up
     OwnTopics       names of the twin's topics, if the bus is on the cluster that is watched
 
-A keyword parameter is ``Annotated[T, Parameter]``: what a user gives. Without a default it is
+A keyword parameter is ``Annotated[T, InputParameter]``: what a user gives. Without a default it is
 required. A builtin's name has an underscore behind it.
 """
 
@@ -32,7 +32,7 @@ import msgspec
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
-from streaming.questions.parameters import Parameter
+from streaming.questions.parameters import InputParameter
 from twin.declarations.signature import DeclarationError, name_of
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
@@ -53,7 +53,7 @@ class Question:
     form: Any
     text: Callable[[Mapping[str, Any]], Answer]
     reads: Sequence[Any]
-    parameters: Mapping[str, Parameter]
+    parameters: Mapping[str, InputParameter]
     needs_one_of: Sequence[str]
     prompt: str
     refusals: Mapping[int, str]
@@ -120,7 +120,7 @@ def question(
             else:
                 raise DeclarationError(
                     f"{name_of(function)}: parameter {each.name} is neither ShardState, "
-                    "ClusterView nor OwnTopics, nor a keyword with Annotated[..., Parameter]"
+                    "ClusterView nor OwnTopics, nor a keyword with Annotated[..., InputParameter]"
                 )
         return Question(
             function.__name__.replace("_", "-"), summary, inspect.getdoc(function) or "", function,
@@ -146,10 +146,10 @@ def questions_of(modules: Iterable[ModuleType]) -> dict[str, Question]:
 
 
 def _is_given(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Parameter)
+    return get_origin(hint) is Annotated and isinstance(get_args(hint)[1], InputParameter)
 
 
-def _with_default(parameter: Parameter, default: Any) -> Parameter:
+def _with_default(parameter: InputParameter, default: Any) -> InputParameter:
     """The parameter with the default of a signature, unless it has one for URLs."""
     if default is inspect.Parameter.empty:
         return replace(parameter, required=True)

@@ -10,7 +10,7 @@ import pytest
 from streaming import bus
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.server import SnapshotReader
-from streaming.runtime.config import Bus, Cluster, Config
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
 from tests.collector.fake_broker import FakeCluster, Log, Topic, World, fake_cluster
 from tests.collector.fake_broker import Partition as Stored
@@ -38,7 +38,9 @@ def why_not_up(
     brokers: FakeCluster, *, observations: Topic, observed_at_ms: int | None = None
 ) -> str:
     """The exporter's reason for not being up, given the newest observation and snapshot."""
-    config = Config(cluster=Cluster(name=CLUSTER, bootstrap=brokers.bootstrap), bus=Bus(shards=1))
+    config = Config(
+        cluster=ClusterConfig(name=CLUSTER, bootstrap=brokers.bootstrap), bus=BusConfig(shards=1)
+    )
     names = bus.topics(config)
     brokers.world.topics = {names.observations: observations, names.snapshots: stored()}
     exporter = SnapshotReader(config, lambda: None)

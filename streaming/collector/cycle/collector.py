@@ -24,7 +24,7 @@ from streaming.collector.about import BUS, CLUSTER
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle.log import CycleLog, FixedRateSchedule
 from streaming.collector.cycle.metrics import CycleMetrics
-from streaming.collector.cycle.observation import Observation, ObservationEncoder
+from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
 from streaming.collector.cycle.round_trip import BrokerResponses, RoundTrip
 from streaming.collector.denied import RETRY_DENIED_MS
 from streaming.collector.problem import Problem
@@ -103,7 +103,7 @@ class Collector:
         rounds = {source.about[0].name: source.rounds for source in self._sources}
         return {name: count for name, count in rounds.items() if count is not None}
 
-    def observe(self) -> Observation | None:
+    def observe(self) -> CycleResult | None:
         """Ask for everything once.
 
         Returns None if no broker has ever listed the cluster; ``problems`` then says why.
@@ -131,7 +131,7 @@ class Collector:
             else:
                 for source in sources:
                     self._read(source, readings)
-        return Observation(
+        return CycleResult(
             cluster=self._config.cluster.name,
             shards=self._config.bus.shards,
             observed_at_ms=self._observed_at_ms,
@@ -240,7 +240,7 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
 def collect(
     config: Config,
     collector: Collector,
-    send: Callable[[Observation], None],
+    send: Callable[[CycleResult], None],
     stop: threading.Event,
     cycles: int | None = None,
     metrics: CycleMetrics | None = None,
@@ -276,7 +276,7 @@ def collect(
 
 
 def send(
-    config: Config, sender: Sender, encoder: ObservationEncoder, observation: Observation
+    config: Config, sender: Sender, encoder: ObservationEncoder, observation: CycleResult
 ) -> None:
     """Send an observation and wait until it has arrived.
 

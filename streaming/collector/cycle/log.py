@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from streaming.collector.about import BROKER
-from streaming.collector.cycle.observation import Observation
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.problem import Problem
 from twin.declarations.table import NO_BROKER
 
@@ -37,7 +37,7 @@ class CycleLog:
     summed_up_at_s: float = field(default_factory=time.monotonic)
 
     def cycle(
-        self, problems: Sequence[Problem], took_ms: float, observation: Observation | None
+        self, problems: Sequence[Problem], took_ms: float, observation: CycleResult | None
     ) -> None:
         """Note a cycle; log what changed, and once a minute a summary."""
         self.cycles += 1

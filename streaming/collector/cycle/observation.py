@@ -41,7 +41,7 @@ _KEYS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class CycleResult:
     """The result of one cycle: what its sources found out, and what is missing from it."""
 
     cluster: str
@@ -82,12 +82,12 @@ class ObservationEncoder:
     def __init__(self) -> None:
         self._keys: _Keys | None = None
 
-    def encode(self, observation: Observation) -> Iterator[tuple[int, bytes]]:
+    def encode(self, observation: CycleResult) -> Iterator[tuple[int, bytes]]:
         """Shard and message, in the order they should be sent."""
         placement = observation.placement
         if self._keys is None or self._keys.placement is not placement:
             self._keys = _Keys(placement)
-        joined = _Joined(observation.readings, self._keys)
+        joined = _JoinedFrames(observation.readings, self._keys)
         brokers, problems = observation.brokers, problems_table(observation.problems)
         incomplete = observation.incomplete
         for shard in range(observation.shards):
@@ -106,7 +106,7 @@ class ObservationEncoder:
                 yield shard, message
 
 
-def _header(observation: Observation, shard: int, kind: str, *, complete: bool) -> FrameHeader:
+def _header(observation: CycleResult, shard: int, kind: str, *, complete: bool) -> FrameHeader:
     return FrameHeader(
         kind=kind,
         cluster=observation.cluster,
@@ -142,7 +142,7 @@ def _shard_of_rows(cuts: Array) -> Array:
     return np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
 
 
-class _Joined:
+class _JoinedFrames:
     """Frames whose columns come from several sources. A column that none has is unknown."""
 
     def __init__(self, readings: Readings, keys: _Keys) -> None:

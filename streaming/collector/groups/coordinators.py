@@ -27,7 +27,7 @@ class RequestLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptBatches:
     """The batches of one coordinator, and what they were made from."""
 
     versions: Versions
@@ -41,7 +41,7 @@ class Coordinators:
     def __init__(self, client_id: str, limits: RequestLimits) -> None:
         self._client_id = client_id
         self._limits = limits
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _KeptBatches] = {}
 
     def ask(
         self,
@@ -74,7 +74,7 @@ class Coordinators:
         by_broker: defaultdict[int, dict[str, str]] = defaultdict(dict)
         for name in sorted(groups):
             by_broker[groups[name].coordinator][name] = groups[name].type
-        kept: dict[int, _Kept] = {}
+        kept: dict[int, _KeptBatches] = {}
         for broker, types in by_broker.items():
             old, theirs = self._kept.get(broker), versions.get(broker)
             if theirs is None:
@@ -82,7 +82,7 @@ class Coordinators:
             if old is not None and old.versions == theirs and old.groups == types:
                 kept[broker] = old
             else:
-                kept[broker] = _Kept(theirs, types, [*self._made(types, theirs)])
+                kept[broker] = _KeptBatches(theirs, types, [*self._made(types, theirs)])
         self._kept = kept
         return {broker: each.batches for broker, each in kept.items() if each.batches}
 

@@ -38,7 +38,7 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupListing:
+class ListedGroups:
     """The groups of the cluster."""
 
     groups: Mapping[str, ListedGroup]
@@ -69,7 +69,7 @@ class GroupLister:
         connections: BrokerConnections,
         brokers: Iterable[int],
         deadline: Callable[[], Deadline],
-    ) -> GroupListing:
+    ) -> ListedGroups:
         """The groups of these brokers, which are all that are known."""
         responses = connections.ask(sorted(brokers), self._list, deadline())
         self._brokers = {
@@ -85,7 +85,7 @@ class GroupLister:
             groups |= listed.groups
         answered = {b for b, listed in self._brokers.items() if listed.error == 0}
         leaders = self._leaders(connections, answered, deadline())
-        return GroupListing(
+        return ListedGroups(
             groups,
             complete=(leaders if leaders is not None else responses.keys()) <= answered,
             problems=tuple(self._problems(responses)),

@@ -18,7 +18,7 @@ from kafka.protocol.consumer import OffsetFetchResponse
 from streaming.collector.groups.requests import SEVERAL_GROUPS, offset_fetch
 from streaming.collector.listing import Array
 from streaming.collector.wire.brokers import EncodedRequest
-from streaming.collector.wire.layouts import Cursor, KeptLayouts, Layout, places, values
+from streaming.collector.wire.layouts import KeptLayouts, Layout, LayoutCursor, places, values
 
 _HEAD_BYTES: Final = 16  # partition 4, offset 8, leader epoch 4
 _OFFSET_AT, _EPOCH_AT = 4, 12
@@ -76,7 +76,7 @@ class _OffsetFetchLayout(Layout):
     __slots__ = ("_at", "_error_at", "_group_error_at", "_group_rows", "_read")
 
     def __init__(self, body: bytes, row: dict[str, int]) -> None:
-        cursor, raw = Cursor(body), np.frombuffer(body, np.uint8)
+        cursor, raw = LayoutCursor(body), np.frombuffer(body, np.uint8)
         throttle = cursor.skip(4)
         topics: dict[str, int] = {}
         runs = _Runs()
@@ -136,7 +136,7 @@ class _Runs:
         self._runs: list[tuple[int, int, int, int, int]] = []
         self._metadata: list[Array] = [np.zeros(0, np.intp)]
 
-    def take(self, cursor: Cursor, raw: Array, group: int, topic: int) -> None:
+    def take(self, cursor: LayoutCursor, raw: Array, group: int, topic: int) -> None:
         """The partitions of a topic: all at once if none has metadata, else one by one."""
         count = cursor.count()
         start = cursor.skip(count * _RECORD_BYTES)  # no partition is shorter

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from streaming.collector.groups.listing import GroupListing
-from streaming.collector.groups.members import Described, GroupMembers
+from streaming.collector.groups.listing import ListedGroups
+from streaming.collector.groups.members import DescribedGroups, GroupMembers
 from streaming.collector.groups.offsets import NO_ANSWER, CommittedOffsets
 from streaming.collector.listing import Array
 from streaming.collector.problem import Problem
@@ -33,7 +33,7 @@ class Answers:
 
     error: dict[str, int] = field(default_factory=dict)  # of OffsetFetch, by group
     offsets: list[tuple[Sequence[str], CommittedOffsets]] = field(default_factory=list)
-    described: list[Described] = field(default_factory=list)
+    described: list[DescribedGroups] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def update(self, later: Answers) -> None:
@@ -59,7 +59,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupOffsets:
+class RoundOffsets:
     """Offsets by group, topic and partition. Shapes: [T] topics, [K] racks, [N] offsets.
 
     There is one for each partition that the group has committed an offset of, or that is assigned
@@ -78,9 +78,9 @@ class GroupOffsets:
     def __len__(self) -> int:
         return len(self.group_of)
 
-    def pick(self, rows: Array) -> GroupOffsets:
+    def pick(self, rows: Array) -> RoundOffsets:
         """The rows of some offsets."""
-        return GroupOffsets(
+        return RoundOffsets(
             self.topic, self.rack, self.group_of[rows], self.topic_of[rows], self.partition[rows],
             self.committed[rows], self.is_assigned[rows], self.rack_of[rows],
         )  # fmt: skip
@@ -99,11 +99,11 @@ class GroupRound:
     members: Array  # [G] UNKNOWN if not described
     error: Array  # [G] why the offsets are unknown: Kafka's error code or one of ours, 0 if known
     left_out: Array  # [G] offsets that are not sent because there are too many
-    offsets: GroupOffsets
+    offsets: RoundOffsets
 
 
 def combine(
-    read_at_ms: int, listing: GroupListing, answers: Answers, max_offsets: int
+    read_at_ms: int, listing: ListedGroups, answers: Answers, max_offsets: int
 ) -> GroupRound:
     """The round that these answers make."""
     names = tuple(sorted(listing.groups))
@@ -147,7 +147,7 @@ class _Names:
         return np.array([number.setdefault(n, len(number)) for n in names], np.int64)
 
 
-def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> GroupOffsets:
+def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> RoundOffsets:
     """Committed offsets and assigned partitions of the groups whose offsets are known."""
     groups, topics, racks = _Names(*names), _Names(), _Names("")
     committed, assigned = [np.zeros((4, 0), np.int64)], [np.zeros((4, 0), np.int64)]
@@ -168,7 +168,7 @@ def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> GroupOff
     key = np.union1d(one.key, other.key)
     offset, rack_of = one.at(key), other.at(key)
     pair = key >> _PARTITION_BITS
-    return GroupOffsets(
+    return RoundOffsets(
         topic=tuple(topics.number),
         rack=tuple(racks.number),
         group_of=pair // max(len(topics.number), 1),

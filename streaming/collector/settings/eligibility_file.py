@@ -15,7 +15,7 @@ import structlog
 
 from streaming.collector.problem import Problem
 from streaming.collector.settings.thresholds import THRESHOLDS
-from streaming.runtime.config import Config, ConfigError, Eligibility, load
+from streaming.runtime.config import Config, ConfigError, EligibilityConfig, load
 from twin.declarations.table import NO_BROKER
 
 log = structlog.get_logger("collector")
@@ -25,7 +25,10 @@ class EligibilityFile:
     """Notices changes of the thresholds in a configuration file."""
 
     def __init__(
-        self, path: Path | None, current: Eligibility, load_config: Callable[[Path], Config] = load
+        self,
+        path: Path | None,
+        current: EligibilityConfig,
+        load_config: Callable[[Path], Config] = load,
     ) -> None:
         """Note the state of the file; without one there is nothing to notice.
 
@@ -45,7 +48,7 @@ class EligibilityFile:
         """Read it at the next turn even if it seems unchanged."""
         self._requested.set()
 
-    def read(self) -> Eligibility | None:
+    def read(self) -> EligibilityConfig | None:
         """The new thresholds; None if they are as before."""
         signature = self._signature()
         if self._path is None or (signature == self._read_of and not self._requested.is_set()):

@@ -35,12 +35,12 @@ from streaming.collector.settings.config_values import (
     unclean_elections,
 )
 from streaming.collector.settings.eligibility_file import EligibilityFile
-from streaming.collector.settings.thresholds import THRESHOLDS, Thresholds
+from streaming.collector.settings.thresholds import THRESHOLDS, ThresholdLookup
 from streaming.collector.source import Setup, Source
 from streaming.collector.sources.metadata import ClusterMetadata
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.config_requests import BROKER, TOPIC, Resource, describe_configs
-from streaming.runtime.config import Config, ConfigError, Eligibility
+from streaming.runtime.config import Config, ConfigError, EligibilityConfig
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
@@ -105,7 +105,7 @@ class ConfigSource(Source):
         self._client_id = client_id
         self._topics_per_cycle = topics_per_cycle
         self._interval_s = config.collector.config_interval_ms / 1_000
-        self._thresholds = Thresholds(config.eligibility)
+        self._thresholds = ThresholdLookup(config.eligibility)
         self._one_replica = re.compile(config.cluster.one_replica_topics)
         self._configured: dict[str, dict[str, int]] = {}  # what twin.toml says, by topic
         self._topics: dict[str, dict[str, int]] = {}
@@ -161,9 +161,9 @@ class ConfigSource(Source):
             by_shard={shard: self.table(placement, shard) for shard in shards},
         )
 
-    def use(self, eligibility: Eligibility) -> None:
+    def use(self, eligibility: EligibilityConfig) -> None:
         """Replace the thresholds of the twin's own configuration."""
-        self._thresholds = Thresholds(eligibility)
+        self._thresholds = ThresholdLookup(eligibility)
         self._conflicts.clear()
         for topic in self._configured:
             self._configured[topic] |= self._threshold_columns(topic, strict=False)

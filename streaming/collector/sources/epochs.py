@@ -25,7 +25,7 @@ from streaming.bus.arrow import numbers
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
-from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem, is_lasting
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
@@ -178,7 +178,7 @@ class EpochSource(Source):
         return Histories(listing.placement, histories)
 
     def walk(
-        self, context: CycleContext, listing: Listing, tiered: Array, log_start: Array
+        self, context: CycleContext, listing: PartitionListing, tiered: Array, log_start: Array
     ) -> list[EpochHistory]:
         """The histories that became known in this cycle.
 
@@ -214,7 +214,9 @@ class EpochSource(Source):
         for history in reading.histories:
             self._read_at_epoch[history.row] = UNKNOWN
 
-    def _begin(self, listing: Listing, tiered: Array, log_start: Array) -> dict[int, _Walk]:
+    def _begin(
+        self, listing: PartitionListing, tiered: Array, log_start: Array
+    ) -> dict[int, _Walk]:
         """A walk for each history that has to be read, by row."""
         placement = listing.placement
         self._follow(placement)
@@ -254,7 +256,7 @@ class EpochSource(Source):
     def _ask_leaders(
         self,
         context: CycleContext,
-        listing: Listing,
+        listing: PartitionListing,
         walks: Mapping[int, _Walk],
         deadline: Deadline,
         answered: set[int],

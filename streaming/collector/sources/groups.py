@@ -26,7 +26,7 @@ from kafka.errors import GroupIdNotFoundError, NotCoordinatorError
 from streaming.collector.background import BackgroundSource
 from streaming.collector.groups.coordinators import Coordinators, RequestLimits
 from streaming.collector.groups.frames import GroupFrames
-from streaming.collector.groups.listing import GroupLister, GroupListing, ListedGroup
+from streaming.collector.groups.listing import GroupLister, ListedGroup, ListedGroups
 from streaming.collector.groups.offsets import NO_ANSWER
 from streaming.collector.groups.requests import GROUPS
 from streaming.collector.groups.round import Answers, GroupRound, combine
@@ -143,7 +143,7 @@ class GroupSource(BackgroundSource[GroupRound]):
     def _deadline(self) -> Deadline:
         return Deadline.after_ms(self._config.collector.deadline_ms)
 
-    def _list(self, connections: BrokerConnections) -> GroupListing:
+    def _list(self, connections: BrokerConnections) -> ListedGroups:
         """The groups that are wanted."""
         brokers = [address.broker for address in self._brokers if address.host]
         listing = self._lister.read(connections, brokers, self._deadline)
@@ -158,10 +158,10 @@ class GroupSource(BackgroundSource[GroupRound]):
     def _ask_again(
         self,
         connections: BrokerConnections,
-        listing: GroupListing,
+        listing: ListedGroups,
         moved: Collection[str],
         answers: Answers,
-    ) -> GroupListing:
+    ) -> ListedGroups:
         """Ask about groups whose coordinator moved, where they are listed now."""
         now = self._list(connections).groups
         groups = {name: now[name] for name in moved if name in now}
@@ -170,7 +170,7 @@ class GroupSource(BackgroundSource[GroupRound]):
         answers.update(once.ask(connections, groups, self._lister.versions, self._deadline))
         return replace(listing, groups={**listing.groups, **groups})
 
-    def _with_missing(self, listing: GroupListing) -> GroupListing:
+    def _with_missing(self, listing: ListedGroups) -> ListedGroups:
         """The listing, and groups that were in an earlier one: unknown, until two lack them."""
         missing = self._listed.keys() - listing.groups.keys()
         gone = missing & self._doubted if listing.complete else frozenset()

@@ -23,12 +23,12 @@ from streaming.collector.scraping.scrape import METRICS, scrape_all
 from streaming.collector.scraping.signals import Scrape, signals_of
 from streaming.collector.source import Setup
 from streaming.collector.wire.brokers import Address
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import CollectorConfig
 from twin.tables.observations import BrokerMetricsFrame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BrokerMetrics(Reading):
+class ScrapedMetrics(Reading):
     """The metrics of one round, a row for each broker that answered."""
 
     rows: pa.Table
@@ -50,7 +50,7 @@ class MetricsSource(BackgroundSource[pa.Table]):
         """Scrape every ``collector.metrics_interval_ms``."""
         return cls(setup.config.collector) if setup.in_background else None
 
-    def __init__(self, section: Section, *, background: bool = True) -> None:
+    def __init__(self, section: CollectorConfig, *, background: bool = True) -> None:
         super().__init__(METRICS.name, section.metrics_interval_ms, background=background)
         self._section = section
         self._last: dict[int, Scrape] = {}
@@ -60,12 +60,12 @@ class MetricsSource(BackgroundSource[pa.Table]):
         """A URL is configured for a broker."""
         return bool(urls(self._section, self._brokers))
 
-    def read(self) -> BrokerMetrics | None:
+    def read(self) -> ScrapedMetrics | None:
         """The newest round."""
         rows = self.take()
-        return None if rows is None else BrokerMetrics(rows)
+        return None if rows is None else ScrapedMetrics(rows)
 
-    def send_again(self, reading: BrokerMetrics) -> None:
+    def send_again(self, reading: ScrapedMetrics) -> None:
         """These metrics have not arrived."""
         self.give_back(reading.rows)
 
@@ -93,7 +93,7 @@ def _table(rows: Mapping[int, Mapping[str, float]], at_ms: int) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=BrokerMetricsFrame.schema())
 
 
-def urls(section: Section, brokers: Iterable[Address]) -> dict[int, str]:
+def urls(section: CollectorConfig, brokers: Iterable[Address]) -> dict[int, str]:
     """URL of each broker's exporter; its own in the configuration overrides the template."""
     by_broker = {}
     for address in brokers:

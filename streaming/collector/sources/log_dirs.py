@@ -20,10 +20,10 @@ from streaming.collector.reading import Answers, Reading
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.layouts import (
-    Cursor,
     Irregular,
     KeptLayouts,
     Layout,
+    LayoutCursor,
     partition_records,
     places,
     values,
@@ -151,7 +151,7 @@ class LogDirsLayout(Layout):
     __slots__ = ("_rows", "_size_at", "_total_at", "_usable_at")
 
     def __init__(self, body: bytes, version: int, replicas: BrokerReplicas) -> None:
-        cursor = Cursor(body)
+        cursor = LayoutCursor(body)
         raw = np.frombuffer(body, np.uint8)
         variable = [places([cursor.skip(4)], 0, 4)]  # throttle time
         if version >= 3 and cursor.number(2):

@@ -24,7 +24,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from streaming.collector import listing
 from streaming.collector.about import About, Acl
-from streaming.collector.listing import Listing
+from streaming.collector.listing import PartitionListing
 from streaming.collector.problem import Problem, from_code, some_names
 from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
@@ -82,7 +82,7 @@ class ClusterMetadata(Reading):
 
     brokers: tuple[RegisteredBroker, ...]  # by id
     lists_fenced: bool  # so a broker that is not among them is not registered
-    listing: Listing
+    listing: PartitionListing
     metadata_broker: int = UNKNOWN  # that listed the cluster; UNKNOWN: none does now
     controller: int = UNKNOWN  # with KRaft: any live broker
 

@@ -23,9 +23,9 @@ from streaming.collector.reading import Answers, Reading
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.layouts import (
-    Cursor,
     KeptLayouts,
     Layout,
+    LayoutCursor,
     partition_records,
     places,
     values,
@@ -245,7 +245,7 @@ class ListOffsetsLayout(Layout):
     __slots__ = ("_epoch_at", "_error_at", "_offset_at", "_rows")
 
     def __init__(self, body: bytes, replicas: BrokerReplicas) -> None:
-        cursor = Cursor(body)
+        cursor = LayoutCursor(body)
         throttle = cursor.skip(4)
         raw = np.frombuffer(body, np.uint8)
         at, row = partition_records(cursor, raw, _RECORD_BYTES, replicas.find)

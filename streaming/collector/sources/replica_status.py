@@ -25,7 +25,7 @@ from kafka.protocol.admin import (
 
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
-from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem, by_error, error_name, from_code, is_lasting
 from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
@@ -67,7 +67,7 @@ _Key = tuple[str, int]
 class ReplicaStatus(Reading):
     """A listing with all replica flags."""
 
-    listing: Listing
+    listing: PartitionListing
     elr_known: Array  # [P]
 
     @property
@@ -126,7 +126,7 @@ class ReplicaStatusSource(Source):
         return self.status(context, listing, settings.min_isr, settings.elr_enabled)
 
     def status(
-        self, context: CycleContext, listing: Listing, min_isr: Array, elr_enabled: int
+        self, context: CycleContext, listing: PartitionListing, min_isr: Array, elr_enabled: int
     ) -> ReplicaStatus:
         """All replica flags of a listing.
 
@@ -279,7 +279,7 @@ class ReplicaStatusSource(Source):
             None if body is None else ListPartitionReassignmentsResponse.decode(body, version=0),
         )
 
-    def _with_reassignments(self, listing: Listing) -> Listing:
+    def _with_reassignments(self, listing: PartitionListing) -> PartitionListing:
         if not self._reassignments:
             return listing
         placement, flags = listing.placement, listing.replica_flags.copy()

@@ -33,7 +33,7 @@ from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
-from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
@@ -189,7 +189,11 @@ class TransactionSource(Source):
         return request is not None and request[0] == offset and request[1] > oldest_s
 
     def _ask_leaders(
-        self, context: CycleContext, listing: Listing, due: Mapping[int, int], deadline: Deadline
+        self,
+        context: CycleContext,
+        listing: PartitionListing,
+        due: Mapping[int, int],
+        deadline: Deadline,
     ) -> list[Holder]:
         """Ask the leaders which producer's transaction begins at each last stable offset."""
         placement = listing.placement

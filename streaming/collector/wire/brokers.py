@@ -131,7 +131,7 @@ class EncodedRequest:
         return b"".join((self._before, correlation_id.to_bytes(4, "big"), self._after))
 
 
-class _Sent:
+class _SentRequest:
     """A request in flight, as kafka-python's connection expects a request and its header."""
 
     __slots__ = ("_request", "correlation_id")
@@ -145,7 +145,7 @@ class _Sent:
         return self._request.api_version
 
     @property
-    def header(self) -> _Sent:
+    def header(self) -> _SentRequest:
         return self
 
     @property
@@ -167,17 +167,19 @@ class _Sent:
     def expect_response(self) -> bool:
         return True
 
-    def get_response_class(self) -> _Sent:
+    def get_response_class(self) -> _SentRequest:
         return self
 
     def parse_header(self, buffer: Any) -> Any:
         return ResponseHeader.decode(buffer, flexible=self._request.flexible)
 
-    def decode(self, buffer: Any) -> _Raw:
-        return _Raw(buffer.read(), self.api_version >= _FIRST_THROTTLED.get(self.api_key, 1 << 15))
+    def decode(self, buffer: Any) -> _RawResponse:
+        return _RawResponse(
+            buffer.read(), self.api_version >= _FIRST_THROTTLED.get(self.api_key, 1 << 15)
+        )
 
 
-class _Raw:
+class _RawResponse:
     """The body of a response, and how long the broker throttles us."""
 
     __slots__ = ("body", "throttle_time_ms")
@@ -315,7 +317,7 @@ class BrokerConnections:
             return BrokerResponse((), problem, UNKNOWN)
         self._unreached.pop(broker, None)
         pending = [
-            self._manager.send(_Sent(r), node_id=broker, request_timeout_ms=left_ms())
+            self._manager.send(_SentRequest(r), node_id=broker, request_timeout_ms=left_ms())
             for r in make(broker, versions)
         ]
         bodies: list[bytes | None] = []

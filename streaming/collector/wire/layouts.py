@@ -25,7 +25,7 @@ class Irregular(MalformedBytes):
     """The response has another structure than these readers know: the codec reads it."""
 
 
-class Cursor(ByteReader):
+class LayoutCursor(ByteReader):
     """Reads a response that must have no tagged fields."""
 
     __slots__ = ()
@@ -104,7 +104,7 @@ class KeptLayouts(dict[int, L]):
 
 
 def partition_records(
-    cursor: Cursor, raw: Array, record_bytes: int, find: Callable[[str, Array], Array]
+    cursor: LayoutCursor, raw: Array, record_bytes: int, find: Callable[[str, Array], Array]
 ) -> tuple[Array, Array]:
     """The records of a list of topics: their positions, and the row of each partition.
 

@@ -73,7 +73,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class PulledEntries:
     """The entries behind a cursor, which has moved beyond them."""
 
     entries: Sequence[Entry] = ()
@@ -138,15 +138,15 @@ class EventLog:
 
     # ------------------------------------------------------------ streams
 
-    def pull(self, cursor: Cursor) -> Pulled:
+    def pull(self, cursor: Cursor) -> PulledEntries:
         """The next entries, PULL_BYTES or little more."""
         if not self.is_ready:
-            return Pulled()
+            return PulledEntries()
         with self._lock:
             if cursor.position is None:
                 cursor.position = dict(self._next)
                 cursor.number, cursor.topics = self._end, self._topics
-                return Pulled()
+                return PulledEntries()
             missed = self._catch_up(cursor, cursor.position)
             taken: list[Entry] = []
             size = 0
@@ -157,7 +157,7 @@ class EventLog:
                 if entry.offset >= cursor.position.get(entry.partition, 0):
                     taken.append(entry)
                     size += len(entry.data)
-            return Pulled(taken, missed, cursor.number < self._end)
+            return PulledEntries(taken, missed, cursor.number < self._end)
 
     def _catch_up(self, cursor: Cursor, position: Position) -> bool:
         """Move the cursor to the first entry that is kept; true if it missed some."""

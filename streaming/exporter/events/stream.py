@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from streaming.bus.view import Event
-from streaming.exporter.events.log import Cursor, EventLog, Pulled
+from streaming.exporter.events.log import Cursor, EventLog, PulledEntries
 
 MEDIA_TYPE: Final = "text/event-stream"
 
@@ -79,7 +79,7 @@ class EventStream(StreamingResponse):
                     yield b": nothing new\n\n"
                 woken.clear()
 
-    def _chunk(self, pulled: Pulled) -> bytes:
+    def _chunk(self, pulled: PulledEntries) -> bytes:
         """The entries as events. Entries that the client did not ask for move the id alone."""
         blocks = []
         if pulled.missed:

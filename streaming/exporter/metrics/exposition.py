@@ -28,7 +28,7 @@ from streaming.exporter.metrics.series import (
     series_by_row,
 )
 from streaming.questions.single_loss import single_loss
-from streaming.runtime.config import Exporter
+from streaming.runtime.config import ExporterConfig
 from twin.declarations.declare import LEVEL_LABELS, Metric
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog
@@ -63,7 +63,11 @@ class Renderer:
     """Makes expositions; keeps the blocks of shards that stay the same."""
 
     def __init__(
-        self, catalog: Catalog, cluster: str, config: Exporter, own_topics: Collection[str] = ()
+        self,
+        catalog: Catalog,
+        cluster: str,
+        config: ExporterConfig,
+        own_topics: Collection[str] = (),
     ) -> None:
         """``own_topics`` are the twin's, if the bus is on the cluster that is watched."""
         self._catalog = catalog

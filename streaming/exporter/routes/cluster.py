@@ -11,7 +11,7 @@ from streaming.bus.view import ClusterView
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
 from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.exporter.views import api as api_views
 from streaming.exporter.views import predictions as prediction_views
 from streaming.exporter.views import problems as problem_views
@@ -20,7 +20,7 @@ from streaming.exporter.views.api import ALL_RISKS, PartitionFilter
 from streaming.exporter.views.predictions import PredictionFilter
 from streaming.questions.parameters import (
     DEFAULT_ROWS,
-    Parameter,
+    InputParameter,
     limit,
     number,
     offset,
@@ -40,7 +40,7 @@ _ONE_BY: Final = {
 _NOT_KNOWN: Final = {404: "the twin does not know the partition"}
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
 
     def summary(_: Request, __: Values) -> Any:
@@ -87,7 +87,7 @@ def endpoints(source: Source) -> list[Endpoint]:
     ]
 
 
-def _partitions(source: Source) -> list[Endpoint]:
+def _partitions(source: ViewSource) -> list[Endpoint]:
     def partitions(_: Request, values: Values) -> Any:
         return api_views.partitions(source.view, partition_filter(values), source.now_ms())
 
@@ -138,7 +138,7 @@ def _partitions(source: Source) -> list[Endpoint]:
 # ---------------------------------------------------------------- parameters
 
 
-def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
+def partition_parameters(catalog: Catalog) -> Mapping[str, InputParameter]:
     """The parameters that select partitions."""
     bits = {name: 1 << place for place, name in enumerate(catalog.risk_names)}
     return {
@@ -171,7 +171,7 @@ def partition_filter(values: Values) -> PartitionFilter:
     return PartitionFilter(risks=fields.pop("risk", any_risk), **fields)
 
 
-PREDICTION_PARAMETERS: Final[Mapping[str, Parameter]] = {
+PREDICTION_PARAMETERS: Final[Mapping[str, InputParameter]] = {
     "topic": text("leader changes of this topic"),
     "partition": number("leader changes of partitions of this number"),
     "cause": one_of(

@@ -13,8 +13,8 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.events.log import Cursor, position_of
 from streaming.exporter.events.stream import MAX_STREAMS, MEDIA_TYPE, EventStream
-from streaming.exporter.source import Source
-from streaming.questions.parameters import Parameter, matching, number, one_of, text
+from streaming.exporter.source import ViewSource
+from streaming.questions.parameters import InputParameter, matching, number, one_of, text
 from twin.engine.catalog import Catalog
 from twin.engine.changes import BUILT_IN_KINDS
 
@@ -31,7 +31,7 @@ _ID: Final = matching(
 )
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoint of this file."""
 
     def events(request: Request, values: Values) -> Response:
@@ -56,7 +56,7 @@ def endpoints(source: Source) -> list[Endpoint]:
     ]
 
 
-def _parameters(catalog: Catalog) -> Mapping[str, Parameter]:
+def _parameters(catalog: Catalog) -> Mapping[str, InputParameter]:
     declared = (
         kind for source in (*catalog.events, *catalog.cluster.events) for kind in source.kinds
     )

@@ -9,14 +9,14 @@ from starlette.requests import Request
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
 from streaming.exporter.schemas import page_of, ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.exporter.views import group_page
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views.groups import GroupFilter
 from streaming.questions.parameters import DEFAULT_ROWS, MAX_ROWS, limit, offset, one_of, text
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
 
     def groups(_: Request, values: Values) -> Any:

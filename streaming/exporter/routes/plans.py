@@ -11,7 +11,7 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.routes.terms import TERMS, since_ms, terms
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.plans.answer import PlanData, plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
@@ -20,12 +20,12 @@ from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_n
 from streaming.questions.roll import plan_roll
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
     return [_order(source), _demote(source), _roll(source)]
 
 
-def _order(source: Source) -> Endpoint:
+def _order(source: ViewSource) -> Endpoint:
     def planned(values: Values) -> Plan:
         preferred = values.get("preferred", False)
         return plan_order(source.view, source.now_ms(), preferred=preferred)
@@ -44,7 +44,7 @@ def _order(source: Source) -> Endpoint:
     )
 
 
-def _demote(source: Source) -> Endpoint:
+def _demote(source: ViewSource) -> Endpoint:
     def planned(values: Values) -> Plan:
         return plan_demote(source.view, source.now_ms(), values["broker"])
 
@@ -72,7 +72,7 @@ def _data(planned: Callable[[Values], Plan], values: Values) -> PlanData:
         raise RefusedError(str(error), 503) from None
 
 
-def _roll(source: Source) -> Endpoint:
+def _roll(source: ViewSource) -> Endpoint:
     def answer(_: Request, values: Values) -> Any:
         return plan_roll(
             source.view, values.get("broker", ()), terms(values), source.now_ms(),

@@ -14,7 +14,7 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.routes.terms import SINCE, TERMS, since_ms, terms
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import number
 from streaming.questions.question import Question
@@ -22,13 +22,13 @@ from streaming.questions.restart import judge
 from twin.questions.gate import Terms
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
     questions = [_endpoint(source, each) for each in QUESTIONS.values()]
     return [*questions, _restart(source), _in_sync(source)]
 
 
-def _endpoint(source: Source, question: Question) -> Endpoint:
+def _endpoint(source: ViewSource, question: Question) -> Endpoint:
     def answer(_: Request, values: Values) -> Any:
         view = source.view
         stale = view.why_not_up(source.now_ms())
@@ -49,7 +49,7 @@ def _endpoint(source: Source, question: Question) -> Endpoint:
     )
 
 
-def _restart(source: Source) -> Endpoint:
+def _restart(source: ViewSource) -> Endpoint:
     def answer(_: Request, values: Values) -> Any:
         brokers = [values["broker"], *values.get("with", ())]
         verdict = judge(source.view, brokers, terms(values), source.now_ms(), since_ms(values))
@@ -70,7 +70,7 @@ def _restart(source: Source) -> Endpoint:
     )
 
 
-def _in_sync(source: Source) -> Endpoint:
+def _in_sync(source: ViewSource) -> Endpoint:
     def answer(_: Request, values: Values) -> Any:
         return judge(source.view, (), Terms(), source.now_ms(), since_ms(values)).data()
 

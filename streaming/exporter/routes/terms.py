@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from streaming.exporter.endpoint import Values
-from streaming.questions.parameters import Parameter, number, yes_or_no
+from streaming.questions.parameters import InputParameter, number, yes_or_no
 from streaming.questions.restart import ALLOWABLE
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
 SINCE: Final = number("take no observation from before this time, in seconds since the epoch")
 
-TERMS: Final[Mapping[str, Parameter]] = {
+TERMS: Final[Mapping[str, InputParameter]] = {
     "since": SINCE,
     "margin": number(
         "replicas in sync above min.insync.replicas that must remain, where there are enough"

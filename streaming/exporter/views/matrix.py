@@ -228,7 +228,7 @@ def _risk_name(names: Sequence[str], bits: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ShownRows:
     """[N] rows of a shard whose topics are on the page."""
 
     state: ShardState
@@ -240,17 +240,17 @@ class _Shown:
 
 def _on_page(
     view: ClusterView, shards: _Shards, place: Int64, lost_brokers: Sequence[int]
-) -> Iterator[_Shown]:
+) -> Iterator[_ShownRows]:
     """The rows of each shard that has some; ``place`` [T] is UNKNOWN for topics on other pages."""
     for shard, index in zip(view.shards, shards.index, strict=True):
         row = np.flatnonzero(place[index] != UNKNOWN)
         if len(row):
             leaders_by_rule = _leaders_then(shard, lost_brokers)
             then = {rule: leaders[row] for rule, leaders in leaders_by_rule.items()}
-            yield _Shown(shard.state, row, place[index[row]], squares(shard.state, row), then)
+            yield _ShownRows(shard.state, row, place[index[row]], squares(shard.state, row), then)
 
 
-def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
+def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_ShownRows]) -> None:
     """Count the replicas by broker and square. All shards at once: that is a third of the time."""
     if not shown:
         return
@@ -259,7 +259,7 @@ def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
         topics[at]["brokers"].setdefault(str(on), {})[_NAMES[what]] = count
 
 
-def _replicas(shown: _Shown) -> tuple[Int64, Int32, Int8]:
+def _replicas(shown: _ShownRows) -> tuple[Int64, Int32, Int8]:
     """[M] of each replica of those rows: the topic's place, its broker, its square."""
     state = shown.state
     assigned = np.arange(state.slots) < state[Partitions].assigned[shown.row, None]
@@ -303,7 +303,7 @@ def _leaders_then(shard: ShardView, lost_brokers: Sequence[int]) -> dict[str, In
     return then
 
 
-def _count_losses(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
+def _count_losses(topics: list[MatrixTopic], shown: Sequence[_ShownRows]) -> None:
     """Count the partitions that get another leader by broker, and those that get none."""
     for rule in shown[0].then if shown else ():
         place = np.concatenate([each.place for each in shown])
@@ -316,7 +316,7 @@ def _count_losses(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
                 topics[at]["would_lead"].setdefault(rule, {})[str(leader)] = count
 
 
-def _list_partitions(topics: list[MatrixTopic], shown: _Shown, few: Bool) -> None:
+def _list_partitions(topics: list[MatrixTopic], shown: _ShownRows, few: Bool) -> None:
     """Add those partitions of topics that have few, and their squares, to the lists of these."""
     listed = np.flatnonzero(few[shown.place])
     state, row = shown.state, shown.row[listed]
