@@ -126,8 +126,8 @@ class Sender:
             if self._pending_bytes + size > self._buffer_bytes:
                 self.failures += 1
                 raise BusError(
-                    f"bus topic {topic}: {self._pending_bytes >> 20} MiB wait to be sent, "
-                    "nothing more is taken; is the bus slow or gone?"
+                    f"bus topic {topic}: {self._pending_bytes >> 20} MiB wait in the send buffer, "
+                    "which is full; is the bus slow or gone?"
                 )
             self._pending_bytes += size
         try:

@@ -35,7 +35,7 @@ STALE_AFTER_CYCLES: Final = 3
 _STALE: Final = {
     None: "observation is {s} s old: are the collector and the query running?",
     False: "observation is {s} s old: is the collector running?",
-    True: "snapshot is of {s} s ago, and newer observations wait for the query: it is slow, or not "
+    True: "snapshot is {s} s old, and newer observations wait for the query: it is slow, or not "
     "running",
 }
 _WITHOUT_SNAPSHOTS: Final = {

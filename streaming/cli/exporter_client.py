@@ -72,8 +72,8 @@ def ask(
         refusal = msgspec.json.decode(body, type=_Refusal)
     except msgspec.MsgspecError:
         raise ExporterRefusalError(
-            f"{url}: is no exporter of kafka-twin, or of another version: HTTP status {status}, "
-            "and not the JSON that this one sends"
+            f"{url}: is not an exporter of kafka-twin, or has another version: HTTP "
+            f"status {status}, and not the JSON that this one sends"
         ) from None
     raise ExporterRefusalError(refusal.error)
 

@@ -212,8 +212,8 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
         require_shared(config.query.checkpoint, master, config.query.checkpoint_shared)
     if kind(master) == "yarn" and (given := given_by(os.environ)):
         click.echo(
-            f"Not in the line: {', '.join(given)}. A driver on YARN reads twin.toml alone; for "
-            "each of them add --conf spark.yarn.appMasterEnv.NAME=VALUE.",
+            f"Not part of the command: {', '.join(given)}. A driver on YARN reads twin.toml alone; "
+            "for each of them add --conf spark.yarn.appMasterEnv.NAME=VALUE.",
             err=True,
         )
     click.echo(write(folder, master, ctx.obj))

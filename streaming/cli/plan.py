@@ -108,7 +108,7 @@ def order(
     with on_stop_signal(stop):
         folder = out or FOLDER / f"watch-{config.cluster.name}"
         watch(config, folder, terms, lambda: snapshots.newest(config), stop, _say)
-        click.echo(f"ended; kafka-twin plan restore {folder / journal.FILE} brings back what was")
+        click.echo(f"stopped; undo with kafka-twin plan restore {folder / journal.FILE}")
 
 
 @plan.command()

@@ -227,7 +227,7 @@ def run(config: Config) -> None:
         listening.close()
         log.info("stopped")
     if reader.broken:
-        raise ExporterError(f"the reading of snapshots broke: {reader.broken}")
+        raise ExporterError(f"reading snapshots failed: {reader.broken}")
 
 
 def _annotator(config: Config) -> Annotator | None:

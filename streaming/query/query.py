@@ -70,7 +70,7 @@ WRITE_TIMEOUT_MS: Final = 5_000
 """Delivery timeout of the sinks, unless the client settings have another one."""
 
 _WHAT_RAN: Final = "\n=== Streaming Query ==="
-"""The words of Spark's message after which it prints the plan of the query, which is no cause."""
+"""Spark's error message ends here; the plan of the query follows, which explains nothing."""
 
 _OF_A_TASK: Final = re.compile(r"^.*executor [^)]*\): (?=[\w.$]+(Exception|Error)\b)")
 

@@ -58,7 +58,7 @@ def test_a_slow_query_is_not_taken_for_a_collector_that_does_not_run(
 ) -> None:
     why = why_not_up(bus_brokers, observations=stored(now_ms()), observed_at_ms=now_ms() - 75_000)
     assert why == (
-        "the newest snapshot is of 75 s ago, and newer observations wait for the query: it is "
+        "the newest snapshot is 75 s old, and newer observations wait for the query: it is "
         "slow, or not running"
     )
 

@@ -172,7 +172,10 @@ def answering(response: Any) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", lambda _: response)])
 
 
-NONE = "is no exporter of kafka-twin, or of another version: HTTP status {}, and not the JSON that"
+NONE = (
+    "is not an exporter of kafka-twin, or has another version: HTTP status {}, "
+    "and not the JSON that"
+)
 
 
 @pytest.mark.parametrize(
