@@ -1,4 +1,4 @@
-"""Reads the newest snapshots of all shards once, for commands that end afterwards."""
+"""Reads the newest snapshots of all shards once, for commands that end after that."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WITHIN_S: Final = 20.0
 _RECENT: Final = 64
 
 _BACK: Final[tuple[int | Literal["beginning"], ...]] = (_RECENT, 4_096, "beginning")
-"""Records of each partition that are read, more until all shards are known: most topics hold the
-snapshots of several minutes, and each cycle brings one of every shard."""
+"""Records of each partition that are read first; more are read until all shards are known. Most
+topics hold the snapshots of several minutes, and each cycle writes one of every shard."""
 
 _KEPT: Final = 2
 """Messages of each key: the newest part of a shard may be ahead of its other parts."""

@@ -111,7 +111,7 @@ def topic_configs(config: Config) -> dict[str, dict[str, str]]:
             "segment.ms": str(max(60_000, retention_ms // 4)),
         },
         # The log cleaner leaves the active segment alone, and a reader starts at the beginning:
-        # small segments and a low dirty ratio keep what it skips to a few minutes of snapshots.
+        # with small segments and a low dirty ratio it skips only a few minutes of snapshots.
         name.snapshots: common
         | {
             "cleanup.policy": "compact",
@@ -129,7 +129,7 @@ def topic_configs(config: Config) -> dict[str, dict[str, str]]:
 def ensure_topics(config: Config) -> None:
     """Create the bus topics that are missing; existing ones are left as they are.
 
-    Those that this user may not see are left to users who may: not every program needs all.
+    Topics that this user may not see are left to other users: not every program needs all.
 
     Raises:
         BusError: the bus cannot be reached, or it refuses to create a topic.
@@ -166,7 +166,7 @@ def _refuse(created: Mapping[str, Any]) -> None:
             "it yourself (docs/security.md)",
             may_not_create=True,
         )
-    # Another program may have been faster.
+    # Another program may have created it meanwhile.
     if code and for_code(code) is not TopicAlreadyExistsError:
         reason = created.get("error_message") or for_code(code).__name__
         raise BusError(f"bus topic {name}: cannot be created: {reason}")

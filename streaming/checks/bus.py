@@ -26,7 +26,7 @@ _OLDEST: Final = 0
 
 
 def of_bus(config: Config) -> Iterator[CheckResult]:
-    """Findings on the bus topics and the rights on them."""
+    """Check the bus topics and the rights on them."""
     name = bus.topics(config)
     try:
         bus.ensure_topics(config)
@@ -58,10 +58,10 @@ def of_bus(config: Config) -> Iterator[CheckResult]:
 
 
 def _watch_group(config: Config) -> CheckResult:
-    """The right on the group by which one ``plan order --watch`` knows of another.
+    """The right on the group that allows only one ``plan order --watch`` at a time.
 
-    Asked for by a heartbeat of a member that does not exist. A broker looks at the right first, so
-    any broker can answer, and nothing is created.
+    Sends a heartbeat of a member that does not exist. A broker checks the right first, so any
+    broker can answer, and nothing is created.
     """
     right = right_for(config, "one watch")
     request = HeartbeatRequest(group_id=right.name, generation_id=-1, member_id="kafka-twin-check")

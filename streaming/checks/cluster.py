@@ -1,4 +1,4 @@
-"""Checks the watched cluster: the connection, and what an observation lacks."""
+"""Checks the watched cluster: the connection, and the completeness of an observation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twin.tables.enums import ReplicaSelector
 
 
 def of_cluster(config: Config) -> Iterator[CheckResult]:
-    """Findings of one observation: what is available and what is not."""
+    """Observe once, and say what is available and what is not."""
     section = config.collector
     try:
         with BrokerConnections(
@@ -48,7 +48,7 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
     yield from of_rights(config, len(observation.placement) > 0, problems)
     named = {source for right in rights(config) for source in right.wants}
     for problem in sorted(problems, key=str):
-        if not (problem.is_denied and problem.source in named):  # these have lines above
+        if not (problem.is_denied and problem.source in named):  # reported above
             yield CheckResult(str(problem), WITHOUT[problem.source])
     if groups is not None:
         yield _grouped(groups)
@@ -71,7 +71,7 @@ def _selectors(observation: CycleResult) -> Iterator[CheckResult]:
 
 
 def _fetch_waits(observation: CycleResult) -> CheckResult:
-    """Whether followers fetch again before leaders call them late (KIP-501).
+    """Whether followers fetch again before a leader counts them as late (KIP-501).
 
     A follower's own wait counts against its leader's limit: the shortest limit is compared.
     """
@@ -117,7 +117,7 @@ def _connected(config: Config, observation: CycleResult) -> CheckResult:
 def _groups(
     config: Config, observation: CycleResult
 ) -> tuple[GroupRound | None, Sequence[Problem]]:
-    """One round of groups, None if they cannot be had or are not wanted."""
+    """One round of groups, None if they cannot be read or are switched off."""
     with GroupSource(config, CLIENT_ID, background=False) as source:
         source.update_metadata(observation.addresses())
         source.read_now()
@@ -125,7 +125,7 @@ def _groups(
 
 
 def _grouped(groups: GroupRound) -> CheckResult:
-    """How many groups there are, and of how many the offsets are unknown."""
+    """The number of groups, and of those with unknown offsets."""
     unknown = int((groups.error != 0).sum())
     what = counted(len(groups.group), "consumer group")
     what += f" with {counted(len(groups.offsets), 'offset')}"

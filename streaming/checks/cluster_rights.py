@@ -1,7 +1,7 @@
 """Checks the rights on the watched cluster.
 
 Most follow from an observation: a refused request shows a missing right, complete data a granted
-one. For the others Kafka is asked which operations are authorized.
+one. For the others, Kafka's list of authorized operations is requested.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _OLDEST: Final = 0
 def of_rights(
     config: Config, has_topics: bool, problems: Collection[Problem]
 ) -> Iterator[CheckResult]:
-    """A finding per right, from an observation or from Kafka's authorized operations.
+    """One result for each right, from an observation or Kafka's authorized operations.
 
     Args:
-        config: says what the twin wants to do.
-        has_topics: whether there is a topic of which could be asked.
+        config: says which features are switched on.
+        has_topics: whether there is a topic to ask about.
         problems: what is missing from the observation, and why.
     """
     incomplete = {problem.source for problem in problems}
@@ -80,7 +80,7 @@ def of_rights(
 
 
 def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
-    """Kafka reports that the operation is not authorized; before Kafka 2.3 it reports nothing."""
+    """Whether Kafka reports a missing right; before Kafka 2.3 it does not report rights."""
     allowed: Any = topic.get("authorized_operations")
     return topic["error_code"] == clients.TOPIC_NOT_ALLOWED or (
         bool(allowed) and right.operation not in allowed
@@ -88,7 +88,7 @@ def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
 
 
 def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> CheckResult | None:
-    """No finding: the observation decides."""
+    """No result: the observation shows whether the right is there."""
     return None
 
 
@@ -101,7 +101,7 @@ def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> CheckResult | N
 def _commands(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """Ask Kafka which operations are authorized; trying would alter the cluster."""
     allowed = _authorized_on_cluster(config)
-    if not allowed:  # Kafka says nothing to those who may not describe the cluster
+    if not allowed:  # without DESCRIBE on the cluster Kafka does not report its rights
         return missing(right, ": not known without DESCRIBE on the cluster (or before Kafka 2.8)")
     if right.operation in allowed:
         return there(right)
@@ -111,7 +111,7 @@ def _commands(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult 
 def _authorized_on_cluster(config: Config) -> frozenset[str]:
     """Names of the operations that are authorized on the cluster, empty if Kafka returns none.
 
-    Asked for by a request of our own: kafka-python's ``describe_cluster`` (3.0.12) ends with a
+    Uses its own request: kafka-python's ``describe_cluster`` (3.0.12) ends with a
     KeyError where the brokers have no DescribeCluster v1, which came with Kafka 3.7.
     """
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
@@ -126,7 +126,7 @@ def _authorized_on_cluster(config: Config) -> frozenset[str]:
 def first_answer(
     config: Config, request: Any, highest: int, at: Literal["cluster", "bus"] = "cluster"
 ) -> bytes | None:
-    """The response of the first broker that gives one; ``highest`` is the version of both.
+    """The response of the first broker that gives one; ``highest`` is the highest version.
 
     Raises:
         CollectorError: no broker can be reached.
@@ -180,7 +180,7 @@ def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> CheckR
     watched = [t for t in admin.describe_topics() if not t["error_code"] and is_included(t["name"])]
     if not watched:
         return None
-    apart = {other.name for other in rights(config)}  # these have lines of their own
+    apart = {other.name for other in rights(config)}  # reported separately
     denied = sorted(t["name"] for t in watched if may_not(right, t) and t["name"] not in apart)
     if not denied:
         return there(right)
@@ -210,4 +210,4 @@ _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], CheckResult |
     "remote segments": _remote_segments,
     "transactional ids": _transactional_ids,
 }
-"""How to ask Kafka for a right, by what the right is wanted for."""
+"""The function that checks a right, by the purpose of the right."""

@@ -20,10 +20,10 @@ class CheckResult:
 
 
 def missing(right: Right, more: str = "", *, essential: bool = False) -> CheckResult:
-    """The finding that a right is missing."""
+    """The result for a missing right."""
     return CheckResult(f"{right}{more}", right.without, essential)
 
 
 def there(right: Right) -> CheckResult:
-    """The finding that a right is granted."""
+    """The result for a granted right."""
     return CheckResult(f"{right}: {', '.join(right.wants)}")

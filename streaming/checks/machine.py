@@ -10,7 +10,7 @@ from streaming.runtime.jars import JarError, java
 
 
 def of_machine() -> Iterator[CheckResult]:
-    """Findings on Java and PySpark. The other programs run without them."""
+    """Check Java and PySpark. The other programs run without them."""
     here = "kafka-twin query, run and demo on this machine"
     try:
         yield CheckResult(f"Java: {java()}")

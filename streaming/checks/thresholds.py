@@ -1,4 +1,4 @@
-"""Checks the thresholds of KIP-1303: are there any, and which topics can never reach them."""
+"""Checks the thresholds of KIP-1303: whether there are any, and topics that never reach them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LIMITS: Final = {
     "eligible_local_log_ms": "local_retention_ms",
     "eligible_local_log_bytes": "local_retention_bytes",
 }
-"""The setting that keeps a local log from reaching each threshold."""
+"""The setting that limits a local log, by threshold."""
 
 _COLUMNS: Final = ("topic", "remote_storage", *_LIMITS, *_LIMITS.values())
 
@@ -28,7 +28,7 @@ Row = Mapping[str, int | str]
 
 
 def of_thresholds(observation: CycleResult) -> Iterator[CheckResult]:
-    """The thresholds by which replicas are called warm or cold, and what they do not apply to."""
+    """Check the thresholds by which replicas are warm or cold, and which topics lack one."""
     rows = {
         str(row["topic"]): row
         for table in observation.rows(ConfigsFrame)
@@ -82,7 +82,7 @@ def _out_of_reach(
 
 
 def _can_reach(row: Row, own: Mapping[str, int]) -> bool:
-    """A local log can grow to one of the thresholds, as far as its retention is known."""
+    """Whether a local log can reach one of the thresholds, as far as its retention is known."""
     return any(
         threshold > 0 and (int(row[_LIMITS[c]]) == UNKNOWN or threshold <= int(row[_LIMITS[c]]))
         for c, threshold in own.items()

@@ -89,7 +89,7 @@ def _answer(
             config = load(ctx.obj)
         verdict = by_bus if url is None else by_exporter
         answer = ask_until(verdict, is_settled, wait)
-    except UserError as error:  # a script must not take it for "unsafe", nor for "safe"
+    except UserError as error:  # a script must not read it as "unsafe" or "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])
     click.echo(json.dumps(answer) if as_json else "\n".join(verdict_lines(answer)))
@@ -97,8 +97,8 @@ def _answer(
 
 
 def _request(brokers: tuple[int, ...], terms: Terms, since_ms: int) -> tuple[str, Parameters]:
-    """The same question to an exporter: its path and parameters."""
-    # Whole seconds, rounded up: what was observed later is late enough in any case.
+    """The path and parameters of the same question to an exporter."""
+    # Whole seconds, rounded up: a later limit is on the safe side.
     since: Parameters = {} if since_ms == UNKNOWN else {"since": -(-since_ms // 1_000)}
     if not brokers:
         return "brokers/in-sync", since

@@ -1,4 +1,4 @@
-"""Options of commands, made of the parameters that URLs have as well."""
+"""Options of commands, made from the parameters of the API's URLs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streaming.questions.parameters import InputParameter, duration_ms
 
 
 class ParameterType(click.ParamType[Any]):
-    """Text that is read as in a URL, and refused in the same words."""
+    """Text that is parsed as in a URL, with the same error messages."""
 
     def __init__(self, parameter: InputParameter) -> None:
         self.name, self._read = parameter.kind, parameter.read
@@ -32,7 +32,7 @@ def option(name: str, parameter: InputParameter) -> click.Option:
     flag = f"--{name.replace('_', '-')}"
     if parameter.kind == "flag":
         return click.Option([flag, name], is_flag=True, help=parameter.in_help)
-    default: Any = {}  # click takes None for a value that is given
+    default: Any = {}  # click treats None as a given value
     if parameter.default is not None:
         default = {"default": parameter.write(parameter.default), "show_default": True}
     return click.Option(

@@ -183,7 +183,7 @@ def _plan(
 
 
 def _report(results: Sequence[ChangeResult], path: Path, *, to_err: bool = False) -> None:
-    """A line an outcome; exit with 1 if a partition is not as planned."""
+    """Print one line for each outcome; exit with 1 if a partition is not as planned."""
     for outcome in ChangeOutcome:
         them = [result for result in results if result.outcome is outcome]
         if them:

@@ -39,7 +39,7 @@ def whatif() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The source of answers: the exporter if there is a URL, and else the snapshots on the bus."""
+    """The source of answers: the exporter if a URL is given, else the snapshots on the bus."""
 
     config: Path | None
     url: str | None
@@ -75,7 +75,7 @@ class _Source:
 
 
 def _command(question: Question) -> click.Command:
-    """The command of a question, with a flag for each question that is an option of it."""
+    """The command of a question, with a flag for each question that is declared as its option."""
     flags = {
         each.name.removeprefix(f"{question.name}-").replace("-", "_"): each
         for each in QUESTIONS.values()
@@ -106,7 +106,7 @@ def _command(question: Question) -> click.Command:
 
 
 def _prompt(question: Question) -> str:
-    """One line that asks for one of the parameters of which one is needed."""
+    """One line that asks for one of the parameters, if at least one is needed."""
     examples = [
         f"--{name.replace('_', '-')} {question.parameters[name].example}"
         for name in question.needs_one_of

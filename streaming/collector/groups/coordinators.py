@@ -20,7 +20,7 @@ Batch = OffsetFetchBatch | DescribeBatch
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How much a coordinator is asked for at once."""
+    """Limits on the requests to one coordinator."""
 
     groups: int = 200  # of a request; at 100 offsets each, a broker builds a response of 0.4 MB
     requests: int = 20  # that share one deadline
@@ -28,7 +28,7 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class _KeptBatches:
-    """The batches of one coordinator, and what they were made from."""
+    """The batches of one coordinator, and the input that they were made from."""
 
     versions: Versions
     groups: Mapping[str, str]  # type by name
@@ -70,7 +70,7 @@ class Coordinators:
     def _batches(
         self, groups: Mapping[str, ListedGroup], versions: Mapping[int, Versions]
     ) -> dict[int, Sequence[Batch]]:
-        """The requests to each coordinator; those that are kept where they fit."""
+        """The requests to each coordinator; kept ones are used again where they fit."""
         by_broker: defaultdict[int, dict[str, str]] = defaultdict(dict)
         for name in sorted(groups):
             by_broker[groups[name].coordinator][name] = groups[name].type
@@ -106,7 +106,7 @@ class Coordinators:
 
 
 CLASSIC, CONSUMER, SHARE, UNNAMED = "classic", "consumer", "share", ""
-"""Types of groups; Kafka before 3.8 names none, and has classic groups."""
+"""Types of groups; Kafka before 3.8 names no type, and its groups are classic."""
 
 
 def _cut(names: Sequence[str], size: int) -> Iterable[Sequence[str]]:

@@ -42,7 +42,7 @@ class ListedGroups:
     """The groups of the cluster."""
 
     groups: Mapping[str, ListedGroup]
-    complete: bool  # there is no other group that may be described
+    complete: bool  # it has every group that this user may describe
     problems: tuple[Problem, ...]
 
 
@@ -60,7 +60,7 @@ class GroupLister:
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self.versions: dict[int, Versions] = {}  # of the brokers' connections
+        self.versions: dict[int, Versions] = {}  # of the connections to the brokers
         self._requests: dict[int, EncodedRequest] = {}
         self._brokers: dict[int, _BrokerGroups] = {}
 
@@ -70,7 +70,7 @@ class GroupLister:
         brokers: Iterable[int],
         deadline: Callable[[], Deadline],
     ) -> ListedGroups:
-        """The groups of these brokers, which are all that are known."""
+        """The groups of all brokers; ``brokers`` are all known ones."""
         responses = connections.ask(sorted(brokers), self._list, deadline())
         self._brokers = {
             broker: self._read(broker, response.first)

@@ -1,6 +1,6 @@
 """Reads the state and members of groups: DescribeGroups, and ConsumerGroupDescribe (KIP-848).
 
-A response that is the same bytes as the one before is not read again: groups change rarely.
+A response with the same bytes as the previous one is not decoded again: groups change rarely.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Assignment = Iterable[tuple[str, Sequence[int]]]
 class GroupMembers:
     """One group as its coordinator describes it."""
 
-    error: int = 0  # Kafka's error code; all below is unknown then
+    error: int = 0  # Kafka's error code; if set, all fields below are unknown
     state: str = ""
     members: int = UNKNOWN
 
@@ -73,7 +73,7 @@ class _Assignments:
             self._partitions.append(np.array(partitions, np.int32))
 
     def described(self) -> DescribedGroups:
-        """All of them as arrays."""
+        """All collected partitions as arrays."""
         partition = np.concatenate(self._partitions)
         lengths = [len(each) for each in self._partitions[1:]]
         runs = np.array(self._runs, np.int32).reshape(-1, 3).repeat(lengths, axis=0)
@@ -100,7 +100,7 @@ class DescribeBatch:
         self._described = DescribedGroups()
 
     def read(self, body: bytes) -> DescribedGroups:
-        """The groups of a response. A response that is malformed describes none."""
+        """The groups of a response; a malformed response has none."""
         if body != self._body:
             try:
                 self._described = self._read(body, self.request.api_version)
@@ -140,7 +140,7 @@ def read_classic(body: bytes, version: int) -> DescribedGroups:
 
 
 def _rack_of(subscription: bytes | None) -> str:
-    """The rack that a member subscribed with, empty if it names none (KIP-881, Kafka 3.5)."""
+    """The rack in a member's subscription, empty if it has none (KIP-881, Kafka 3.5)."""
     try:
         decoded = ConsumerProtocolSubscription.decode(bytes(subscription or b""))
     except (ValueError, struct.error):  # a member may write anything there
@@ -149,7 +149,7 @@ def _rack_of(subscription: bytes | None) -> str:
 
 
 def _assignment_of(assignment: bytes | None) -> list[tuple[str, Sequence[int]]]:
-    """The partitions of a member: none until its group is stable."""
+    """The partitions of a member; there are none until its group is stable."""
     try:
         decoded = ConsumerProtocolAssignment.decode(bytes(assignment or b""))
     except (ValueError, struct.error):
@@ -164,7 +164,7 @@ def read_consumer(body: bytes, version: int) -> DescribedGroups:
     """The groups of a ConsumerGroupDescribe response, version 0.
 
     Raises:
-        MalformedBytes: it ends early.
+        MalformedBytes: the response ends early.
     """
     del version  # there is one
     reader, assigned = ByteReader(body), _Assignments()
@@ -199,7 +199,7 @@ def _read_member(reader: ByteReader, group: str, assigned: _Assignments) -> None
         reader.text()  # subscribed topic
     reader.text()  # subscribed regular expression
     assigned.add(group, rack, _read_assignment(reader))
-    _read_assignment(reader)  # what it shall have once others gave it up
+    _read_assignment(reader)  # the target assignment, once other members have released it
     reader.skip_tagged_fields()
 
 

@@ -1,9 +1,9 @@
 """Reads OffsetFetch responses: the committed offsets of many groups, gathered with numpy.
 
 From round to round a response has the same groups, topics and partitions at the same positions, so
-a layout made from one response reads the next (``wire``). The numbers may vary, and so may the
-metadata that consumers commit with an offset (Kafka Streams writes a timestamp there), as long as
-its length stays.
+a layout made from one response reads the next (``wire.layouts``). The numbers may vary, and so may
+the metadata that consumers commit with an offset (Kafka Streams writes a timestamp there), as long
+as its length stays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEAD_BYTES: Final = 16  # partition 4, offset 8, leader epoch 4
 _OFFSET_AT, _EPOCH_AT = 4, 12
 _RECORD_BYTES: Final = 20  # head 16, metadata 1 (its length), error 2, tags 1
 _EMPTY: Final = 1
-"""The length of a string is written plus one; 0 is null."""
+"""Kafka writes the length of a string plus one; 0 means null."""
 
 _HAS_GROUP_ERROR: Final = 2
 """First version of OffsetFetch that has an error code of the whole group."""
@@ -44,7 +44,7 @@ class CommittedOffsets:
 
 
 NO_ANSWER: Final = -2
-"""In place of an error code: no response contains the group."""
+"""In place of an error code: the group is in no response."""
 
 
 class OffsetFetchBatch:
@@ -114,7 +114,7 @@ class _OffsetFetchLayout(Layout):
         )
 
     def read(self, raw: Array) -> CommittedOffsets:
-        """The numbers of a response that fits."""
+        """The numbers of a response that has this layout."""
         shape = self._read
         group_error = shape.group_error.copy()
         group_error[self._group_rows] = values(raw, self._group_error_at)
@@ -130,7 +130,7 @@ class _OffsetFetchLayout(Layout):
 
 
 class _Runs:
-    """Partitions as they are found: runs of them that follow each other at equal distances."""
+    """Positions of partitions, collected as runs of equal distances."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int, int, int, int]] = []
@@ -167,11 +167,11 @@ class _Runs:
 
 
 def _are_plain(body: bytes, raw: Array, start: int, count: int) -> bool:
-    """Partitions that begin there have no metadata, so each is as long as the next.
+    """Whether the partitions at these positions have no metadata, so that all have one length.
 
-    Exact: all before the first one with metadata are where they are looked for.
+    This is exact: all partitions before the first one with metadata are at these positions.
     """
-    if count <= _FEW:  # numpy would take longer
+    if count <= _FEW:  # for so few, numpy would take longer
         return all(
             body[at + _HEAD_BYTES] <= _EMPTY and not body[at + _RECORD_BYTES - 1]
             for at in range(start, start + count * _RECORD_BYTES, _RECORD_BYTES)
@@ -184,7 +184,7 @@ _FEW: Final = 20
 
 
 def decoded(body: bytes, version: int, groups: Sequence[str]) -> CommittedOffsets:
-    """The same through the codec."""
+    """The same numbers, read by the codec."""
     response: Any = OffsetFetchResponse.decode(body, version=version)
     row = {name: i for i, name in enumerate(groups)}
     if version >= SEVERAL_GROUPS:

@@ -16,13 +16,13 @@ from streaming.collector.problem import Problem
 from twin.declarations.table import NO_BROKER, UNKNOWN
 
 LEFT_OUT: Final = -3
-"""In place of an error code: there are too many offsets, and those of this group are not sent."""
+"""In place of an error code: this group's offsets are not sent, since there are too many."""
 
 NO_OFFSETS: Final = -4
-"""In place of an error code: it is a share group, which commits no offsets."""
+"""In place of an error code: a share group commits no offsets."""
 
 NOT_LISTED: Final = -5
-"""In place of an error code: no coordinator lists the group any more."""
+"""In place of an error code: no coordinator lists the group any longer."""
 
 _PARTITION_BITS: Final = 24
 
@@ -62,8 +62,8 @@ class Answers:
 class RoundOffsets:
     """Offsets by group, topic and partition. Shapes: [T] topics, [K] racks, [N] offsets.
 
-    There is one for each partition that the group has committed an offset of, or that is assigned
-    to a member. None is of a group whose offsets are unknown.
+    There is one offset for each partition that the group has committed to, or that is assigned to a
+    member. Groups whose offsets are unknown have none.
     """
 
     topic: tuple[str, ...]  # [T]
@@ -79,7 +79,7 @@ class RoundOffsets:
         return len(self.group_of)
 
     def pick(self, rows: Array) -> RoundOffsets:
-        """The rows of some offsets."""
+        """The rows of the selected offsets."""
         return RoundOffsets(
             self.topic, self.rack, self.group_of[rows], self.topic_of[rows], self.partition[rows],
             self.committed[rows], self.is_assigned[rows], self.rack_of[rows],
@@ -91,7 +91,7 @@ class GroupRound:
     """The groups of the cluster, sorted by name. Shapes: [G] groups."""
 
     read_at_ms: int
-    complete: bool  # there is no other group that may be described
+    complete: bool  # it has every group that this user may describe
     group: tuple[str, ...]  # [G]
     type: tuple[str, ...]  # [G] in lower case, empty if unknown
     state: tuple[str, ...]  # [G] as Kafka names it, empty if unknown
@@ -105,7 +105,7 @@ class GroupRound:
 def combine(
     read_at_ms: int, listing: ListedGroups, answers: Answers, max_offsets: int
 ) -> GroupRound:
-    """The round that these answers make."""
+    """Build the round from these answers."""
     names = tuple(sorted(listing.groups))
     listed = [listing.groups[name] for name in names]
     described = answers.members()
@@ -136,19 +136,19 @@ _NOT_DESCRIBED: Final = GroupMembers()
 
 
 class _Names:
-    """Names in the order in which they are met, and their numbers."""
+    """Names, numbered in the order of their first use."""
 
     def __init__(self, *names: str) -> None:
         self.number = {name: i for i, name in enumerate(names)}
 
     def indexes(self, names: Iterable[str]) -> Array:
-        """The numbers of these names, new ones included."""
+        """The numbers of these names; new names get new numbers."""
         number = self.number
         return np.array([number.setdefault(n, len(number)) for n in names], np.int64)
 
 
 def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> RoundOffsets:
-    """Committed offsets and assigned partitions of the groups whose offsets are known."""
+    """Join committed offsets and assigned partitions of the groups with known offsets."""
     groups, topics, racks = _Names(*names), _Names(), _Names("")
     committed, assigned = [np.zeros((4, 0), np.int64)], [np.zeros((4, 0), np.int64)]
     for batch, read in answers.offsets:
@@ -181,7 +181,7 @@ def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> RoundOff
 
 
 class _Pairs:
-    """Values by group, topic and partition, which are one sorted number."""
+    """Values by group, topic and partition. The three are combined into one sorted number."""
 
     def __init__(self, columns: Array, topics: int, is_known: Array) -> None:
         """``columns``: [4, n] group, topic, partition and value."""

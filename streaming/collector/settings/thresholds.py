@@ -1,8 +1,8 @@
 """KIP-1303's thresholds in the twin's own configuration, for a Kafka that has no such settings.
 
 A topic's value overrides the cluster-wide one. A section for its exact name overrides one whose
-pattern matches the whole name. Patterns that disagree about a topic are an error, since no order
-between them would be obvious to a reader of the file.
+pattern matches the whole name. Two patterns that set different values for a topic are an error,
+since the file shows no order between them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The brokers' own metrics, from their JMX exporters, read beside the cycles.
+"""The brokers' own metrics, from their JMX exporters, read in the background.
 
 All exporters are scraped at once, each with a deadline. No cycle waits for them: JMX can take
-seconds on a busy broker, which is when its offsets matter most. A broker whose exporter does not
+seconds on a busy broker, and just then its offsets matter most. A broker whose exporter does not
 answer has no row, and a problem says why.
 """
 
@@ -40,7 +40,7 @@ class ScrapedMetrics(Reading):
 
 
 class MetricsSource(BackgroundSource[pa.Table]):
-    """Scrapes in the background, from the first broker with a URL."""
+    """Scrapes in the background, as soon as there is a broker with a URL."""
 
     about = (METRICS,)
     problems: tuple[Problem, ...] = ()  # as of the last round
@@ -66,12 +66,12 @@ class MetricsSource(BackgroundSource[pa.Table]):
         return None if rows is None else ScrapedMetrics(rows)
 
     def send_again(self, reading: ScrapedMetrics) -> None:
-        """These metrics have not arrived."""
+        """Send these metrics again: they have not arrived."""
         self.give_back(reading.rows)
 
     def read_round(self) -> pa.Table | None:
-        """The rows of the brokers that answered, None if there is none."""
-        # A clock that is set back must not make this older than the round before.
+        """The rows of the brokers that answered, None if none did."""
+        # If the clock was set back, this round must still be newer than the previous one.
         self._measured_at_ms = max(int(time.time() * 1_000), self._measured_at_ms + 1)
         at_s = time.monotonic()
         by_broker = urls(self._section, self._brokers)
@@ -99,7 +99,7 @@ def urls(section: CollectorConfig, brokers: Iterable[Address]) -> dict[int, str]
     for address in brokers:
         url = section.metrics_urls.get(str(address.broker), section.metrics_url)
         is_fixed = "{host}" not in url and "{port}" not in url
-        if url and (address.host or is_fixed):  # a broker that is down has none
+        if url and (address.host or is_fixed):  # a broker that is down has no host
             by_broker[address.broker] = _filled(url, address)
     return by_broker
 

@@ -1,4 +1,4 @@
-"""Connections to all brokers: any request to any broker, to many at once, with a deadline.
+"""Connections to all brokers: sends any request to one or many brokers, with a deadline.
 
 A broker that does not answer is a value, not an exception.
 
@@ -31,7 +31,7 @@ from twin.declarations.table import UNKNOWN
 CLIENT_ID: Final = "kafka-twin-collector"
 
 _CORRELATION_ID = slice(8, 12)
-"""Its position in a framed request: after the size, the API key and the API version."""
+"""Position of the correlation id in a framed request: after size, API key and API version."""
 
 _API_VERSIONS: Final = 18
 
@@ -44,15 +44,15 @@ _FIRST_THROTTLED: Final = {
 _NOT_LISTED: Final = "the cluster does not list it, so its address is not known"
 
 _NOT_TRIED: Final = (NodeNotReadyError, UnknownBrokerIdError)
-"""Errors without an attempt: the client waits before it tries again, or its own list lacks the
-broker. They say nothing new, so the reason that was reported before stays."""
+"""Errors raised without an attempt to connect: the client waits before it tries again, or its own
+list lacks the broker. They hide the cause, so the earlier reason is kept."""
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "client_id": CLIENT_ID,
     # A cycle sends a broker one request for each kind of offset; the client would refuse the sixth.
     "max_in_flight_requests_per_connection": 1_000,
     "receive_message_max_bytes": 512 << 20,
-    # The next cycle must reach a broker that came back, not one 30 s later.
+    # The next cycle must reach a broker that came back, not a cycle 30 s later.
     "reconnect_backoff_max_ms": 1_000,
 }
 
@@ -79,7 +79,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class BrokerResponse:
-    """The responses of one broker in the order of the requests; None for each that is missing."""
+    """The responses of one broker, in the order of the requests; None for a missing one."""
 
     bodies: Sequence[bytes | None]
     problem: Problem | None  # why a response is missing
@@ -87,7 +87,7 @@ class BrokerResponse:
 
     @property
     def answered(self) -> bool:
-        """The broker answered a request, or is connected and was sent none."""
+        """Whether the broker answered a request, or is connected and got none."""
         return any(body is not None for body in self.bodies) or not (self.bodies or self.problem)
 
     @property
@@ -97,7 +97,7 @@ class BrokerResponse:
 
 
 class EncodedRequest:
-    """A request of one version, encoded once. ``flexible`` describes its response's header."""
+    """A request of one version, encoded once. ``flexible`` says which header its response has."""
 
     __slots__ = ("_after", "_before", "api_key", "api_version", "flexible")
 
@@ -161,7 +161,7 @@ class _SentRequest:
         self.correlation_id = correlation_id
 
     def encode(self, framed: bool, header: bool) -> bytes:
-        del framed, header  # always both
+        del framed, header  # the caller needs both
         return self._request.encoded(self.correlation_id)
 
     def expect_response(self) -> bool:
@@ -180,7 +180,7 @@ class _SentRequest:
 
 
 class _RawResponse:
-    """The body of a response, and how long the broker throttles us."""
+    """The body of a response, and the broker's throttle time."""
 
     __slots__ = ("body", "throttle_time_ms")
 
@@ -193,7 +193,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
     """Connections that each negotiate their API versions.
 
     kafka-python keeps those of the bootstrap broker and limits every later connection to them, so
-    brokers that are upgraded would be asked as before until the collector is restarted.
+    upgraded brokers would get old request versions until the collector is restarted.
     """
 
     @property
@@ -306,7 +306,7 @@ class BrokerConnections:
             await self._manager.wait_for(connection.init_future, left_ms())
             versions: Versions = connection.broker_version_data.api_versions
         except (KafkaError, OSError) as error:
-            # The client would never try again after a refused password.
+            # After a refused password the client would never try again.
             self._manager._auth_failures.pop(broker, None)
             problem = from_exception(BROKER.name, error, broker)
             if isinstance(error, UnknownBrokerIdError):
