@@ -45,7 +45,7 @@ _COVERAGE: Final[dict[str, tuple[tuple[str, ...], Steps]]] = {
     "Cold": (("cold",), above_zero("yellow")),
     "Not judged": (("assumed", "not_judged"), PLAIN),
 }
-"""Whether the next leaders, of any outcome, hold enough local log to lead."""
+"""Whether the next leaders have enough local log to lead, for all outcomes."""
 
 _SEVERITY: Final[Mapping] = {"3": ("page", "red"), "2": ("warn", "orange"), "1": ("info", "blue")}
 
@@ -135,7 +135,7 @@ def _count(title: str, name: str, text: str, steps: Steps = NONE_OR_RED) -> Json
 
 
 def _matrix(rule: str) -> Json:
-    """A table of brokers with the partitions that each leads, by the outcome of its loss."""
+    """A table of brokers with the partitions that each leads, by the outcome if it is lost."""
     columns = [
         TableColumn(
             title,

@@ -1,4 +1,4 @@
-"""Partition: where its log is, who leads it next, how its replicas fare."""
+"""Partition: the place of its log, its next leader, the state of its replicas."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ def _risks() -> Json:
 
 
 def _uploaded_on_disk() -> str:
-    """Number of offsets of each replica that are on its disk and in remote storage.
+    """The number of offsets of each replica that are both on its disk and in remote storage.
 
-    They lie between its local log start and the leader's pending upload offset; 0 where the leader
-    names no such offset.
+    They lie between its local log start and the leader's pending upload offset; 0 if the leader
+    returns no such offset.
     """
     pending = f"{_latest('pending_upload_offset')}"
     start, end = _each("local_log_start_offset"), _each("log_end_offset")

@@ -1,4 +1,4 @@
-"""Panels on collector, query and taps: what these programs serve about themselves."""
+"""Panels about collector, query and taps, from the metrics that these programs serve."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSERVED: Final = "No {0} is scraped; metrics.{0}_port is where one serves this
 
 
 def collector() -> tuple[Json, ...]:
-    """Cycles, what is lost of them, and what they could not observe."""
+    """Panels of the collector: cycles, missed ones, and problems."""
     unserved = _UNSERVED.format("collector")
     problems = _HERE.latest("collector_problems", "source")
     return (
@@ -45,7 +45,7 @@ def collector() -> tuple[Json, ...]:
 
 
 def query() -> tuple[Json, ...]:
-    """Batches, and why none ends."""
+    """Panels of the query: batches, and why none ends."""
     unserved = _UNSERVED.format("query")
     return (
         _durations("Time of a batch", "query_batch_duration_seconds", unserved),
@@ -74,7 +74,7 @@ def query() -> tuple[Json, ...]:
 
 
 def tap() -> tuple[Json, ...]:
-    """Panels of taps: lines read, rows that wait, and rows that are lost."""
+    """Panels of taps: lines read, waiting rows, and dropped rows."""
     unserved = _UNSERVED.format("tap")
     return (
         lines(

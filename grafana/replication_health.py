@@ -218,7 +218,7 @@ def _laggards() -> tuple[Json, ...]:
 
 
 def _measured() -> tuple[Json, ...]:
-    """Panels of the brokers' own metrics, beside the twin's numbers."""
+    """Panels of the brokers' own metrics, to be compared with the twin's numbers."""
 
     def query(name: str, legend: str) -> PanelQuery:
         return PanelQuery(_HERE.latest(f"broker_{name}", "broker"), legend)

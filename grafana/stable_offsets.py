@@ -1,4 +1,4 @@
-"""Panels on what holds a last stable offset back, and on offsets that contradict each other."""
+"""Panels about blocked last stable offsets, and about offsets that contradict each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grafana.variables import Json
 
 
 def panels(here: Scope) -> tuple[Json, ...]:
-    """Three panels, for the row about uploads: these stop at the last stable offset."""
+    """Three panels, for the row about uploads: uploads stop at the last stable offset."""
     by = ("topic", "partition")
     return (
         gauges(

@@ -39,7 +39,7 @@ def _stored() -> tuple[Json, ...]:
     all_of_them = _HERE.latest("partitions")
 
     def count(title: str, name: str, text: str, look: Look) -> Json:
-        """A number of segments; none while no segment is known, since 0 would mislead."""
+        """A number of segments; no value while no segment is known, since 0 would mislead."""
         expr = f"{_HERE.latest(name)} and {with_known_segments} > 0"
         return stat(title, text, expr, look, empty="not known")
 

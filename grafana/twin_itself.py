@@ -28,7 +28,7 @@ _AGE: Final = Look("s", ((None, "green"), (30, "orange"), (60, "red")), lowest=0
 
 
 def _grown(name: str, **label_values: str) -> str:
-    """How much a counter grew in the time shown."""
+    """The increase of a counter in the displayed time range."""
     return or_zero(_HERE, f"sum(increase({_HERE.series(name, **label_values)}[$__range]))")
 
 

@@ -1,4 +1,4 @@
-"""The description of the API in OpenAPI 3.1, made of the declared endpoints."""
+"""The description of the API in OpenAPI 3.1, made from the declared endpoints."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from streaming.questions.parameters import InputParameter
 from twin.engine.catalog import Catalog
 
 NEEDS_ONE_OF: Final = "x-needs-one-of"
-"""Names of parameters of which one must be given: OpenAPI 3.1 has no word for that."""
+"""Extension with the parameters of which one must be given: OpenAPI 3.1 cannot say that."""
 
 _CONVERTER: Final = re.compile(r":\w+}")
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
-"""Links of the pages lead nowhere from here."""
+"""Links of the documentation would be broken here."""
 
 
 def description(catalog: Catalog, endpoints: Iterable[Endpoint]) -> dict[str, Any]:

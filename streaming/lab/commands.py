@@ -34,7 +34,7 @@ _DEFAULTS: Final = ClusterLayout(DEFAULT_HOME)
 
 
 def _one_line(command: Callable[P, R]) -> Callable[P, R]:
-    """Show errors that a user can cause as one line, not as a traceback."""
+    """Show errors that a user can cause as one line, without a traceback."""
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -63,7 +63,7 @@ def _open(home: Path) -> LocalCluster:
 
 
 def _of_demo(home: Path) -> Path:
-    """The home of the cluster; for the home of a demo, the folder of its cluster."""
+    """The home of the cluster; if the path is the home of a demo, the folder of its cluster."""
     below = home.resolve() / "cluster"
     return below if load(home.resolve()) is None and load(below) else home
 

@@ -41,8 +41,8 @@ def kafka_jars(layout: ClusterLayout) -> list[Path]:
 def format_disks(layout: ClusterLayout) -> None:
     """Write configurations, and format disks that are not formatted yet.
 
-    Kafka's tool formats those of the first node; the others differ by two lines, so they are
-    copied, which saves a JVM each.
+    Kafka's tool formats the disk of the first node. The others differ by two lines, so they are
+    copied, which saves a JVM for each.
     """
     for node in layout.ids:
         write_files(layout, node)

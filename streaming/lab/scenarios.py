@@ -33,7 +33,7 @@ SLOW_RESOLVES_S: Final = 600.0
 """The alert stays for five minutes after a shrink; a later script may cause another shrink."""
 
 LOOK_S: Final = 5.0
-"""For whoever has the console open: it asks each 3 s."""
+"""Time for users of the console, which refreshes every 3 s."""
 
 WRITERS: Final = 8
 ATTEMPTS: Final = 10
@@ -113,7 +113,7 @@ class Stage:
         """Wait until a condition is true, and return its value.
 
         Raises:
-            ScriptFailed: there was none in time, or the demo is being ended.
+            ScriptFailed: it was not true in time, or the demo is being ended.
         """
         deadline = Deadline.after_s(within_s)
         while not (value := condition()):
@@ -258,7 +258,7 @@ def _moved(
 def cold_leader(stage: Stage) -> None:
     """Kafka elects an almost empty replica while a full one is in sync."""
     key = TopicPartition(COLD_TOPIC, 0)
-    # Another script may have moved it.
+    # Another script may have moved the leader.
     stage.until(
         lambda: preferred_leads(stage, key), 2 * SOON_S, f"broker 1 does not lead {COLD_TOPIC}-0"
     )
@@ -297,7 +297,7 @@ def _before_cold(stage: Stage) -> dict[str, Any] | None:
 
 
 def preferred_leads(stage: Stage, key: TopicPartition, broker: int = 1) -> bool:
-    """The preferred leader, which is that broker, leads; if it does not, request its election."""
+    """Whether that broker, the preferred leader, leads; if not, request its election."""
     if stage.leaders().get((key.topic, key.partition)) == broker:
         return True
     with suppress(KafkaError), KafkaAdminClient(
@@ -308,7 +308,7 @@ def preferred_leads(stage: Stage, key: TopicPartition, broker: int = 1) -> bool:
 
 
 def stuck_bootstrap(stage: Stage) -> None:
-    """A new replica of an idle tiered partition hangs until somebody writes."""
+    """A new replica of an idle tiered partition makes no progress until somebody writes."""
     with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
         configs = _TIERED | {"local.retention.ms": "1000", "min.insync.replicas": "1"}
         topic = {IDLE_TOPIC: {"assignments": {0: [1, 2]}, "configs": configs}}
@@ -335,7 +335,7 @@ def stuck_bootstrap(stage: Stage) -> None:
         "the replica does not join",
     )  # fmt: skip
     stage.say("Kafka      the replica joined")
-    # Its leaders have next to nothing on disk of what is in remote storage: that is cold.
+    # Its leaders have nearly none of the remote data on disk, so they are cold.
     with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
         admin.delete_records({TopicPartition(IDLE_TOPIC, 0): -1}, timeout_ms=20_000)
     stage.resolves("KafkaTwinBootstrapStuck")
@@ -358,8 +358,8 @@ def slow_leader(stage: Stage) -> None:
         "loses its healthy follower 3 for a moment"
     )
     with _written_to(stage, STEADY_TOPIC):
-        for _ in range(ATTEMPTS):  # whether a record comes in before the follower is chance
-            # On a machine that is slow enough, the controller fences it, and 3 leads.
+        for _ in range(ATTEMPTS):  # chance decides whether a record or the follower is first
+            # On a slow machine the controller fences broker 1, and 3 leads.
             stage.until(lambda: _both_in_sync(stage), 2 * SOON_S, "broker 2 does not lead again")
             stage.stop.wait(2)
             stage.cluster.pause(2)
@@ -395,7 +395,7 @@ def slow_leader(stage: Stage) -> None:
 
 
 def _both_in_sync(stage: Stage) -> bool:
-    """Broker 2 leads, and has the follower that it may lose."""
+    """Whether broker 2 leads, with the follower that it may remove from the ISR."""
     now = stage.partition(STEADY_TOPIC)
     leads = preferred_leads(stage, TopicPartition(STEADY_TOPIC, 0), broker=2)
     return leads and now.get("leader") == 2 and now["isr"] == [2, 3]
@@ -418,7 +418,7 @@ def _write(stage: Stage, topic: str, count: int) -> None:
 def _written_to(stage: Stage, topic: str) -> Iterator[None]:
     """Run WRITERS producers with acks=1, each sending a record every 50 ms.
 
-    The more writers, the likelier a record arrives before the follower's fetch does.
+    With more writers it is more likely that a record arrives before the follower's fetch.
     """
     over = threading.Event()
 

@@ -344,7 +344,7 @@ class BrokerConnections:
 
 
 def negotiate_version(versions: Versions, message: Any, highest: int | None = None) -> int | None:
-    """The highest version of a request class that both sides support, None if there is none.
+    """The highest version of a request that both sides support, None if there is none.
 
     ``highest`` is the last version whose response the caller understands.
     """

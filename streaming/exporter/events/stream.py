@@ -36,7 +36,7 @@ class StreamCounts:
 
 
 class EventStream(StreamingResponse):
-    """The events behind a cursor that are wanted, for as long as both sides want."""
+    """Sends the events after a cursor that a filter accepts, until one side ends the stream."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class EventStream(StreamingResponse):
         counts: StreamCounts,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
-        # Proxies that buffer would keep events to themselves.
+        # Buffering proxies would hold events back.
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         super().__init__(self._chunks(), headers=headers, media_type=MEDIA_TYPE)
         self._log, self._cursor, self._accepts = log, cursor, accepts
@@ -54,7 +54,7 @@ class EventStream(StreamingResponse):
         self._sent_id = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the client goes, or the log closes."""
+        """Send events until the client disconnects or the log closes."""
         self._counts.open += 1
         try:
             await super().__call__(scope, receive, send)
@@ -80,7 +80,7 @@ class EventStream(StreamingResponse):
                 woken.clear()
 
     def _chunk(self, pulled: PulledEntries) -> bytes:
-        """The entries as events. Entries that the client did not ask for move the id alone."""
+        """The entries as text; for entries that are filtered out, only the id moves on."""
         blocks = []
         if pulled.missed:
             self._counts.gaps += 1
@@ -90,7 +90,7 @@ class EventStream(StreamingResponse):
             if self._accepts(entry.event):
                 blocks.append(self._block(entry.data))
         if self._cursor.id != self._sent_id:
-            # No event, but a client that reconnects begins here.
+            # Send the id without an event: a client that reconnects begins here.
             blocks.append(self._id() + b"\n")
         return b"".join(blocks)
 

@@ -1,7 +1,7 @@
 """The exposition: sums and series of partitions and replicas, in text format 0.0.4.
 
 Rendered when a view is new, not when it is scraped; only what depends on the clock (up, age) is
-written at the scrape. Blocks of shards that did not change are kept.
+written at the scrape. Blocks of unchanged shards are used again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Exposition:
-    """All but the clock's own metrics, as bytes in order: blocks are shared, not copied."""
+    """All metrics that do not depend on the clock, as ordered bytes: blocks are shared, not
+    copied."""
 
     view: ClusterView = field(default_factory=ClusterView)
     blocks: tuple[bytes, ...] = ()
@@ -102,7 +103,7 @@ class Renderer:
     # ------------------------------------------------------------ series
 
     def _series(self, view: ClusterView) -> list[_Block]:
-        """A block a shard: partitions at risk first, the others as far as the cap allows."""
+        """One block for each shard: partitions at risk, and as many others as the cap allows."""
         planned = [self._plan(shard) for shard in view.shards]
         left = max(self._config.max_series - sum(plan.at_risk_series for plan in planned), 0)
         others = sum(int(plan.others_series.sum()) for plan in planned)
@@ -117,7 +118,7 @@ class Renderer:
         return list(kept.values())
 
     def _plan(self, shard: ShardView) -> _Plan:
-        """The plan of a shard: that of its block, while the shard is the same."""
+        """The plan of a shard; kept while the shard is the same."""
         block = self._blocks.get(shard.state.shard)
         if block is not None and block.plan.state is shard.state:
             return block.plan
@@ -179,7 +180,7 @@ class Renderer:
 class _Plan:
     """The series of a shard, and which of its rows may be left out.
 
-    ``families`` is empty once they are rendered: they take more memory than the state.
+    ``families`` is emptied after rendering: they take more memory than the state.
     """
 
     state: ShardState
@@ -204,7 +205,7 @@ class _Plan:
         return np.sort(np.concatenate([self.at_risk, self.others[: self._fitting(share)]]))
 
     def dropped(self, share: float) -> int:
-        """Series that are left out then."""
+        """The number of series that are left out at that share."""
         return int(self.others_series[self._fitting(share) :].sum())
 
     def _fitting(self, share: float) -> int:

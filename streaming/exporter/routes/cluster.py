@@ -165,7 +165,7 @@ def partition_parameters(catalog: Catalog) -> Mapping[str, InputParameter]:
 
 
 def partition_filter(values: Values) -> PartitionFilter:
-    """The filter of those parameters. ``risk`` names one, ``at_risk`` means any."""
+    """The filter for those parameters. ``risk`` names one risk, ``at_risk`` means any."""
     fields = dict(values)
     any_risk = ALL_RISKS if fields.pop("at_risk", False) else 0
     return PartitionFilter(risks=fields.pop("risk", any_risk), **fields)

@@ -1,4 +1,4 @@
-"""Plans, as ``kafka-twin plan`` makes them: to be looked at. Nothing here changes the cluster."""
+"""Plans, as ``kafka-twin plan`` makes them, for display. Nothing here changes the cluster."""
 
 from __future__ import annotations
 

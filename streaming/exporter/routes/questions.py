@@ -1,7 +1,7 @@
 """Questions: what would happen (``/api/v1/whatif``), and whether a broker may be restarted.
 
-A question takes the processor for some milliseconds, so few are answered at a time, in threads of
-their own; a scrape waits for none of them.
+A question uses the processor for some milliseconds, so few are answered at a time, in threads. A
+scrape does not wait for them.
 """
 
 from __future__ import annotations

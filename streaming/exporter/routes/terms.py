@@ -1,4 +1,4 @@
-"""Parameters that the gate and the order of restarts share: what is asked for, and allowed."""
+"""Parameters that the gate and the order of restarts share: margin, time and allowed reasons."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def since_ms(values: Values) -> int:
 
 
 def terms(values: Values) -> Terms:
-    """The terms of those parameters."""
+    """The terms from those parameters."""
     allowed = {reason for name, reason in ALLOWABLE.items() if values.get(f"allow_{name}")}
     return Terms(values.get("margin", 0), frozenset(allowed))

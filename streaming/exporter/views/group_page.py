@@ -1,4 +1,5 @@
-"""One group of consumers as plain data: its worst partitions, and what each leader's loss does."""
+"""One group of consumers as plain data: its worst partitions, and the harm of each leader's
+loss."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class GroupLeader(TypedDict):
 
 
 def group(view: ClusterView, name: str, now_ms: int, most: int) -> dict[str, Any] | None:
-    """One group and what it has committed, or None if nobody knows it.
+    """One group and its committed offsets, or None if it is unknown.
 
     At most ``most`` of its partitions are listed: first those that it cannot read, then those that
     it reads remotely, then those with the largest lag; by shard, topic and number.
@@ -71,7 +72,7 @@ def _places(state: ShardState, name: str) -> Rows:
 
 
 def _worst(states: Sequence[ShardState], places: Sequence[Rows], most: int) -> list[Rows]:
-    """The worst of those places by shard, in their order."""
+    """The worst of those places, by shard, in their original order."""
     rank, lag = [], []
     for state, here in zip(states, places, strict=True):
         reads = state[GroupReads].reads_from[here]

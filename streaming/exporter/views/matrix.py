@@ -1,7 +1,8 @@
-"""Topics by brokers: what each replica is, counted, for a picture of the whole cluster.
+"""Topics by brokers: counts of replicas by state, for a picture of the whole cluster.
 
 A page of topics is made from arrays over all partitions; only topics of the page become objects.
-With brokers to lose it also says who would lead then, by the same function as ``whatif lose``.
+With brokers to lose it also has the leaders after the loss, by the same function as ``whatif
+lose``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Square(IntEnum):
 
     LEADS = 0
     LEADS_COLD = 1
-    WARM = 2  # in sync, as the next five
+    WARM = 2  # in sync, like the next five
     COLD = 3
     ASSUMED = 4
     NOT_JUDGED = 5
@@ -95,19 +96,19 @@ class Matrix(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class MatrixFilter:
-    """Which topics are asked for, and which brokers are taken as lost."""
+    """A selection of topics, and the brokers that are assumed to be lost."""
 
     topic: str = ""
     search: str = ""
     broker: Sequence[int] = ()
     rack: Sequence[str] = ()
-    partitions: int = 0  # topics of at most so many list them
+    partitions: int = 0  # topics with at most this number list their partitions
     limit: int = 100
     offset: int = 0
 
 
 def matrix(view: ClusterView, selection: MatrixFilter) -> Matrix:
-    """The topics asked for, those with the worst risk first, then by name.
+    """A page of the matching topics, those with the worst risk first, then by name.
 
     Raises:
         NotThereError: a broker or rack to lose that does not exist.
@@ -141,7 +142,8 @@ def matrix(view: ClusterView, selection: MatrixFilter) -> Matrix:
 
 
 def squares(state: ShardState, rows: Rows) -> Int8:
-    """[N, R] a Square for each slot of these rows; slots without a replica mean nothing."""
+    """[N, R] a Square for each slot of these rows; values of slots without a replica are
+    undefined."""
     roles, flags = state[Roles].take(rows), state[Replicas].replica_flags[rows]
     coverage = state[ReplicaCoverage].coverage[rows]
     square = np.full(coverage.shape, Square.ASSUMED, np.int8)
@@ -161,7 +163,7 @@ def squares(state: ShardState, rows: Rows) -> Int8:
 
 
 class _Shards:
-    """The topics of all shards: names [T], and what is counted of each over its partitions."""
+    """The topics of all shards: names [T], and counts over the partitions of each."""
 
     def __init__(self, states: Sequence[ShardState]) -> None:
         ids: dict[str, int] = {}
@@ -184,7 +186,7 @@ class _Shards:
             np.minimum.at(self._worst, index[bits != 0], (bits & -bits)[bits != 0])
 
     def matching(self, selection: MatrixFilter) -> Rows:
-        """[N] the topics asked for, in the order of the answer."""
+        """[N] the matching topics, in the order of the answer."""
         matches = self.partitions > 0
         if selection.topic:
             matches &= self.names == selection.topic
@@ -195,7 +197,7 @@ class _Shards:
         return rows[np.lexsort((self.names[rows], self._worst[rows]))]
 
     def rows(self, page: Rows) -> list[MatrixTopic]:
-        """Those topics, without what is counted by broker."""
+        """The objects of those topics, without the counts by broker."""
         return [
             {
                 "topic": name,
@@ -233,7 +235,7 @@ class _ShownRows:
 
     state: ShardState
     row: Rows
-    place: Int64  # of the topic on the page
+    place: Int64  # the topic's place on the page
     square: Int8  # [N, R]
     then: Mapping[str, Int64]  # by rule: who leads after the loss, see ``_leaders_then``
 
@@ -241,7 +243,7 @@ class _ShownRows:
 def _on_page(
     view: ClusterView, shards: _Shards, place: Int64, lost_brokers: Sequence[int]
 ) -> Iterator[_ShownRows]:
-    """The rows of each shard that has some; ``place`` [T] is UNKNOWN for topics on other pages."""
+    """The rows on the page, by shard; ``place`` [T] is UNKNOWN for topics on other pages."""
     for shard, index in zip(view.shards, shards.index, strict=True):
         row = np.flatnonzero(place[index] != UNKNOWN)
         if len(row):
@@ -251,7 +253,7 @@ def _on_page(
 
 
 def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_ShownRows]) -> None:
-    """Count the replicas by broker and square. All shards at once: that is a third of the time."""
+    """Count the replicas by broker and square, for all shards at once: a third of the time."""
     if not shown:
         return
     keys = [_replicas(each) for each in shown]
@@ -260,7 +262,7 @@ def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_ShownRows]) -> N
 
 
 def _replicas(shown: _ShownRows) -> tuple[Int64, Int32, Int8]:
-    """[M] of each replica of those rows: the topic's place, its broker, its square."""
+    """[M] for each replica of those rows: the topic's place, the broker, the square."""
     state = shown.state
     assigned = np.arange(state.slots) < state[Partitions].assigned[shown.row, None]
     row, slot = np.nonzero(assigned)
@@ -269,9 +271,9 @@ def _replicas(shown: _ShownRows) -> tuple[Int64, Int32, Int8]:
 
 
 def _counted(*keys: Array) -> Iterator[tuple[int, ...]]:
-    """Equal tuples of the keys, each with how often it is there behind it.
+    """The distinct tuples of the keys, each followed by its count.
 
-    As one number each: to sort rows of an array takes ten times as long.
+    Tuples are encoded as one number: sorting rows of an array takes ten times as long.
     """
     least = [int(key.min(initial=0)) for key in keys]
     spans = [int(key.max(initial=0)) - low + 1 for key, low in zip(keys, least, strict=True)]
@@ -290,7 +292,7 @@ _KEPT: Final = -2
 
 
 def _leaders_then(shard: ShardView, lost_brokers: Sequence[int]) -> dict[str, Int64]:
-    """By rule [P] who leads once those brokers are lost, NO_BROKER for nobody, _KEPT for others."""
+    """By rule, [P] the leader after the loss: NO_BROKER for nobody, _KEPT if it does not change."""
     if not lost_brokers:
         return {}
     state, loss = shard.state, shard.lose(lost_brokers)
@@ -317,7 +319,7 @@ def _count_losses(topics: list[MatrixTopic], shown: Sequence[_ShownRows]) -> Non
 
 
 def _list_partitions(topics: list[MatrixTopic], shown: _ShownRows, few: Bool) -> None:
-    """Add those partitions of topics that have few, and their squares, to the lists of these."""
+    """Add the partitions and their squares to the topics that list their partitions."""
     listed = np.flatnonzero(few[shown.place])
     state, row = shown.state, shown.row[listed]
     partitions, names = state[Partitions], state.catalog.risk_names
@@ -330,7 +332,7 @@ def _list_partitions(topics: list[MatrixTopic], shown: _ShownRows, few: Bool) ->
     for i, at in enumerate(shown.place[listed].tolist()):
         leaders = {rule: each[i] for rule, each in then.items()}
         partitions_listed = topics[at]["listed"]
-        assert partitions_listed is not None  # few have a list, and these are of few
+        assert partitions_listed is not None  # these topics have a list
         partitions_listed.append(
             {
                 "partition": numbers[i],

@@ -28,7 +28,7 @@ class PredictionFilter:
     offset: int = 0
 
     def matching(self, state: ShardState) -> Rows:
-        """[N] the rows of a shard's predictions that are asked for."""
+        """[N] the matching rows of a shard's predictions."""
         table = state[Predictions]
         matches = np.ones(len(table), bool)
         if self.topic:
@@ -43,7 +43,7 @@ class PredictionFilter:
 
 
 def predictions(view: ClusterView, selection: PredictionFilter) -> dict[str, Any]:
-    """The leader changes asked for, newest first, and how many are kept in all that match."""
+    """A page of matching leader changes, newest first, and the number of all matching ones."""
     states = [shard.state for shard in view.shards]
     matching = [selection.matching(state) for state in states]
     total = sum(map(len, matching))
