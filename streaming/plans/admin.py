@@ -23,7 +23,7 @@ _PREFERRED: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class LivePartition:
-    """A partition as Kafka has it at this moment."""
+    """The present state of a partition in Kafka."""
 
     topic_id: str
     replicas: tuple[int, ...]
@@ -33,7 +33,7 @@ class LivePartition:
 
 
 class ChangeRefused(PlanError):  # noqa: N818 - said of one partition
-    """Kafka refused a change of one partition, and says why."""
+    """Kafka refused a change of one partition; the message says why."""
 
 
 class Admin:
@@ -56,7 +56,7 @@ class Admin:
             raise PlanError(f"cluster {self._bootstrap}: {clients.one_line(error)}") from None
 
     def read(self, topic: str, partition: int) -> LivePartition | None:
-        """The partition now, None if it does not exist.
+        """The present state of the partition, None if it does not exist.
 
         Raises:
             PlanError: the cluster does not answer, or a right is missing.
@@ -80,7 +80,7 @@ class Admin:
         return None
 
     def reorder(self, change: PartitionChange, within_s: float) -> None:
-        """Give the partition its planned order, and wait until Kafka has it.
+        """Set the planned order of the partition, and wait until Kafka has it.
 
         Raises:
             Refused: Kafka did not do it, or not in time.

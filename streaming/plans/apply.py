@@ -1,7 +1,7 @@
-"""Applies changes one by one. Each partition is read again right before it is changed.
+"""Applies changes one by one. Each partition is read again just before it is changed.
 
-The plan was made from a snapshot that is some seconds old. So nothing is changed unless the
-partition has the replicas, the order and the leader epoch that were planned for.
+The plan is based on a snapshot that is some seconds old. So a partition is only changed if it still
+has the replicas, the order and the leader epoch of that snapshot.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from streaming.runtime.deadline import Deadline
 from twin.declarations.table import NO_BROKER
 
 DONE_WITHIN_S: Final = 10.0
-"""For one partition. A new order was there after 0.13 s on Kafka 4.3 (measured)."""
+"""For one partition. Kafka 4.3 applied a new order after 0.13 s (measured)."""
 
 ANEW_WITHIN_S: Final = 60.0
-"""For the twin to observe what has changed since: several cycles."""
+"""Time for the twin to observe a change: several cycles."""
 
 ANEW_EVERY_S: Final = 2.0
 
@@ -44,7 +44,7 @@ class ChangeOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """A change, and what became of it."""
+    """A change and its outcome."""
 
     change: PartitionChange
     outcome: ChangeOutcome
@@ -66,7 +66,7 @@ class RateLimit:
         return max(0.0, self._at_s[0] + 60.0 - self._now_s())
 
     def count(self) -> None:
-        """A change is made now."""
+        """Count a change that is made now."""
         self._at_s.append(self._now_s())
 
 
@@ -79,7 +79,7 @@ class Applier:
         self._admin, self._journal, self._limit, self._stop = admin, journal, limit, stop
 
     def apply(self, changes: Iterable[PartitionChange], act: Act = "order") -> list[ChangeResult]:
-        """Apply them in their order, as far as the rate allows now and until the stop.
+        """Apply the changes in order, as far as the rate allows now, until the stop.
 
         Raises:
             PlanError: the cluster does not answer, or a right is missing.
@@ -92,10 +92,10 @@ class Applier:
         return results
 
     def apply_all(self, plan: Plan, again: Callable[[], Plan]) -> list[ChangeResult]:
-        """Apply a plan, and wait where the rate asks for it; ``again`` makes it anew after that.
+        """Apply a plan, waiting when the rate requires it; ``again`` makes a new plan after a wait.
 
-        A partition that has changed since it was observed is planned anew until the twin has
-        observed the change, or ``ANEW_WITHIN_S`` are over.
+        A partition that has changed since it was observed is planned again, until the twin has
+        observed the change or ``ANEW_WITHIN_S`` have passed.
 
         Raises:
             PlanError: the cluster does not answer, a right is missing, or the twin is stale.
@@ -105,7 +105,7 @@ class Applier:
         deadline = Deadline.after_s(ANEW_WITHIN_S)
         while left:
             tried = {result.change.key: result for result in self.apply(left)}
-            waits = len(tried) < len(left)  # for the rate
+            waits = len(tried) < len(left)  # wait for the rate
             settled |= tried
             anew = {k for k, r in settled.items() if r.outcome is ChangeOutcome.CHANGED_MEANWHILE}
             if self._stop.is_set() or (not waits and (not anew or deadline.is_over)):
@@ -122,7 +122,7 @@ class Applier:
         return [*settled.values(), *missed]
 
     def restore_all(self, originals: Iterable[PartitionChange]) -> list[ChangeResult]:
-        """Give partitions the orders back that were recorded, whatever their order is now.
+        """Restore the recorded orders of partitions, whatever their present order is.
 
         Raises:
             PlanError: the cluster does not answer, or a right is missing.
@@ -158,9 +158,9 @@ class Applier:
 
 
 def reversal(original: PartitionChange, live: LivePartition | None) -> PartitionChange:
-    """The change that gives the original order back, from what Kafka has now.
+    """The change from Kafka's present order back to the original one.
 
-    A leadership that was moved is given back with it, if slot 0 had it.
+    It also moves the leadership back, if the replica in slot 0 was the leader.
     """
     back = replace(
         original,
@@ -182,7 +182,7 @@ def reversal(original: PartitionChange, live: LivePartition | None) -> Partition
 
 
 def _reason_against(change: PartitionChange, live: LivePartition) -> ChangeOutcome | None:
-    """Why the change must not be made, or need not; None if it may."""
+    """Why the change must not or need not be made; None if it should be made."""
     if live.is_reassigning:
         return ChangeOutcome.REASSIGNING
     if set(live.replicas) != set(change.planned):

@@ -1,4 +1,4 @@
-"""``plan demote``: the leaderships of a broker for others, over all shards."""
+"""``plan demote``: moves the leaderships of a broker to others, over all shards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
     leaders = sum((leaders_of(state, ids) for state in states), np.zeros(len(ids), np.int64))
     led_before = leaders
     demotions: list[Demotion] = []
-    for state in states:  # one after the other: each fills up what the others left even
+    for state in states:  # each shard evens out the ones before
         here = np.isin(ids, state[Brokers].broker)
         demotions.append(demote(state, broker, leaders[here]))
         leaders = leaders.copy()

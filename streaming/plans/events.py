@@ -1,4 +1,4 @@
-"""Events on the bus about the changes that a watch made."""
+"""Events on the bus about the changes made by a watch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Files for Kafka's own tools, and the file that restores what was.
+"""Files for Kafka's own tools, and the file for restoring the old state.
 
-``restore.json`` has the format of ``reassignment.json`` with more fields, which Kafka's tool
-ignores: it takes both files.
+``restore.json`` has the format of ``reassignment.json`` with additional fields. Kafka's tool
+ignores these, so it accepts both files.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def election(changes: Iterable[PartitionChange]) -> dict[str, Any]:
 
 
 def restoration(plan: Plan) -> dict[str, Any]:
-    """The orders as they were, with what was planned in their place."""
+    """The original orders, together with the planned ones."""
     return {
         "version": 1,
         "plan": plan.name,
@@ -90,7 +90,7 @@ def change_from(value: Mapping[str, Any]) -> PartitionChange:
     """The change that ``as_json`` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: it is not such a value.
     """
     return PartitionChange(
         topic=str(value["topic"]),

@@ -1,7 +1,7 @@
 """A file of the changes that were made, which outlives the process that makes them.
 
-A line says that a change begins, before Kafka is asked for it, and another one says that it is
-done. Between the two lines nobody knows which order the partition has, so restoring reads it.
+One line is written before the request to Kafka, and another one when the change is done. With only
+the first line it is unknown which order the partition has, so restoring reads it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Act = Literal["order", "restore"]
 
 
 class Journal:
-    """Appends to the journal of a folder. Each line is on disk before the method returns."""
+    """Appends to the journal in a folder. Each line is on disk before the method returns."""
 
     def __init__(self, folder: Path, cluster: str) -> None:
-        """Open it, and begin it if it does not exist.
+        """Open the journal; create it if it does not exist.
 
         Raises:
             PlanError: it cannot be written, or belongs to another cluster.
@@ -53,11 +53,11 @@ class Journal:
             raise PlanError(f"{self.path} is in use by another plan") from None
 
     def begin(self, act: Act, change: PartitionChange, at_ms: int) -> None:
-        """Kafka is asked for the change next."""
+        """Note that the request for the change is sent next."""
         self._append({"state": "begun", "act": act, "at_ms": at_ms, **as_json(change)})
 
     def done(self, act: Act, change: PartitionChange, at_ms: int) -> None:
-        """Kafka has the new order, and the new leader if one was to be elected."""
+        """Note that Kafka has the new order, and the new leader if one was to be elected."""
         self._append({"state": "done", "act": act, "at_ms": at_ms, **as_json(change)})
 
     def _append(self, value: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Journal:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Remove a last line without an end: whoever wrote it was killed over it."""
+    """Remove an incomplete last line: its writer was killed."""
     content = path.read_bytes()
     os.truncate(path, content.rfind(b"\n") + 1)
 
@@ -81,10 +81,10 @@ def _cut_torn_line(path: Path) -> None:
 def read(path: Path) -> tuple[str, dict[Key, PartitionChange]]:
     """The cluster, and the changes to restore by partition, from a journal or a restore file.
 
-    Several changes of a partition become one, from its first order to the last planned one.
+    Several changes of a partition are merged, from its first order to the last planned one.
 
     Raises:
-        PlanError: the file cannot be read, or is neither.
+        PlanError: the file cannot be read, or is neither of them.
     """
     try:
         text = path.read_text()
@@ -119,7 +119,7 @@ def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, PartitionChange]:
 
 
 def _lines(text: str) -> list[dict[str, Any]]:
-    """All whole lines, the last one left out if it is torn."""
+    """All complete lines, without an incomplete last one."""
     return [json.loads(line) for line in text.split("\n")[:-1]]
 
 

@@ -1,4 +1,4 @@
-"""``plan order``: warm replicas before cold ones, over all shards, for people and for files."""
+"""``plan order``: puts warm replicas before cold ones, over all shards."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``plan order --watch``: keeps warm replicas first, and restores orders that have served.
+"""``plan order --watch``: keeps warm replicas first, and restores orders no longer needed.
 
 Each round reads the newest snapshots, makes a plan, and applies as many changes as the rate allows.
-The journal has every change, so the next start goes on where this one ended.
+The journal has every change, so the next start continues where this one ended.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def watch(
 
 
 class _Rounds:
-    """One round after the other; a line that repeats the last one is not printed again."""
+    """Runs the rounds; does not print a line that repeats the last one."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ def _restorable(
 ) -> Iterator[PartitionChange]:
     """Original orders of partitions whose replicas are all warm.
 
-    If somebody else has given such a partition another order since, it is not restored.
+    A partition that got another order since, from somebody else, is not restored.
     """
     for state in (shard.state for shard in view.shards):
         row = np.flatnonzero(is_all_warm(state))

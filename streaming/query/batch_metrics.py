@@ -17,7 +17,7 @@ _NONE_YET = -1
 
 
 class BatchMetrics:
-    """Fills in the metrics of the query (``own_metrics``), and answers for its health."""
+    """Fills in the metrics of the query (``own_metrics``), and reports its health."""
 
     def __init__(self, cluster: str) -> None:
         self._metrics = ProgramMetrics(cluster, own.OWN)
@@ -47,7 +47,7 @@ class BatchMetrics:
         return []
 
     def add(self, recent: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Add the batches among these, in order, that were not added before; those are returned."""
+        """Add, in order, the batches that were not added before; returns these."""
         added = []
         for progress in recent:
             if is_batch(progress) and progress["batchId"] > self._last_batch:

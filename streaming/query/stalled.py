@@ -1,4 +1,4 @@
-"""Why no batch ends: nobody runs its tasks, they fail, or they take long."""
+"""Finds out why no batch ends: its tasks do not run, they fail, or they take long."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StallCause:
 
     @property
     def is_problem(self) -> bool:
-        """Somebody has to do something about it."""
+        """Whether somebody has to act."""
         return self.kind in (StallKind.NO_EXECUTOR, StallKind.TASKS_FAIL, StallKind.NO_FREE_CORE)
 
 
@@ -76,10 +76,10 @@ def cause(executors: int, stages: Sequence[Tasks]) -> StallCause:
 
 
 def observed_cause(context: SparkContext) -> StallCause:
-    """The cause as it is now in a session."""
+    """The present cause in a session."""
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    # PySpark's tracker leaves out what Spark's knows of executors.
+    # PySpark's status tracker lacks the data about executors, unlike Spark's.
     infos = context._jsc.sc().statusTracker().getExecutorInfos()
     executors = len(infos) - (0 if is_local(context.master or "") else 1)
     return cause(
@@ -103,12 +103,12 @@ class Stall:
         self.end()
 
     def end(self) -> None:
-        """A batch has ended, or none runs."""
+        """Note that a batch has ended, or that none runs."""
         self._due = Deadline.after_s(self._patience_s)
         self.why: StallCause | None = None
 
     def check(self) -> None:
-        """A batch runs: log why it takes so long, and again once that has another cause."""
+        """While a batch runs: log why it takes long, and log again when the cause changes."""
         if not self._due.is_over:
             return
         before, self.why = self.why, observed_cause(self._context)

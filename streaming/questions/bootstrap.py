@@ -59,7 +59,7 @@ def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[Way]:
 
 
 def _text(data: Mapping[str, Any]) -> Answer:
-    """The answer of those data for a person."""
+    """The answer with those data, for a person."""
     lines = [
         f"Broker {data['broker']}, empty, copies {_COPIES[data['copies']]}: "
         f"{counted(data['partitions'], 'partition')}. "

@@ -1,8 +1,8 @@
 """Parameters of URLs and of commands: their meaning, and how texts become values and back.
 
 A parameter is declared once. Requests and command lines are read with the declaration; help, the
-description of the API and its page in ``docs/`` are made of it. What is wrong gets one line with
-the reason.
+description of the API and its page in ``docs/`` are made of it. An error is one line with the
+reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_ROWS: Final = 1_000
 """The largest answer of a list."""
 
 DEFAULT_ROWS: Final = 100
-"""How long a list is where no limit is given."""
+"""The length of a list without a given limit."""
 
 _MAX_NUMBER: Final = 9_999_999_999
 _MAX_DIGITS: Final = len(str(_MAX_NUMBER))
@@ -65,7 +65,7 @@ class InputParameter:
     @property
     def in_help(self) -> str:
         """Its meaning in the help of a command."""
-        first = self.meaning[0].upper() + self.meaning[1:]  # a backtick stays: a name is a name
+        first = self.meaning[0].upper() + self.meaning[1:]  # a remaining backtick marks a name
         example = f", e.g. {self.example}" if self.example else ""
         return (first + example + ("; repeatable" if self.repeated else "") + ".").replace("`", "")
 
@@ -111,7 +111,7 @@ def pattern_of_names(meaning: str, **more: Any) -> InputParameter:
 
     def read(given: str) -> str:
         try:
-            pc.match_substring_regex([""], given)  # by itself: brackets must not close ours
+            pc.match_substring_regex([""], given)  # alone: brackets must not close ours
             matches(given, [""])
         except pa.ArrowInvalid:
             raise ValueError(f"{given!r} is not a regular expression") from None
@@ -162,7 +162,7 @@ def matching(
     example: str,
     **more: Any,
 ) -> InputParameter:
-    """Text of that form, a regular expression."""
+    """Text that matches the regular expression ``form``."""
 
     def read(given: str) -> Any:
         if not re.fullmatch(form, given):

@@ -44,7 +44,7 @@ _READS: Final = (ShardState, ClusterView, OwnTopics)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was declared. See ``question`` for the fields that its function does not say."""
+    """A declared question. ``question`` explains the fields."""
 
     name: str
     summary: str
@@ -66,7 +66,7 @@ class Question:
 
         Args:
             view: the newest snapshots of all shards.
-            values: what is given, by name, as its parameters read it.
+            values: the given values by name, parsed by its parameters.
             own_topics: see ``OwnTopics``.
 
         Raises:

@@ -62,7 +62,7 @@ def _loaded(point: EntryPoint) -> ModuleType:
     package = point.dist.name if point.dist else "?"
     try:
         module = point.load()
-    except Exception as error:  # anything may go wrong in somebody else's module
+    except Exception as error:  # a foreign module may raise any exception
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
         raise PluginError(
             f"entry point {GROUP}:{point.name} of package {package} cannot be loaded: {cause}"

@@ -48,5 +48,5 @@ def table(
 
 
 def width_of(out: TextIO) -> int | None:
-    """The columns of the terminal that ``out`` writes to; None if it is no terminal."""
+    """The columns of the terminal that ``out`` writes to; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if out.isatty() else None
