@@ -143,7 +143,7 @@ def _by_partition() -> Json:
 def _upload() -> tuple[Json, ...]:
     by = ("topic", "partition")
     name = "{{topic}}-{{partition}}"
-    held = _HERE.latest("partitions_at_risk", risk="upload_lag_vs_local_retention")
+    at_risk = _HERE.latest("partitions_at_risk", risk="upload_lag_vs_local_retention")
     return (
         gauges(
             "Highest upload lag, records",
@@ -168,7 +168,7 @@ def _upload() -> tuple[Json, ...]:
         lines(
             "Upload lag vs local retention",
             "Partitions whose local log grows because nothing is deleted before it is uploaded.",
-            [PanelQuery(held, "partitions")],
+            [PanelQuery(at_risk, "partitions")],
             Look(steps=NONE_OR_ORANGE, lowest=0),
         ),
     )

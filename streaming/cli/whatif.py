@@ -151,8 +151,8 @@ def print_answer(answer: Answer, as_json: bool, out: TextIO) -> None:
     if not answer.rows:
         return
     out.write(table(answer.header, answer.rows[:MOST_ROWS], borders=True, width=width_of(out)))
-    held = len(answer.rows)
-    total = held if answer.total is None else answer.total
+    listed = len(answer.rows)
+    total = listed if answer.total is None else answer.total
     if total > MOST_ROWS:
-        which = "all of them" if held == total else f"the worst {held}"
+        which = "all of them" if listed == total else f"the worst {listed}"
         out.write(f"{total - MOST_ROWS} more; --json has {which}\n")

@@ -102,7 +102,7 @@ def question(
         prompt: asks a user for one of them: ``give a threshold``.
         refusals: statuses beside 200, and 400 for parameters, and why.
         option_of: the question of whose command it is a flag, named by its own words behind that
-            name; it is no command then.
+            name; then it is not a command.
 
     Raises:
         DeclarationError: a parameter is none of the kinds above.
