@@ -12,11 +12,11 @@ from grafana.panels import (
     NONE_OR_RED,
     PLAIN,
     YES_NO,
-    Column,
     Look,
     Mapping,
-    Query,
+    PanelQuery,
     Steps,
+    TableColumn,
     above_zero,
     bars,
     gauges,
@@ -45,7 +45,7 @@ _COVERAGE: Final[dict[str, tuple[tuple[str, ...], Steps]]] = {
     "Cold": (("cold",), above_zero("yellow")),
     "Not judged": (("assumed", "not_judged"), PLAIN),
 }
-"""Whether the next leaders, of any outcome, hold enough local log to lead."""
+"""Whether the next leaders have enough local log to lead, for all outcomes."""
 
 _SEVERITY: Final[Mapping] = {"3": ("page", "red"), "2": ("warn", "orange"), "1": ("info", "blue")}
 
@@ -58,7 +58,7 @@ def _sentence() -> Json:
         "Which broker can be lost now?",
         "The same sentence as in the console and kafka-twin whatif lose --each. Partitions whose "
         "replication is too small for any loss are counted behind it, and in no verdict.",
-        Query(_HERE.latest("loss_info", "sentence"), "{{sentence}}"),
+        PanelQuery(_HERE.latest("loss_info", "sentence"), "{{sentence}}"),
         empty="No broker is known",
     )
 
@@ -135,9 +135,9 @@ def _count(title: str, name: str, text: str, steps: Steps = NONE_OR_RED) -> Json
 
 
 def _matrix(rule: str) -> Json:
-    """A table of brokers with the partitions that each leads, by the outcome of its loss."""
+    """A table of brokers with the partitions that each leads, by the outcome if it is lost."""
     columns = [
-        Column(
+        TableColumn(
             title,
             _HERE.added(
                 "broker_loss_partitions",
@@ -152,13 +152,13 @@ def _matrix(rule: str) -> Json:
         for outcome, (title, steps) in _OUTCOMES.items()
     ]
     columns += [
-        Column(
+        TableColumn(
             title,
-            f"sum by (broker, rack) ({lost})",
+            f"sum by (broker, rack) ({partitions})",
             Look(steps=steps),
         )
         for title, (coverage, steps) in _COVERAGE.items()
-        for lost in [
+        for partitions in [
             _HERE.latest(
                 "broker_loss_partitions",
                 "broker",
@@ -194,7 +194,7 @@ def _at_risk() -> Json:
         "The 500 partitions with the highest severity. docs/runbook.md explains each risk and says "
         "what to do.",
         by,
-        [Column("Severity", f"topk(500, {worst_first})", Look(mapping=_SEVERITY))],
+        [TableColumn("Severity", f"topk(500, {worst_first})", Look(mapping=_SEVERITY))],
         sort="Severity",
         empty="No partition is at risk",
     )
@@ -205,7 +205,7 @@ def _risks() -> Json:
     return gauges(
         "Partitions by risk",
         "A partition may have several risks.",
-        Query(f"sort_desc({counts} > 0)", "{{risk}} ({{severity}})"),
+        PanelQuery(f"sort_desc({counts} > 0)", "{{risk}} ({{severity}})"),
         Look(steps=((None, "orange"),), lowest=0),
         links=SERIES_RISK,
         empty="No partition is at risk",
@@ -216,7 +216,7 @@ def _risks_over_time() -> Json:
     return lines(
         "Partitions at risk over time",
         "Number of partitions with each risk that occurs.",
-        [Query(f"{_HERE.latest('partitions_at_risk', 'risk')} > 0", "{{risk}}")],
+        [PanelQuery(f"{_HERE.latest('partitions_at_risk', 'risk')} > 0", "{{risk}}")],
         Look(lowest=0),
         empty="No partition was at risk",
     )
@@ -224,7 +224,9 @@ def _risks_over_time() -> Json:
 
 def _leaders_by_rack() -> Json:
     columns = [
-        Column(title, _HERE.latest("rack_leaders", "rack", rule=rule), Look(steps=((None, color),)))
+        TableColumn(
+            title, _HERE.latest("rack_leaders", "rack", rule=rule), Look(steps=((None, color),))
+        )
         for rule, title, color in (
             ("now", "Now", "blue"),
             ("kafka", "Balanced by Kafka", "green"),
@@ -243,7 +245,7 @@ def _skew() -> Json:
     return lines(
         "Skew of leaders over racks",
         "Leaders of the rack with the most over the mean of all racks: 1 is even.",
-        [Query(_HERE.latest("rack_leader_skew", "rule"), "{{rule}}")],
+        [PanelQuery(_HERE.latest("rack_leader_skew", "rule"), "{{rule}}")],
         Look(decimals=2, lowest=1),
     )
 
@@ -254,7 +256,7 @@ def _by_election_rule() -> Json:
         "Partitions that are offline or under min ISR now, and that would be offline, or led from "
         "outside the ISR, if their leader were lost. States without partitions are left out.",
         [
-            Query(
+            PanelQuery(
                 f"{_HERE.latest('partitions_by_election_rule', 'rule', 'state')} > 0",
                 "{{rule}}: {{state}}",
             )
@@ -275,10 +277,10 @@ def _time_to_balance() -> Json:
         "the time until the last of them is warm.",
         ("rack",),
         [
-            Column("Cold", expr("preferred_cold"), Look(steps=orange)),
-            Column("Never warm", expr("preferred_never_warm"), Look(steps=above_zero("red"))),
-            Column("Time unknown", expr("preferred_eta_unknown"), Look(steps=orange)),
-            Column("Others warm in", expr("time_to_balance_seconds"), Look("s")),
+            TableColumn("Cold", expr("preferred_cold"), Look(steps=orange)),
+            TableColumn("Never warm", expr("preferred_never_warm"), Look(steps=above_zero("red"))),
+            TableColumn("Time unknown", expr("preferred_eta_unknown"), Look(steps=orange)),
+            TableColumn("Others warm in", expr("time_to_balance_seconds"), Look("s")),
         ],
         empty="No rack is known",
     )
@@ -294,13 +296,13 @@ def _rack_gaps() -> Json:
         "in the rack read them from another rack (KIP-392).",
         ("rack",),
         [
-            Column(
+            TableColumn(
                 "Partitions",
                 latest("partitions_without_in_sync_replica"),
                 Look(steps=above_zero("yellow")),
             ),
-            Column("Written", latest("without_in_sync_replica_bytes_per_second"), Look("Bps")),
-            Column("Rate unknown", latest("without_in_sync_replica_unknown_rates")),
+            TableColumn("Written", latest("without_in_sync_replica_bytes_per_second"), Look("Bps")),
+            TableColumn("Rate unknown", latest("without_in_sync_replica_unknown_rates")),
         ],
         empty="No rack is known",
     )
@@ -316,26 +318,26 @@ def _brokers() -> Json:
         "fenced it. KIP-1023: empty followers start where uploads end.",
         ("broker", "rack"),
         [
-            Column("Leads", expr("leaders")),
-            Column("Replicas", expr("replicas")),
-            Column("Answered", expr("answered"), Look(mapping=YES_NO)),
-            Column(
+            TableColumn("Leads", expr("leaders")),
+            TableColumn("Replicas", expr("replicas")),
+            TableColumn("Answered", expr("answered"), Look(mapping=YES_NO)),
+            TableColumn(
                 "Fenced", expr("fenced"), Look(mapping={"1": ("yes", "red"), "0": ("no", "green")})
             ),
-            Column(
+            TableColumn(
                 "KIP-1023",
                 expr("last_tiered_fetch"),
                 Look(mapping={"1": ("yes", "green"), "0": ("no", "transparent")}),
             ),
-            Column("Cold replicas", expr("cold_replicas"), Look(steps=above_zero("yellow"))),
-            Column("Local log", expr("local_log_bytes"), Look("bytes")),
-            Column(
+            TableColumn("Cold replicas", expr("cold_replicas"), Look(steps=above_zero("yellow"))),
+            TableColumn("Local log", expr("local_log_bytes"), Look("bytes")),
+            TableColumn(
                 "Of the even share",
                 expr("local_log_even_share_ratio"),
                 Look("percentunit", steps=(*CLEAR, (1.5, "yellow"))),
             ),
-            Column("Free on disk", expr("log_dir_usable_bytes"), Look("bytes")),
-            Column(
+            TableColumn("Free on disk", expr("log_dir_usable_bytes"), Look("bytes")),
+            TableColumn(
                 "Under min ISR without it",
                 expr("loss_under_min_isr_partitions"),
                 Look(steps=above_zero("orange")),

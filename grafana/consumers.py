@@ -9,9 +9,9 @@ from grafana.panels import (
     BLUE,
     NONE_OR_ORANGE,
     NONE_OR_RED,
-    Column,
     Look,
-    Query,
+    PanelQuery,
+    TableColumn,
     above_zero,
     bars,
     lines,
@@ -66,8 +66,8 @@ def _now() -> tuple[Json, ...]:
 
 
 def _groups() -> Json:
-    def expr(name: str, **chosen: str) -> str:
-        return _HERE.latest(f"group_{name}", "group", **chosen)
+    def expr(name: str, **label_values: str) -> str:
+        return _HERE.latest(f"group_{name}", "group", **label_values)
 
     return table(
         "Groups of consumers",
@@ -75,13 +75,13 @@ def _groups() -> Json:
         "it would read from remote storage if all its leaders were lost, by election rule.",
         ("group",),
         [
-            Column("Lag", expr("lag_records"), _RECORDS),
-            Column("Lag, time", expr("lag_seconds"), Look("s")),
-            Column("Remote", expr("remote_records"), _RECORDS),
-            Column("Until remote", expr("until_remote_seconds"), _UNTIL),
-            Column("Until loss", expr("until_loss_seconds"), _UNTIL),
-            Column(_KAFKA, expr("if_leader_lost_remote_bytes", rule="kafka"), _BYTES),
-            Column(_KIP1303, expr("if_leader_lost_remote_bytes", rule="kip1303"), _BYTES),
+            TableColumn("Lag", expr("lag_records"), _RECORDS),
+            TableColumn("Lag, time", expr("lag_seconds"), Look("s")),
+            TableColumn("Remote", expr("remote_records"), _RECORDS),
+            TableColumn("Until remote", expr("until_remote_seconds"), _UNTIL),
+            TableColumn("Until loss", expr("until_loss_seconds"), _UNTIL),
+            TableColumn(_KAFKA, expr("if_leader_lost_remote_bytes", rule="kafka"), _BYTES),
+            TableColumn(_KIP1303, expr("if_leader_lost_remote_bytes", rule="kip1303"), _BYTES),
         ],
         sort="Lag",
         empty=_NO_GROUPS,
@@ -96,7 +96,7 @@ def _over_time() -> tuple[Json, ...]:
         lines(
             "Lag",
             "Records that the 20 groups with the most of them have not read.",
-            [Query(expr("lag_records"), "{{group}}")],
+            [PanelQuery(expr("lag_records"), "{{group}}")],
             _RECORDS,
             empty=_NO_GROUPS,
         ),
@@ -104,14 +104,14 @@ def _over_time() -> tuple[Json, ...]:
             "Lag, time",
             "Seconds in which these records were appended, for the partition that is furthest "
             "behind.",
-            [Query(expr("lag_seconds"), "{{group}}")],
+            [PanelQuery(expr("lag_seconds"), "{{group}}")],
             Look("s", lowest=0),
             empty=_NO_GROUPS,
         ),
         lines(
             "Records to read from remote storage",
             "Records that groups read from remote storage before they read from a disk.",
-            [Query(expr("remote_records"), "{{group}}")],
+            [PanelQuery(expr("remote_records"), "{{group}}")],
             _RECORDS,
             empty=_NO_GROUPS,
         ),
@@ -119,13 +119,13 @@ def _over_time() -> tuple[Json, ...]:
 
 
 def _losses() -> tuple[Json, ...]:
-    def columns(name: str, unit: str) -> list[Column]:
+    def columns(name: str, unit: str) -> list[TableColumn]:
         def expr(rule: str) -> str:
             return _HERE.latest(f"broker_loss_remote_read_{name}", "broker", rule=rule)
 
         return [
-            Column(_KAFKA, expr("kafka"), Look(unit, ((None, "orange"),))),
-            Column(_KIP1303, expr("kip1303"), Look(unit, BLUE)),
+            TableColumn(_KAFKA, expr("kafka"), Look(unit, ((None, "orange"),))),
+            TableColumn(_KIP1303, expr("kip1303"), Look(unit, BLUE)),
         ]
 
     return (
@@ -154,7 +154,9 @@ def _topics() -> Json:
         "The 100 pairs with the most lag.",
         by,
         [
-            Column("Lag", f"topk(100, {_HERE.latest('group_topic_lag_records', *by)})", _RECORDS),
+            TableColumn(
+                "Lag", f"topk(100, {_HERE.latest('group_topic_lag_records', *by)})", _RECORDS
+            ),
         ],
         sort="Lag",
         empty="Topics are exported at granularity topic or partition",
@@ -164,8 +166,8 @@ def _topics() -> Json:
 def _partitions() -> Json:
     by = ("group", "topic", "partition")
 
-    def expr(name: str, **chosen: str) -> str:
-        return f"{_HERE.latest(f'group_partition_{name}', *by, **chosen)} and {most}"
+    def expr(name: str, **label_values: str) -> str:
+        return f"{_HERE.latest(f'group_partition_{name}', *by, **label_values)} and {most}"
 
     most = f"topk(100, {_HERE.latest('group_partition_lag_records', *by)} > 0)"
     return table(
@@ -173,11 +175,11 @@ def _partitions() -> Json:
         "The 100 with the most lag, of those exported.",
         ("topic", "partition", "group"),
         [
-            Column("Lag", most, _RECORDS),
-            Column("Remote", expr("remote_records"), _RECORDS),
-            Column("Until remote", expr("until_remote_seconds"), _UNTIL),
-            Column("Until loss", expr("until_loss_seconds"), _UNTIL),
-            Column(
+            TableColumn("Lag", most, _RECORDS),
+            TableColumn("Remote", expr("remote_records"), _RECORDS),
+            TableColumn("Until remote", expr("until_remote_seconds"), _UNTIL),
+            TableColumn("Until loss", expr("until_loss_seconds"), _UNTIL),
+            TableColumn(
                 "If its leader is lost",
                 expr("if_leader_lost_remote_records", rule="kafka"),
                 _RECORDS,

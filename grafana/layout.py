@@ -16,12 +16,12 @@ WIDTH: Final = 24
 TAG: Final = "kafka-twin"
 
 _SCHEMA_VERSION: Final = 38
-"""Grafana 10's. Later ones bring older dashboards up to date when they load them."""
+"""The schema of Grafana 10. Later versions migrate older dashboards when they load them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Panels side by side, of one height; of equal width unless ``widths`` says otherwise."""
+    """Panels side by side, of the same height, and of equal width unless ``widths`` is given."""
 
     height: int
     panels: tuple[Json, ...]
@@ -46,9 +46,9 @@ class Dashboard:
     variables: tuple[Json, ...]
     rows: tuple[Row, ...]
     marked_by: tuple[str, ...] = ()
-    """Tags that its annotations have beside the cluster's."""
+    """Tags of its annotations, in addition to the cluster's."""
     console_view: str = ""
-    """The view of the console about the same, as in ``console_link``; the cluster's if empty."""
+    """The matching view of the console, as in ``console_link``; the cluster's view if empty."""
 
     def json(self) -> Json:
         """The JSON that Grafana loads."""
@@ -89,7 +89,7 @@ def row(title: str, *bands: Band) -> Row:
 
 
 def panel_id(title: str) -> int:
-    """An id made of the title: it stays when panels are added before it, and links rely on it."""
+    """An id derived from the title, so that links stay valid when panels are added before it."""
     return zlib.crc32(title.encode()) % 1_000_000
 
 

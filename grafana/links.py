@@ -1,4 +1,4 @@
-"""Links from panels: to the other dashboards, and into the console at the address in a variable."""
+"""Links from panels to the other dashboards, and to the console at the address in a variable."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _SAME: Final = (
 """Variables of a dashboard that its links pass to another."""
 
 
-def dashboard_link(uid: str, title: str, chosen: str = "") -> Json:
-    """To another dashboard, with the same cluster and time, and values for its variables."""
-    return {"title": title, "url": f"/d/{uid}?{_SAME}{chosen and '&'}{chosen}"}
+def dashboard_link(uid: str, title: str, variables: str = "") -> Json:
+    """A link to another dashboard, with the same cluster and time, and values for its variables."""
+    return {"title": title, "url": f"/d/{uid}?{_SAME}{variables and '&'}{variables}"}
 
 
 def console_link(title: str, view: str) -> Json:
-    """To a view of the console, in a tab of its own. ``view`` is what follows ``#/`` in its URL."""
+    """A link to a view of the console, in a new tab. ``view`` follows ``#/`` in its URL."""
     return {"title": title, "url": f"${{console:raw}}/#/{view}", "targetBlank": True}
 
 
 def lose_broker(broker: str, rule: str = "kafka") -> Json:
-    """To the console's view of the cluster without that broker, by an election policy."""
+    """A link to the console's view of the cluster without that broker, by an election policy."""
     return console_link("What if it were lost?", f"?lose={broker}&rule={rule}")
 
 
 def cells(keys: tuple[str, ...], rule: str = "kafka") -> Mapping[str, Links]:
     """Links of a table's cells by the key labels of its rows. ``rule`` is for lost brokers.
 
-    A topic leads to its partition where the row is one of a partition.
+    In a row about a partition, the topic links to the partition.
     """
     links: dict[str, Links] = {}
     if "partition" in keys:
@@ -50,10 +50,10 @@ def cells(keys: tuple[str, ...], rule: str = "kafka") -> Mapping[str, Links]:
 
 
 def _partition(topic: str, number: str) -> Links:
-    """To the Partition dashboard and into the console; both arguments are Grafana's words."""
-    chosen = f"var-topic={topic}&var-partition={number}"
+    """Links to the Partition dashboard and the console; both arguments are Grafana variables."""
+    variables = f"var-topic={topic}&var-partition={number}"
     return (
-        dashboard_link("kafka-twin-partition", "Show the partition", chosen),
+        dashboard_link("kafka-twin-partition", "Show the partition", variables),
         console_link("Show the partition in the console", f"partitions/{topic}/{number}"),
     )
 

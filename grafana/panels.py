@@ -37,16 +37,16 @@ Mapping = dict[str, tuple[str, str]]
 
 YES_NO: Final[Mapping] = {"1": ("yes", "green"), "0": ("no", "orange")}
 NOBODY: Final[Mapping] = {"-1": ("nobody", "red")}
-"""A leader of -1 is the one negative value that is exported: there is no leader."""
+"""-1 is the only negative value that is exported: the partition has no leader."""
 
 NEVER: Final[Mapping] = {"Infinity": ("never", "red")}
-"""For the time until an event: +Inf if it never happens as things are."""
+"""For the time until an event: +Inf if it never happens in the present state."""
 
 _COUNT: Final = "short"
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class PanelQuery:
     """A query to Prometheus, and the names of its series."""
 
     expr: str
@@ -55,7 +55,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How values of a panel or of a column are shown."""
+    """The formatting of values in a panel or a column."""
 
     unit: str = _COUNT
     steps: Steps = PLAIN
@@ -66,12 +66,12 @@ class Look:
 
     @property
     def coloured(self) -> bool:
-        """Some values have a colour of their own."""
+        """Give some values their own colours."""
         return self.steps != PLAIN or bool(self.mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table: one query, joined to the others by the key labels."""
 
     title: str
@@ -82,7 +82,7 @@ class Column:
 def stat(
     title: str, text: str, expr: str, look: Look, *, links: Links = (), empty: str = ""
 ) -> Json:
-    """One number, as it is now. The colour of its background says whether it is good."""
+    """The present value as one number. The background colour says whether it is good."""
     return _panel("stat", title, text, [_instant(expr)], _field(look, links, empty)) | {
         "options": {
             "colorMode": "background" if look.coloured else "value",
@@ -95,7 +95,7 @@ def stat(
     }
 
 
-def sentence(title: str, text: str, query: Query, *, empty: str) -> Json:
+def sentence(title: str, text: str, query: PanelQuery, *, empty: str) -> Json:
     """A label of one series, as text."""
     panel = stat(title, text, query.expr, Look(steps=PLAIN), empty=empty)
     panel["targets"] = [_instant(query.expr, query.legend)]
@@ -106,7 +106,7 @@ def sentence(title: str, text: str, query: Query, *, empty: str) -> Json:
 def lines(
     title: str,
     text: str,
-    queries: Sequence[Query],
+    queries: Sequence[PanelQuery],
     look: Look,
     *,
     stacked: bool = False,
@@ -124,7 +124,7 @@ def lines(
         "thresholdsStyle": {"mode": "line+area" if len(look.steps) > 1 else "off"},
     }
     if look.lowest is not None and look.highest is None:
-        custom["axisSoftMax"] = look.lowest + 1  # 0 to 100 for values of 0 looks broken
+        custom["axisSoftMax"] = look.lowest + 1  # else zeros get an axis to 100
     defaults = _field(look, empty=empty)
     defaults |= {"custom": custom, "color": _BY_SERIES}
     return _panel("timeseries", title, text, targets, defaults) | {
@@ -135,7 +135,7 @@ def lines(
     }
 
 
-def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
+def states(title: str, text: str, queries: Sequence[PanelQuery], look: Look) -> Json:
     """States over time, as coloured bands."""
     targets = [_range(query, letter) for query, letter in zip(queries, _LETTERS, strict=False)]
     defaults = _field(look) | {"custom": {"fillOpacity": 70, "lineWidth": 0}, "color": _BY_SERIES}
@@ -152,9 +152,9 @@ def states(title: str, text: str, queries: Sequence[Query], look: Look) -> Json:
 
 
 def gauges(
-    title: str, text: str, query: Query, look: Look, *, links: Links = (), empty: str = ""
+    title: str, text: str, query: PanelQuery, look: Look, *, links: Links = (), empty: str = ""
 ) -> Json:
-    """A bar for each of the values of now."""
+    """A bar for each present value."""
     targets = [_instant(query.expr, query.legend)]
     return _panel("bargauge", title, text, targets, _field(look, links, empty)) | {
         "options": {
@@ -175,16 +175,16 @@ def bars(
     title: str,
     text: str,
     key: str,
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     *,
     along: Literal["horizontal", "vertical"] = "vertical",
     stacked: bool = False,
     unseen: str = "",
     empty: str = "",
 ) -> Json:
-    """Bars of now: a group, or a stack, for each value of the label ``key``.
+    """Bars of present values: a group, or a stack, for each value of the label ``key``.
 
-    ``unseen`` names a column that only pushes the others to where they begin.
+    ``unseen`` names an invisible column, which shifts the start of the others.
     """
     custom = {"fillOpacity": 80, "lineWidth": 0, "axisGridShow": True, "axisSoftMax": 1}
     looks = [_override(column.title, _column_properties(column.look)) for column in columns]
@@ -222,18 +222,18 @@ def table(
     title: str,
     text: str,
     keys: tuple[str, ...],
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     *,
     key_looks: dict[str, Look] | None = None,
     rule: str = "kafka",
     sort: str = "",
     empty: str,
 ) -> Json:
-    """Rows of now, one for each combination of the labels ``keys``.
+    """A table of present values, one row for each combination of the labels ``keys``.
 
-    Keys lead to what they name (``grafana.links``); where that is the loss of a broker, by the
-    election policy ``rule``. ``sort`` names the column whose highest value comes first. A column
-    without a title is not shown.
+    Keys link to the objects that they name (``grafana.links``); ``rule`` is the election policy in
+    links about the loss of a broker. ``sort`` names the column whose highest value comes first. A
+    column without a title is not shown.
     """
     looks = {key.capitalize(): (key_looks or {}).get(key, Look("none")) for key in keys}
     looks |= {column.title: column.look for column in columns if column.title}
@@ -258,9 +258,9 @@ def table(
 
 
 def column_px(title: str) -> int:
-    """The least width of a table's column, in which its header can be read.
+    """The smallest width of a table's column in which its header is readable.
 
-    Grafana's own is 150 px: of ten columns in half a page it hides five.
+    Grafana's default is 150 px: it hides five of ten columns in half a page.
     """
     return _WIDE_PX.get(title, max(60, 7 * len(title) + 16))
 
@@ -305,7 +305,7 @@ def _target(expr: str, letter: str, **more: Any) -> Json:
     return base | more
 
 
-def _range(query: Query, letter: str) -> Json:
+def _range(query: PanelQuery, letter: str) -> Json:
     return _target(
         query.expr, letter, legendFormat=query.legend, range=True, instant=False,
         format="time_series",
@@ -313,19 +313,19 @@ def _range(query: Query, letter: str) -> Json:
 
 
 def _instant(expr: str, legend: str = "__auto") -> Json:
-    """Asked for now only: the last value of a range may be hours old and looks like now."""
+    """Make queries instant: the last value of a range may be hours old but looks current."""
     return _target(expr, "A", legendFormat=legend, range=False, instant=True, format="time_series")
 
 
-def _joined(columns: Sequence[Column]) -> list[Json]:
+def _joined(columns: Sequence[TableColumn]) -> list[Json]:
     return [
         _target(column.expr, letter, range=False, instant=True, format="table")
         for column, letter in zip(columns, _LETTERS, strict=False)
     ]
 
 
-def _join(keys: tuple[str, ...], columns: Sequence[Column]) -> list[Json]:
-    """Transformations that make one table of the answers, in our order and words."""
+def _join(keys: tuple[str, ...], columns: Sequence[TableColumn]) -> list[Json]:
+    """Transformations that join the results to one table, with our column order and titles."""
     # Grafana names the value after its query, unless there is only one query.
     values = [f"Value #{letter}" for letter in _LETTERS] if len(columns) > 1 else ["Value"]
     names = dict(zip(keys, (key.capitalize() for key in keys), strict=True))
@@ -382,18 +382,18 @@ def _override(title: str, properties: Json) -> Json:
 
 
 def _cell_properties(look: Look) -> Json:
-    """A table's column: its cells are coloured where the look has colours.
+    """Properties of a table's column: its cells are coloured if the look has colours.
 
-    A cell without a value shows a dash; the text for a table without rows is another one.
+    A cell without a value shows a dash, unlike a table without rows, which shows a text.
     """
     if not look.coloured:
         return _field(look, empty="-")
-    if look.steps == PLAIN:  # a cell of a value that is not in the mapping stays clear
+    if look.steps == PLAIN:  # values that are not in the mapping have no colour
         look = replace(look, steps=CLEAR)
     cells = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
     return _field(look, empty="-") | cells
 
 
 def _column_properties(look: Look) -> Json:
-    """A bar chart's column: all its bars have the look's first colour."""
+    """Properties of a bar chart's column: all its bars have the look's first colour."""
     return {"unit": look.unit, "color": {"mode": "fixed", "fixedColor": look.steps[0][1]}}

@@ -1,4 +1,4 @@
-"""Partition: where its log is, who leads it next, how its replicas fare."""
+"""Partition: the place of its log, its next leader, the state of its replicas."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from grafana.panels import (
     NEVER,
     NOBODY,
     YES_NO,
-    Column,
     Look,
     Mapping,
-    Query,
+    PanelQuery,
+    TableColumn,
     bars,
     lines,
     stat,
@@ -90,7 +90,7 @@ def _risks() -> Json:
         "Its risks",
         "Open risks of the partition; docs/runbook.md explains each.",
         ("risk", "severity"),
-        [Column("", _HERE.latest("partition_at_risk", "risk", "severity"))],
+        [TableColumn("", _HERE.latest("partition_at_risk", "risk", "severity"))],
         key_looks={
             "severity": Look(
                 mapping={
@@ -108,10 +108,10 @@ def _risks() -> Json:
 
 
 def _uploaded_on_disk() -> str:
-    """Number of offsets of each replica that are on its disk and in remote storage.
+    """The number of offsets of each replica that are both on its disk and in remote storage.
 
-    They lie between its local log start and the leader's pending upload offset; 0 where the leader
-    names no such offset.
+    They lie between its local log start and the leader's pending upload offset; 0 if the leader
+    returns no such offset.
     """
     pending = f"{_latest('pending_upload_offset')}"
     start, end = _each("local_log_start_offset"), _each("log_end_offset")
@@ -131,14 +131,14 @@ def _geometry() -> Json:
         "disk and in remote storage, on its disk and not uploaded yet.",
         "broker",
         [
-            Column("Before its start", f"{log_start} - {first}", _OFFSET),
-            Column(
+            TableColumn("Before its start", f"{log_start} - {first}", _OFFSET),
+            TableColumn(
                 "Remote only",
                 f"clamp_min({local_start} - {log_start}, 0)",
                 Look("locale", ((None, "blue"),)),
             ),
-            Column("Local and remote", uploaded, Look("locale", ((None, "green"),))),
-            Column(
+            TableColumn("Local and remote", uploaded, Look("locale", ((None, "green"),))),
+            TableColumn(
                 "Local, not uploaded",
                 f"{end} - {local_start} - {uploaded}",
                 Look("locale", ((None, "orange"),)),
@@ -165,7 +165,7 @@ def _offsets() -> Json:
         "Offsets",
         "Offsets as the leader reports them. The high watermark is an estimate without a tap; the "
         "last one of the lineage comes from the metadata of remote segments.",
-        [Query(_latest(name), legend) for name, legend in names.items()],
+        [PanelQuery(_latest(name), legend) for name, legend in names.items()],
         _OFFSET,
         empty="No offset is known",
     )
@@ -175,7 +175,10 @@ def _remote() -> Json:
     return lines(
         "In remote storage",
         "Size of finished copies. Orphans no longer belong to the log.",
-        [Query(_latest("remote_log_bytes"), "all"), Query(_latest("orphan_bytes"), "orphans")],
+        [
+            PanelQuery(_latest("remote_log_bytes"), "all"),
+            PanelQuery(_latest("orphan_bytes"), "orphans"),
+        ],
         Look("bytes", lowest=0),
         empty="Its segments are not known",
     )
@@ -191,16 +194,16 @@ def _replicas() -> Json:
         "none is set.",
         ("broker", "rack"),
         [
-            Column("In ISR", expr("in_isr"), Look(mapping=YES_NO)),
-            Column("Caught up", expr("in_sync"), Look(mapping=YES_NO)),
-            Column("Local log to lead", expr("election_eligible"), Look(mapping=_WARM)),
-            Column("Warm in", expr("warm_in_seconds"), Look("s", mapping=NEVER)),
-            Column("Local log", expr("local_log_bytes"), Look("bytes")),
-            Column("Spans", expr("local_log_span_seconds"), Look("s")),
-            Column("Lag", expr("lag_records"), _RECORDS),
-            Column("Log start", expr("log_start_offset"), _OFFSET),
-            Column("Local log start", expr("local_log_start_offset"), _OFFSET),
-            Column("Log end", expr("log_end_offset"), _OFFSET),
+            TableColumn("In ISR", expr("in_isr"), Look(mapping=YES_NO)),
+            TableColumn("Caught up", expr("in_sync"), Look(mapping=YES_NO)),
+            TableColumn("Local log to lead", expr("election_eligible"), Look(mapping=_WARM)),
+            TableColumn("Warm in", expr("warm_in_seconds"), Look("s", mapping=NEVER)),
+            TableColumn("Local log", expr("local_log_bytes"), Look("bytes")),
+            TableColumn("Spans", expr("local_log_span_seconds"), Look("s")),
+            TableColumn("Lag", expr("lag_records"), _RECORDS),
+            TableColumn("Log start", expr("log_start_offset"), _OFFSET),
+            TableColumn("Local log start", expr("local_log_start_offset"), _OFFSET),
+            TableColumn("Log end", expr("log_end_offset"), _OFFSET),
         ],
         empty="Not exported: set granularity to partition",
     )
@@ -209,19 +212,21 @@ def _replicas() -> Json:
 # ------------------------------------------------------------ history
 
 
-def _by_broker(title: str, text: str, name: str, look: Look, *more: Query) -> Json:
-    queries = [Query(_each(name), "broker {{broker}}"), *more]
+def _by_broker(title: str, text: str, name: str, look: Look, *more: PanelQuery) -> Json:
+    queries = [PanelQuery(_each(name), "broker {{broker}}"), *more]
     return lines(title, text, queries, look, empty="Not known of any replica")
 
 
 def _bands_by_broker(title: str, text: str, name: str, mapping: Mapping) -> Json:
-    return states(title, text, [Query(_each(name), "broker {{broker}}")], Look(mapping=mapping))
+    return states(
+        title, text, [PanelQuery(_each(name), "broker {{broker}}")], Look(mapping=mapping)
+    )
 
 
 def _leaders() -> Json:
-    queries = [Query(_latest("leader"), "leads")]
+    queries = [PanelQuery(_latest("leader"), "leads")]
     queries += [
-        Query(_HERE.latest("partition_next_leader", rule=rule), f"next: {title}")
+        PanelQuery(_HERE.latest("partition_next_leader", rule=rule), f"next: {title}")
         for rule, title in ELECTION_POLICIES.items()
     ]
     return states("Leader and next leader", "Broker ids over time.", queries, _LEADER)
@@ -234,14 +239,14 @@ def _coverage() -> tuple[Json, ...]:
             "Time from the first local record until now.",
             "local_log_span_seconds",
             Look("s", lowest=0),
-            Query(_HERE.latest("topic_eligible_local_log_seconds"), "threshold"),
+            PanelQuery(_HERE.latest("topic_eligible_local_log_seconds"), "threshold"),
         ),
         _by_broker(
             "Size of local log",
             "Size that the broker reports, or an estimate.",
             "local_log_bytes",
             Look("bytes", lowest=0),
-            Query(_HERE.latest("topic_eligible_local_log_bytes"), "threshold"),
+            PanelQuery(_HERE.latest("topic_eligible_local_log_bytes"), "threshold"),
         ),
         _bands_by_broker(
             "Enough local log to lead",
@@ -286,8 +291,8 @@ def _bootstrap() -> Json:
         "follower.fetch.last.tiered.offset.enable (KIP-1023) on and off.",
         ("feature",),
         [
-            Column("First offset", expr("start_offset"), _OFFSET),
-            Column("Records to copy", expr("records"), _RECORDS),
+            TableColumn("First offset", expr("start_offset"), _OFFSET),
+            TableColumn("Records to copy", expr("records"), _RECORDS),
         ],
         empty="Not known",
     )
@@ -302,11 +307,11 @@ def _catching_up() -> Json:
         "Stuck: the replica does not move.",
         ("broker", "rack"),
         [
-            Column("Copied", expr("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
-            Column("Rate", expr("records_per_second"), Look("suffix:rec/s", decimals=1)),
-            Column("Left", expr("time_left_seconds"), Look("s", mapping=NEVER)),
-            Column("May lead in", expr("time_to_lead_seconds"), Look("s", mapping=NEVER)),
-            Column("Stuck", expr("stuck"), Look(mapping={"1": ("yes", "red")})),
+            TableColumn("Copied", expr("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
+            TableColumn("Rate", expr("records_per_second"), Look("suffix:rec/s", decimals=1)),
+            TableColumn("Left", expr("time_left_seconds"), Look("s", mapping=NEVER)),
+            TableColumn("May lead in", expr("time_to_lead_seconds"), Look("s", mapping=NEVER)),
+            TableColumn("Stuck", expr("stuck"), Look(mapping={"1": ("yes", "red")})),
         ],
         empty="No replica is catching up",
     )

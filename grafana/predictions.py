@@ -9,7 +9,7 @@ from grafana.variables import Json
 
 
 def predicted_right(scope: Scope, links: Links = ()) -> Json:
-    """The share of leader changes that came as predicted; no value before the first one."""
+    """The share of leader changes that were predicted; no value before the first one."""
     right, every = (
         scope.total("predictions_total", result="right"),
         scope.total("predictions_total"),

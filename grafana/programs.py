@@ -1,10 +1,10 @@
-"""Panels on collector, query and taps: what these programs serve about themselves."""
+"""Panels about collector, query and taps, from the metrics that these programs serve."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from grafana.panels import Look, Query, lines
+from grafana.panels import Look, PanelQuery, lines
 from grafana.queries import Scope, per_second
 from grafana.variables import Json
 
@@ -16,7 +16,7 @@ _UNSERVED: Final = "No {0} is scraped; metrics.{0}_port is where one serves this
 
 
 def collector() -> tuple[Json, ...]:
-    """Cycles, what is lost of them, and what they could not observe."""
+    """Panels of the collector: cycles, missed ones, and problems."""
     unserved = _UNSERVED.format("collector")
     problems = _HERE.latest("collector_problems", "source")
     return (
@@ -26,8 +26,8 @@ def collector() -> tuple[Json, ...]:
             "Cycles that were left out because the one before took too long, and cycles that the "
             "bus did not take.",
             [
-                Query(_increase("collector_overruns_total"), "left out"),
-                Query(_increase("collector_observations_unsent_total"), "not sent"),
+                PanelQuery(_increase("collector_overruns_total"), "left out"),
+                PanelQuery(_increase("collector_observations_unsent_total"), "not sent"),
             ],
             _WHOLE,
             stacked=True,
@@ -36,7 +36,7 @@ def collector() -> tuple[Json, ...]:
         lines(
             "Problems by source",
             "Problems of the collector's newest cycle; its log has brokers and reasons.",
-            [Query(f"{problems} > 0", "{{source}}")],
+            [PanelQuery(f"{problems} > 0", "{{source}}")],
             _WHOLE,
             stacked=True,
             empty="No problem",
@@ -45,7 +45,7 @@ def collector() -> tuple[Json, ...]:
 
 
 def query() -> tuple[Json, ...]:
-    """Batches, and why none ends."""
+    """Panels of the query: batches, and why none ends."""
     unserved = _UNSERVED.format("query")
     return (
         _durations("Time of a batch", "query_batch_duration_seconds", unserved),
@@ -53,7 +53,7 @@ def query() -> tuple[Json, ...]:
             "Messages of a batch",
             "Messages of the observations topic in a batch; a cycle has some for each shard.",
             [
-                Query(
+                PanelQuery(
                     f"{per_second(_HERE, 'query_observations_read_total')} / "
                     f"{per_second(_HERE, 'query_batches_total')}",
                     "messages",
@@ -65,7 +65,7 @@ def query() -> tuple[Json, ...]:
         lines(
             "No batch ends",
             "1 while no batch has ended for three cycles, by the reason.",
-            [Query(f"{_HERE.latest('query_stalled', 'reason')} > 0", "{{reason}}")],
+            [PanelQuery(f"{_HERE.latest('query_stalled', 'reason')} > 0", "{{reason}}")],
             _WHOLE,
             stacked=True,
             empty="Batches end",
@@ -74,13 +74,13 @@ def query() -> tuple[Json, ...]:
 
 
 def tap() -> tuple[Json, ...]:
-    """Panels of taps: lines read, rows that wait, and rows that are lost."""
+    """Panels of taps: lines read, waiting rows, and dropped rows."""
     unserved = _UNSERVED.format("tap")
     return (
         lines(
             "Lines read by taps",
             "Lines a second of each broker's logs.",
-            [Query(per_second(_HERE, "tap_lines_total", "broker"), "broker {{broker}}")],
+            [PanelQuery(per_second(_HERE, "tap_lines_total", "broker"), "broker {{broker}}")],
             _PER_SECOND,
             stacked=True,
             empty=unserved,
@@ -89,7 +89,7 @@ def tap() -> tuple[Json, ...]:
             "Not yet read by taps",
             "Bytes of each broker's log files that no tap has read; beyond 256 MiB lines are "
             "skipped.",
-            [Query(_HERE.latest("tap_behind_bytes", "broker"), "broker {{broker}}")],
+            [PanelQuery(_HERE.latest("tap_behind_bytes", "broker"), "broker {{broker}}")],
             Look("bytes", lowest=0),
             empty=unserved,
         ),
@@ -98,9 +98,9 @@ def tap() -> tuple[Json, ...]:
             "Bytes that were skipped, lines that could not be parsed, and what was not sent, a "
             "second.",
             [
-                Query(per_second(_HERE, "tap_skipped_bytes_total"), "skipped bytes"),
-                Query(per_second(_HERE, "tap_refused_total", "reason"), "refused: {{reason}}"),
-                Query(per_second(_HERE, "tap_dropped_total", "what"), "dropped: {{what}}"),
+                PanelQuery(per_second(_HERE, "tap_skipped_bytes_total"), "skipped bytes"),
+                PanelQuery(per_second(_HERE, "tap_refused_total", "reason"), "refused: {{reason}}"),
+                PanelQuery(per_second(_HERE, "tap_dropped_total", "what"), "dropped: {{what}}"),
             ],
             _PER_SECOND,
             empty=unserved,
@@ -115,8 +115,8 @@ def _durations(title: str, name: str, empty: str) -> Json:
         title,
         "Mean and 99th percentile.",
         [
-            Query(f"{total} / {count}", "average"),
-            Query(f"histogram_quantile(0.99, {buckets})", "99 of 100"),
+            PanelQuery(f"{total} / {count}", "average"),
+            PanelQuery(f"histogram_quantile(0.99, {buckets})", "99 of 100"),
         ],
         _SECONDS,
         empty=empty,

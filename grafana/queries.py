@@ -1,6 +1,7 @@
-"""PromQL over the twin's metrics, narrowed by the variables of a dashboard.
+"""PromQL over the twin's metrics, filtered by the variables of a dashboard.
 
-Names and labels are looked up in the catalog, so no panel can ask for what is not exported.
+Names and labels are looked up in the catalog, so a panel cannot query a metric that is not
+exported.
 """
 
 from __future__ import annotations
@@ -27,38 +28,38 @@ ELECTION_POLICIES: Final = {"kafka": "Kafka today", "kip1303": "KIP-1303", "kip5
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The labels that a dashboard's variables narrow: ``one`` to one value, ``many`` to several."""
+    """The labels that a dashboard's variables filter: ``one`` by one value, ``many`` by several."""
 
     one: tuple[str, ...] = ("cluster",)
     many: tuple[str, ...] = ()
 
-    def series(self, name: str, **chosen: str | tuple[str, ...]) -> str:
-        """A selector of the metric: by its labels that have a variable, and by those given here."""
+    def series(self, name: str, **label_values: str | tuple[str, ...]) -> str:
+        """A selector of the metric, by its labels that have a variable and by the given labels."""
         metric = f"kafka_twin_{name}"
         labels = LABELS[metric]
-        unknown = set(chosen) - set(labels)
+        unknown = set(label_values) - set(labels)
         if unknown:
             raise KeyError(f"{metric} has no label {', '.join(sorted(unknown))}")
         matchers = [f'{label}="${label}"' for label in self.one if label in labels]
         matchers += [f'{label}=~"${label}"' for label in self.many if label in labels]
-        matchers += [_matcher(label, value) for label, value in chosen.items()]
+        matchers += [_matcher(label, value) for label, value in label_values.items()]
         return f"{metric}{{{', '.join(matchers)}}}"
 
-    def latest(self, name: str, *by: str, **chosen: str | tuple[str, ...]) -> str:
+    def latest(self, name: str, *by: str, **label_values: str | tuple[str, ...]) -> str:
         """One value for each combination of the labels in ``by``.
 
-        The highest of several, not their sum: while an exporter is replaced, Prometheus holds
+        The highest of several values, not their sum: while an exporter is replaced, Prometheus has
         the series of both.
         """
-        return highest(self.series(name, **chosen), *by)
+        return highest(self.series(name, **label_values), *by)
 
-    def added(self, name: str, *by: str, over: str, **chosen: str | tuple[str, ...]) -> str:
-        """The latest values, added up over one more label."""
-        return f"sum{_by(by)} ({self.latest(name, *by, over, **chosen)})"
+    def added(self, name: str, *by: str, over: str, **label_values: str | tuple[str, ...]) -> str:
+        """The sum of the latest values over one more label."""
+        return f"sum{_by(by)} ({self.latest(name, *by, over, **label_values)})"
 
-    def total(self, name: str, *by: str, **chosen: str | tuple[str, ...]) -> str:
+    def total(self, name: str, *by: str, **label_values: str | tuple[str, ...]) -> str:
         """The sum over the labels that are not in ``by``."""
-        return f"sum{_by(by)} ({self.series(name, **chosen)})"
+        return f"sum{_by(by)} ({self.series(name, **label_values)})"
 
 
 def highest(expr: str, *by: str) -> str:
@@ -67,7 +68,7 @@ def highest(expr: str, *by: str) -> str:
 
 
 def or_zero(scope: Scope, expr: str) -> str:
-    """The expression, or 0 where nothing was counted yet. No exporter: no value."""
+    """The expression, or 0 if nothing was counted yet. Without an exporter: no value."""
     return f"{expr} or 0 * {scope.latest('up')}"
 
 

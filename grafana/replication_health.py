@@ -10,10 +10,10 @@ from grafana.panels import (
     BLUE,
     NONE_OR_ORANGE,
     NONE_OR_RED,
-    Column,
     Look,
-    Query,
+    PanelQuery,
     Steps,
+    TableColumn,
     gauges,
     lines,
     stat,
@@ -81,7 +81,7 @@ def _verdicts() -> tuple[Json, ...]:
         lines(
             "Why replicas left an ISR",
             f"Replicas that left an ISR, by verdict. {_WINDOW}",
-            [Query(_HERE.latest("isr_shrinks_recent", "verdict"), "{{verdict}}")],
+            [PanelQuery(_HERE.latest("isr_shrinks_recent", "verdict"), "{{verdict}}")],
             Look(lowest=0),
             stacked=True,
         ),
@@ -89,7 +89,7 @@ def _verdicts() -> tuple[Json, ...]:
             "ISR shrinks by leader",
             "Replicas that left the ISR of partitions that a broker leads: several followers of "
             "one leader point at the leader. " + _WINDOW,
-            Query(
+            PanelQuery(
                 f"sort_desc({_HERE.latest('broker_isr_shrinks_recent', 'broker')})",
                 "led by {{broker}}",
             ),
@@ -123,7 +123,7 @@ def _kip501() -> tuple[Json, ...]:
         lines(
             "Would they have stayed under KIP-501?",
             f"Replicas that left an ISR, by whether solution 1 would have kept them. {_WINDOW}",
-            [Query(_HERE.latest(name, "would_have_stayed"), "{{would_have_stayed}}")],
+            [PanelQuery(_HERE.latest(name, "would_have_stayed"), "{{would_have_stayed}}")],
             Look(lowest=0),
             stacked=True,
         ),
@@ -138,7 +138,7 @@ def _thrash() -> tuple[Json, ...]:
             f"The 100 partitions whose ISR lost most replicas. {_WINDOW}",
             by,
             [
-                Column(
+                TableColumn(
                     "Left its ISR",
                     f"topk(100, {_HERE.latest('partition_isr_shrinks_recent', *by)})",
                     Look(steps=((None, "transparent"), (3, "orange"), (10, "red"))),
@@ -151,11 +151,11 @@ def _thrash() -> tuple[Json, ...]:
             "Slow leader and ISR thrash over time",
             "Partitions with each risk, and replicas that left an ISR and rejoined it (flaps).",
             [
-                Query(
+                PanelQuery(
                     _HERE.latest("partitions_at_risk", "risk", risk=("slow_leader", "isr_thrash")),
                     "{{risk}}",
                 ),
-                Query(_HERE.latest("isr_flaps"), "flaps"),
+                PanelQuery(_HERE.latest("isr_flaps"), "flaps"),
             ],
             Look(lowest=0),
         ),
@@ -172,7 +172,7 @@ def _isr() -> Json:
     return lines(
         "Partitions that lack replicas",
         "Partitions of the whole cluster.",
-        [Query(_HERE.latest(name), legend) for name, legend in names.items()],
+        [PanelQuery(_HERE.latest(name), legend) for name, legend in names.items()],
         Look(lowest=0),
     )
 
@@ -184,7 +184,7 @@ def _records_lost() -> Json:
         "Partitions whose new leader lacks records of the leader before: it was elected from "
         "outside the ISR in the last hour.",
         by,
-        [Column("Records", _HERE.latest("partition_records_lost", *by), Look("locale"))],
+        [TableColumn("Records", _HERE.latest("partition_records_lost", *by), Look("locale"))],
         sort="Records",
         empty="No leader lacks records",
     )
@@ -193,8 +193,8 @@ def _records_lost() -> Json:
 def _laggards() -> tuple[Json, ...]:
     by = ("topic", "partition", "broker")
 
-    def most(name: str) -> Query:
-        return Query(f"sort_desc(topk(10, {_HERE.latest(name, *by)}))", _NAME)
+    def most(name: str) -> PanelQuery:
+        return PanelQuery(f"sort_desc(topk(10, {_HERE.latest(name, *by)}))", _NAME)
 
     return (
         gauges(
@@ -218,10 +218,10 @@ def _laggards() -> tuple[Json, ...]:
 
 
 def _measured() -> tuple[Json, ...]:
-    """Panels of the brokers' own metrics, beside the twin's numbers."""
+    """Panels of the brokers' own metrics, to be compared with the twin's numbers."""
 
-    def query(name: str, legend: str) -> Query:
-        return Query(_HERE.latest(f"broker_{name}", "broker"), legend)
+    def query(name: str, legend: str) -> PanelQuery:
+        return PanelQuery(_HERE.latest(f"broker_{name}", "broker"), legend)
 
     return (
         lines(
@@ -254,7 +254,7 @@ def _measured() -> tuple[Json, ...]:
             "Error of caught-up times",
             "Largest difference between the twin's caught-up time and "
             f"the one that a leader logs when it removes a follower from the ISR. {_WINDOW}",
-            [Query(_HERE.latest("caught_up_error_seconds"), "difference")],
+            [PanelQuery(_HERE.latest("caught_up_error_seconds"), "difference")],
             Look("s", lowest=0),
             empty="No tap has read an ISR shrink",
         ),

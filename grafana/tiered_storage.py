@@ -12,9 +12,9 @@ from grafana.panels import (
     NEVER,
     NONE_OR_ORANGE,
     NONE_OR_RED,
-    Column,
     Look,
-    Query,
+    PanelQuery,
+    TableColumn,
     above_zero,
     bars,
     gauges,
@@ -39,7 +39,7 @@ def _stored() -> tuple[Json, ...]:
     all_of_them = _HERE.latest("partitions")
 
     def count(title: str, name: str, text: str, look: Look) -> Json:
-        """A number of segments; none while no segment is known, since 0 would mislead."""
+        """A number of segments; no value while no segment is known, since 0 would mislead."""
         expr = f"{_HERE.latest(name)} and {with_known_segments} > 0"
         return stat(title, text, expr, look, empty="not known")
 
@@ -112,10 +112,10 @@ def _by_topic() -> Json:
         "them on disk.",
         ("topic",),
         [
-            Column("Partitions", expr("partitions"), _RECORDS),
-            Column("Local", expr("local_log_bytes"), _BYTES),
-            Column("Cold reads", expr("cold_read_records"), _RECORDS),
-            Column("At risk", expr("partitions_at_risk"), Look(steps=above_zero("orange"))),
+            TableColumn("Partitions", expr("partitions"), _RECORDS),
+            TableColumn("Local", expr("local_log_bytes"), _BYTES),
+            TableColumn("Cold reads", expr("cold_read_records"), _RECORDS),
+            TableColumn("At risk", expr("partitions_at_risk"), Look(steps=above_zero("orange"))),
         ],
         sort="Local",
         empty="Topics are exported at granularity topic or partition",
@@ -130,8 +130,8 @@ def _by_partition() -> Json:
         "The 100 partitions with most bytes in orphan segments, of those exported.",
         by,
         [
-            Column("Orphans", most, Look("bytes", ((None, "orange"),))),
-            Column(
+            TableColumn("Orphans", most, Look("bytes", ((None, "orange"),))),
+            TableColumn(
                 "Remote", f"{_HERE.latest('partition_remote_log_bytes', *by)} and {most}", _BYTES
             ),
         ],
@@ -143,12 +143,12 @@ def _by_partition() -> Json:
 def _upload() -> tuple[Json, ...]:
     by = ("topic", "partition")
     name = "{{topic}}-{{partition}}"
-    held = _HERE.latest("partitions_at_risk", risk="upload_lag_vs_local_retention")
+    at_risk = _HERE.latest("partitions_at_risk", risk="upload_lag_vs_local_retention")
     return (
         gauges(
             "Highest upload lag, records",
             "The ten partitions with most records to upload, of those exported.",
-            Query(
+            PanelQuery(
                 f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_records', *by)}))", name
             ),
             Look("locale", BLUE, lowest=0),
@@ -158,7 +158,9 @@ def _upload() -> tuple[Json, ...]:
         gauges(
             "Highest upload lag, bytes",
             "The ten partitions with most bytes to upload, estimated, of those exported.",
-            Query(f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_bytes', *by)}))", name),
+            PanelQuery(
+                f"sort_desc(topk(10, {_HERE.latest('partition_upload_lag_bytes', *by)}))", name
+            ),
             Look("bytes", BLUE, lowest=0),
             links=SERIES_PARTITION,
             empty="No partition is exported",
@@ -166,7 +168,7 @@ def _upload() -> tuple[Json, ...]:
         lines(
             "Upload lag vs local retention",
             "Partitions whose local log grows because nothing is deleted before it is uploaded.",
-            [Query(held, "partitions")],
+            [PanelQuery(at_risk, "partitions")],
             Look(steps=NONE_OR_ORANGE, lowest=0),
         ),
     )
@@ -185,7 +187,7 @@ def _bootstrap() -> tuple[Json, ...]:
         lines(
             "What empty followers of all partitions would copy",
             "Estimated bytes, of partitions whose sizes are known.",
-            [Query(on, _ON), Query(off, _OFF)],
+            [PanelQuery(on, _ON), PanelQuery(off, _OFF)],
             _BYTES,
         ),
         bars(
@@ -193,7 +195,7 @@ def _bootstrap() -> tuple[Json, ...]:
             "Partitions by path, with KIP-1023 on and off.",
             "path",
             [
-                Column(
+                TableColumn(
                     title,
                     _HERE.latest("partitions_by_bootstrap_path", "path", feature=feature),
                     Look(steps=((None, color),)),
@@ -215,14 +217,14 @@ def _catching_up() -> tuple[Json, ...]:
         lines(
             "Replicas that catch up",
             "Replicas on their way into the ISR, by where they started.",
-            [Query(_HERE.latest("replicas_catching_up", "path"), "{{path}}")],
+            [PanelQuery(_HERE.latest("replicas_catching_up", "path"), "{{path}}")],
             Look(lowest=0),
             stacked=True,
         ),
         lines(
             "Bootstrap stuck",
             "Replicas that should catch up and do not move, by reason.",
-            [Query(_HERE.latest("replicas_stuck", "reason"), "{{reason}}")],
+            [PanelQuery(_HERE.latest("replicas_stuck", "reason"), "{{reason}}")],
             Look(lowest=0),
             stacked=True,
         ),
@@ -231,9 +233,13 @@ def _catching_up() -> tuple[Json, ...]:
             "The 100 replicas with most time left, of those whose time left is known.",
             keys,
             [
-                Column("Left", f"topk(100, {expr('time_left_seconds')})", Look("s", mapping=NEVER)),
-                Column("Copied", expr("progress_ratio"), Look("percentunit", lowest=0, highest=1)),
-                Column("Rate", expr("records_per_second"), Look("suffix:rec/s", decimals=1)),
+                TableColumn(
+                    "Left", f"topk(100, {expr('time_left_seconds')})", Look("s", mapping=NEVER)
+                ),
+                TableColumn(
+                    "Copied", expr("progress_ratio"), Look("percentunit", lowest=0, highest=1)
+                ),
+                TableColumn("Rate", expr("records_per_second"), Look("suffix:rec/s", decimals=1)),
             ],
             sort="Left",
             empty="No replica is catching up",
@@ -242,14 +248,14 @@ def _catching_up() -> tuple[Json, ...]:
 
 
 def _cold() -> tuple[Json, ...]:
-    def line(name: str, legend: str) -> Query:
-        return Query(_HERE.latest(name), legend)
+    def line(name: str, legend: str) -> PanelQuery:
+        return PanelQuery(_HERE.latest(name), legend)
 
     return (
         gauges(
             "Cold replicas by broker",
             "Replicas with too little local log to lead (KIP-1303).",
-            Query(_HERE.latest("broker_cold_replicas", "broker"), "broker {{broker}}"),
+            PanelQuery(_HERE.latest("broker_cold_replicas", "broker"), "broker {{broker}}"),
             Look(steps=((None, "green"), (1, "yellow")), lowest=0),
         ),
         lines(
@@ -278,7 +284,7 @@ def _cold() -> tuple[Json, ...]:
             "Requests that KIP-1303 would add",
             "AlterPartition requests a second that brokers would send under KIP-1303, by what they "
             "report.",
-            [Query(_HERE.latest("kip1303_reports_per_second", "report"), "{{report}}")],
+            [PanelQuery(_HERE.latest("kip1303_reports_per_second", "report"), "{{report}}")],
             Look("reqps", lowest=0),
         ),
     )
@@ -290,7 +296,7 @@ def _consumers() -> tuple[Json, ...]:
             "Cold reads by broker",
             "Partitions for which consumers are sent to the broker and read from remote storage "
             "what another replica has on disk (KIP-392, KIP-1023).",
-            Query(_HERE.latest("broker_cold_read_partitions", "broker"), "broker {{broker}}"),
+            PanelQuery(_HERE.latest("broker_cold_read_partitions", "broker"), "broker {{broker}}"),
             Look(steps=((None, "green"), (1, "orange")), lowest=0),
         ),
         lines(
@@ -298,15 +304,17 @@ def _consumers() -> tuple[Json, ...]:
             "Partitions by the kind of their leader's replica.selector.class. leader: consumers "
             "read from the leader. custom, unknown: cold reads are not judged.",
             [
-                Query(_HERE.latest("partitions_by_replica_selector", "selector"), "{{selector}}"),
-                Query(_HERE.latest("partitions_cold_read_unknown"), "cold reads not judged"),
+                PanelQuery(
+                    _HERE.latest("partitions_by_replica_selector", "selector"), "{{selector}}"
+                ),
+                PanelQuery(_HERE.latest("partitions_cold_read_unknown"), "cold reads not judged"),
             ],
             Look(lowest=0),
         ),
         lines(
             "Out of range windows",
             "Followers that cannot serve a window of offsets, by the cases of KIP-392.",
-            [Query(_HERE.latest("replicas_out_of_range_window", "case"), "{{case}}")],
+            [PanelQuery(_HERE.latest("replicas_out_of_range_window", "case"), "{{case}}")],
             Look(lowest=0),
             stacked=True,
         ),
@@ -316,8 +324,8 @@ def _consumers() -> tuple[Json, ...]:
 def _measured() -> tuple[Json, ...]:
     """Panels of the brokers' own metrics."""
 
-    def query(name: str, legend: str = "broker {{broker}}") -> Query:
-        return Query(_HERE.latest(f"broker_{name}", "broker"), legend)
+    def query(name: str, legend: str = "broker {{broker}}") -> PanelQuery:
+        return PanelQuery(_HERE.latest(f"broker_{name}", "broker"), legend)
 
     return (
         lines(

@@ -9,9 +9,9 @@ from grafana.layout import Dashboard, band, bands, row
 from grafana.panels import (
     NONE_OR_ORANGE,
     NONE_OR_RED,
-    Column,
     Look,
-    Query,
+    PanelQuery,
+    TableColumn,
     lines,
     stat,
     states,
@@ -27,9 +27,9 @@ _UP: Final = Look(mapping={"1": ("up", "green"), "0": ("down", "red")})
 _AGE: Final = Look("s", ((None, "green"), (30, "orange"), (60, "red")), lowest=0)
 
 
-def _grown(name: str, **chosen: str) -> str:
-    """How much a counter grew in the time shown."""
-    return or_zero(_HERE, f"sum(increase({_HERE.series(name, **chosen)}[$__range]))")
+def _grown(name: str, **label_values: str) -> str:
+    """The increase of a counter in the displayed time range."""
+    return or_zero(_HERE, f"sum(increase({_HERE.series(name, **label_values)}[$__range]))")
 
 
 def _now() -> tuple[Json, ...]:
@@ -106,7 +106,7 @@ def _predictions() -> tuple[Json, ...]:
             "overtaken: something else changed between the last observation and the election. "
             "unforeseen: the twin did not know the replica yet.",
             [
-                Query(
+                PanelQuery(
                     f"sum by (result) (increase({_HERE.series('predictions_total')}"
                     "[$__rate_interval]))",
                     "{{result}}",
@@ -123,13 +123,13 @@ def _observations() -> tuple[Json, ...]:
         lines(
             "Age of observations over time",
             "It grows up to the collector's interval and falls with each cycle.",
-            [Query(_HERE.latest("observation_age_seconds"), "age")],
+            [PanelQuery(_HERE.latest("observation_age_seconds"), "age")],
             _AGE,
         ),
         states(
             "Twin over time",
             "Up while every shard's snapshot is there and recent.",
-            [Query(_HERE.latest("up"), "twin")],
+            [PanelQuery(_HERE.latest("up"), "twin")],
             _UP,
         ),
     )
@@ -141,13 +141,13 @@ def _flow() -> tuple[Json, ...]:
         lines(
             "Snapshots read",
             "Messages with a snapshot, or a part of one, read a second.",
-            [Query(per_second(_HERE, "exporter_snapshots_read_total"), "snapshots")],
+            [PanelQuery(per_second(_HERE, "exporter_snapshots_read_total"), "snapshots")],
             per_s,
         ),
         lines(
             "Events",
             "Events a second, by kind.",
-            [Query(per_second(_HERE, "events_total", "kind"), "{{kind}}")],
+            [PanelQuery(per_second(_HERE, "events_total", "kind"), "{{kind}}")],
             per_s,
             stacked=True,
             empty="No event was reported",
@@ -157,11 +157,11 @@ def _flow() -> tuple[Json, ...]:
             "Messages a second, by reason; the log of the program that refused one has the "
             "details.",
             [
-                Query(
+                PanelQuery(
                     per_second(_HERE, "observations_refused_total", "reason"),
                     "observation: {{reason}}",
                 ),
-                Query(
+                PanelQuery(
                     per_second(_HERE, "snapshots_refused_total", "reason"), "snapshot: {{reason}}"
                 ),
             ],
@@ -177,19 +177,19 @@ def _query() -> tuple[Json, ...]:
         lines(
             "Cycle",
             "Time between the two newest cycles of the collector.",
-            [Query(_HERE.latest("cycle_seconds"), "cycle")],
+            [PanelQuery(_HERE.latest("cycle_seconds"), "cycle")],
             Look("s", lowest=0),
         ),
         lines(
             "End-to-end latency",
             "Time from an observation to the snapshot made from it.",
-            [Query(_HERE.latest("end_to_end_latency_seconds"), "latency")],
+            [PanelQuery(_HERE.latest("end_to_end_latency_seconds"), "latency")],
             limit,
         ),
         lines(
             "State",
             "Encoded size of the query's state.",
-            [Query(_HERE.latest("state_bytes"), "state")],
+            [PanelQuery(_HERE.latest("state_bytes"), "state")],
             Look("bytes", lowest=0),
         ),
     )
@@ -200,21 +200,21 @@ def _exporter() -> tuple[Json, ...]:
         lines(
             "Time to render",
             "Time to render the newest snapshots; a scrape sends what is rendered.",
-            [Query(_HERE.latest("exporter_render_seconds"), "render")],
+            [PanelQuery(_HERE.latest("exporter_render_seconds"), "render")],
             Look("s", ((None, "green"), (1, "orange")), lowest=0),
         ),
         lines(
             "Series of partitions and replicas",
             "Series in the newest exposition.",
-            [Query(_HERE.latest("exporter_series"), "exported")],
+            [PanelQuery(_HERE.latest("exporter_series"), "exported")],
             Look("locale", lowest=0),
         ),
         lines(
             "Clients that read events",
             "Clients of /api/v1/events, and gaps in what was sent to them.",
             [
-                Query(_HERE.latest("event_streams"), "clients"),
-                Query(
+                PanelQuery(_HERE.latest("event_streams"), "clients"),
+                PanelQuery(
                     f"increase({_HERE.series('event_stream_gaps_total')}[$__rate_interval])",
                     "missed events",
                 ),
@@ -233,12 +233,12 @@ def _collected() -> Json:
         "Whether each broker answered the newest cycle in time.",
         ("broker", "rack"),
         [
-            Column(
+            TableColumn(
                 "Answered",
                 expr("answered"),
                 Look(mapping={"1": ("yes", "green"), "0": ("no", "red")}),
             ),
-            Column("Replicas", expr("replicas"), Look("locale")),
+            TableColumn("Replicas", expr("replicas"), Look("locale")),
         ],
         empty="No broker is known",
     )
@@ -253,7 +253,7 @@ def _unknown() -> Json:
     return lines(
         "Replicas with unknown values",
         "Replicas whose numbers are unknown or implausible.",
-        [Query(_HERE.latest(name), legend) for name, legend in names.items()],
+        [PanelQuery(_HERE.latest(name), legend) for name, legend in names.items()],
         Look("locale", lowest=0),
     )
 

@@ -1,6 +1,6 @@
 """The choices at the top of a dashboard.
 
-A variable named after a label narrows every panel whose metric has that label.
+A variable with the name of a label filters every panel whose metric has that label.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _INTERNAL: Final = r"__.*|kafka-twin\\..*"
 """Topics of Kafka itself, and of the bus under its default prefix."""
 
 CONSOLE: Final = "http://localhost:9410"
-"""The console's address where the twin runs on the machine of whoever looks, as in compose."""
+"""The console's address if the twin runs on the user's machine, as with docker compose."""
 
 ALL: Final = ".*"
 """Unlike Grafana's list of every value it also matches brokers without a rack."""
 
 
 def datasource() -> Json:
-    """The Prometheus that is asked."""
+    """The Prometheus data source."""
     return {
         "type": "datasource",
         "name": "datasource",
@@ -44,7 +44,7 @@ def cluster() -> Json:
 
 
 def console() -> Json:
-    """The address of the console, which links of panels lead to."""
+    """The address of the console, for links in panels."""
     address = {"selected": True, "text": CONSOLE, "value": CONSOLE}
     return {
         "type": "textbox",

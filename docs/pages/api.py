@@ -11,10 +11,10 @@ from streaming.exporter.api import endpoints
 from streaming.exporter.endpoint import Endpoint
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.openapi import described_path
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.exporter.views.api import summed_metrics
 from streaming.questions import QUESTIONS
-from streaming.questions.parameters import Parameter, Schema
+from streaming.questions.parameters import InputParameter, Schema
 from twin.builtin import CATALOG
 from twin.declarations.table import Column, PartitionTable, ReplicaTable, Table
 from twin.rules.election.predictions import Predictions
@@ -79,7 +79,7 @@ def page() -> str:
 
 
 def _endpoints() -> list[Endpoint]:
-    return endpoints(Source(CATALOG, "", Exposition, lambda: 0))
+    return endpoints(ViewSource(CATALOG, "", Exposition, lambda: 0))
 
 
 def _paths(declared: Iterable[Endpoint]) -> Iterator[tuple[str, str]]:
@@ -88,7 +88,7 @@ def _paths(declared: Iterable[Endpoint]) -> Iterator[tuple[str, str]]:
         yield f"`{described_path(each)}`", each.summary + refusals
 
 
-def _parameters(parameters: Mapping[str, Parameter]) -> Iterator[tuple[str, str]]:
+def _parameters(parameters: Mapping[str, InputParameter]) -> Iterator[tuple[str, str]]:
     for name, each in parameters.items():
         yield f"`{name}`", each.in_url
 

@@ -20,7 +20,7 @@ BOOTSTRAP_MS: Final = 10_000
 """How long the first connection may take before it fails with an error."""
 
 MAX_MESSAGE_BYTES: Final = 1_048_588
-"""Kafka's default; set on the topics, since a cluster may have a lower one for all others."""
+"""Kafka's default; set on the topics, since the cluster may have a lower default."""
 
 _BUFFER_BYTES: Final = 64 << 20
 _GIVE_UP_MS: Final = 30_000
@@ -29,7 +29,7 @@ _LOOK_EVERY_S: Final = 5.0
 """How often a reader without records checks that its topics exist and may be described."""
 
 _LOOK_MS: Final = 2_000
-"""Short, since a reader that asks about another topic keeps its own records waiting."""
+"""Short, since a reader that looks at another topic delays its own records."""
 
 
 class BusError(UserError, RuntimeError):
@@ -64,9 +64,9 @@ def settings(config: Config) -> dict[str, Any]:
 
 
 class Sender:
-    """Writes to the bus. Messages with one key arrive in order; after a retry, perhaps twice.
+    """Writes to the bus. Messages with the same key arrive in order; after a retry, perhaps twice.
 
-    A message that the bus has not taken after ``give_up_ms`` is dropped: a newer one will do.
+    A message that is not written within ``give_up_ms`` is dropped: a newer one replaces it.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Sender:
             # (measured: a bus away for 40 s). One request at a time keeps the order instead.
             "enable_idempotence": False,
             "max_in_flight_requests_per_connection": 1,
-            # Frames are compressed already, and what is left is small.
+            # Frames are compressed already, and the other messages are small.
             "compression_type": None,
             "linger_ms": 5,
             # A cycle's messages go to a partition as one batch: a quarter of the CPU (measured).
@@ -126,8 +126,8 @@ class Sender:
             if self._pending_bytes + size > self._buffer_bytes:
                 self.failures += 1
                 raise BusError(
-                    f"bus topic {topic}: {self._pending_bytes >> 20} MiB wait to be sent, "
-                    "nothing more is taken; is the bus slow or gone?"
+                    f"bus topic {topic}: {self._pending_bytes >> 20} MiB wait in the send buffer, "
+                    "which is full; is the bus slow or gone?"
                 )
             self._pending_bytes += size
         try:
@@ -150,8 +150,8 @@ class Sender:
         """Wait until all buffered messages have arrived.
 
         Raises:
-            BusError: it has not by the deadline (it may still), or messages were refused since the
-                last flush.
+            BusError: messages have not arrived by the deadline (they still may), or were refused
+            since the last flush.
         """
         late = False
         try:
@@ -181,7 +181,7 @@ class Sender:
 
 
 class Reader:
-    """Reads bus topics from a chosen place on, all partitions, without a consumer group.
+    """Reads all partitions of bus topics from a given position, without a consumer group.
 
     Brokers may come and go: ``poll`` then returns nothing until they are back. At most one fetch of
     each broker is held in memory.
@@ -292,11 +292,11 @@ class Reader:
         """True if a record was written to the topic since then; None if the bus does not answer."""
         try:
             partitions = self._consumer.partitions_for_topic(name) or ()
-            wanted = {TopicPartition(name, p): since_ms for p in partitions}
-            offsets = self._consumer.offsets_for_times(wanted, timeout_ms=_LOOK_MS)
+            start_times = {TopicPartition(name, p): since_ms for p in partitions}
+            offsets = self._consumer.offsets_for_times(start_times, timeout_ms=_LOOK_MS)
         except KafkaError:  # no right to describe it, or nobody answers
             return None
-        return any(offsets.values()) if wanted else None
+        return any(offsets.values()) if start_times else None
 
     def close(self) -> None:
         """Disconnect."""

@@ -1,8 +1,8 @@
-"""Puts the parts of a large shard's snapshot together again.
+"""Joins the parts of a large shard's snapshot.
 
 Each part has a key of its own, so parts are in different partitions of the topic and arrive in any
-order, and a compacted topic still holds parts of a shard that has shrunk since. A shard is what the
-newest whole set holds: a set that is not whole yet leaves the one before in place.
+order, and a compacted topic still holds parts of a shard that has shrunk since. The state of a
+shard is the newest complete set: an incomplete set does not replace the previous one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from twin.engine.state import ShardState, concatenated
 from twin.tables.state import PartitionIndex, Topics
 
 SETS_KEPT: Final = 4
-"""Sets of parts that are waited for: one partition of the topic may be read ahead of another."""
+"""The maximum of incomplete sets: one partition of the topic may be read ahead of another."""
 
 
 class PartSets:
-    """The sets of parts of one shard that are not whole yet."""
+    """The incomplete sets of parts of one shard."""
 
     def __init__(self) -> None:
         # (observed_at_ms, parts) -> part number -> state
@@ -34,12 +34,12 @@ class PartSets:
         at_ms = state.observed_at_ms
         if at_ms < self._whole_at_ms:
             return None
-        held = self._sets.setdefault((at_ms, parts), {})
-        held[part] = state
-        whole = joined([held[n] for n in range(parts)]) if len(held) == parts else None
+        states = self._sets.setdefault((at_ms, parts), {})
+        states[part] = state
+        whole = joined([states[n] for n in range(parts)]) if len(states) == parts else None
         if whole is not None:
             self._whole_at_ms = at_ms
-            self._sets = {key: held for key, held in self._sets.items() if key[0] > at_ms}
+            self._sets = {key: states for key, states in self._sets.items() if key[0] > at_ms}
         elif len(self._sets) > SETS_KEPT:
             del self._sets[min(self._sets)]
         return whole
@@ -53,9 +53,9 @@ def parts_of(message: bytes) -> tuple[int, int]:
 
 
 def joined(parts: Sequence[ShardState]) -> ShardState | None:
-    """One state of parts in order; None if they were not cut from the same one.
+    """Join parts, in order, to one state; None if they are parts of different states.
 
-    One cycle may give two snapshots, the later with more rows: their cuts do not fit each other.
+    One cycle may give two snapshots, the later with more rows: their parts do not fit together.
     """
     first = parts[0]
     if len(parts) == 1:

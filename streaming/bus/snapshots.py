@@ -1,4 +1,4 @@
-"""Reads the newest snapshots of all shards once, for commands that end afterwards."""
+"""Reads the newest snapshots of all shards once, for commands that end after that."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WITHIN_S: Final = 20.0
 _RECENT: Final = 64
 
 _BACK: Final[tuple[int | Literal["beginning"], ...]] = (_RECENT, 4_096, "beginning")
-"""Records of each partition that are read, more until all shards are known: most topics hold the
-snapshots of several minutes, and each cycle brings one of every shard."""
+"""Records of each partition that are read first; more are read until all shards are known. Most
+topics hold the snapshots of several minutes, and each cycle writes one of every shard."""
 
 _KEPT: Final = 2
 """Messages of each key: the newest part of a shard may be ahead of its other parts."""
@@ -77,12 +77,13 @@ def _messages(
     config: Config, start: int | Literal["beginning"], deadline: Deadline
 ) -> defaultdict[bytes | None, deque[bytes | None]]:
     """The newest messages of each key."""
-    held: defaultdict[bytes | None, deque[bytes | None]] = defaultdict(lambda: deque(maxlen=_KEPT))
+    messages: defaultdict[bytes | None, deque[bytes | None]]
+    messages = defaultdict(lambda: deque(maxlen=_KEPT))
     topic = bus.topics(config).snapshots
     with bus.Reader(config, [topic], start) as reader:
         while not reader.caught_up():
             if deadline.is_over:
                 raise BusError(f"bus {config.bus_bootstrap}: {topic} cannot be read in time")
             for record in reader.poll(200):
-                held[record.key].append(record.value)
-    return held
+                messages[record.key].append(record.value)
+    return messages

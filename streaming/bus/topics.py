@@ -111,7 +111,7 @@ def topic_configs(config: Config) -> dict[str, dict[str, str]]:
             "segment.ms": str(max(60_000, retention_ms // 4)),
         },
         # The log cleaner leaves the active segment alone, and a reader starts at the beginning:
-        # small segments and a low dirty ratio keep what it skips to a few minutes of snapshots.
+        # with small segments and a low dirty ratio it skips only a few minutes of snapshots.
         name.snapshots: common
         | {
             "cleanup.policy": "compact",
@@ -129,12 +129,12 @@ def topic_configs(config: Config) -> dict[str, dict[str, str]]:
 def ensure_topics(config: Config) -> None:
     """Create the bus topics that are missing; existing ones are left as they are.
 
-    Those that this user may not see are left to users who may: not every program needs all.
+    Topics that this user may not see are left to other users: not every program needs all.
 
     Raises:
         BusError: the bus cannot be reached, or it refuses to create a topic.
     """
-    wanted = {
+    specs = {
         name: {
             "num_partitions": config.bus_partitions,
             "replication_factor": config.bus.replication_factor,
@@ -144,15 +144,15 @@ def ensure_topics(config: Config) -> None:
     }
     with _admin(config) as admin:
         try:
-            error_codes = {t["name"]: t["error_code"] for t in admin.describe_topics(list(wanted))}
-            missing = {name: spec for name, spec in wanted.items() if error_codes.get(name) != 0}
+            error_codes = {t["name"]: t["error_code"] for t in admin.describe_topics(list(specs))}
+            missing = {name: spec for name, spec in specs.items() if error_codes.get(name) != 0}
             hidden = {name for name, code in error_codes.items() if code == TOPIC_NOT_ALLOWED}
             if missing:
                 answer = admin.create_topics(missing, timeout_ms=BOOTSTRAP_MS, raise_errors=False)
                 for topic in answer["topics"]:
                     if not (topic["name"] in hidden and topic["error_code"] == TOPIC_NOT_ALLOWED):
                         _refuse(topic)
-            admin.wait_for_topics(sorted(wanted.keys() - hidden), timeout_ms=BOOTSTRAP_MS)
+            admin.wait_for_topics(sorted(specs.keys() - hidden), timeout_ms=BOOTSTRAP_MS)
         except KafkaError as error:
             raise failed(config, error) from None
 
@@ -166,7 +166,7 @@ def _refuse(created: Mapping[str, Any]) -> None:
             "it yourself (docs/security.md)",
             may_not_create=True,
         )
-    # Another program may have been faster.
+    # Another program may have created it meanwhile.
     if code and for_code(code) is not TopicAlreadyExistsError:
         reason = created.get("error_message") or for_code(code).__name__
         raise BusError(f"bus topic {name}: cannot be created: {reason}")

@@ -28,14 +28,14 @@ from twin.tables.state import ProblemListing
 from twin.totals import Totals, cluster_totals, shard_totals
 
 STALE_AFTER_MS: Final = 60_000
-"""The twin is not up with older observations, unless cycles are that rare."""
+"""With older observations the twin is not up, unless the cycles are longer."""
 
 STALE_AFTER_CYCLES: Final = 3
 
 _STALE: Final = {
     None: "observation is {s} s old: are the collector and the query running?",
     False: "observation is {s} s old: is the collector running?",
-    True: "snapshot is of {s} s ago, and newer observations wait for the query: it is slow, or not "
+    True: "snapshot is {s} s old, and newer observations wait for the query: it is slow, or not "
     "running",
 }
 _WITHOUT_SNAPSHOTS: Final = {
@@ -43,24 +43,24 @@ _WITHOUT_SNAPSHOTS: Final = {
     False: ", and nothing was observed: is the collector running?",
     True: ", and observations wait for the query: it is slow, or not running",
 }
-"""The program that the twin waits for, by whether observations arrive."""
+"""Says which program the twin waits for, by whether observations arrive."""
 
 _IDS_KEPT: Final = 100_000
 """Ids of events that are remembered: events are delivered at least once, and each counts once."""
 
 
 QUERY_KINDS: Final = ("observation_refused", "state_discarded", "state_table_discarded")
-"""Kinds of events that the query reports of itself; the others are changes of the cluster."""
+"""Kinds of events that the query reports about itself; the others are changes of the cluster."""
 
 
 LOSSES_KEPT: Final = 8
-"""Losses of a snapshot that are kept: those that somebody looks at, and those of the racks."""
+"""Losses that are kept for a snapshot: enough for those on a user's screen and all racks."""
 
 
 class LossCache:
-    """The losses of one state that were asked for last, since several questions are about each.
+    """A cache of the losses of one state, since several questions use the same loss.
 
-    A thread that asks for a loss that another one computes waits for it: that takes less time.
+    If another thread computes the same loss, a thread waits for it: that takes less time.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class LossCache:
         self._losses: OrderedDict[frozenset[int], Loss] = OrderedDict()
 
     def loss(self, state: ShardState, brokers: Collection[int]) -> Loss:
-        """The loss of those brokers in that state, which is the same in every call."""
+        """The loss of those brokers in that state; ``state`` is the same in every call."""
         key = frozenset(brokers)
         with self._lock:
             if key not in self._losses:
@@ -106,8 +106,8 @@ class ClusterView:
     events: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     snapshots_refused: Counter[str] = field(default_factory=Counter)
-    annotations: Counter[str] = field(default_factory=Counter)  # by what became of them
-    state_bytes: int = 0  # of the newest snapshots: they are the query's state
+    annotations: Counter[str] = field(default_factory=Counter)  # by result
+    state_bytes: int = 0  # of the newest snapshots, which are the query's state
     # From the newest observations to their snapshots, of the slowest shard.
     end_to_end_latency_ms: int = UNKNOWN
     # Observations newer than ``stale_after_ms`` are on the bus; None while nobody has looked.
@@ -129,7 +129,7 @@ class ClusterView:
 
     @property
     def cycle_ms(self) -> int:
-        """Between the two newest cycles, UNKNOWN before the second."""
+        """The time between the two newest cycles, UNKNOWN before the second."""
         state = self.newest
         if state is None or state.prev_observed_at_ms == UNKNOWN:
             return UNKNOWN
@@ -148,7 +148,7 @@ class ClusterView:
         return max(states, key=lambda state: int(state[ProblemListing].at_ms[0]), default=None)
 
     def why_not_up(self, now_ms: int) -> str:
-        """One sentence, empty while the view is complete and fresh."""
+        """Why the twin is not up, in one sentence; empty while the view is complete and fresh."""
         if not self.shards:
             return f"no snapshot has been read yet{_WITHOUT_SNAPSHOTS[self.observations_arrive]}"
         if len(self.shards) < self.shards_expected:
@@ -157,7 +157,7 @@ class ClusterView:
         if age_ms > self.stale_after_ms:
             return f"the newest {_STALE[self.observations_arrive].format(s=age_ms // 1000)}"
         if -age_ms > self.stale_after_ms:
-            # Nothing older is taken until then, from any collector: the twin may stand still.
+            # Until then, older observations of any collector are ignored: the twin may stand still.
             return (
                 f"the newest observation is from {-age_ms // 1000} s ahead: "
                 "compare the clocks of all collectors and this machine"
@@ -166,7 +166,7 @@ class ClusterView:
 
 
 class SnapshotStore:
-    """Takes messages, gives views."""
+    """Takes messages of the bus and gives views."""
 
     def __init__(self, catalog: Catalog, cluster: str, shards: int, interval_ms: int = 0) -> None:
         self._catalog, self._cluster, self._shards = catalog, cluster, shards
@@ -185,7 +185,7 @@ class SnapshotStore:
         self.view = ClusterView(shards_expected=shards, stale_after_ms=self._stale_after_ms)
 
     def take_snapshot(self, key: bytes | None, value: bytes | None, at_ms: int = UNKNOWN) -> bool:
-        """A message of the snapshots topic; true if it could be used. Other clusters' cannot.
+        """Take a message of the snapshots topic; true if it is usable. Other clusters' are not.
 
         ``at_ms`` is when it was written, if that is known.
         """
@@ -212,7 +212,7 @@ class SnapshotStore:
         return True
 
     def take_event(self, value: bytes | None) -> Event | None:
-        """A message of the events topic, counted once however often it comes; None for repeats."""
+        """Take a message of the events topic and count it once; None for repeats."""
         try:
             event = msgspec.json.decode(value or b"", type=Event)
         except msgspec.MsgspecError:
@@ -229,13 +229,14 @@ class SnapshotStore:
         return event
 
     def note_observations(self, arrive: bool | None) -> ClusterView:
-        """The view, with whether recent observations are on the bus."""
+        """Add to the view whether recent observations are on the bus."""
         if self.view.observations_arrive != arrive:
             self.view = replace(self.view, observations_arrive=arrive)
         return self.view
 
     def publish(self) -> ClusterView:
-        """Make what was taken visible. A snapshot that a newer one overtook is never counted."""
+        """Publish the messages taken so far. Snapshots that were replaced meanwhile are not
+        counted."""
         self._views |= {
             shard: ShardView(state, shard_totals(state)) for shard, state in self._fresh.items()
         }
@@ -272,7 +273,7 @@ class SnapshotStore:
 
 
 def _is_behind(own: ShardView, shards: Collection[ShardView]) -> bool:
-    """The cluster's own shard was not written for a minute in which others were."""
+    """Whether the cluster's own shard was not written for a minute, while others were."""
     newest_ms = max((shard.state.observed_at_ms for shard in shards), default=UNKNOWN)
     return newest_ms - own.state.observed_at_ms > STALE_MS
 
@@ -285,7 +286,7 @@ def _check_key(key: bytes, state: ShardState, part: int) -> None:
 
 
 class Event(msgspec.Struct):
-    """The fields that are read of an event; kinds differ in the rest."""
+    """The fields of an event that are used; the other fields depend on the kind."""
 
     id: str
     kind: str

@@ -1,7 +1,8 @@
 """``kafka-twin check``: what the twin needs, and which features are unavailable.
 
-It connects as the programs do and makes one observation, so its findings are theirs. It creates
-missing bus topics and writes one tombstone, which is compacted away; nothing else is written.
+It connects and observes once like the programs, so it finds the problems that they would have. It
+creates missing bus topics and writes one tombstone, which is compacted away; nothing else is
+written.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from streaming.runtime.config import Config
 
 
 def check(config: Config, out: TextIO) -> bool:
-    """Print all findings; return whether the twin can run."""
+    """Print the result of each check; return whether the twin can run."""
     usable = True
     for findings in (of_cluster(config), of_bus(config), of_machine()):
         for finding in findings:

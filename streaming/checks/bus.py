@@ -13,7 +13,7 @@ from streaming import bus
 from streaming.bus import BusError, Reader, Sender
 from streaming.bus.clients import failed
 from streaming.checks.cluster_rights import first_answer, may_not
-from streaming.checks.finding import Finding, missing, there
+from streaming.checks.finding import CheckResult, missing, there
 from streaming.checks.rights import Right, right_for, rights, which_grants
 from streaming.collector.wire.brokers import CollectorError
 from streaming.runtime.config import Config, ConfigError
@@ -25,12 +25,12 @@ _OLDEST: Final = 0
 """Version of Heartbeat: every one returns an error code."""
 
 
-def of_bus(config: Config) -> Iterator[Finding]:
-    """Findings on the bus topics and the rights on them."""
+def of_bus(config: Config) -> Iterator[CheckResult]:
+    """Check the bus topics and the rights on them."""
     name = bus.topics(config)
     try:
         bus.ensure_topics(config)
-        yield Finding(f"bus topics {', '.join(name)}")
+        yield CheckResult(f"bus topics {', '.join(name)}")
         lacking = _missing_on(config)
         for right in lacking:
             yield missing(right, essential=True)
@@ -38,30 +38,30 @@ def of_bus(config: Config) -> Iterator[Finding]:
         readable = [t for t in name if not _lacks(lacking, "READ", t)]
         if {name.observations, name.snapshots} <= set(readable):
             bus.check_shards(config)
-            yield Finding(f"bus.shards = {config.bus.shards}")
+            yield CheckResult(f"bus.shards = {config.bus.shards}")
         if not _lacks(lacking, "WRITE", name.snapshots):
             with Sender(config) as sender:
                 sender.send(name.snapshots, _PROBE_KEY, None)
                 sender.flush(config.collector.deadline_ms)
             if not any(right.operation == "WRITE" for right in lacking):
-                yield Finding("bus topics can be written to")
+                yield CheckResult("bus topics can be written to")
         for topic in readable:
             with Reader(config, [topic], 1) as reader:
                 reader.poll(_POLL_MS)
         if len(readable) == len(list(name)):
-            yield Finding("bus topics can be read from")
+            yield CheckResult("bus topics can be read from")
     except (BusError, ConfigError) as error:
         if isinstance(error, BusError) and error.may_not_create:
             yield missing(right_for(config, "bus topics"), f": {error}", essential=True)
         else:
-            yield Finding(str(error), _NO_TALK, essential=True)
+            yield CheckResult(str(error), _NO_TALK, essential=True)
 
 
-def _watch_group(config: Config) -> Finding:
-    """The right on the group by which one ``plan order --watch`` knows of another.
+def _watch_group(config: Config) -> CheckResult:
+    """The right on the group that allows only one ``plan order --watch`` at a time.
 
-    Asked for by a heartbeat of a member that does not exist. A broker looks at the right first, so
-    any broker can answer, and nothing is created.
+    Sends a heartbeat of a member that does not exist. A broker checks the right first, so any
+    broker can answer, and nothing is created.
     """
     right = right_for(config, "one watch")
     request = HeartbeatRequest(group_id=right.name, generation_id=-1, member_id="kafka-twin-check")

@@ -1,4 +1,4 @@
-"""Checks the watched cluster: the connection, and what an observation lacks."""
+"""Checks the watched cluster: the connection, and the completeness of an observation."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streaming.checks.cluster_rights import of_rights
-from streaming.checks.finding import Finding
+from streaming.checks.finding import CheckResult
 from streaming.checks.rights import WITHOUT, rights
 from streaming.checks.thresholds import of_thresholds
 from streaming.collector.cycle.collector import Collector
-from streaming.collector.cycle.observation import Observation
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.groups.round import GroupRound
 from streaming.collector.problem import Problem
 from streaming.collector.scraping.scrape import scrape_all
@@ -23,8 +23,8 @@ from twin.declarations.table import UNKNOWN
 from twin.tables.enums import ReplicaSelector
 
 
-def of_cluster(config: Config) -> Iterator[Finding]:
-    """Findings of one observation: what is available and what is not."""
+def of_cluster(config: Config) -> Iterator[CheckResult]:
+    """Observe once, and say what is available and what is not."""
     section = config.collector
     try:
         with BrokerConnections(
@@ -35,19 +35,21 @@ def of_cluster(config: Config) -> Iterator[Finding]:
             groups, more = (None, ()) if observation is None else _groups(config, observation)
             problems = (*collector.problems, *more)
     except (CollectorError, ConfigError) as error:
-        yield Finding(str(error), "everything", essential=True)
+        yield CheckResult(str(error), "everything", essential=True)
         return
     if observation is None:
-        yield Finding("; ".join(str(problem) for problem in problems), "everything", essential=True)
+        yield CheckResult(
+            "; ".join(str(problem) for problem in problems), "everything", essential=True
+        )
         return
     yield _connected(config, observation)
     if not len(observation.placement):
-        yield Finding("topics to watch", "anything to report")
+        yield CheckResult("topics to watch", "anything to report")
     yield from of_rights(config, len(observation.placement) > 0, problems)
     named = {source for right in rights(config) for source in right.wants}
     for problem in sorted(problems, key=str):
-        if not (problem.is_denied and problem.source in named):  # these have lines above
-            yield Finding(str(problem), WITHOUT[problem.source])
+        if not (problem.is_denied and problem.source in named):  # reported above
+            yield CheckResult(str(problem), WITHOUT[problem.source])
     if groups is not None:
         yield _grouped(groups)
     yield from of_thresholds(observation)
@@ -57,7 +59,7 @@ def of_cluster(config: Config) -> Iterator[Finding]:
     yield from _measured(config, observation)
 
 
-def _selectors(observation: Observation) -> Iterator[Finding]:
+def _selectors(observation: CycleResult) -> Iterator[CheckResult]:
     """The replica selector of each broker (KIP-392)."""
     kinds: dict[int, list[int]] = {}
     for row in observation.brokers.select(["broker", "replica_selector"]).to_pylist():
@@ -65,11 +67,11 @@ def _selectors(observation: Observation) -> Iterator[Finding]:
     for kind, brokers in sorted(kinds.items()):
         who = ", ".join(map(str, brokers))
         what, without = _SELECTORS[kind]
-        yield Finding(f"replica.selector.class of brokers {who}: {what}", without)
+        yield CheckResult(f"replica.selector.class of brokers {who}: {what}", without)
 
 
-def _fetch_waits(observation: Observation) -> Finding:
-    """Whether followers fetch again before leaders call them late (KIP-501).
+def _fetch_waits(observation: CycleResult) -> CheckResult:
+    """Whether followers fetch again before a leader counts them as late (KIP-501).
 
     A follower's own wait counts against its leader's limit: the shortest limit is compared.
     """
@@ -79,16 +81,16 @@ def _fetch_waits(observation: Observation) -> Finding:
     what = "replica.fetch.wait.max.ms below replica.lag.time.max.ms"
     if any(UNKNOWN in row.values() for row in rows):
         without = "whether followers fetch often enough to stay in sync"
-        return Finding(f"{what} (not read from every broker)", without)
+        return CheckResult(f"{what} (not read from every broker)", without)
     limit_ms = min((row["lag_time_max_ms"] for row in rows), default=0)
     late = [row["broker"] for row in rows if row["fetch_wait_max_ms"] >= limit_ms]
     if late:
         who = ", ".join(map(str, late))
-        return Finding(
+        return CheckResult(
             f"{what}: brokers {who} wait for the limit of {limit_ms} ms or longer",
             "followers that stay in sync while nothing is written",
         )
-    return Finding(f"{what} on all brokers")
+    return CheckResult(f"{what} on all brokers")
 
 
 _SELECTORS: Final = {
@@ -102,9 +104,9 @@ _SELECTORS: Final = {
 }
 
 
-def _connected(config: Config, observation: Observation) -> Finding:
+def _connected(config: Config, observation: CycleResult) -> CheckResult:
     placement = observation.placement
-    return Finding(
+    return CheckResult(
         f"cluster {config.cluster.name} at {config.cluster.bootstrap}: "
         f"{counted(observation.brokers.num_rows, 'broker')}, "
         f"{counted(len(placement.topic), 'topic')}, {counted(len(placement), 'partition')}, "
@@ -113,37 +115,37 @@ def _connected(config: Config, observation: Observation) -> Finding:
 
 
 def _groups(
-    config: Config, observation: Observation
+    config: Config, observation: CycleResult
 ) -> tuple[GroupRound | None, Sequence[Problem]]:
-    """One round of groups, None if they cannot be had or are not wanted."""
+    """One round of groups, None if they cannot be read or are switched off."""
     with GroupSource(config, CLIENT_ID, background=False) as source:
         source.update_metadata(observation.addresses())
         source.read_now()
         return source.take(), source.problems
 
 
-def _grouped(groups: GroupRound) -> Finding:
-    """How many groups there are, and of how many the offsets are unknown."""
+def _grouped(groups: GroupRound) -> CheckResult:
+    """The number of groups, and of those with unknown offsets."""
     unknown = int((groups.error != 0).sum())
     what = counted(len(groups.group), "consumer group")
     what += f" with {counted(len(groups.offsets), 'offset')}"
     unread = f"; offsets of {counted(unknown, 'group')} are unknown" if unknown else ""
-    return Finding(what + unread)
+    return CheckResult(what + unread)
 
 
-def _measured(config: Config, observation: Observation) -> Iterator[Finding]:
+def _measured(config: Config, observation: CycleResult) -> Iterator[CheckResult]:
     """The brokers' own metrics."""
     brokers = observation.addresses()
-    asked = urls(config.collector, brokers)
-    if not asked:
-        yield Finding("collector.metrics_url is not set", WITHOUT["metrics"])
+    url_of = urls(config.collector, brokers)
+    if not url_of:
+        yield CheckResult("collector.metrics_url is not set", WITHOUT["metrics"])
         return
     for address in brokers:
-        if address.broker not in asked:
-            yield Finding(f"metrics of broker {address.broker}: no URL", WITHOUT["metrics"])
-    scraped = scrape_all(asked, config.collector.deadline_ms / 1_000)
+        if address.broker not in url_of:
+            yield CheckResult(f"metrics of broker {address.broker}: no URL", WITHOUT["metrics"])
+    scraped = scrape_all(url_of, config.collector.deadline_ms / 1_000)
     for broker, result in scraped.items():
         if result.problem is None:
-            yield Finding(f"metrics of broker {broker} at {asked[broker]}")
+            yield CheckResult(f"metrics of broker {broker} at {url_of[broker]}")
         else:
-            yield Finding(str(result.problem), WITHOUT["metrics"])
+            yield CheckResult(str(result.problem), WITHOUT["metrics"])

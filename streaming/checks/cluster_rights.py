@@ -1,7 +1,7 @@
 """Checks the rights on the watched cluster.
 
 Most follow from an observation: a refused request shows a missing right, complete data a granted
-one. For the others Kafka is asked which operations are authorized.
+one. For the others, Kafka's list of authorized operations is requested.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafka.protocol.admin import (
     DescribeTransactionsResponse,
 )
 
-from streaming.checks.finding import Finding, missing, there
+from streaming.checks.finding import CheckResult, missing, there
 from streaming.checks.rights import Right, rights, which_grants
 from streaming.collector.problem import Problem
 from streaming.collector.sources.metadata import MetadataSource
@@ -48,12 +48,14 @@ _OLDEST: Final = 0
 """Version of DescribeCluster, where each returns the authorized operations, and DescribeGroups."""
 
 
-def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -> Iterator[Finding]:
-    """A finding per right, from an observation or from Kafka's authorized operations.
+def of_rights(
+    config: Config, has_topics: bool, problems: Collection[Problem]
+) -> Iterator[CheckResult]:
+    """One result for each right, from an observation or Kafka's authorized operations.
 
     Args:
-        config: says what the twin wants to do.
-        has_topics: whether there is a topic of which could be asked.
+        config: says which features are switched on.
+        has_topics: whether there is a topic to ask about.
         problems: what is missing from the observation, and why.
     """
     incomplete = {problem.source for problem in problems}
@@ -74,32 +76,32 @@ def of_rights(config: Config, has_topics: bool, problems: Collection[Problem]) -
                 elif not incomplete & set(right.wants):
                     yield there(right)
     except (CollectorError, KafkaError, OSError, ValueError) as error:
-        yield Finding(f"rights: {clients.one_line(error)}", "saying which are missing")
+        yield CheckResult(f"rights: {clients.one_line(error)}", "saying which are missing")
 
 
 def may_not(right: Right, topic: Mapping[str, Any]) -> bool:
-    """Kafka reports that the operation is not authorized; before Kafka 2.3 it reports nothing."""
+    """Whether Kafka reports a missing right; before Kafka 2.3 it does not report rights."""
     allowed: Any = topic.get("authorized_operations")
     return topic["error_code"] == clients.TOPIC_NOT_ALLOWED or (
         bool(allowed) and right.operation not in allowed
     )
 
 
-def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> Finding | None:
-    """No finding: the observation decides."""
+def _nothing(_: Config, __: Right, ___: KafkaAdminClient) -> CheckResult | None:
+    """No result: the observation shows whether the right is there."""
     return None
 
 
-def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
+def _topics(_: Config, right: Right, admin: KafkaAdminClient) -> CheckResult | None:
     """A topic with a random name may not be described, so other topics may be hidden as well."""
     [topic] = admin.describe_topics([f"kafka-twin-check-{uuid4().hex}"])
     return missing(right) if topic["error_code"] == clients.TOPIC_NOT_ALLOWED else None
 
 
-def _commands(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _commands(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """Ask Kafka which operations are authorized; trying would alter the cluster."""
     allowed = _authorized_on_cluster(config)
-    if not allowed:  # Kafka says nothing to those who may not describe the cluster
+    if not allowed:  # without DESCRIBE on the cluster Kafka does not report its rights
         return missing(right, ": not known without DESCRIBE on the cluster (or before Kafka 2.8)")
     if right.operation in allowed:
         return there(right)
@@ -109,7 +111,7 @@ def _commands(config: Config, right: Right, _: KafkaAdminClient) -> Finding | No
 def _authorized_on_cluster(config: Config) -> frozenset[str]:
     """Names of the operations that are authorized on the cluster, empty if Kafka returns none.
 
-    Asked for by a request of our own: kafka-python's ``describe_cluster`` (3.0.12) ends with a
+    Uses its own request: kafka-python's ``describe_cluster`` (3.0.12) ends with a
     KeyError where the brokers have no DescribeCluster v1, which came with Kafka 3.7.
     """
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
@@ -124,7 +126,7 @@ def _authorized_on_cluster(config: Config) -> frozenset[str]:
 def first_answer(
     config: Config, request: Any, highest: int, at: Literal["cluster", "bus"] = "cluster"
 ) -> bytes | None:
-    """The response of the first broker that gives one; ``highest`` is the version of both.
+    """The response of the first broker that gives one; ``highest`` is the highest version.
 
     Raises:
         CollectorError: no broker can be reached.
@@ -146,10 +148,10 @@ def first_answer(
     return None
 
 
-def _groups(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _groups(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """A group with a random name may not be described, so other groups may be hidden as well."""
     if not config.collector.groups_interval_ms:
-        return Finding(f"{right.option} is 0", right.without)
+        return CheckResult(f"{right.option} is 0", right.without)
     name = f"kafka-twin-check-{uuid4().hex}"
     body = first_answer(config, DescribeGroupsRequest(groups=[name]), _OLDEST)
     if body is None:
@@ -159,7 +161,7 @@ def _groups(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None
     return missing(right) if is_denied else there(right)
 
 
-def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """A transactional id with a random name may not be described, so others may be hidden too."""
     request = DescribeTransactionsRequest(transactional_ids=[f"kafka-twin-check-{uuid4().hex}"])
     body = first_answer(config, request, _OLDEST)
@@ -170,15 +172,15 @@ def _transactional_ids(config: Config, right: Right, _: KafkaAdminClient) -> Fin
     return missing(right) if is_denied else there(right)
 
 
-def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Finding | None:
+def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> CheckResult | None:
     """Ask for all topics at once; an observation reads timestamps of a few at a time."""
     if not config.collector.timestamps:
-        return Finding("collector.timestamps is off", right.without)
-    wanted = MetadataSource(config, "check").is_wanted
-    watched = [t for t in admin.describe_topics() if not t["error_code"] and wanted(t["name"])]
+        return CheckResult("collector.timestamps is off", right.without)
+    is_included = MetadataSource(config, "check").is_wanted
+    watched = [t for t in admin.describe_topics() if not t["error_code"] and is_included(t["name"])]
     if not watched:
         return None
-    apart = {other.name for other in rights(config)}  # these have lines of their own
+    apart = {other.name for other in rights(config)}  # reported separately
     denied = sorted(t["name"] for t in watched if may_not(right, t) and t["name"] not in apart)
     if not denied:
         return there(right)
@@ -186,20 +188,20 @@ def _timestamps(config: Config, right: Right, admin: KafkaAdminClient) -> Findin
     return missing(right, f" ({len(denied)} of {len(watched)}: {some})")
 
 
-def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> Finding | None:
+def _remote_segments(config: Config, right: Right, _: KafkaAdminClient) -> CheckResult | None:
     """Kafka's own topic of remote segments, which the query reads."""
     if not config.query.remote_log_metadata:
-        return Finding("query.remote_log_metadata is off", right.without)
+        return CheckResult("query.remote_log_metadata is off", right.without)
     access = read_access(config)
     if access is ReadAccess.NO_TOPIC:
         why = "the cluster has no remote storage, or another metadata manager for it"
-        return Finding(f"topic {right.name} does not exist: {why}", right.without)
+        return CheckResult(f"topic {right.name} does not exist: {why}", right.without)
     if access is ReadAccess.UNKNOWN:
         return missing(right, ": not known, no broker has described the topic")
     return there(right) if access is ReadAccess.ALLOWED else missing(right)
 
 
-_ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | None]]] = {
+_ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], CheckResult | None]]] = {
     "topics": _topics,
     "request logs": _commands,
     "plans": _commands,
@@ -208,4 +210,4 @@ _ASKS: Final[dict[str, Callable[[Config, Right, KafkaAdminClient], Finding | Non
     "remote segments": _remote_segments,
     "transactional ids": _transactional_ids,
 }
-"""How to ask Kafka for a right, by what the right is wanted for."""
+"""The function that checks a right, by the purpose of the right."""

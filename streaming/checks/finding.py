@@ -8,7 +8,7 @@ from streaming.checks.rights import Right
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one check; ``without`` is what is unavailable, empty if the check passed."""
 
     what: str
@@ -19,11 +19,11 @@ class Finding:
         return f"missing: {self.what} -> {self.without}" if self.without else f"ok: {self.what}"
 
 
-def missing(right: Right, more: str = "", *, essential: bool = False) -> Finding:
-    """The finding that a right is missing."""
-    return Finding(f"{right}{more}", right.without, essential)
+def missing(right: Right, more: str = "", *, essential: bool = False) -> CheckResult:
+    """The result for a missing right."""
+    return CheckResult(f"{right}{more}", right.without, essential)
 
 
-def there(right: Right) -> Finding:
-    """The finding that a right is granted."""
-    return Finding(f"{right}: {', '.join(right.wants)}")
+def there(right: Right) -> CheckResult:
+    """The result for a granted right."""
+    return CheckResult(f"{right}: {', '.join(right.wants)}")

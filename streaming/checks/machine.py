@@ -5,18 +5,18 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 
-from streaming.checks.finding import Finding
+from streaming.checks.finding import CheckResult
 from streaming.runtime.jars import JarError, java
 
 
-def of_machine() -> Iterator[Finding]:
-    """Findings on Java and PySpark. The other programs run without them."""
+def of_machine() -> Iterator[CheckResult]:
+    """Check Java and PySpark. The other programs run without them."""
     here = "kafka-twin query, run and demo on this machine"
     try:
-        yield Finding(f"Java: {java()}")
+        yield CheckResult(f"Java: {java()}")
     except JarError as error:
-        yield Finding(str(error), here)
+        yield CheckResult(str(error), here)
     if importlib.util.find_spec("pyspark") is not None:
-        yield Finding("PySpark is installed")
+        yield CheckResult("PySpark is installed")
     else:
-        yield Finding("PySpark: pip install 'kafka-twin[spark]'", here)
+        yield CheckResult("PySpark: pip install 'kafka-twin[spark]'", here)

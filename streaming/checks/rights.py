@@ -1,11 +1,11 @@
 """The ACLs that the twin needs, and which features are unavailable without each.
 
 The collector's sources declare theirs. ``kafka-twin check`` and ``docs/security.md`` are made from
-this list, and a test revokes one after the other on a real cluster.
+this list. A test revokes each of these rights on a real cluster.
 
-Kafka lets some rights contain others: READ and WRITE on a topic contain DESCRIBE, and
-ALTER_CONFIGS contains DESCRIBE_CONFIGS. What is contained in another right of the list is not
-listed again, so each one is needed by itself.
+In Kafka some rights include others: READ and WRITE on a topic include DESCRIBE, and ALTER_CONFIGS
+includes DESCRIBE_CONFIGS. A right that another one of the list includes is not listed again, so
+each right of the list is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streaming.runtime.kafka.remote_log_access import TOPIC as REMOTE_SEGMENTS
 ALL: Final = "*"
 
 _PROGRAMS: Final = {("DESCRIBE", "topic"): ("collector", "tap")}
-"""Programs that need a right of the collector's sources, if it is not the collector alone."""
+"""Programs that need a right of the collector's sources, if others than the collector do."""
 
 WITHOUT: Final = {
     **{about.name: about.without for about in ABOUT.values()},
@@ -50,11 +50,11 @@ class Right:
 
     operation: str
     resource: Resource
-    name: str  # of the topic or group; "*" are all, and "audit-*" those that begin so
+    name: str  # of the topic or group; "*" means all, "audit-*" all with this prefix
     wants: tuple[str, ...]  # keys of WITHOUT
     programs: tuple[str, ...]
     at: Literal["cluster", "bus"] = "cluster"  # section of the configuration that says where
-    option: str = ""  # which command or setting needs it; empty: the twin as it is
+    option: str = ""  # which command or setting needs it; empty: the default configuration
 
     def __str__(self) -> str:
         if self.resource == "cluster":
@@ -80,7 +80,7 @@ class Right:
 
 
 def rights(config: Config, readable: str = ALL) -> tuple[Right, ...]:
-    """All rights. ``readable`` names the topics whose local log is judged by its age."""
+    """All rights. ``readable`` names the topics whose local log may be judged by its age."""
     return (*_of_cluster(readable), *_of_bus(config))
 
 
@@ -105,7 +105,7 @@ def _of_sources(readable: str) -> Iterator[Right]:
 
 
 def _of_bus(config: Config) -> Iterator[Right]:
-    """Most programs read observations and snapshots at their start, to compare bus.shards."""
+    """The rights on the bus. Most programs read two topics at the start, to compare bus.shards."""
     name = bus.topics(config)
     tellers = ("collector", "query", "tap")
 
@@ -145,7 +145,7 @@ def commands(config: Config, principal: str) -> Iterator[str]:
 
 
 def _is_on(config: Config, option: str) -> bool:
-    """A setting is not off; what a command of an operator needs is."""
+    """Whether the setting is on; the rights for commands of an operator count as off."""
     section, _, key = option.partition(".")
     return not option or bool(key and getattr(getattr(config, section), key))
 

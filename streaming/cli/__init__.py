@@ -1,1 +1,1 @@
-"""The command line, and the commands that are no program of their own."""
+"""The command line, and the commands that are not long-running programs."""

@@ -1,7 +1,7 @@
-"""Asks an exporter over HTTP what the command line otherwise reads from the bus.
+"""Asks an exporter over HTTP, for commands that otherwise read the bus.
 
-The exporter is asked exactly at the URL that is given: redirects are not followed, and proxies that
-the environment names are not used.
+Requests go only to the given URL: redirects are not followed, and proxies from the environment are
+not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streaming.runtime.http_errors import reason, short, system_error
 
 CONNECT_WITHIN_S: Final = 5.0
 ANSWER_WITHIN_S: Final = 60.0
-"""A question may wait for its turn."""
+"""Long, since the exporter may queue a question."""
 
 Parameters = Mapping[str, str | int | bool | Sequence[str] | Sequence[int]]
 
@@ -30,11 +30,11 @@ class ExporterUnavailableError(UserError):
 
 
 class ExporterRefusalError(UserError):
-    """The exporter refuses the question, or what answers is no exporter."""
+    """The exporter refuses the question, or the server is not an exporter."""
 
 
 class _Refusal(msgspec.Struct):
-    """The answer of an exporter to the same question."""
+    """An exporter's answer that refuses a question."""
 
     error: str
 
@@ -57,11 +57,11 @@ def url_option(command: Any) -> Any:
 def ask(
     url: str, path: str, parameters: Parameters, form: Any, answer_within_s: float = ANSWER_WITHIN_S
 ) -> dict[str, Any]:
-    """The answer of an exporter's API, which must have that form.
+    """The answer of an exporter's API, decoded as the given type.
 
     Raises:
         ExporterUnavailableError: there is no answer, or not in time.
-        ExporterRefusalError: it is a refusal, or none of an exporter.
+        ExporterRefusalError: it is a refusal, or not an exporter's answer.
     """
     status, body = _get(url, path, parameters, answer_within_s)
     try:
@@ -72,8 +72,8 @@ def ask(
         refusal = msgspec.json.decode(body, type=_Refusal)
     except msgspec.MsgspecError:
         raise ExporterRefusalError(
-            f"{url}: is no exporter of kafka-twin, or of another version: HTTP status {status}, "
-            "and not the JSON that this one sends"
+            f"{url}: is not an exporter of kafka-twin, or has another version: HTTP "
+            f"status {status}, and not the JSON that this one sends"
         ) from None
     raise ExporterRefusalError(refusal.error)
 

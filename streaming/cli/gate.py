@@ -81,7 +81,7 @@ def _answer(
         return judge(snapshots.newest(config), brokers, terms, now_ms(), since_ms).data()
 
     def by_exporter() -> Any:
-        path, parameters = _asked(brokers, terms, since_ms)
+        path, parameters = _request(brokers, terms, since_ms)
         return ask(str(url), path, parameters, RestartVerdict)
 
     try:
@@ -89,16 +89,16 @@ def _answer(
             config = load(ctx.obj)
         verdict = by_bus if url is None else by_exporter
         answer = ask_until(verdict, is_settled, wait)
-    except UserError as error:  # a script must not take it for "unsafe", nor for "safe"
+    except UserError as error:  # a script must not read it as "unsafe" or "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])
     click.echo(json.dumps(answer) if as_json else "\n".join(verdict_lines(answer)))
     ctx.exit(EXIT_CODES[answer["verdict"]])
 
 
-def _asked(brokers: tuple[int, ...], terms: Terms, since_ms: int) -> tuple[str, Parameters]:
-    """The same question to an exporter: its path and parameters."""
-    # Whole seconds, rounded up: what was observed later is late enough in any case.
+def _request(brokers: tuple[int, ...], terms: Terms, since_ms: int) -> tuple[str, Parameters]:
+    """The path and parameters of the same question to an exporter."""
+    # Whole seconds, rounded up: a later limit is on the safe side.
     since: Parameters = {} if since_ms == UNKNOWN else {"since": -(-since_ms // 1_000)}
     if not brokers:
         return "brokers/in-sync", since

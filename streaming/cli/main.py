@@ -27,7 +27,7 @@ _GROUPS: Final = {
     "tap": "streaming.tap.commands",
     "whatif": "streaming.cli.whatif",
 }
-"""Name of each command that has commands of its own, and the module that holds it by that name."""
+"""Commands that have subcommands: the name, and the module with a command of that name."""
 
 
 class _Group(click.Group):
@@ -138,7 +138,7 @@ def run(ctx: click.Context) -> None:
     """
     from streaming.runtime.supervise import children, supervise
 
-    _config(ctx)  # fails once here, rather than in three programs again and again
+    _config(ctx)  # fails once here, instead of repeatedly in three programs
     stop = threading.Event()
     with on_stop_signal(stop):
         supervise(children([] if ctx.obj is None else ["--config", str(ctx.obj)]), stop)
@@ -208,12 +208,12 @@ def spark_package(ctx: click.Context, folder: Path, master: str) -> None:
     from streaming.runtime.config import given_by
 
     config = _config(ctx)
-    if kind(master) != "k8s":  # there the driver is given its settings
+    if kind(master) != "k8s":  # there the driver gets its settings as variables
         require_shared(config.query.checkpoint, master, config.query.checkpoint_shared)
     if kind(master) == "yarn" and (given := given_by(os.environ)):
         click.echo(
-            f"Not in the line: {', '.join(given)}. A driver on YARN reads twin.toml alone; for "
-            "each of them add --conf spark.yarn.appMasterEnv.NAME=VALUE.",
+            f"Not part of the command: {', '.join(given)}. A driver on YARN reads twin.toml alone; "
+            "for each of them add --conf spark.yarn.appMasterEnv.NAME=VALUE.",
             err=True,
         )
     click.echo(write(folder, master, ctx.obj))

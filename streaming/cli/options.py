@@ -1,4 +1,4 @@
-"""Options of commands, made of the parameters that URLs have as well."""
+"""Options of commands, made from the parameters of the API's URLs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import click
 
-from streaming.questions.parameters import Parameter, duration_ms
+from streaming.questions.parameters import InputParameter, duration_ms
 
 
 class ParameterType(click.ParamType[Any]):
-    """Text that is read as in a URL, and refused in the same words."""
+    """Text that is parsed as in a URL, with the same error messages."""
 
-    def __init__(self, parameter: Parameter) -> None:
+    def __init__(self, parameter: InputParameter) -> None:
         self.name, self._read = parameter.kind, parameter.read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -27,12 +27,12 @@ class ParameterType(click.ParamType[Any]):
 DURATION: Final = ParameterType(duration_ms("a duration"))
 
 
-def option(name: str, parameter: Parameter) -> click.Option:
+def option(name: str, parameter: InputParameter) -> click.Option:
     """The option of a command for that parameter; None or empty if it is not given."""
     flag = f"--{name.replace('_', '-')}"
     if parameter.kind == "flag":
         return click.Option([flag, name], is_flag=True, help=parameter.in_help)
-    default: Any = {}  # click takes None for a value that is given
+    default: Any = {}  # click treats None as a given value
     if parameter.default is not None:
         default = {"default": parameter.write(parameter.default), "show_default": True}
     return click.Option(

@@ -18,12 +18,12 @@ from streaming.cli.plan_roll import roll
 from streaming.cli.whatif import print_answer
 from streaming.plans import files, journal
 from streaming.plans.admin import Admin
-from streaming.plans.apply import Applier, Outcome, RateLimit, Result
+from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimit
 from streaming.plans.demote import plan_demote
 from streaming.plans.journal import Journal
 from streaming.plans.order import plan_order
 from streaming.plans.plan import Plan, PlanError
-from streaming.plans.watch import Terms, watch
+from streaming.plans.watch import WatchOptions, watch
 from streaming.questions.answer import Answer, some
 from streaming.runtime.config import Config, load
 from streaming.runtime.errors import UserError
@@ -31,7 +31,7 @@ from streaming.runtime.stop import on_stop_signal
 from twin.arrays.plain import counted
 
 FOLDER: Final = Path(".kafka-twin/plans")
-_WELL: Final = {Outcome.DONE, Outcome.NOT_NEEDED}
+_WELL: Final = {ChangeOutcome.DONE, ChangeOutcome.NOT_NEEDED}
 
 
 @click.group()
@@ -103,12 +103,12 @@ def order(
         return
     if not applies:
         raise PlanError("--watch changes the cluster: give --apply as well")
-    terms = Terms(preferred, per_minute, every / 1_000)
+    terms = WatchOptions(preferred, per_minute, every / 1_000)
     stop = threading.Event()
     with on_stop_signal(stop):
         folder = out or FOLDER / f"watch-{config.cluster.name}"
         watch(config, folder, terms, lambda: snapshots.newest(config), stop, _say)
-        click.echo(f"ended; kafka-twin plan restore {folder / journal.FILE} brings back what was")
+        click.echo(f"stopped; undo with kafka-twin plan restore {folder / journal.FILE}")
 
 
 @plan.command()
@@ -182,15 +182,15 @@ def _plan(
     _report(results, written.path, to_err=as_json)
 
 
-def _report(results: Sequence[Result], path: Path, *, to_err: bool = False) -> None:
-    """A line an outcome; exit with 1 if a partition is not as planned."""
-    for outcome in Outcome:
+def _report(results: Sequence[ChangeResult], path: Path, *, to_err: bool = False) -> None:
+    """Print one line for each outcome; exit with 1 if a partition is not as planned."""
+    for outcome in ChangeOutcome:
         them = [result for result in results if result.outcome is outcome]
         if them:
             names = [result.detail or str(result.change) for result in them]
             number = counted(len(them), "partition")
             click.echo(f"{number} {outcome.value}: {some(names)}", err=to_err)
-    if any(result.outcome is Outcome.DONE for result in results):
+    if any(result.outcome is ChangeOutcome.DONE for result in results):
         click.echo(f"what was done is in {path}", err=to_err)
     if any(result.outcome not in _WELL for result in results):
         click.get_current_context().exit(1)

@@ -51,7 +51,7 @@ def roll(
     try:
         config = load(ctx.obj)
         answer = ask_until(ask, lambda answer: bool(answer.roll.batches), wait)
-    except UserError as error:  # a script must not take it for "unsafe", nor for "safe"
+    except UserError as error:  # a script must not read it as "unsafe" or "safe"
         click.echo(f"Error: {error}", err=True)
         ctx.exit(EXIT_CODES["unknown"])
     if next_only and answer.roll.batches:

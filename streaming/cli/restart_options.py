@@ -19,7 +19,7 @@ from twin.questions.gate import Terms
 T = TypeVar("T")
 
 _AGAIN_S: Final = 2.0
-"""Seconds between two looks at the snapshots while waiting: a cycle takes longer."""
+"""Seconds between two reads of the snapshots while waiting: a cycle takes longer."""
 
 _ALLOW: Final = {
     "rf1": ("--allow-rf1", "Take partitions with one replica offline."),
@@ -83,7 +83,7 @@ def terms_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int) -> T:
-    """The first answer that is enough, or the last one within the time.
+    """The first answer that settles the question, or the last one in time.
 
     Raises:
         BusError: the bus cannot be read at the end of the time; before, it may be restarting.
@@ -103,5 +103,5 @@ def ask_until(ask: Callable[[], T], is_enough: Callable[[T], bool], wait_ms: int
 
 
 def now_ms() -> int:
-    """The time by which an observation is old."""
+    """The time that ages of observations are computed from."""
     return time.time_ns() // 1_000_000

@@ -47,7 +47,7 @@ def tail(
 
 
 def lines(record: Record, which: str, now_ms: float) -> Iterator[str]:
-    """The lines of one message of ``which`` bus topic."""
+    """The lines for one message of the bus topic ``which``."""
     place = f"{record.partition}:{record.offset}"
     if record.value is None:
         yield f"{_clock(record.timestamp_ms)} {place} {_text(record.key)} removed"
@@ -73,7 +73,7 @@ def _frames(record: Record, place: str, now_ms: float) -> Iterator[str]:
             counted(rows, "row"),
             f"cycle {header.cycle}",
             f"{(now_ms - header.observed_at_ms) / 1_000:.1f} s old",
-            # The size is the message's: its frames have no size of their own here.
+            # The size is that of the message: the sizes of single frames are not known here.
             f"{len(record.value) / 1_000:.1f} kB" + (" together" if len(headers) > 1 else ""),
         ]
         if header.parts > 1:

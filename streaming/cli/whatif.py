@@ -39,7 +39,7 @@ def whatif() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The source of answers: the exporter if there is a URL, and else the snapshots on the bus."""
+    """The source of answers: the exporter if a URL is given, else the snapshots on the bus."""
 
     config: Path | None
     url: str | None
@@ -75,7 +75,7 @@ class _Source:
 
 
 def _command(question: Question) -> click.Command:
-    """The command of a question, with a flag for each question that is an option of it."""
+    """The command of a question, with a flag for each question that is declared as its option."""
     flags = {
         each.name.removeprefix(f"{question.name}-").replace("-", "_"): each
         for each in QUESTIONS.values()
@@ -106,7 +106,7 @@ def _command(question: Question) -> click.Command:
 
 
 def _prompt(question: Question) -> str:
-    """One line that asks for one of the parameters of which one is needed."""
+    """One line that asks for one of the parameters, if at least one is needed."""
     examples = [
         f"--{name.replace('_', '-')} {question.parameters[name].example}"
         for name in question.needs_one_of
@@ -151,8 +151,8 @@ def print_answer(answer: Answer, as_json: bool, out: TextIO) -> None:
     if not answer.rows:
         return
     out.write(table(answer.header, answer.rows[:MOST_ROWS], borders=True, width=width_of(out)))
-    held = len(answer.rows)
-    total = held if answer.total is None else answer.total
+    listed = len(answer.rows)
+    total = listed if answer.total is None else answer.total
     if total > MOST_ROWS:
-        which = "all of them" if held == total else f"the worst {held}"
+        which = "all of them" if listed == total else f"the worst {listed}"
         out.write(f"{total - MOST_ROWS} more; --json has {which}\n")

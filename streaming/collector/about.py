@@ -19,11 +19,11 @@ class Acl:
 
     operation: str
     resource: Resource
-    option: str = ""  # the setting that switches off what needs it; empty: nothing does
+    option: str = ""  # the setting that makes the right unnecessary; empty: none
 
     @property
     def covers(self) -> str:
-        """The resources, for a sentence."""
+        """The resources in words, to be put into a sentence."""
         return (
             "the cluster" if self.resource == "cluster" else f"{self.resource.replace('-', ' ')}s"
         )
@@ -31,11 +31,11 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """One thing that a source finds out."""
+    """One kind of data that a source reads."""
 
-    name: str  # as problems and metrics have it
+    name: str  # the name in problems and metrics
     without: str  # what is unknown without it
-    right: Acl | None = None  # None: it needs no right, or that of another one
+    right: Acl | None = None  # None: no right, or the right of another source
     every: str = ""  # setting of its interval in ms; empty: it is read in each cycle
 
 
@@ -43,4 +43,4 @@ CLUSTER: Final = About("cluster", "everything")
 BROKER: Final = About("broker", "the state of its replicas; their last values become stale")
 BUS: Final = About("bus", "all updates: observations cannot be written")
 NO_SOURCES: Final = (CLUSTER, BROKER, BUS)
-"""Connections to the brokers and to the bus can have problems as well. They are not sources."""
+"""Connections to the brokers and to the bus are not sources, but they report problems too."""

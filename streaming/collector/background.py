@@ -1,7 +1,7 @@
-"""A source that is read in a thread of its own, at its own interval, beside the cycles.
+"""A source that runs in its own thread, at its own interval, in parallel with the cycles.
 
-The collector takes the newest round when a cycle ends and never waits for one, so a source that is
-slow makes its own numbers late and nothing else.
+The collector takes the newest round when a cycle ends, and never waits for one. So a slow source
+delays its own numbers only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Round = TypeVar("Round")
 
 
 class BackgroundSource(Source, Generic[Round]):
-    """Repeats ``read_round`` from the first brokers that are known until ``close``."""
+    """Repeats ``read_round``, from the first time that brokers are known until ``close``."""
 
     def __init__(self, name: str, interval_ms: int, *, background: bool = True) -> None:
-        """Read in the background; without ``background`` only ``read_now`` reads."""
+        """Start the thread if ``background`` is true; otherwise only ``read_now`` reads."""
         self._name = name
         self._interval_s = interval_ms / 1_000
         self._background = background
@@ -37,7 +37,7 @@ class BackgroundSource(Source, Generic[Round]):
 
     @abstractmethod
     def is_on(self) -> bool:
-        """There is something to read, from the brokers that are known."""
+        """Whether there is something to read from the known brokers."""
 
     @abstractmethod
     def read_round(self) -> Round | None:
@@ -45,11 +45,11 @@ class BackgroundSource(Source, Generic[Round]):
 
     @property
     def rounds(self) -> int:
-        """Rounds that are over, with or without a result."""
+        """The number of completed rounds, with or without a result."""
         return self._rounds
 
     def update_metadata(self, brokers: Iterable[Address]) -> None:
-        """Read of these brokers from now on."""
+        """Read from these brokers from now on."""
         self._brokers = tuple(brokers)
         if self._background and self._thread is None and self.is_on():
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
@@ -63,18 +63,18 @@ class BackgroundSource(Source, Generic[Round]):
             self._fresh.append(result)
 
     def take(self) -> Round | None:
-        """The last round since this was called last, None if there was none."""
+        """The newest round since the previous call, None if there was none."""
         if self._bug is not None:
             raise self._bug
         returned, self._returned = self._returned, None
         return self._fresh.pop() if self._fresh else returned
 
     def give_back(self, taken: Round) -> None:
-        """``take`` returns this again unless there is a newer round: it was not sent."""
+        """Keep a round that was not sent: ``take`` returns it again, unless a newer one exists."""
         self._returned = taken
 
     def close(self) -> None:
-        """End the thread; waits for the round that is being read."""
+        """End the thread, after the round that is being read."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -91,5 +91,5 @@ class BackgroundSource(Source, Generic[Round]):
             while not self._stop.wait(max(0.0, due_s - time.monotonic())):
                 self.read_now()
                 due_s = max(due_s + self._interval_s, time.monotonic())
-        except Exception as error:  # ``take`` raises it in the collector's own thread
+        except Exception as error:  # ``take`` raises it in the collector's main thread
             self._bug = error

@@ -18,15 +18,16 @@ class CycleContext:
     brokers: BrokerConnections
     metadata_broker: int  # the broker that listed the cluster in this cycle
     deadline_ms: int  # of each source
-    controller: int = UNKNOWN  # as Metadata names it: with KRaft it is any live broker
+    controller: int = UNKNOWN  # from Metadata; with KRaft this is any live broker
 
     @property
     def has_metadata_broker(self) -> bool:
-        """A broker has listed the cluster in this cycle."""
+        """Whether a broker has listed the cluster in this cycle."""
         return self.metadata_broker != UNKNOWN
 
     def deadline(self, share: float = 1.0) -> Deadline:
-        """The deadline of a source that begins now; ``share`` is the part that it may use."""
+        """The deadline of a source that begins now; ``share`` is the fraction of time it may
+        use."""
         return Deadline.after_ms(self.deadline_ms * share)
 
     def ask_metadata_broker(self, make: RequestFactory, deadline: Deadline) -> BrokerResponse:

@@ -1,4 +1,4 @@
-"""Topics that a source may not read, so that it does not ask for them in every cycle."""
+"""Topics that a source may not read: it does not request them in every cycle."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 from streaming.collector.problem import Problem, by_error, error_name
 
 RETRY_DENIED_MS: Final = 60_000
-"""A right that was granted is noticed after this time, at the latest."""
+"""A newly granted right is noticed after this time at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _Denial:
     error: str
     retry_at_s: float
 
@@ -24,28 +24,28 @@ class DeniedTopics:
 
     def __init__(self, retry_ms: int = RETRY_DENIED_MS) -> None:
         self._retry_s = retry_ms / 1_000
-        self._refusals: dict[str, _Refusal] = {}
+        self._refusals: dict[str, _Denial] = {}
 
     def add(self, topic: str, error_code: int) -> None:
-        """The topic was refused with this error."""
+        """Note that the topic was refused with this error."""
         retry_at_s = time.monotonic() + self._retry_s
-        self._refusals[topic] = _Refusal(error_name(error_code), retry_at_s)
+        self._refusals[topic] = _Denial(error_name(error_code), retry_at_s)
 
     def discard(self, topic: str) -> None:
-        """The topic was read."""
+        """Note that the topic was read."""
         self._refusals.pop(topic, None)
 
     def keep_only(self, topics: Collection[str]) -> None:
-        """Forget all others: they are gone, or need not be read any more."""
+        """Forget all other topics: they are deleted, or need not be read any more."""
         self._refusals = {t: r for t, r in self._refusals.items() if t in topics}
 
     def waiting(self) -> set[str]:
-        """The topics that need not be tried now."""
+        """The topics that need not be requested now."""
         now_s = time.monotonic()
         return {topic for topic, refusal in self._refusals.items() if refusal.retry_at_s > now_s}
 
     def problems(self, source: str, text: str) -> tuple[Problem, ...]:
-        """One problem for each error; ``text`` says what is lost for such topics."""
+        """One problem for each error; ``text`` says what is unknown for such topics."""
         return by_error(source, {t: r.error for t, r in self._refusals.items()}, text)
 
     def __bool__(self) -> bool:

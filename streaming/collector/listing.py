@@ -1,9 +1,9 @@
 """The topics and partitions of the cluster, and the brokers that hold them, as arrays.
 
-A ``Placement`` assigns replicas to brokers. It stays the same object while nothing of it changes,
-so that whatever is derived from it (encoded requests, positions of numbers in responses, key
-columns of frames) can be kept. A ``Listing`` adds what changes more often: leaders, leader epochs,
-the ISR.
+A ``Placement`` assigns replicas to brokers. It stays the same object until the assignment changes,
+so data derived from it (encoded requests, positions of numbers in responses, key columns of frames)
+can be kept. A ``PartitionListing`` adds what changes more often: leaders, leader epochs and the
+ISR.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twin.tables.enums import ReplicaFlags
 Array = NDArray[Any]
 
 NO_ID: Final = bytes(16)
-"""The topic id of a cluster that has none (Kafka before 2.8)."""
+"""In place of a topic id where Kafka has none (before 2.8)."""
 
 _PARTITION_BITS: Final = 32
 
@@ -54,7 +54,7 @@ class Placement:
         return len(self.partition)
 
     def same_as(self, other: Placement) -> bool:
-        """Topics, partitions and replicas are equal."""
+        """Whether topics, partitions and replicas are equal."""
         return (
             self.shards == other.shards
             and self.topic == other.topic
@@ -80,7 +80,7 @@ class Placement:
         return replicas
 
     def replicas_at(self, rows: Array) -> BrokerReplicas:
-        """The replicas of those rows, which ascend and are all on one broker."""
+        """The replicas of those rows, which are sorted and on one broker."""
         topics, start = np.unique(self.topic_of[self.partition_of[rows]], return_index=True)
         cuts = [*start.tolist(), len(rows)]
         return BrokerReplicas(
@@ -113,21 +113,21 @@ class BrokerReplicas:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class PartitionListing:
     """A placement with leaders, leader epochs and ISRs. Shapes as there."""
 
     placement: Placement
     leader: Array  # [P] broker id, -1 if none
     leader_epoch: Array  # [P]
     replica_flags: Array  # [N] ReplicaFlags
-    complete: bool  # it names every partition that exists
+    complete: bool  # it has every partition that exists
 
     def isr_size(self) -> Array:
         """[P] how many replicas are in sync."""
         return self.count_by_partition((self.replica_flags & ReplicaFlags.IN_ISR) != 0)
 
     def at_leaders(self, values: Array) -> Array:
-        """[P] the leader's value of [N] values, UNKNOWN where none leads."""
+        """[P] from [N] values, the value of each leader; UNKNOWN where there is no leader."""
         partition_of = self.placement.partition_of
         leads = self.placement.broker == self.leader[partition_of]
         at_leader = np.full(len(self.leader), UNKNOWN, values.dtype)
@@ -142,7 +142,7 @@ class Listing:
         return counts
 
 
-def empty(shards: int) -> Listing:
+def empty(shards: int) -> PartitionListing:
     """A listing without partitions, which is not complete."""
     return from_metadata([], shards, lambda _: True, complete=False)
 
@@ -150,16 +150,16 @@ def empty(shards: int) -> Listing:
 def from_metadata(
     topics: Sequence[Any],
     shards: int,
-    wanted: Callable[[str], bool],
+    is_included: Callable[[str], bool],
     *,
     complete: bool = True,
-) -> Listing:
+) -> PartitionListing:
     """Convert the topics of a Metadata response (v0 to v12) to arrays.
 
     A topic with an error is left out, and the listing is not complete.
     """
-    chosen = [t for t in topics if wanted(t.name)]
-    good = [t for t in chosen if t.error_code == 0]
+    included = [t for t in topics if is_included(t.name)]
+    good = [t for t in included if t.error_code == 0]
     keyed = sorted((_shard_of(t.name, shards), t.name, i) for i, t in enumerate(good))
     ordered = [good[i] for _, _, i in keyed]
     by_number = [sorted(t.partitions, key=_number) for t in ordered]
@@ -196,12 +196,12 @@ def from_metadata(
         partition_cuts=partition_cuts,
         replica_cuts=first[partition_cuts],
     )
-    return Listing(
+    return PartitionListing(
         placement=placement,
         leader=np.fromiter((p.leader_id for p in partitions), np.int32, len(partitions)),
         leader_epoch=np.fromiter((p.leader_epoch for p in partitions), np.int32, len(partitions)),
         replica_flags=flags,
-        complete=complete and len(good) == len(chosen),
+        complete=complete and len(good) == len(included),
     )
 
 
@@ -244,10 +244,10 @@ def common_replicas(before: Placement, after: Placement) -> tuple[Array, Array]:
     return in_old, in_new
 
 
-def is_behind(before: Listing, after: Listing) -> bool:
-    """Some partition has a lower leader epoch than before: the broker has stale metadata.
+def is_behind(before: PartitionListing, after: PartitionListing) -> bool:
+    """Whether a partition has a lower leader epoch than before: the broker's metadata is stale.
 
-    A broker that was frozen returns it for 80-100 ms after it resumes (measured).
+    A frozen broker returns stale metadata for 80-100 ms after it resumes (measured).
     """
     in_old, in_new = common_partitions(before.placement, after.placement)
     return bool((after.leader_epoch[in_new] < before.leader_epoch[in_old]).any())
@@ -256,8 +256,8 @@ def is_behind(before: Listing, after: Listing) -> bool:
 def merge_metadata(one: Sequence[Any], other: Sequence[Any]) -> tuple[list[Any], bool]:
     """Merge two brokers' topics: for each partition the higher leader epoch wins.
 
-    Returns the topics, and whether both brokers name the same ones. If they do not, it is unknown
-    which is right.
+    Returns the topics, and whether both brokers list the same ones. If they differ, it is unknown
+    which one is right.
     """
     theirs = {(t.name, t.topic_id): t for t in other}
     mine = {(t.name, t.topic_id): t for t in one}
@@ -269,7 +269,7 @@ def merge_metadata(one: Sequence[Any], other: Sequence[Any]) -> tuple[list[Any],
                 epoch[partition.partition_index] = partition
         mine[key].partitions = list(epoch.values())
     agree = mine.keys() == theirs.keys()
-    # A recreated topic appears under two ids; only one name can stand.
+    # A recreated topic appears under two ids; keep one entry for each name.
     names = {t.name for t in mine.values()}
     more = [t for key, t in theirs.items() if key not in mine and t.name not in names]
     return [*mine.values(), *more], agree

@@ -1,7 +1,7 @@
 """The gaps of an observation, with their causes.
 
-A source reports the problems of its latest round. A problem that is no longer reported is over; no
-source sends word of that, and nobody parses a text to find out.
+A source reports the problems of its latest round. A problem that is not reported any longer is
+over. Nothing else announces its end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twin.declarations.table import NO_BROKER
 TIMEOUT: Final = "Timeout"
 _TIMEOUT_TEXT: Final = "did not answer within the deadline"
 _MOST_NAMES: Final = 3
-"""Topics or groups that a text names; it counts the others."""
+"""The maximum number of topics or groups in a text; it gives the number of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class Problem:
     """One failure. ``error`` is Kafka's error name without its suffix, or a short class."""
 
     source: str  # the name of its ``About``
-    broker: int  # NO_BROKER (-1) if it concerns no single broker
+    broker: int  # NO_BROKER (-1) if it does not concern a single broker
     error: str
     text: str  # one line
 
     @property
     def is_denied(self) -> bool:
-        """A right is missing."""
+        """Whether a right is missing."""
         return self.error in _DENIED
 
     @property
@@ -47,7 +47,7 @@ class Problem:
         return self.source, self.broker, self.error
 
     def at(self, source: str) -> Self:
-        """The same failure, met by this source."""
+        """The same failure, reported by this source."""
         return replace(self, source=source)
 
     def __str__(self) -> str:
@@ -63,25 +63,25 @@ def error_name(code: int) -> str:
 
 
 def is_lasting(code: int) -> bool:
-    """An error that does not pass by itself: Kafka does not call it retriable."""
+    """Whether the error does not pass by itself: Kafka does not call it retriable."""
     return code != 0 and not for_code(code).retriable
 
 
 def from_code(source: str, code: int, text: str, broker: int = NO_BROKER) -> Problem:
-    """The problem that Kafka answered with an error code."""
+    """The problem for an error code in Kafka's response."""
     name = error_name(code)
     return Problem(source, broker, name, f"{name}: {text}")
 
 
 def from_exception(source: str, error: BaseException, broker: int = NO_BROKER) -> Problem:
-    """The problem that a client raised."""
+    """The problem for an exception of a client."""
     if _is_timeout(error):
         return timeout(source, broker)
     return Problem(source, broker, _name(type(error)), clients.one_line(error))
 
 
 def timeout(source: str, broker: int = NO_BROKER) -> Problem:
-    """The problem of an answer that did not come in time."""
+    """The problem for a response that did not arrive in time."""
     return Problem(source, broker, TIMEOUT, _TIMEOUT_TEXT)
 
 
@@ -89,9 +89,9 @@ def by_error(source: str, errors: Mapping[str, str], text: str) -> tuple[Problem
     """One problem for each error, however many topics or groups have it.
 
     Args:
-        source: who met the errors.
+        source: the source that reports the errors.
         errors: the error name of each topic or group.
-        text: what is lost for those.
+        text: what is unknown for those.
     """
     return tuple(
         Problem(source, NO_BROKER, error, f"{error}: {text} ({some_names(topics)})")
@@ -101,7 +101,7 @@ def by_error(source: str, errors: Mapping[str, str], text: str) -> tuple[Problem
 
 
 def some_names(names: Collection[str]) -> str:
-    """The first few names, and how many there are besides."""
+    """The first few names, and the number of the others."""
     more = len(names) - _MOST_NAMES
     return ", ".join(sorted(names)[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -111,7 +111,7 @@ def _name(kind: type[BaseException]) -> str:
 
 
 def _is_timeout(error: BaseException) -> bool:
-    """The error is a timeout, or was raised because of one."""
+    """Whether the error is a timeout, or was caused by one."""
     kinds = (TimeoutError, KafkaTimeoutError, RequestTimedOutError)
     return any(isinstance(e, kinds) for e in (error, error.__cause__, error.__context__))
 

@@ -1,8 +1,8 @@
-"""Readings: the results of sources in a cycle, and how one source gets those of another.
+"""Readings: the results of sources in a cycle, and the way one source gets another's.
 
-A source returns a ``Reading``. Its columns join those of other sources in the frames of partitions,
-replicas and brokers; other kinds of frames it has as whole tables. The sources that need a reading
-name its class in their signature.
+A source returns a ``Reading``. Its columns are joined with those of other sources in the frames of
+partitions, replicas and brokers. For other kinds of frames it has whole tables. The sources that
+need a reading name its class in their signature.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from streaming.collector.listing import Array, Placement
 from twin.declarations.table import Observation
 
 Answers = Mapping[int, Sequence[bytes | None]]
-"""The responses of each broker that answered anything, in the order of a source's requests; None
-for one that is missing."""
+"""Responses by broker, in the order of a source's requests; None for a missing response. Brokers
+without any response are left out."""
 
 Rows = tuple[type[Observation], pa.Table]
 """The rows of a frame, and which frame it is."""
@@ -43,7 +43,7 @@ def partition_keys(placement: Placement, row: Array) -> dict[str, pa.Array]:
 
 
 class Reading:
-    """What a source found out in one cycle. What it lacks is unknown.
+    """The result of a source in one cycle. Columns that it lacks are unknown.
 
     Shapes: [N] replicas and [P] partitions of the placement.
     """
@@ -57,7 +57,8 @@ class Reading:
 
     @property
     def answered_replicas(self) -> Array | None:
-        """[N] the replicas that have a row; None from all sources but one."""
+        """[N] the replicas that have a row. Only one source decides that; the others return
+        None."""
         return None
 
     @property
@@ -67,12 +68,12 @@ class Reading:
 
     @property
     def broker_columns(self) -> Mapping[str, Mapping[int, Any]]:
-        """Columns of ``BrokersFrame``, by broker; values of other brokers are not sent."""
+        """Columns of ``BrokersFrame``, by broker; values of unlisted brokers are not sent."""
         return {}
 
     @property
     def incomplete(self) -> Collection[str]:
-        """Kinds of frames that do not have all rows there are."""
+        """Kinds of frames that lack some existing rows."""
         return ()
 
     def tables(self, shard: int) -> Iterable[Rows]:
@@ -82,7 +83,7 @@ class Reading:
 
 
 class Readings:
-    """What is known in a cycle so far, by class: readings, and what sources read with."""
+    """The values of a cycle so far, by class: readings, and the context that sources read with."""
 
     def __init__(self, *values: object) -> None:
         self._by_class: dict[type, Any] = {}
@@ -90,7 +91,7 @@ class Readings:
             self.add(value)
 
     def add(self, value: object) -> None:
-        """Let the sources that follow find it."""
+        """Add a value for the sources that follow."""
         self._by_class[type(value)] = value
 
     def __getitem__(self, kind: type[T]) -> T:
@@ -106,7 +107,7 @@ class Readings:
         return (value for value in self._by_class.values() if isinstance(value, Reading))
 
     def arguments(self, method: Callable[..., Any]) -> dict[str, Any]:
-        """What a method of a source reads, by the names of its parameters.
+        """The arguments for a method of a source, by the names of its parameters.
 
         Raises:
             LookupError: no source before it has made such a reading.

@@ -1,9 +1,9 @@
 """A source: a part of the collector that asks brokers, in one file.
 
-``read`` returns what the source found out in a cycle. Its parameters are readings of the sources
-before it, by their classes, and the connections (``CycleContext``) if it asks by itself. A source
-that asks every broker in each cycle has ``requests`` in addition: all such sources share one round
-trip, and ``read`` gets the answers.
+``read`` returns the source's reading of a cycle. It names in its signature what it needs: readings
+of earlier sources, by their classes, and the connections (``CycleContext``) if it sends requests
+itself. A source that asks every broker in each cycle also has ``requests``: all such sources share
+one round trip, and ``read`` gets the responses.
 """
 
 from __future__ import annotations
@@ -24,52 +24,52 @@ from streaming.runtime.config import Config
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What sources are made of."""
+    """The values that sources are made from."""
 
     config: Config
     client_id: str
-    eligibility: EligibilityFile | None = None  # where thresholds may change while it runs
-    retry_denied_ms: int = RETRY_DENIED_MS  # when a topic that was refused is asked for again
-    in_background: bool = False  # also make the sources that have a thread of their own
+    eligibility: EligibilityFile | None = None  # the source of thresholds that change at run time
+    retry_denied_ms: int = RETRY_DENIED_MS  # the pause before a refused topic is requested again
+    in_background: bool = False  # also make the sources that have their own thread
 
 
 class Source(ABC):
-    """What the collector knows of a source."""
+    """The interface of a source."""
 
     about: ClassVar[Sequence[About]]
     read: Callable[..., Reading | None]
-    """What it found out in this cycle, None if that is nothing."""
+    """The reading of this cycle, None if there is none."""
 
     @classmethod
     @abstractmethod
     def make(cls, setup: Setup) -> Self | None:
-        """The source of a collector; None if the configuration leaves it out."""
+        """Make the source; None if the configuration disables it."""
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """What it could not find out, as of when it last asked."""
+        """The problems of its latest requests."""
         return ()
 
     @property
     def rounds(self) -> int | None:
-        """Rounds since the start, if it is read beside the cycles."""
+        """The number of rounds since the start, for a background source."""
         return None
 
     def update_metadata(self, brokers: Iterable[Address]) -> None:  # noqa: B027 - few need it
-        """These are the brokers from now on."""
+        """Use these brokers from now on."""
 
     def forget(self, brokers: Collection[int]) -> None:  # noqa: B027
-        """Drop what is remembered of all brokers but these."""
+        """Drop the data about all brokers except these."""
 
     def send_again(self, reading: Any) -> None:  # noqa: B027
-        """The bus did not take what was read: include in the next what is sent only once."""
+        """Repeat in the next reading what is sent only once: this one did not reach the bus."""
 
     def close(self) -> None:  # noqa: B027
-        """End what runs beside the cycles."""
+        """End the source's thread, if it has one."""
 
 
 class EveryBrokerSource(Source):
-    """A source whose requests go to every broker in each cycle, together with those of others."""
+    """A source whose requests go to every broker in each cycle, with those of other sources."""
 
     requests: Callable[..., Sequence[EncodedRequest]]
-    """The requests to one broker, given ``broker``, its ``versions``, and readings."""
+    """Make the requests to one ``broker`` from its ``versions`` and from readings."""

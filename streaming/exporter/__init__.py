@@ -1,1 +1,1 @@
-"""Snapshots and events in, /metrics, a JSON API and a page out. Scrapes never touch Kafka."""
+"""Reads snapshots and events; serves /metrics, a JSON API and a page. Scrapes never ask Kafka."""

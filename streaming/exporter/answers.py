@@ -11,15 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 GZIP_FROM_BYTES: Final = 2_000
-"""Smaller answers fit into two packets as they are."""
+"""Smaller answers fit into two packets uncompressed."""
 
-_FASTEST: Final = 1  # most of an answer is repetition: 1 ms for 100 kB, a tenth of the bytes
+_FASTEST: Final = 1  # answers are repetitive: 1 ms for 100 kB leaves a tenth of the bytes
 _GZIP: Final = 16
-"""Added to zlib's window bits it means gzip."""
+"""Added to zlib's window bits: selects the gzip format."""
 
 
 class RefusedError(Exception):
-    """A request that gets another status than 200, and why."""
+    """A request that gets a status other than 200, and the reason."""
 
     def __init__(self, why: str, status: int) -> None:
         super().__init__(why)
@@ -37,7 +37,7 @@ def error_answer(why: str, status: int) -> Response:
 
 
 def accepts_gzip(request: Request) -> bool:
-    """The client accepts answers that are compressed with gzip."""
+    """Whether the client accepts answers compressed with gzip."""
     return "gzip" in request.headers.get("accept-encoding", "")
 
 

@@ -1,7 +1,7 @@
 """The web application: /metrics, /healthz, /api/v1, and the console.
 
-Every answer is made from the newest view; nothing here asks Kafka. ``routes`` declares the paths
-and their answers.
+Every answer is made from the newest view; nothing here sends requests to Kafka. ``routes`` declares
+the paths and their answers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from streaming.exporter.headers import SecurityHeaders
 from streaming.exporter.routes import cluster as cluster_routes
 from streaming.exporter.routes import description, events, matrix, plans, questions, site
 from streaming.exporter.routes import groups as group_routes
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 
 
-def application(source: Source) -> ASGIApp:
-    """The application over the newest exposition of a source."""
+def application(source: ViewSource) -> ASGIApp:
+    """The application that serves the newest exposition of a source."""
     app = Starlette(
         routes=[*routes(endpoints(source)), console_route()],
         exception_handlers={HTTPException: _refused, Exception: _failed},
@@ -31,8 +31,8 @@ def application(source: Source) -> ASGIApp:
     return SecurityHeaders(app)
 
 
-def endpoints(source: Source) -> list[Endpoint]:
-    """Everything that is answered."""
+def endpoints(source: ViewSource) -> list[Endpoint]:
+    """All endpoints."""
     groups = (site, cluster_routes, group_routes, matrix, questions, plans, events)
     declared = [endpoint for group in groups for endpoint in group.endpoints(source)]
     return [*declared, *description.endpoints(source, declared)]
@@ -50,5 +50,5 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(_: Request, __: Exception) -> Response:
-    """A bug: its traceback is in the log."""
+    """The answer to a request that hits a bug; the traceback is in the log."""
     return error_answer("the exporter failed to answer; its log says why", 500)

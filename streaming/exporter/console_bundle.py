@@ -1,8 +1,8 @@
-"""The modules of the console as one: a browser asks for one file instead of fifty.
+"""Bundles the modules of the console: a browser loads one file instead of fifty.
 
-The package contains plain ES modules. The exporter puts them together when it starts, each in a
-function of its own, after those that it imports, and changes nothing else. It accepts the few forms
-of import and export that the console uses, and refuses any other.
+The package contains plain ES modules. The exporter joins them when it starts: each module becomes a
+function, placed after the modules that it imports. Nothing else is changed. Only the few forms of
+import and export that the console uses are accepted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SOURCE_MAP: Final = re.compile(r"^//# sourceMappingURL=.*$", re.M)
 
 
 class BundleError(ValueError):
-    """A module has a form that is not known, or imports itself in a circle."""
+    """A module has an unknown form of import or export, or a circular import."""
 
 
 def bundled(modules: Mapping[str, str], first: str) -> str:
-    """One module that does what importing ``first`` does.
+    """One module that has the effect of importing ``first``.
 
     Args:
         modules: the text of each by its path; imports are relative.
@@ -44,7 +44,7 @@ def bundled(modules: Mapping[str, str], first: str) -> str:
 
 
 def _visit(path: str, modules: Mapping[str, str], order: list[str], above: tuple[str, ...]) -> None:
-    """Append the module behind all that it imports."""
+    """Append the module after all modules that it imports."""
     if path in above:
         raise BundleError(f"{path} imports itself: {' → '.join((*above, path))}")
     if path in order:
@@ -71,9 +71,9 @@ def _scoped(path: str, text: str, names: Mapping[str, str]) -> str:
         exported["default"] = "defaultExport"
 
     def imported(match: re.Match[str]) -> str:
-        what, held = match[1], names[_resolved(path, match[2])]
-        wanted = what.replace(" as ", ": ") if what.startswith("{") else f"{{ default: {what} }}"
-        return f"const {wanted} = {held};"
+        what, module = match[1], names[_resolved(path, match[2])]
+        target = what.replace(" as ", ": ") if what.startswith("{") else f"{{ default: {what} }}"
+        return f"const {target} = {module};"
 
     text = _IMPORT.sub(imported, text)
     text = _EXPORTED.sub(r"\1 \2", text)

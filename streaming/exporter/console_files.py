@@ -1,5 +1,4 @@
-"""The files of the console: nothing is built before it is installed, nothing is loaded from
-elsewhere."""
+"""The files of the console. There is no build step, and nothing is loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from streaming.exporter.console_bundle import bundled
 FOLDER: Final = Path(__file__).parent / "console"
 FIRST_MODULE: Final = "main.js"
 STYLES: Final = ("theme", "layout", "matrix", "log", "plans")
-"""Files of ``style/``, in the order in which they hold."""
+"""Files of ``style/``, in the order in which they apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class File:
     tag: str  # changes when the content does
 
     def answer(self, request: Request) -> Response:
-        """The file, or 304 if the browser has it: after an upgrade nobody has an old one."""
+        """The file, or 304 if the browser has this version of it."""
         is_compressed = accepts_gzip(request)
         tag = f'"{self.tag}-gzip"' if is_compressed else f'"{self.tag}"'
         headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
@@ -67,7 +66,7 @@ def styles() -> list[str]:
 
 
 def console_route() -> Route:
-    """``/console/...``. They are no part of the API, so its description does not list them."""
+    """``/console/...``. They are not part of the API, so its description does not list them."""
     files = console_files()
     return Route("/console/{name:path}", _responder(files))
 

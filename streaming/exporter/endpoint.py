@@ -16,19 +16,19 @@ from starlette.routing import Route
 
 from streaming.exporter.answers import RefusedError, compressed, error_answer, json_answer
 from streaming.questions.answer import ConflictError, NotThereError, WhatIfError
-from streaming.questions.parameters import Parameter, Schema, read_all
+from streaming.questions.parameters import InputParameter, Schema, read_all
 
 Values = Mapping[str, Any]
-"""Parameters of the path and of the query by name: those that are given."""
+"""The given parameters of the path and of the query, by name."""
 
 JSON: Final = "application/json"
 
 QUESTIONS_AT_ONCE: Final = 2
-"""Questions that are answered at the same time; others wait."""
+"""The maximum of questions that are answered at the same time; others wait."""
 
 
 class Runs(Enum):
-    """The thread in which an answer is made."""
+    """Where an answer is made: in the event loop, or in a thread."""
 
     IN_LOOP = "in the event loop: it is there at once"
     IN_THREAD = "in a thread: a large answer holds up neither health nor others"
@@ -39,17 +39,18 @@ class Runs(Enum):
 class Endpoint:
     """A path and its answer: plain data for JSON, or a response.
 
-    ``parameters`` is None where any are accepted and ignored. ``needs_one_of`` names parameters of
-    which at least one must be given. ``refusals`` are statuses beside 200, and 400 for parameters.
+    ``parameters`` is None where any are accepted and ignored. Of the parameters in ``needs_one_of``
+    at least one must be given. ``refusals`` are the possible statuses, apart from 200 and from 400
+    for wrong parameters.
     """
 
     path: str  # as Starlette writes it
     summary: str
     answer: Callable[[Request, Values], Any]
-    schema: Schema  # of the body where it is JSON
+    schema: Schema  # of a JSON body
     media_type: str = JSON
-    path_parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    parameters: Mapping[str, Parameter] | None = field(default_factory=dict)
+    path_parameters: Mapping[str, InputParameter] = field(default_factory=dict)
+    parameters: Mapping[str, InputParameter] | None = field(default_factory=dict)
     needs_one_of: tuple[str, ...] = ()
     refusals: Mapping[int, str] = field(default_factory=dict)
     refusal_media_type: str = JSON

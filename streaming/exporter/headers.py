@@ -1,7 +1,7 @@
-"""Headers of every answer that tell browsers what it may do: nothing that the page does not need.
+"""Security headers of every answer: browsers allow the page only what it needs.
 
-The page loads its own script and style and asks its own API; nothing may frame it. Answers of the
-API are data, so a browser must not take them for anything else.
+The page loads its own script and style and uses its own API; other sites must not frame it. Answers
+of the API are data, so a browser must not interpret them as anything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECURITY_HEADERS: Final = {
 
 
 class SecurityHeaders:
-    """An application whose answers all have the headers, also when it fails."""
+    """Adds the headers to all answers of an application, also to failures."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

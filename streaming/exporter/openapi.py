@@ -1,4 +1,4 @@
-"""The description of the API in OpenAPI 3.1, made of the declared endpoints."""
+"""The description of the API in OpenAPI 3.1, made from the declared endpoints."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from streaming.exporter.endpoint import JSON, Endpoint
 from streaming.exporter.schemas import components, ref
-from streaming.questions.parameters import Parameter
+from streaming.questions.parameters import InputParameter
 from twin.engine.catalog import Catalog
 
 NEEDS_ONE_OF: Final = "x-needs-one-of"
-"""Names of parameters of which one must be given: OpenAPI 3.1 has no word for that."""
+"""Extension with the parameters of which one must be given: OpenAPI 3.1 cannot say that."""
 
 _CONVERTER: Final = re.compile(r":\w+}")
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
-"""Links of the pages lead nowhere from here."""
+"""Links of the documentation would be broken here."""
 
 
 def description(catalog: Catalog, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _operation_id(endpoint: Endpoint) -> str:
     return "_".join(words) or "page"
 
 
-def _parameter(name: str, parameter: Parameter) -> Mapping[str, Any]:
+def _parameter(name: str, parameter: InputParameter) -> Mapping[str, Any]:
     schema: Mapping[str, Any] = parameter.schema
     if parameter.repeated:
         schema = {"type": "array", "items": schema, "minItems": 1}

@@ -1,4 +1,4 @@
-"""Metrics of the exporter itself and of what it has read: not computed from a shard's tables."""
+"""Metrics of the exporter itself and of its input: not computed from a shard's tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""JSON Schemas of the API's objects, from what declares their fields.
+"""JSON Schemas of the API's objects, made from the declarations of their fields.
 
 Fields of partitions, replicas and brokers come from the catalog; those of other objects from the
-types of the functions that make them. So the description lists a field if and only if it is served.
+types of the functions that make them. So the description lists exactly the fields that are served.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TYPED: Final = (
     segment_views.EpochList,
     segment_views.SegmentList,
 )
-"""Types whose objects are served as they are, or with more fields."""
+"""Types whose objects are served unchanged, or with more fields."""
 
 _REF: Final = "#/components/schemas/{name}"
 
@@ -57,7 +57,7 @@ def listed(items: Schema) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """The schema of those values, and of null for unknown."""
+    """The schema of those values or null, which means unknown."""
     if "type" not in schema:
         return {"anyOf": [schema, {"type": "null"}]}
     kind = schema["type"]
@@ -128,7 +128,7 @@ def components(catalog: Catalog) -> dict[str, Any]:
 
 
 def column_schema(column: Column) -> Schema:
-    """The JSON that a value of the column becomes; a column of flags is a list of their names."""
+    """The schema of a value of the column; a column of flags becomes a list of names."""
     if column.enum is not None:
         kind: Schema = {"type": "string", "enum": [each.name.lower() for each in column.enum]}
         return _described(nullable(kind), column)
@@ -143,7 +143,7 @@ def column_schema(column: Column) -> Schema:
 
 
 def about(table: type[Table]) -> str:
-    """The first line of its docstring without shape and full stop."""
+    """The first line of a docstring, without its shape and full stop."""
     return table.meaning().partition("] ")[2].rstrip(".")
 
 
@@ -187,7 +187,7 @@ def _table_fields(catalog: Catalog, base: type[Table]) -> dict[str, Schema]:
 def _partition(catalog: Catalog) -> Schema:
     fields: dict[str, Schema] = {"topic": TEXT, "topic_id": TEXT, "partition": INTEGER}
     fields |= _table_fields(catalog, PartitionTable)
-    fields["leader"] = nullable(fields["leader"])  # before the partition was described
+    fields["leader"] = nullable(fields["leader"])  # null before the partition was described
     fields["risks"] = listed({"type": "string", "enum": list(catalog.risk_names)})
     for field in catalog.api_fields:
         [value] = get_args(get_type_hints(field.values)["return"])
@@ -205,7 +205,7 @@ def _prediction() -> Schema:
 
 
 def broker_fields() -> dict[str, Schema]:
-    """A broker's own fields, by its columns; a rack or host that it lacks is null."""
+    """A broker's own fields, from its columns; a missing rack or host is null."""
     columns = {c.name: column_schema(c) for c in api_views.broker_columns()}
     return columns | {name: nullable(columns[name]) for name in ("rack", "host")}
 
@@ -227,7 +227,7 @@ def _cluster(catalog: Catalog, facts: Schema) -> Schema:
 
 
 def _group_fields(catalog: Catalog) -> tuple[dict[str, Schema], dict[str, Schema]]:
-    """A group, and its metrics where it has committed offsets."""
+    """A group, with its metrics if it has committed offsets."""
     columns = {c.name: column_schema(c) for c in GroupColumns.columns if c.name != "read_at_ms"}
     what = "number of partitions by where the group reads them"
     reads: dict[str, Schema] = {
@@ -259,7 +259,7 @@ def _group_in_full(catalog: Catalog) -> Schema:
 
 
 def _loss(catalog: Catalog) -> Schema:
-    """A partition that loses its leader, or ends under min ISR."""
+    """A partition that loses its leader, or falls under min ISR."""
     fields: dict[str, Schema] = {"topic": TEXT, "partition": INTEGER, "leader": INTEGER}
     outcomes = {"type": "string", "enum": [each.name.lower() for each in Outcome]}
     coverages = {"type": "string", "enum": [each.name.lower() for each in Coverage]}
@@ -276,10 +276,10 @@ def _loss(catalog: Catalog) -> Schema:
 
 
 def _sums(catalog: Catalog, level: str) -> dict[str, Schema]:
-    """The metrics of that level, by name: numbers, or objects with a level for each label."""
+    """The metrics of that level, by name: numbers, or nested objects, one level for each label."""
     sums: dict[str, Schema] = {}
     for metric in api_views.summed_metrics(catalog, level):
-        schema = nullable(NUMBER)  # JSON has no infinity
+        schema = nullable(NUMBER)  # JSON cannot express infinity
         for _ in metric.labels:
             schema = {"type": "object", "additionalProperties": schema}
         sums[metric.name] = {**schema, "description": metric.help}

@@ -1,6 +1,6 @@
-"""The exporter's life: one thread reads the bus and renders, the main thread serves.
+"""Runs the exporter: one thread reads the bus and renders, the main thread serves.
 
-A bus that goes away is tried again for ever; meanwhile the last picture is served and ages.
+An unavailable bus is tried again without limit; meanwhile the last exposition is served.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
@@ -32,7 +32,7 @@ from streaming.runtime.plugins import catalog_of
 from streaming.runtime.stop import on_stop_signal
 
 EVENTS_READ_BACK: Final = 10_000
-"""Events of each partition counted again after a restart, so that counters do not start at zero."""
+"""Events of each partition that a restart counts again: counters should not start at zero."""
 
 STALLED_AFTER_MS: Final = 60_000
 SEND_ON_FOR_S: Final = 2
@@ -50,7 +50,7 @@ class ExporterError(UserError, RuntimeError):
 
 
 class SnapshotReader:
-    """The thread that keeps the exposition new. ``broken`` says what ended it, if something did."""
+    """The thread that updates the exposition. ``broken`` has the error that ended it, if any."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class SnapshotReader:
         self.exposition = Exposition(self._store.view)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         if self._annotator is not None:
             self._annotator.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """End within a few polls. A connection that is being made is not waited for."""
+        """Stop within a few polls, without waiting for a connection in progress."""
         if self._annotator is not None:
             self._annotator.stop()
         self._stop.set()
@@ -94,7 +94,7 @@ class SnapshotReader:
         try:
             self._keep_reading()
         except Exception as error:
-            # Serving on would show an ever older view; whoever started us can start us anew.
+            # To go on would serve an ever older view; a supervisor can restart the process.
             log.exception("the reading of snapshots broke")
             self.broken = f"{type(error).__name__}: {error}"
             self._when_broken()
@@ -108,7 +108,7 @@ class SnapshotReader:
                 now_s = time.monotonic()
                 if (
                     str(error) != logged or now_s - logged_at_s >= LOG_AGAIN_AFTER_S
-                ):  # not once a try
+                ):  # not at each try
                     log.error("the bus cannot be read", error=str(error))
                     logged, logged_at_s = str(error), now_s
                 touch_liveness_file(self._config.health.folder, "exporter")
@@ -127,7 +127,7 @@ class SnapshotReader:
             while not self._stop.is_set():
                 records = snapshots.poll(POLL_MS)
                 touch_liveness_file(self._config.health.folder, "exporter")
-                # A backlog has many of each key: the last that can be read holds everything.
+                # A backlog has many messages of each key: only the last readable one is needed.
                 taken: set[bytes | None] = set()
                 for record in reversed(records):
                     if record.key not in taken and self._store.take_snapshot(
@@ -142,13 +142,13 @@ class SnapshotReader:
                         self._annotator.take(event)
                 if not self._events.is_ready or reported:
                     self._events.publish(is_ready=events.caught_up())
-                # Snapshots of the past are not worth rendering one by one.
+                # Old snapshots are not rendered one by one.
                 if (records or reported) and (ready := ready or snapshots.caught_up()):
                     self.exposition = self._renderer.render(self._store.publish())
                 self._look_for_observations(snapshots)
 
     def _look_for_observations(self, reader: bus.Reader) -> None:
-        """While the twin is not up: whether it waits for the collector, or for the query."""
+        """While the twin is not up, find out whether it waits for the collector or the query."""
         if time.monotonic() < self._look_at_s:
             return
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
@@ -163,7 +163,7 @@ class SnapshotReader:
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]
-    """Ends on SIGTERM and SIGINT without raising them again once it has ended."""
+    """Ends on SIGTERM and SIGINT, without raising the signal again after that."""
 
     def __init__(self, app: ASGIApp, events: EventLog) -> None:
         super().__init__(
@@ -178,7 +178,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]
         self._events = events
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Go on sending answers for a while, then cut off clients that do not take them.
+        """Finish sending answers for a while, then disconnect clients that do not read them.
 
         Uvicorn would cancel them itself after ``timeout_graceful_shutdown``, and log a failure.
         """
@@ -190,7 +190,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]
             connection.transport.abort()
 
     def end(self) -> None:
-        """Serve no more; streams of events end first, which would go on for ever."""
+        """Stop serving; first end the streams of events, which have no end by themselves."""
         self._events.close()
         self.should_exit = True
 
@@ -204,14 +204,14 @@ def run(config: Config) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Raises:
-        ConfigError: a client setting that no client knows.
-        ExporterError: the port cannot be had, reading broke, or Grafana is half configured.
+        ConfigError: an unknown client setting.
+        ExporterError: the port is not available, reading failed, or Grafana is half configured.
     """
     bus.settings(config)
     annotator = _annotator(config)
     listening = listen(config.exporter.host, config.exporter.port)
     events = EventLog()
-    source = Source(
+    source = ViewSource(
         catalog_of(config), config.cluster.name, lambda: reader.exposition, events=events,
         own_topics=bus.own_topics(config),
     )  # fmt: skip
@@ -227,7 +227,7 @@ def run(config: Config) -> None:
         listening.close()
         log.info("stopped")
     if reader.broken:
-        raise ExporterError(f"the reading of snapshots broke: {reader.broken}")
+        raise ExporterError(f"reading snapshots failed: {reader.broken}")
 
 
 def _annotator(config: Config) -> Annotator | None:
@@ -248,15 +248,15 @@ def _annotator(config: Config) -> Annotator | None:
 
 
 def listen(host: str, port: int, stalled_after_ms: int = STALLED_AFTER_MS) -> socket.socket:
-    """A listening socket, opened first: a port that is taken is reported before anything starts.
+    """A listening socket, opened first, so that a used port is reported before anything starts.
 
-    A client that takes nothing that is sent to it for ``stalled_after_ms`` is cut off.
+    A client that reads nothing for ``stalled_after_ms`` is disconnected.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        # Python adds the address to the reason, which the message has already.
+        # Python adds the address to the reason, but the message has it already.
         reason = str(error.strerror or error).partition(" (while")[0]
         raise ExporterError(f"exporter.port: cannot listen on {host}:{port}: {reason}") from None
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it

@@ -19,8 +19,8 @@ def wall_clock_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The newest state of one cluster; nothing here asks Kafka."""
+class ViewSource:
+    """The newest state of one cluster; nothing here sends requests to Kafka."""
 
     catalog: Catalog
     cluster: str
@@ -28,7 +28,7 @@ class Source:
     now_ms: Callable[[], int] = wall_clock_ms
     events: EventLog = field(default_factory=EventLog)
     streams: StreamCounts = field(default_factory=StreamCounts)
-    own_topics: Collection[str] = ()  # of the bus, if it is on the cluster that is watched
+    own_topics: Collection[str] = ()  # topics of the bus, if it is on the watched cluster
 
     @property
     def view(self) -> ClusterView:

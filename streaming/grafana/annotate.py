@@ -1,8 +1,8 @@
 """Grafana annotations for events of the twin: moved leaders, ISR shrinks, risks.
 
-Events wait in a queue of limited length, and a thread of its own posts them, so neither a scrape
-nor the reading of snapshots ever waits for Grafana. Many events of one kind at one time, as when a
-broker is lost, become one annotation.
+Events wait in a queue of limited length, and a separate thread posts them, so scrapes and the
+reader of snapshots never wait for Grafana. Many events of one kind at the same time (after the loss
+of a broker) become one annotation.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Annotator:
             try:
                 self._grafana.annotate(text, tags, at_ms)
             except RuntimeError as error:
-                if str(error) != self._last_error:  # once a cause
+                if str(error) != self._last_error:  # log each cause once
                     self._last_error = str(error)
                     log.warning("unavailable", what="annotations", why=self._last_error)
                 again = getattr(error, "again", False)

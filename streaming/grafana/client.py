@@ -1,8 +1,8 @@
 """Grafana's HTTP API, as far as the twin uses it: a folder, dashboards, annotations.
 
-The only file that knows grafana-api. That client takes an empty answer for an error and knows no
-time limits of ours, so both are put right here; whatever else goes wrong is a ``GrafanaError`` of
-one line. ``again`` says whether trying again may help.
+The only file that uses grafana-api. That client treats an empty answer as an error and does not
+apply our time limits; both are corrected here. Other failures become a ``GrafanaError`` of one
+line. ``again`` says whether a retry may help.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import requests
 from grafana_api.grafana_api import GrafanaClientError, GrafanaException, GrafanaServerError
 from grafana_api.grafana_face import GrafanaFace
 
-from streaming.runtime.config import Grafana as Settings
+from streaming.runtime.config import GrafanaConfig
 from streaming.runtime.errors import UserError
 
 T = TypeVar("T")
@@ -35,8 +35,8 @@ class GrafanaError(UserError, RuntimeError):
 class GrafanaClient:
     """One Grafana, by its URL and a token, or a user and a password."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Keep the settings; nothing is asked yet.
+    def __init__(self, settings: GrafanaConfig) -> None:
+        """Keep the settings; no request is sent yet.
 
         Raises:
             GrafanaError: no URL, or neither a token nor a user is configured.
@@ -61,13 +61,13 @@ class GrafanaClient:
         )
 
     def ensure_folder(self, uid: str, title: str) -> None:
-        """Create the folder unless it is there.
+        """Create the folder unless it exists.
 
         Raises:
-            GrafanaError: it cannot be.
+            GrafanaError: it cannot be created.
         """
         try:
-            self._asked(f"folder {title}", lambda: self._face.folder.create_folder(title, uid))
+            self._result_of(f"folder {title}", lambda: self._face.folder.create_folder(title, uid))
         except GrafanaError as error:
             if not isinstance(error.__cause__, GrafanaClientError) or (
                 error.__cause__.status_code not in _EXISTS
@@ -75,10 +75,10 @@ class GrafanaClient:
                 raise
 
     def save_dashboard(self, dashboard: Mapping[str, Any], folder_uid: str, message: str) -> str:
-        """Save a dashboard over what has its uid; returns its URL.
+        """Save a dashboard, replacing one with the same uid; returns its URL.
 
         Raises:
-            GrafanaError: it is refused, e.g. since it is provisioned from a file.
+            GrafanaError: it is refused, e.g. because it is provisioned from a file.
         """
         body = {
             "dashboard": {**dashboard, "id": None},
@@ -87,25 +87,25 @@ class GrafanaClient:
             "message": message,
         }
         what = f"dashboard {dashboard.get('title', '?')}"
-        answer = self._asked(what, lambda: self._face.dashboard.update_dashboard(body))
+        answer = self._result_of(what, lambda: self._face.dashboard.update_dashboard(body))
         return f"{self._url}{answer.get('url', '') if isinstance(answer, dict) else ''}"
 
     def annotate(
         self, text: str, tags: Sequence[str], at_ms: int, until_ms: int | None = None
     ) -> None:
-        """Mark a time on all dashboards that ask for one of the tags.
+        """Mark a time on all dashboards that show one of the tags.
 
         Raises:
-            GrafanaError: it is refused, or nobody answers.
+            GrafanaError: it is refused, or Grafana does not answer.
         """
-        self._asked(
+        self._result_of(
             "annotation",
             lambda: self._face.annotations.add_annotation(
                 time_from=at_ms, time_to=until_ms, tags=list(tags), text=text
             ),
         )
 
-    def _asked(self, what: str, ask: Callable[[], T]) -> T | dict[str, Any]:
+    def _result_of(self, what: str, ask: Callable[[], T]) -> T | dict[str, Any]:
         try:
             return ask()
         except GrafanaServerError as error:

@@ -1,7 +1,7 @@
 """A real Kafka cluster on this machine: KRaft nodes with tiered storage, each in its own rack.
 
-The remote tier is a folder the nodes share. Only 127.0.0.1 is used. A cluster lives in its home
-folder and not in this process: it stays when the process ends, and ``LocalCluster.open(home)``
+The remote tier is a folder the nodes share. Only 127.0.0.1 is used. A cluster belongs to its home
+folder, not to this process: it keeps running when the process ends, and ``LocalCluster.open(home)``
 finds it again. Its nodes may be killed, paused and restarted one by one.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from streaming.lab import node_logs, node_start, processes
-from streaming.lab.cluster_config import ClusterError, Layout, load
+from streaming.lab.cluster_config import ClusterError, ClusterLayout, load
 from streaming.lab.node_logs import Marks
 from streaming.lab.processes import Processes, State, free_base_port
 from streaming.runtime.deadline import Deadline
@@ -68,10 +68,10 @@ class LocalCluster:
         Args:
             home: everything it writes goes there.
             nodes: how many are broker and controller, with ids from 1.
-            brokers: how many more are broker only. Lose those freely: of three ``nodes`` only one
-                can be lost before the controllers have no majority.
-            base_port: brokers listen on base_port + id, controllers on base_port + 10 + id, and
-                metrics are served on base_port + 20 + id.
+            brokers: how many more are broker only. Any of those may be lost; of three ``nodes``
+            only one can be lost, or the controllers have no majority. base_port: brokers listen on
+            base_port + id, controllers on base_port + 10 + id, and metrics are served on base_port
+            + 20 + id.
             settings: of every node, over those in ``cluster_config``.
             heap: of each node, as Java writes it.
             java_opts: for Java itself; {node} and {port} (that of metrics) are filled in.
@@ -82,9 +82,9 @@ class LocalCluster:
             log_dirs: how many log directories each node has (JBOD).
 
         Raises:
-            ClusterError: such a cluster cannot be.
+            ClusterError: such a cluster is not possible.
         """
-        self.layout = Layout(
+        self.layout = ClusterLayout(
             Path(home).resolve(), nodes, brokers, base_port, dict(settings or {}), heap,
             tuple(java_opts), metrics, _folder_of(release), request_logs,
             log_dirs,
@@ -135,9 +135,9 @@ class LocalCluster:
         return [self._status(node) for node in self.layout.ids]
 
     def use(self, release: Path | None) -> None:
-        """Take another Kafka release for every node that is started from now on.
+        """Use another Kafka release for all nodes that are started from now on.
 
-        Nodes that run keep theirs, so a cluster is upgraded node by node.
+        Running nodes keep theirs, so a cluster is upgraded node by node.
         """
         self.layout = replace(self.layout, release=_folder_of(release))
 
@@ -162,19 +162,19 @@ class LocalCluster:
         self.layout.save()
         try:
             node_start.format_disks(self.layout)
-            # Only what this start writes can explain its failure.
+            # Only lines logged by this start can explain its failure.
             marks = {node: node_logs.marks(self.layout.folder(node)) for node in stopped}
             for node in stopped:
                 self._launch(node)
             self._await_ready(stopped, marks)
             self._await_tiering(stopped, marks)
-        except BaseException:  # Ctrl-C as well: no process is left that nobody asked for
+        except BaseException:  # also after Ctrl-C: leave no unwanted process
             self._end(stopped, signal.SIGKILL, _KILL_DEADLINE_S)
             # A setting that Kafka refused is not remembered.
             (before or replace(self.layout, settings={})).save()
             raise
 
-    def _check_same(self, saved: Layout | None) -> None:
+    def _check_same(self, saved: ClusterLayout | None) -> None:
         """Refuse a home whose saved cluster has an incompatible layout."""
         mine = self.layout
         if saved is not None and (mine.nodes != saved.nodes or mine.brokers < saved.brokers):
@@ -247,11 +247,11 @@ class LocalCluster:
         """Stop nodes in good order; kill those that do not stop in time.
 
         Raises:
-            ClusterError: a process is left even so.
+            ClusterError: a process is still running after that.
         """
         nodes = self._named(only)
         voters = sum(self._status(node).state != "stopped" for node in self.layout.voters)
-        # A controlled shutdown asks the controller, and there is none without a majority.
+        # A controlled shutdown needs the controller, and there is none without a majority.
         is_led = 2 * voters > self.layout.nodes
         self._end(nodes, signal.SIGTERM, _STOP_DEADLINE_S if is_led else _LEADERLESS_DEADLINE_S)
         left = self._end(nodes, signal.SIGKILL, _KILL_DEADLINE_S)
@@ -299,7 +299,7 @@ class LocalCluster:
     def _freeze(self, node: int, number: signal.Signals, becomes: State) -> None:
         processes.send(self._running(node), number)
         deadline = Deadline.after_s(_FREEZE_DEADLINE_S)
-        while self._status(node).state != becomes:  # every thread has to take it
+        while self._status(node).state != becomes:  # every thread has to receive the signal
             if deadline.is_over:
                 raise ClusterError(f"node {node} is not {becomes} {_FREEZE_DEADLINE_S:.0f} s later")
             time.sleep(_POLL_S)
@@ -323,7 +323,7 @@ class LocalCluster:
         left = {node: pid for node in nodes if (pid := self._status(node).pid) is not None}
         for pid in left.values():
             processes.send(pid, number)
-            # A frozen process takes the signal when it goes on.
+            # A frozen process receives the signal when it is resumed.
             processes.send(pid, signal.SIGCONT)
         deadline = Deadline.after_s(deadline_s)
         while left and not deadline.is_over:

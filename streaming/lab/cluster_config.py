@@ -1,6 +1,6 @@
 """The layout of a local cluster, and the configuration files of its nodes.
 
-Knows ids, ports and settings. Starts nothing; ``cluster.py`` does.
+Knows ids, ports and settings. Starts no processes; ``cluster.py`` does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streaming.runtime.kafka.uuids import uuid_text
 
 HOST: Final = "127.0.0.1"
 MAX_NODES: Final = 10  # broker ports are base+1..10, controllers 11..20, agents 21..30
-HIGHEST_PORT: Final = 32_767  # above, Linux lends ports to outgoing connections: one may be taken
+HIGHEST_PORT: Final = 32_767  # above, Linux assigns ports to outgoing connections
 _RACKS: Final = "abcdefghij"
 _SAVED: Final = "cluster.json"
 
@@ -28,11 +28,11 @@ class ClusterError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """A cluster's parameters: all that is needed to find its nodes again from another process.
+class ClusterLayout:
+    """A cluster's parameters: enough to find its nodes again from another process.
 
     Nodes 1 to ``nodes`` are broker and controller; the ``brokers`` after them are brokers only, so
-    any of those may be lost without the quorum.
+    losing any of those does not affect the quorum.
     """
 
     home: Path
@@ -121,12 +121,12 @@ class Layout:
     def save(self) -> None:
         """Write ``cluster.json`` into the home."""
         values = asdict(self)
-        del values["home"]  # where the file lies says it, so a cluster that stands can be moved
+        del values["home"]  # implied by the place of the file, so a stopped cluster can be moved
         self.home.mkdir(parents=True, exist_ok=True)
         (self.home / _SAVED).write_text(json.dumps(values, indent=2) + "\n")
 
 
-def load(home: Path) -> Layout | None:
+def load(home: Path) -> ClusterLayout | None:
     """The layout saved in a home; None if there is none.
 
     Raises:
@@ -136,7 +136,7 @@ def load(home: Path) -> Layout | None:
     try:
         values: dict[str, Any] = json.loads(path.read_text())
         values["java_opts"] = tuple(values["java_opts"])
-        return Layout(home=home, **values)
+        return ClusterLayout(home=home, **values)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -148,7 +148,7 @@ def load(home: Path) -> Layout | None:
 # Files of a node
 
 
-def write_files(layout: Layout, node: int) -> None:
+def write_files(layout: ClusterLayout, node: int) -> None:
     """Write the configuration of a node and of its logging.
 
     Logging is configured twice: Kafka logs by log4j 2 since 4.0, and by log4j 1 before.
@@ -164,7 +164,7 @@ def write_files(layout: Layout, node: int) -> None:
         (folder / name).write_text(filled.replace("{request_level}", level))
 
 
-def logging_options(layout: Layout, node: int) -> list[str]:
+def logging_options(layout: ClusterLayout, node: int) -> list[str]:
     """The Java options that name the configuration of a node's logging."""
     folder = layout.folder(node)
     return [
@@ -173,10 +173,10 @@ def logging_options(layout: Layout, node: int) -> list[str]:
     ]
 
 
-def properties(layout: Layout, node: int) -> dict[str, str]:
+def properties(layout: ClusterLayout, node: int) -> dict[str, str]:
     """The broker settings of a node; the user's settings override the others, or leave them out.
 
-    A setting that is empty is left out: Kafka's own default holds.
+    An empty setting is left out, so Kafka's default applies.
     """
     settings = {
         **_place(layout, node),
@@ -189,7 +189,7 @@ def properties(layout: Layout, node: int) -> dict[str, str]:
     return {key: value for key, value in settings.items() if value}
 
 
-def _place(layout: Layout, node: int) -> dict[str, str]:
+def _place(layout: ClusterLayout, node: int) -> dict[str, str]:
     is_voter = node in layout.voters
     broker = f"PLAINTEXT://{HOST}:{layout.port(node)}"
     controller = f",CONTROLLER://{HOST}:{layout.controller_port(node)}" if is_voter else ""
@@ -217,7 +217,7 @@ _SMALL: Final = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
-# Everything Kafka does once a minute or five, done at once: a test can wait for it.
+# Tasks that Kafka runs every one or five minutes run at once, so that tests can wait for them.
 _TIERED: Final = {
     "remote.log.storage.system.enable": "true",
     "remote.log.metadata.manager.listener.name": "PLAINTEXT",
@@ -236,7 +236,7 @@ _TIERED: Final = {
 
 
 def _replicated(factor: int) -> dict[str, str]:
-    """Internal topics, as replicated as the cluster allows."""
+    """Settings of internal topics, with as many replicas as the cluster allows."""
     return {
         "offsets.topic.replication.factor": str(factor),
         "transaction.state.log.replication.factor": str(factor),
@@ -246,8 +246,8 @@ def _replicated(factor: int) -> dict[str, str]:
     }
 
 
-# The request log has a file of its own: without ``request_logs`` it is quiet until somebody raises
-# its level, and then it has a line for each request.
+# The request log is a separate file. Without ``request_logs`` it stays empty until somebody raises
+# its level; then it has a line for each request.
 _LOGGING: Final = """\
 status = error
 appender.main.type = RollingFile
@@ -313,7 +313,7 @@ def _pairs(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def kafka_uuid() -> str:
-    """A new Kafka Uuid that does not start with a dash: that would look like an option."""
+    """A new Kafka Uuid that does not start with a dash, which would look like an option."""
     text = "-"
     while text.startswith("-"):
         text = uuid_text(uuid.uuid4().bytes)

@@ -16,7 +16,7 @@ import click
 from kafka.errors import KafkaError
 
 from streaming.lab.cluster import ClusterError, LocalCluster
-from streaming.lab.cluster_config import MAX_NODES, Layout, load
+from streaming.lab.cluster_config import MAX_NODES, ClusterLayout, load
 from streaming.lab.consumers import Consumers
 from streaming.lab.traffic import STEADY, Traffic
 from streaming.runtime import jars
@@ -30,11 +30,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 DEFAULT_HOME: Final = Path(".kafka-twin/cluster")
-_DEFAULTS: Final = Layout(DEFAULT_HOME)
+_DEFAULTS: Final = ClusterLayout(DEFAULT_HOME)
 
 
 def _one_line(command: Callable[P, R]) -> Callable[P, R]:
-    """Show errors that a user can cause as one line, not as a traceback."""
+    """Show errors that a user can cause as one line, without a traceback."""
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -63,7 +63,7 @@ def _open(home: Path) -> LocalCluster:
 
 
 def _of_demo(home: Path) -> Path:
-    """The home of the cluster; for the home of a demo, the folder of its cluster."""
+    """The home of the cluster; if the path is the home of a demo, the folder of its cluster."""
     below = home.resolve() / "cluster"
     return below if load(home.resolve()) is None and load(below) else home
 
@@ -150,8 +150,8 @@ def start(
         click.echo("fetching Kafka's jars (37 MiB, this once)")
         for conf in missing:
             jars.ensure(conf)
-    wanted = set(only or local.layout.ids)
-    stopped = [n.id for n in local.status() if n.state == "stopped" and n.id in wanted]
+    ids = set(only or local.layout.ids)
+    stopped = [n.id for n in local.status() if n.state == "stopped" and n.id in ids]
     if stopped:
         click.echo(f"starting node{'s' * (len(stopped) > 1)} {', '.join(map(str, stopped))}")
     began = time.monotonic()

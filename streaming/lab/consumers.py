@@ -16,10 +16,10 @@ from kafka.errors import KafkaError
 from streaming.lab.traffic import COLD_TOPIC
 
 AT_THE_END: Final = "billing"
-"""A group that keeps up with what is written."""
+"""A group that keeps up with the producers."""
 
 REPLAY: Final = "replay"
-"""A group that reads the topic with a history again and again."""
+"""A group that repeatedly reads the topic with a history."""
 
 FOLLOWED: Final = ("orders", "payments")
 REPLAYED_AT_ONCE: Final = 10
@@ -52,7 +52,7 @@ class Consumers:
 
     def _run(self, turn: Callable[[Any], None], group: str) -> None:
         while not self._stop.is_set():
-            # Losing brokers is what the demo is for: a consumer that failed is made anew.
+            # The demo loses brokers on purpose: a failed consumer is replaced by a new one.
             with contextlib.suppress(KafkaError, OSError, AssertionError):
                 consumer = KafkaConsumer(
                     bootstrap_servers=self._bootstrap,

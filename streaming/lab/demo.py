@@ -1,4 +1,4 @@
-"""``kafka-twin demo``: a cluster, traffic, the twin of it, and a screen that says what it sees.
+"""``kafka-twin demo``: a cluster with traffic, its twin, and a screen with the twin's results.
 
 All files are below one folder, the home. Every process ends with the demo; the configuration, data
 and logs stay in the home until the next demo there.
@@ -24,7 +24,7 @@ from kafka.errors import KafkaError
 
 from streaming.lab import prometheus
 from streaming.lab.cluster import LocalCluster
-from streaming.lab.cluster_config import Layout
+from streaming.lab.cluster_config import ClusterLayout
 from streaming.lab.consumers import Consumers
 from streaming.lab.scenarios import LAG_MS, ScriptFailed, Stage
 from streaming.lab.screen import draw
@@ -40,7 +40,7 @@ from streaming.runtime.terminal import width_of
 
 FIRST_SNAPSHOT_WITHIN_S: Final = 180
 LINE_EVERY_S: Final = 10
-"""How often the summary is printed where the screen cannot be redrawn."""
+"""How often the summary is printed if the screen cannot be redrawn."""
 
 _CONFIG: Final = """\
 # Made by the demo; docs/config.toml explains every key.
@@ -149,7 +149,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
         except KafkaError as error:
             raise DemoFailed(f"topics or traffic: {error}; see {cluster.home}") from None
         traffic.start()
-        if not scripts:  # a script is about brokers: readers would only slow it down
+        if not scripts:  # scripts are about brokers; consumers would slow them down
             consumers = Consumers(cluster.bootstrap)
             stack.callback(consumers.stop)
             consumers.start()
@@ -168,7 +168,7 @@ def demo(home: Path, ports: Ports, *, seconds: float | None, scripts: Sequence[s
     print("stopped: no process and no port is left", flush=True)
 
 
-def _tap(cluster: Layout, config: Path, logs: Path) -> Child:
+def _tap(cluster: ClusterLayout, config: Path, logs: Path) -> Child:
     """One tap for all brokers, since their logs are on one machine.
 
     It reads them from the beginning: a fetch session names all its partitions in its first request.
@@ -214,7 +214,7 @@ class _Progress:
         print(f"[{time.monotonic() - self._began:5.1f} s] {stage}", flush=True)
 
 
-def _write_config(home: Path, cluster: Layout, ports: Ports) -> Path:
+def _write_config(home: Path, cluster: ClusterLayout, ports: Ports) -> Path:
     path = home / "twin" / "kafka-twin.toml"
     (home / "twin" / "logs").mkdir(parents=True, exist_ok=True)
     path.write_text(
@@ -244,7 +244,7 @@ def _show(
     url: str, alerts: str | None, home: Path, cluster: LocalCluster, stop: threading.Event,
     end: Deadline | None,
 ) -> None:  # fmt: skip
-    """Redraw the screen each second; print it every LINE_EVERY_S where output is no terminal."""
+    """Redraw the screen each second; without a terminal, print it every LINE_EVERY_S."""
     live = sys.stdout.isatty()
     while not stop.is_set() and (end is None or not end.is_over):
         summary, brokers = _get(f"{url}/api/v1/summary"), _get(f"{url}/api/v1/brokers")
@@ -262,7 +262,7 @@ def _show(
 
 
 def program() -> Path:
-    """The command of this program: its name alone if the PATH leads to it, else its path."""
+    """The command of this program: only its name if it is on the PATH, else its path."""
     beside = Path(sys.executable).with_name("kafka-twin")
     on_path = shutil.which("kafka-twin")
     return Path("kafka-twin") if on_path and Path(on_path) == beside else beside

@@ -1,4 +1,4 @@
-"""Reads a Kafka node's log files: why it ended, and whether it logged a certain line."""
+"""Reads a Kafka node's log files: finds why it ended, and whether it logged a certain line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Marks = Mapping[Path, int]  # log file → bytes in it at some moment
 
 
 def marks(folder: Path) -> Marks:
-    """The ends of a node's logs now, so that ``since`` reads only what comes after."""
+    """The present ends of a node's logs, so that ``since`` reads only later lines."""
     logs = (folder / name for name in ("stdout.log", "server.log"))
     return {log: log.stat().st_size if log.exists() else 0 for log in logs}
 
@@ -37,7 +37,7 @@ def _read(log: Path, start: int) -> str:
 
 
 def reason(text: str) -> str:
-    """The line that says why Kafka ended: its last exception, else its last error, else its last.
+    """The line that says why Kafka ended: the last exception, else last error, else last line.
 
     "Exiting Kafka due to fatal exception" is an error line too; the next one says which.
     """

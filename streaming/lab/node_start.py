@@ -12,7 +12,7 @@ from streaming.lab import node_logs
 from streaming.lab.cluster_config import (
     HOST,
     ClusterError,
-    Layout,
+    ClusterLayout,
     disk_of,
     kafka_uuid,
     logging_options,
@@ -26,7 +26,7 @@ MAIN: Final = "kafka.Kafka"
 _FORMAT_WITHIN_S: Final = 120.0
 
 
-def kafka_jars(layout: Layout) -> list[Path]:
+def kafka_jars(layout: ClusterLayout) -> list[Path]:
     """The jars of the Kafka release that nodes are started with; fetched if they are missing.
 
     Raises:
@@ -38,11 +38,11 @@ def kafka_jars(layout: Layout) -> list[Path]:
     return jars.ensure("kafka", jars.default_cache() / release.name, declared=release)
 
 
-def format_disks(layout: Layout) -> None:
+def format_disks(layout: ClusterLayout) -> None:
     """Write configurations, and format disks that are not formatted yet.
 
-    Kafka's tool formats those of the first node; the others differ by two lines, so they are
-    copied, which saves a JVM each.
+    Kafka's tool formats the disk of the first node. The others differ by two lines, so they are
+    copied, which saves a JVM for each.
     """
     for node in layout.ids:
         write_files(layout, node)
@@ -61,13 +61,13 @@ def format_disks(layout: Layout) -> None:
             (target / "meta.properties").write_text(disk_of(node, meta))
 
 
-def command(layout: Layout, node: int) -> list[str]:
+def command(layout: ClusterLayout, node: int) -> list[str]:
     """The command line of a node."""
     main = [MAIN, str(layout.folder(node) / "server.properties")]
     return _java(layout, node, main, [*_agent(layout, node), *layout.options(node)])
 
 
-def _format_first(layout: Layout, node: int) -> None:
+def _format_first(layout: ClusterLayout, node: int) -> None:
     tool = ["kafka.tools.StorageTool", "format", "--cluster-id", kafka_uuid()]
     tool += ["--config", str(layout.folder(node) / "server.properties")]
     done = subprocess.run(
@@ -82,7 +82,7 @@ def _format_first(layout: Layout, node: int) -> None:
         raise ClusterError(f"cannot format node {node}: {node_logs.reason(done.stdout)}")
 
 
-def _agent(layout: Layout, node: int) -> list[str]:
+def _agent(layout: ClusterLayout, node: int) -> list[str]:
     """The Java option that has a node serve its metrics."""
     if not layout.metrics:
         return []
@@ -91,7 +91,9 @@ def _agent(layout: Layout, node: int) -> list[str]:
     return [f"-javaagent:{agent}={HOST}:{layout.agent_port(node)}:{rules}"]
 
 
-def _java(layout: Layout, node: int, main: list[str], options: Sequence[str] = ()) -> list[str]:
+def _java(
+    layout: ClusterLayout, node: int, main: list[str], options: Sequence[str] = ()
+) -> list[str]:
     """The command line of a small JVM that starts fast."""
     classpath = ":".join(str(jar) for jar in kafka_jars(layout))
     command = [jars.java(), f"-Xmx{layout.heap}", *jars.QUICK_START, "-Xshare:auto"]

@@ -1,6 +1,7 @@
 """Processes that outlive the program which started them, and ports.
 
-A process is known by its id and by words of its command line: an id alone may by now be another's.
+A process is identified by its id and by words of its command line, since its id may have been
+reused by another process.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PROC: Final = Path("/proc/self/stat")
 
 
 class Processes:
-    """Starts processes and says what they do, also those that another program started."""
+    """Starts processes and reports their states, also of those that another program started."""
 
     def __init__(self) -> None:
         self._children: dict[int, subprocess.Popen[bytes]] = {}  # ours, to be reaped when they end
@@ -49,7 +50,7 @@ class Processes:
     def state(self, pid: int, words: Iterable[str]) -> State:
         """The state of a process; ``stopped`` also if the id now belongs to another command.
 
-        ``words`` are parts of its command line, which distinguish it from such another.
+        ``words`` are parts of its command line, to recognise it.
         """
         child = self._children.get(pid)
         if child is None:
@@ -61,7 +62,7 @@ class Processes:
 
 
 def _state_of_stranger(pid: int, words: Iterable[str]) -> State:
-    """The state of a process that somebody else reaps."""
+    """The state of a process that is not our child."""
     status, command, threads = _look(pid)
     if status == "Z":
         # A zombie without threads has ended, and its parent has not reaped it. One with threads is
@@ -85,7 +86,7 @@ def send(pid: int, number: signal.Signals) -> None:
 
 
 def _look(pid: int) -> tuple[str, str, int]:
-    """State letter, command line and number of threads of a process; all empty if there is none."""
+    """State letter, command line and number of threads of a process; empty if there is none."""
     if not _PROC.exists():
         return _look_by_ps(pid)
     with suppress(OSError):
@@ -129,7 +130,7 @@ def is_free(port: int) -> bool:
 
 
 SMALL_SPAN = 16
-"""Fewer ports than this are those of a server; a cluster takes more."""
+"""Fewer ports than this are for a server; a cluster needs more."""
 
 SERVER_PORTS = range(20_000, 24_000)
 CLUSTER_PORTS = range(24_000, 32_000)
@@ -138,8 +139,8 @@ CLUSTER_PORTS = range(24_000, 32_000)
 def free_base_port(span: int = 40) -> int:
     """A port that is free, and the ``span - 1`` after it, at this moment.
 
-    Runs at the same time look in different places, in whole steps of ``span``. Servers and clusters
-    have ranges of their own, so no server takes the port of a broker that is down and comes back.
+    Concurrent runs look in different places, in steps of ``span``. Servers and clusters have
+    separate ranges, so a server never takes the port of a broker that is down and comes back.
 
     Raises:
         ClusterError: there is none.

@@ -1,6 +1,6 @@
 """Prometheus and Alertmanager for the demo, with the project's alert rules.
 
-They are used if they are installed, and never downloaded.
+They are used if installed, and never downloaded.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class NotRead(UserError, RuntimeError):  # noqa: N818 - said to a person
 
 
 def remote_fetches(urls: Mapping[int, str], topic: str) -> int:
-    """RemoteFetchRequestsPerSec of a topic, its count since each broker started, over all brokers.
+    """The count of RemoteFetchRequestsPerSec of a topic since the brokers started, in all.
 
     Brokers that do not run are left out.
     """

@@ -33,7 +33,7 @@ SLOW_RESOLVES_S: Final = 600.0
 """The alert stays for five minutes after a shrink; a later script may cause another shrink."""
 
 LOOK_S: Final = 5.0
-"""For whoever has the console open: it asks each 3 s."""
+"""Time for users of the console, which refreshes every 3 s."""
 
 WRITERS: Final = 8
 ATTEMPTS: Final = 10
@@ -56,7 +56,7 @@ class ScriptFailed(UserError, RuntimeError):  # noqa: N818 - said to a person
     """A prediction did not come true, or an alert did not fire or resolve: one line."""
 
 
-class Brokers(Protocol):
+class ScenarioCluster(Protocol):
     """The cluster that a scenario acts on, wherever it runs."""
 
     @property
@@ -86,7 +86,7 @@ class Brokers(Protocol):
 class Stage:
     """The cluster, the twin and the terminal that a scenario works with."""
 
-    cluster: Brokers
+    cluster: ScenarioCluster
     exporter: str  # URL
     prometheus: str | None  # URL
     say: Callable[[str], None]
@@ -113,7 +113,7 @@ class Stage:
         """Wait until a condition is true, and return its value.
 
         Raises:
-            ScriptFailed: there was none in time, or the demo is being ended.
+            ScriptFailed: it was not true in time, or the demo is being ended.
         """
         deadline = Deadline.after_s(within_s)
         while not (value := condition()):
@@ -193,23 +193,25 @@ class Stage:
 def failover(stage: Stage) -> None:
     """A broker crashes, and the predicted replicas become leaders."""
     topic = "scratch"
-    lost = stage.until(
+    broker = stage.until(
         lambda: stage.partition(topic).get("leader"), SOON_S, f"nobody leads {topic}"
     )
-    _await_whole(stage, lost)
-    stage.say(f"look       {stage.exporter}/#/?lose={lost} shows who would lead if it were lost")
+    _await_whole(stage, broker)
+    stage.say(f"look       {stage.exporter}/#/?lose={broker} shows who would lead if it were lost")
     stage.stop.wait(LOOK_S)
-    led = _await_whole(stage, lost)
-    predicted = {_key(p): p["next_leaders"]["kafka"]["leader"] for p in led}
+    partitions = _await_whole(stage, broker)
+    predicted = {_key(p): p["next_leaders"]["kafka"]["leader"] for p in partitions}
     nobody = sum(leader < 0 for leader in predicted.values())
     stage.say(
-        f"prediction if broker {lost} crashes, each of the {len(predicted)} partitions it leads "
+        f"prediction if broker {broker} crashes, each of the {len(predicted)} partitions it leads "
         f"gets the leader that the twin names; {nobody} of them nobody"
     )
-    stage.cluster.kill(lost)
-    stage.say(f"action     broker {lost} was killed; Kafka fences it in about 9 s")
+    stage.cluster.kill(broker)
+    stage.say(f"action     broker {broker} was killed; Kafka fences it in about 9 s")
     try:
-        leaders = stage.until(lambda: _moved(stage, predicted, lost), FENCED_S, "nobody took over")
+        leaders = stage.until(
+            lambda: _moved(stage, predicted, broker), FENCED_S, "nobody took over"
+        )
         right = sum(leaders[key] == leader for key, leader in predicted.items())
         stage.say(f"Kafka      elected as predicted in {right} of {len(predicted)} partitions")
         if right < len(predicted):
@@ -222,24 +224,24 @@ def failover(stage: Stage) -> None:
         stage.stop.wait(LOOK_S)
     finally:
         stage.cluster.start()
-    stage.say(f"action     broker {lost} was started again")
+    stage.say(f"action     broker {broker} was started again")
     stage.resolves("KafkaTwinPartitionOffline")
 
 
 def _await_whole(stage: Stage, broker: int) -> list[dict[str, Any]]:
     """Wait until all partitions that a broker leads are whole, and return them."""
-    led: list[dict[str, Any]] = stage.until(
+    partitions: list[dict[str, Any]] = stage.until(
         lambda: _led_at_rest(stage, broker), SOON_S,
         f"a partition that broker {broker} leads is not whole, for Kafka or for the twin,",
     )  # fmt: skip
-    return led
+    return partitions
 
 
 def _led_at_rest(stage: Stage, broker: int) -> list[dict[str, Any]]:
     """Partitions that a broker leads; empty unless all of them are fully in sync."""
     answer = stage.api(f"partitions?broker={broker}&limit=1000") or {"partitions": []}
-    led = [p for p in answer["partitions"] if p["leader"] == broker]
-    return led if stage.is_at_rest(led) else []
+    partitions = [p for p in answer["partitions"] if p["leader"] == broker]
+    return partitions if stage.is_at_rest(partitions) else []
 
 
 def _key(partition: dict[str, Any]) -> tuple[str, int]:
@@ -247,16 +249,16 @@ def _key(partition: dict[str, Any]) -> tuple[str, int]:
 
 
 def _moved(
-    stage: Stage, predicted: dict[tuple[str, int], int], lost: int
+    stage: Stage, predicted: dict[tuple[str, int], int], broker: int
 ) -> dict[tuple[str, int], int] | None:
     leaders = stage.leaders()
-    return leaders if all(leaders.get(key, lost) != lost for key in predicted) else None
+    return leaders if all(leaders.get(key, broker) != broker for key in predicted) else None
 
 
 def cold_leader(stage: Stage) -> None:
     """Kafka elects an almost empty replica while a full one is in sync."""
     key = TopicPartition(COLD_TOPIC, 0)
-    # Another script may have moved it.
+    # Another script may have moved the leader.
     stage.until(
         lambda: preferred_leads(stage, key), 2 * SOON_S, f"broker 1 does not lead {COLD_TOPIC}-0"
     )
@@ -295,7 +297,7 @@ def _before_cold(stage: Stage) -> dict[str, Any] | None:
 
 
 def preferred_leads(stage: Stage, key: TopicPartition, broker: int = 1) -> bool:
-    """The preferred leader, which is that broker, leads; if it does not, request its election."""
+    """Whether that broker, the preferred leader, leads; if not, request its election."""
     if stage.leaders().get((key.topic, key.partition)) == broker:
         return True
     with suppress(KafkaError), KafkaAdminClient(
@@ -306,7 +308,7 @@ def preferred_leads(stage: Stage, key: TopicPartition, broker: int = 1) -> bool:
 
 
 def stuck_bootstrap(stage: Stage) -> None:
-    """A new replica of an idle tiered partition hangs until somebody writes."""
+    """A new replica of an idle tiered partition makes no progress until somebody writes."""
     with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
         configs = _TIERED | {"local.retention.ms": "1000", "min.insync.replicas": "1"}
         topic = {IDLE_TOPIC: {"assignments": {0: [1, 2]}, "configs": configs}}
@@ -333,7 +335,7 @@ def stuck_bootstrap(stage: Stage) -> None:
         "the replica does not join",
     )  # fmt: skip
     stage.say("Kafka      the replica joined")
-    # Its leaders have next to nothing on disk of what is in remote storage: that is cold.
+    # Its leaders have nearly none of the remote data on disk, so they are cold.
     with KafkaAdminClient(bootstrap_servers=stage.cluster.bootstrap) as admin:
         admin.delete_records({TopicPartition(IDLE_TOPIC, 0): -1}, timeout_ms=20_000)
     stage.resolves("KafkaTwinBootstrapStuck")
@@ -356,8 +358,8 @@ def slow_leader(stage: Stage) -> None:
         "loses its healthy follower 3 for a moment"
     )
     with _written_to(stage, STEADY_TOPIC):
-        for _ in range(ATTEMPTS):  # whether a record comes in before the follower is chance
-            # On a machine that is slow enough, the controller fences it, and 3 leads.
+        for _ in range(ATTEMPTS):  # chance decides whether a record or the follower is first
+            # On a slow machine the controller fences broker 1, and 3 leads.
             stage.until(lambda: _both_in_sync(stage), 2 * SOON_S, "broker 2 does not lead again")
             stage.stop.wait(2)
             stage.cluster.pause(2)
@@ -393,7 +395,7 @@ def slow_leader(stage: Stage) -> None:
 
 
 def _both_in_sync(stage: Stage) -> bool:
-    """Broker 2 leads, and has the follower that it may lose."""
+    """Whether broker 2 leads, with the follower that it may remove from the ISR."""
     now = stage.partition(STEADY_TOPIC)
     leads = preferred_leads(stage, TopicPartition(STEADY_TOPIC, 0), broker=2)
     return leads and now.get("leader") == 2 and now["isr"] == [2, 3]
@@ -416,7 +418,7 @@ def _write(stage: Stage, topic: str, count: int) -> None:
 def _written_to(stage: Stage, topic: str) -> Iterator[None]:
     """Run WRITERS producers with acks=1, each sending a record every 50 ms.
 
-    The more writers, the likelier a record arrives before the follower's fetch does.
+    With more writers it is more likely that a record arrives before the follower's fetch.
     """
     over = threading.Event()
 

@@ -24,10 +24,10 @@ def draw(
     summary: Mapping[str, Any], brokers: Sequence[Mapping[str, Any]], risky: Mapping[str, Any],
     url: str, alerts: str | None, home: str, bootstrap: str, program: str, width: int | None = None,
 ) -> str:  # fmt: skip
-    """One screen: the cluster, what losing each broker does, partitions at risk, where to look.
+    """One screen: the cluster, the effect of losing each broker, partitions at risk, and links.
 
-    ``program`` and ``home`` are as a person types them in the folder where this runs. ``width`` is
-    that of the terminal, None if there is none.
+    ``program`` and ``home`` are written as a user types them in the working directory. ``width`` is
+    that of the terminal, None without a terminal.
     """
     age = summary["age_seconds"]
     lines = [
@@ -72,7 +72,7 @@ def draw(
 
 
 def _track_record(predictions: Mapping[str, Mapping[str, float]] | None) -> list[str]:
-    """Leader changes by how their predictions turned out; nothing before the first one."""
+    """Leader changes by result of their predictions; empty before the first one."""
     results = Counter[str]()
     for counts in (predictions or {}).values():
         results.update({result: int(n) for result, n in counts.items()})
@@ -87,9 +87,9 @@ def _track_record(predictions: Mapping[str, Mapping[str, float]] | None) -> list
 
 
 def _isr_shrinks(by_kip501: Mapping[str, int] | None) -> list[str]:
-    """Replicas that left an ISR by what KIP-501 would have done; nothing before the first one.
+    """Replicas that left an ISR, by the verdict of KIP-501; empty before the first one.
 
-    None where the rules of KIP-501 are switched off.
+    None if the rules of KIP-501 are switched off.
     """
     if not by_kip501 or not sum(by_kip501.values()):
         return []
@@ -107,12 +107,12 @@ def _count(summary: Mapping[str, Any], name: str) -> str:
 
 
 def _cold_count(summary: Mapping[str, Any], name: str) -> str:
-    """A count of what is cold: where nothing is judged, 0 would call all of it warm."""
+    """A count of cold replicas; not 0 if none is judged, since 0 would mean that all are warm."""
     return "-" if _is_nothing_judged(summary) else _count(summary, name)
 
 
 def _is_nothing_judged(summary: Mapping[str, Any]) -> bool:
-    """There is no topic with a threshold."""
+    """Whether no topic has a threshold."""
     replicas = summary["replicas"]
     return bool(replicas) and summary["replicas_coverage_not_judged"] == replicas
 
@@ -143,7 +143,7 @@ def _broker(broker: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _counts(losses: Mapping[str, Mapping[str, int]]) -> list[int]:
-    """Partitions by outcome; then those with a cold successor, and with one not judged."""
+    """Partitions by outcome, then those with a cold next leader, and with an unjudged one."""
     return [
         *(sum(losses[outcome].values()) for outcome in _OUTCOMES),
         sum(by_coverage.get("cold", 0) for by_coverage in losses.values()),

@@ -1,7 +1,7 @@
 """The demo's topics and their traffic: tiered and plain topics, and one replica that is cold.
 
-A cold replica is made as operators make them: a tiered partition with data is reassigned to a
-broker that has none, with KIP-1023 on: the newcomer starts at the first offset not yet uploaded.
+A cold replica is made as in practice: a tiered partition with data is reassigned to a broker
+without a replica. With KIP-1023 the new replica starts at the first offset not yet uploaded.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ FIRST_RECORDS: Final = 400
 """Records that each partition of the other tiered topics has at first, so that it is warm."""
 
 ENOUGH_BYTES: Final = 262_144
-"""The demo's threshold of KIP-1303: below FIRST_RECORDS, above what a newcomer has to copy."""
+"""The demo's threshold of KIP-1303: below FIRST_RECORDS, above what a new replica has to copy."""
 
 _GIVES_UP: Final = {"request_timeout_ms": 3_000, "delivery_timeout_ms": 4_000}
 CLOSE_S: Final = 5.0
-"""By then every record is written or given up. A producer that is closed before reports an error of
-its own later, when it is deleted."""
+"""By then every record is written or dropped. A producer that is closed earlier reports an error
+later, when it is deleted."""
 
 COLD_TOPIC: Final = "ledger"
 COLD_ASSIGNMENT: Final = {"before": [1, 2], "after": [1, 3, 2]}
@@ -63,26 +63,26 @@ TOPICS: Final[dict[str, dict[str, Any]]] = {
 }
 
 STEADY: Final = tuple(name for name in TOPICS if name != COLD_TOPIC)
-"""Topics with traffic all the time. The cold one rests, so that its replica stays cold."""
+"""Topics with continuous traffic. The cold topic has none, so that its replica stays cold."""
 
 
 class Traffic:
     """Creates the topics and writes to them until stopped, also while brokers are lost."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str] = STEADY) -> None:
-        """``topics`` are written to; ``prepare`` creates the demo's, whichever those are."""
+        """Write to ``topics``; ``prepare`` creates the demo's topics in any case."""
         self._bootstrap = bootstrap
         self._topics = topics
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._steady, name="traffic", daemon=True)
 
     def prepare(self) -> None:
-        """Create the topics, give one partition a history, and a replica that has little of it.
+        """Create the topics; give one partition a history, and a replica with little of it.
 
         A cluster that has all of the topics is left as it is.
 
         Raises:
-            KafkaError: the cluster did not do it.
+            KafkaError: the cluster refused, or did not finish in time.
         """
         admin = KafkaAdminClient(bootstrap_servers=self._bootstrap)
         try:
@@ -138,7 +138,7 @@ class Traffic:
         return KafkaProducer(
             bootstrap_servers=self._bootstrap, acks=1, linger_ms=20,
             # kafka-python's idempotent producer never sends again once a message has expired,
-            # which the loss of a broker brings about.
+            # which happens when a broker is lost.
             enable_idempotence=False, **settings,
         )  # fmt: skip
 
@@ -149,7 +149,7 @@ class Traffic:
         while not self._stop.wait(1 / RECORDS_PER_SECOND):
             turn += 1
             topic = self._topics[turn % len(self._topics)]
-            # Losing brokers is what the demo is for: what cannot be written is dropped.
+            # The demo loses brokers on purpose: records that cannot be written are dropped.
             with contextlib.suppress(KafkaError, OSError, AssertionError):
                 producer = producer or self._producer(**_GIVES_UP)
                 producer.send(topic, record, key=str(turn % 97).encode())

@@ -1,4 +1,5 @@
-"""The script ``warm-order``: KIP-1303's election on a stock Kafka, and what it saves consumers."""
+"""The script ``warm-order``: KIP-1303's election on an unmodified Kafka, and its effect on
+reads."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _KEY: Final = TopicPartition(COLD_TOPIC, 0)
 
 
 def warm_order(stage: Stage) -> None:
-    """The same crash twice: as the order of replicas is, and as plan order makes it."""
+    """The same crash twice: with the original order of replicas, and with that of plan order."""
     stage.until(lambda: preferred_leads(stage, _KEY), 2 * SOON_S, "broker 1 does not lead")
     cold = stage.until(lambda: _successor(stage, "cold"), 2 * SOON_S, "no cold successor")
     stage.fires(_ALERT)
@@ -37,7 +38,7 @@ def warm_order(stage: Stage) -> None:
 
 
 def _successor(stage: Stage, coverage: str) -> int | None:
-    """The next leader that the twin predicts, if it has that coverage and no replica is out."""
+    """The predicted next leader, if it has that coverage and all replicas are in sync."""
     partition = stage.partition(COLD_TOPIC)
     following = partition.get("next_leaders", {}).get("kafka", {})
     if following.get("coverage") != coverage or not stage.is_at_rest([partition]):
@@ -47,7 +48,7 @@ def _successor(stage: Stage, coverage: str) -> int | None:
 
 
 def _crash(stage: Stage, predicted: int, first: int) -> int:
-    """Kill the leader, read old records, start it again; returns the remote fetches for that."""
+    """Kill the leader, read old records, restart it; returns the number of remote fetches."""
     stage.say(f"prediction if broker {_LEADER} crashes, {COLD_TOPIC}-0 is led by {predicted}")
     stage.cluster.kill(_LEADER)
     stage.say(f"action     broker {_LEADER} was killed; Kafka fences it in about 9 s")
@@ -75,7 +76,7 @@ def _other_leader(stage: Stage) -> int | None:
 
 
 def _planned(stage: Stage, *arguments: str) -> str:
-    """Run kafka-twin plan as an operator does; returns the file that says what was done."""
+    """Run kafka-twin plan like an operator; returns the file that records the changes."""
     if stage.config is None:
         raise ScriptFailed("plans need the configuration of the twin")
     name = f"kafka-twin plan {' '.join(arguments)}"

@@ -1,1 +1,1 @@
-"""A folder with the files that the machines of a Spark platform need to run the query."""
+"""Makes a folder with the files that machines of a Spark platform need to run the query."""

@@ -20,14 +20,14 @@ from streaming.runtime.plugins import GROUP
 
 PROJECT: Final = "kafka-twin"
 OF_THE_PLATFORM: Final = frozenset({"pyspark", "py4j"})
-"""The platform's Spark brings them, in its own version."""
+"""Spark of the platform includes them, in its own version."""
 
 _BUILD_WITHIN_S: Final = 300
 _LEFT_OUT: Final = frozenset({"tests", "test", "__pycache__"})
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 Files = dict[PurePosixPath, Path]
-"""Path below a folder of packages → the file."""
+"""The file, by its path below a folder of packages."""
 
 
 class PackingError(UserError):
@@ -35,28 +35,28 @@ class PackingError(UserError):
 
 
 def needed() -> list[Distribution]:
-    """The project with the extra ``spark``, packages with rules, and all that these need.
+    """The project with the extra ``spark``, packages with rules, and all their requirements.
 
-    By name, without what the platform brings. Markers are not evaluated: what is needed here is
-    installed here, and what is not installed is not needed.
+    In order of name, without those of the platform. Markers are not evaluated: a requirement that
+    is not installed here is not needed.
 
     Raises:
         PackingError: the extra is not installed.
     """
     due = [PROJECT, *(point.dist.name for point in entry_points(group=GROUP) if point.dist)]
-    chosen: dict[str, Distribution] = {}
-    for name in due:  # grows as it is gone through
-        if _canonical(name) in chosen.keys() | OF_THE_PLATFORM:
+    by_name: dict[str, Distribution] = {}
+    for name in due:  # grows during the loop
+        if _canonical(name) in by_name.keys() | OF_THE_PLATFORM:
             continue
         try:
             one = distribution(name)
         except PackageNotFoundError:
             continue
-        chosen[_canonical(name)] = one
+        by_name[_canonical(name)] = one
         due += _required(one)
-    if "pandas" not in chosen or PROJECT not in chosen:
+    if "pandas" not in by_name or PROJECT not in by_name:
         raise PackingError("the extra spark is not installed: pip install 'kafka-twin[spark]'")
-    return [chosen[name] for name in sorted(chosen)]
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _canonical(name: str) -> str:
@@ -64,23 +64,23 @@ def _canonical(name: str) -> str:
 
 
 def _required(one: Distribution) -> Iterator[str]:
-    """Names that it requires, with those of the extra ``spark`` if it is the project."""
+    """Names of its requirements; for the project, with those of the extra ``spark``."""
     for line in one.requires or ():
         requirement, _, marker = line.partition(";")
         match = _NAME.match(requirement.strip())
-        wanted = "extra" not in marker or (
+        is_needed = "extra" not in marker or (
             _canonical(one.name) == PROJECT and re.search(r"""['"]spark['"]""", marker)
         )
-        if match and wanted:
+        if match and is_needed:
             yield match[0]
 
 
 @contextmanager
 def files_of(one: Distribution) -> Iterator[Files]:
-    """Its files but tests, for as long as the block. Of an editable one a wheel is built.
+    """Its files without tests, while the block runs. For an editable one, builds a wheel.
 
     Raises:
-        PackingError: it has no list of its files, or no wheel can be built of it.
+        PackingError: it has no list of files, or its wheel cannot be built.
     """
     source = _source(one)
     if source is not None:
@@ -100,7 +100,7 @@ def files_of(one: Distribution) -> Iterator[Files]:
 
 
 def _is_packed(file: PurePosixPath) -> bool:
-    """It is no test, and not outside the folder of packages, as scripts are."""
+    """Whether the file is packed: not tests, and not scripts outside the folder of packages."""
     return ".." not in file.parts and not _LEFT_OUT.intersection(file.parts[:-1])
 
 
@@ -113,7 +113,7 @@ def _source(one: Distribution) -> Path | None:
 
 
 def _built(name: str, source: Path, folder: Path) -> Files:
-    """The files of a wheel of these sources."""
+    """Build a wheel from these sources; its files."""
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder)]
     done = subprocess.run(
         [*command, str(source)], capture_output=True, text=True, timeout=_BUILD_WITHIN_S

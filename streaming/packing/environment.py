@@ -1,7 +1,7 @@
 """A Python environment that works wherever it is unpacked: a launcher and a folder of packages.
 
-A virtual environment names its interpreter by an absolute path and so works on like machines only.
-The launcher looks for that version of Python on the PATH of the machine where it runs.
+A virtual environment has the absolute path of its interpreter, so it works only on similar
+machines. The launcher looks for that version of Python on the PATH of the machine where it runs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _archive(root: Path, file: Path) -> None:
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without the user, and the time, of this machine."""
+    """The entry without the user and the time of this machine."""
     member.uid = member.gid = member.mtime = 0
     member.uname = member.gname = ""
     return member

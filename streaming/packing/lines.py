@@ -24,7 +24,7 @@ IMAGE: Final = "kafka-twin-spark"
 _IN_THE_IMAGE: Final = "local:///opt/kafka-twin/query.py"
 
 _NATIVE_MEMORY: Final = "2g"
-"""RocksDB and the Python workers of an executor with two cores, beside its heap."""
+"""Memory for RocksDB and the Python workers of an executor with two cores, besides its heap."""
 
 _MASTERS: Final = re.compile(r"(spark)://[^/\s,:]+:\d+(?:,[^/\s,:]+:\d+)*|(yarn)|(k8s)://\S+")
 
@@ -42,7 +42,7 @@ def kind(master: str) -> str:
     """``spark`` (standalone), ``yarn`` or ``k8s``.
 
     Raises:
-        PackingError: it is none of them.
+        PackingError: it is another kind.
     """
     match = _MASTERS.fullmatch(master)
     if match is None:
@@ -54,7 +54,7 @@ def kind(master: str) -> str:
 
 
 def line(master: str, package: Package) -> str:
-    """A command for a shell: it starts the query on that master.
+    """The shell command that starts the query on that master.
 
     Raises:
         PackingError: there is no such master.
@@ -69,7 +69,7 @@ def line(master: str, package: Package) -> str:
 
 
 def _standalone(master: str, package: Package) -> str:
-    """The driver runs here, in the package's folder, as standalone clusters want it of Python."""
+    """The driver runs here, in the package's folder: standalone clusters require it for Python."""
     environment = {"PYSPARK_PYTHON": PYTHON, "PYSPARK_DRIVER_PYTHON": PYTHON}
     if package.config is not None:
         environment["KAFKA_TWIN_CONFIG"] = str(package.config)
@@ -81,7 +81,7 @@ def _standalone(master: str, package: Package) -> str:
 
 
 def _yarn(package: Package) -> str:
-    """The driver runs in a container of YARN's, which has the archive and the files as well."""
+    """The driver runs in a container of YARN, which also has the archive and the files."""
     files = [LOGGING]
     names = {"PYSPARK_PYTHON": PYTHON}
     if package.config is not None:
@@ -100,7 +100,7 @@ def _yarn(package: Package) -> str:
 
 
 def _kubernetes(master: str) -> str:
-    """Driver and executors are the image, which has all; settings are variables of the driver."""
+    """Driver and executors run the image, which has all files; settings are driver variables."""
     options = [
         ("--master", master),
         ("--deploy-mode", "cluster"),
@@ -125,7 +125,7 @@ def _options(master: str, package: Package) -> list[tuple[str, str]]:
 def _command(
     environment: Mapping[str, str], options: Sequence[tuple[str, str]], script: str
 ) -> str:
-    """Variables, spark-submit, an option a line, the script."""
+    """The command: variables, spark-submit, one option in each line, the script."""
     words = [" ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())]
     words.append("spark-submit")
     for name, value in options:

@@ -13,16 +13,16 @@ from streaming.runtime import jars
 
 _LOGGING: Final = Path(__file__).with_name(LOGGING)
 _SUBMIT: Final = Path(__file__).parents[1] / "submit" / SCRIPT
-"""The script is copied, not imported: it runs the command line when it is imported."""
+"""The script is copied, not imported: importing it would run the command line."""
 
 
 def write(folder: Path, master: str, config: Path | None) -> str:
-    """Write the package into the folder; the spark-submit line that uses it.
+    """Write the package into the folder; return the spark-submit line that uses it.
 
-    Of Kubernetes nothing is written: there the image has all.
+    For Kubernetes nothing is written, since the image has all files.
 
     Args:
-        folder: made if it is missing. What an earlier package left there is replaced.
+        folder: created if it is missing. Files of an earlier package are replaced.
         master: as for spark-submit.
         config: twin.toml.
 

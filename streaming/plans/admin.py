@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, KafkaError
 
-from streaming.plans.plan import Change, NotAllowed, PlanError
+from streaming.plans.plan import NotAllowed, PartitionChange, PlanError
 from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 from streaming.runtime.kafka import clients
@@ -22,8 +22,8 @@ _PREFERRED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """A partition as Kafka has it at this moment."""
+class LivePartition:
+    """The present state of a partition in Kafka."""
 
     topic_id: str
     replicas: tuple[int, ...]
@@ -32,8 +32,8 @@ class Live:
     is_reassigning: bool
 
 
-class Refused(PlanError):  # noqa: N818 - said of one partition
-    """Kafka refused a change of one partition, and says why."""
+class ChangeRefused(PlanError):  # noqa: N818 - said of one partition
+    """Kafka refused a change of one partition; the message says why."""
 
 
 class Admin:
@@ -55,8 +55,8 @@ class Admin:
         except (KafkaError, OSError, ValueError) as error:
             raise PlanError(f"cluster {self._bootstrap}: {clients.one_line(error)}") from None
 
-    def read(self, topic: str, partition: int) -> Live | None:
-        """The partition now, None if it does not exist.
+    def read(self, topic: str, partition: int) -> LivePartition | None:
+        """The present state of the partition, None if it does not exist.
 
         Raises:
             PlanError: the cluster does not answer, or a right is missing.
@@ -70,7 +70,7 @@ class Admin:
             raise NotAllowed(f"{topic}: DESCRIBE on the topic is not granted")
         for each in partitions:
             if each["partition_index"] == partition:
-                return Live(
+                return LivePartition(
                     topic_id=str(described["topic_id"]),
                     replicas=tuple(each["replica_nodes"]),
                     leader=each["leader_id"],
@@ -79,8 +79,8 @@ class Admin:
                 )
         return None
 
-    def reorder(self, change: Change, within_s: float) -> None:
-        """Give the partition its planned order, and wait until Kafka has it.
+    def reorder(self, change: PartitionChange, within_s: float) -> None:
+        """Set the planned order of the partition, and wait until Kafka has it.
 
         Raises:
             Refused: Kafka did not do it, or not in time.
@@ -90,7 +90,7 @@ class Admin:
         with self._errors("ALTER"):
             answers = self._admin.alter_partition_reassignments({place: list(change.planned)})
         if (error := answers.get(place)) is not None:
-            raise Refused(f"{change}: {error.__name__}")
+            raise ChangeRefused(f"{change}: {error.__name__}")
         _until(
             lambda: (
                 (live := self.read(change.topic, change.partition)) is not None
@@ -101,7 +101,7 @@ class Admin:
             f"{change}: Kafka does not have the new order after {within_s:.0f} s",
         )
 
-    def elect_preferred(self, change: Change, within_s: float) -> None:
+    def elect_preferred(self, change: PartitionChange, within_s: float) -> None:
         """Hold a preferred election, and wait until the planned leader leads.
 
         Raises:
@@ -114,7 +114,7 @@ class Admin:
             except ClusterAuthorizationFailedError:
                 raise
             except BrokerResponseError as error:
-                raise Refused(f"{change}: {type(error).__name__}") from None
+                raise ChangeRefused(f"{change}: {type(error).__name__}") from None
         _until(
             lambda: (
                 (live := self.read(change.topic, change.partition)) is not None
@@ -149,5 +149,5 @@ def _until(condition: Callable[[], bool], within_s: float, otherwise: str) -> No
     deadline = Deadline.after_s(within_s)
     while not condition():
         if deadline.is_over:
-            raise Refused(otherwise)
+            raise ChangeRefused(otherwise)
         time.sleep(_AGAIN_S)

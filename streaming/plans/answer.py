@@ -8,7 +8,7 @@ from streaming.plans import files
 from streaming.plans.plan import Plan
 
 MAX_NAMES: Final = 100
-"""Names listed for a reason; ``count`` has the number of all."""
+"""The maximum of names that are listed for a reason; ``count`` has the number of all."""
 
 
 class PlannedChange(TypedDict):

@@ -1,7 +1,7 @@
-"""Applies changes one by one. Each partition is read again right before it is changed.
+"""Applies changes one by one. Each partition is read again just before it is changed.
 
-The plan was made from a snapshot that is some seconds old. So nothing is changed unless the
-partition has the replicas, the order and the leader epoch that were planned for.
+The plan is based on a snapshot that is some seconds old. So a partition is only changed if it still
+has the replicas, the order and the leader epoch of that snapshot.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from streaming.plans.admin import Admin, Live, Refused
+from streaming.plans.admin import Admin, ChangeRefused, LivePartition
 from streaming.plans.journal import Act, Journal
-from streaming.plans.plan import Change, Key, Plan
+from streaming.plans.plan import Key, PartitionChange, Plan
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import NO_BROKER
 
 DONE_WITHIN_S: Final = 10.0
-"""For one partition. A new order was there after 0.13 s on Kafka 4.3 (measured)."""
+"""For one partition. Kafka 4.3 applied a new order after 0.13 s (measured)."""
 
 ANEW_WITHIN_S: Final = 60.0
-"""For the twin to observe what has changed since: several cycles."""
+"""Time for the twin to observe a change: several cycles."""
 
 ANEW_EVERY_S: Final = 2.0
 
 
-class Outcome(Enum):
+class ChangeOutcome(Enum):
     """The result of a change; the value follows the number of partitions in a sentence."""
 
     DONE = "changed"
@@ -43,11 +43,11 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """A change, and what became of it."""
+class ChangeResult:
+    """A change and its outcome."""
 
-    change: Change
-    outcome: Outcome
+    change: PartitionChange
+    outcome: ChangeOutcome
     detail: str = ""
 
 
@@ -66,7 +66,7 @@ class RateLimit:
         return max(0.0, self._at_s[0] + 60.0 - self._now_s())
 
     def count(self) -> None:
-        """A change is made now."""
+        """Count a change that is made now."""
         self._at_s.append(self._now_s())
 
 
@@ -78,8 +78,8 @@ class Applier:
     ) -> None:
         self._admin, self._journal, self._limit, self._stop = admin, journal, limit, stop
 
-    def apply(self, changes: Iterable[Change], act: Act = "order") -> list[Result]:
-        """Apply them in their order, as far as the rate allows now and until the stop.
+    def apply(self, changes: Iterable[PartitionChange], act: Act = "order") -> list[ChangeResult]:
+        """Apply the changes in order, as far as the rate allows now, until the stop.
 
         Raises:
             PlanError: the cluster does not answer, or a right is missing.
@@ -91,23 +91,23 @@ class Applier:
             results.append(self._one(change, act))
         return results
 
-    def apply_all(self, plan: Plan, again: Callable[[], Plan]) -> list[Result]:
-        """Apply a plan, and wait where the rate asks for it; ``again`` makes it anew after that.
+    def apply_all(self, plan: Plan, again: Callable[[], Plan]) -> list[ChangeResult]:
+        """Apply a plan, waiting when the rate requires it; ``again`` makes a new plan after a wait.
 
-        A partition that has changed since it was observed is planned anew until the twin has
-        observed the change, or ``ANEW_WITHIN_S`` are over.
+        A partition that has changed since it was observed is planned again, until the twin has
+        observed the change or ``ANEW_WITHIN_S`` have passed.
 
         Raises:
             PlanError: the cluster does not answer, a right is missing, or the twin is stale.
         """
-        settled: dict[Key, Result] = {}
+        settled: dict[Key, ChangeResult] = {}
         left = list(plan.changes)
         deadline = Deadline.after_s(ANEW_WITHIN_S)
         while left:
             tried = {result.change.key: result for result in self.apply(left)}
-            waits = len(tried) < len(left)  # for the rate
+            waits = len(tried) < len(left)  # wait for the rate
             settled |= tried
-            anew = {k for k, r in settled.items() if r.outcome is Outcome.CHANGED_MEANWHILE}
+            anew = {k for k, r in settled.items() if r.outcome is ChangeOutcome.CHANGED_MEANWHILE}
             if self._stop.is_set() or (not waits and (not anew or deadline.is_over)):
                 break
             if self._stop.wait(max(self._limit.left_s, ANEW_EVERY_S)):
@@ -117,33 +117,33 @@ class Applier:
             planned = again().changes
             left = [c for c in planned if c.key in anew or c.key not in settled]
             for key in anew - {change.key for change in left}:
-                settled[key] = Result(settled[key].change, Outcome.NOT_NEEDED)
-        missed = [Result(c, Outcome.INTERRUPTED) for c in left if c.key not in settled]
+                settled[key] = ChangeResult(settled[key].change, ChangeOutcome.NOT_NEEDED)
+        missed = [ChangeResult(c, ChangeOutcome.INTERRUPTED) for c in left if c.key not in settled]
         return [*settled.values(), *missed]
 
-    def restore_all(self, originals: Iterable[Change]) -> list[Result]:
-        """Give partitions the orders back that were recorded, whatever their order is now.
+    def restore_all(self, originals: Iterable[PartitionChange]) -> list[ChangeResult]:
+        """Restore the recorded orders of partitions, whatever their present order is.
 
         Raises:
             PlanError: the cluster does not answer, or a right is missing.
         """
-        results: list[Result] = []
+        results: list[ChangeResult] = []
         for original in originals:
             if self._stop.wait(self._limit.left_s):
-                results.append(Result(original, Outcome.INTERRUPTED))
+                results.append(ChangeResult(original, ChangeOutcome.INTERRUPTED))
                 continue
             live = self._admin.read(*original.key)
             results += self.apply([reversal(original, live)], "restore")
         return results
 
-    def _one(self, change: Change, act: Act) -> Result:
+    def _one(self, change: PartitionChange, act: Act) -> ChangeResult:
         live = self._admin.read(*change.key)
         if live is None or live.topic_id != change.topic_id:
-            return Result(change, Outcome.GONE)
+            return ChangeResult(change, ChangeOutcome.GONE)
         if (reason := _reason_against(change, live)) is not None:
-            if reason is Outcome.NOT_NEEDED and act == "restore":
+            if reason is ChangeOutcome.NOT_NEEDED and act == "restore":
                 self._journal.done(act, change, _now_ms())
-            return Result(change, reason)
+            return ChangeResult(change, reason)
         self._limit.count()
         self._journal.begin(act, change, _now_ms())
         try:
@@ -151,16 +151,16 @@ class Applier:
                 self._admin.reorder(change, DONE_WITHIN_S)
             if change.elect not in (NO_BROKER, live.leader):
                 self._admin.elect_preferred(change, DONE_WITHIN_S)
-        except Refused as error:
-            return Result(change, Outcome.REFUSED, str(error))
+        except ChangeRefused as error:
+            return ChangeResult(change, ChangeOutcome.REFUSED, str(error))
         self._journal.done(act, change, _now_ms())
-        return Result(change, Outcome.DONE)
+        return ChangeResult(change, ChangeOutcome.DONE)
 
 
-def reversal(original: Change, live: Live | None) -> Change:
-    """The change that gives the original order back, from what Kafka has now.
+def reversal(original: PartitionChange, live: LivePartition | None) -> PartitionChange:
+    """The change from Kafka's present order back to the original one.
 
-    A leadership that was moved is given back with it, if slot 0 had it.
+    It also moves the leadership back, if the replica in slot 0 was the leader.
     """
     back = replace(
         original,
@@ -181,16 +181,16 @@ def reversal(original: Change, live: Live | None) -> Change:
     )
 
 
-def _reason_against(change: Change, live: Live) -> Outcome | None:
-    """Why the change must not be made, or need not; None if it may."""
+def _reason_against(change: PartitionChange, live: LivePartition) -> ChangeOutcome | None:
+    """Why the change must not or need not be made; None if it should be made."""
     if live.is_reassigning:
-        return Outcome.REASSIGNING
+        return ChangeOutcome.REASSIGNING
     if set(live.replicas) != set(change.planned):
-        return Outcome.OTHER_REPLICAS
+        return ChangeOutcome.OTHER_REPLICAS
     if live.replicas == change.planned and change.elect in (NO_BROKER, live.leader):
-        return Outcome.NOT_NEEDED
+        return ChangeOutcome.NOT_NEEDED
     if live.replicas != change.replicas or live.leader_epoch != change.leader_epoch:
-        return Outcome.CHANGED_MEANWHILE
+        return ChangeOutcome.CHANGED_MEANWHILE
     return None
 
 

@@ -1,4 +1,4 @@
-"""``plan demote``: the leaderships of a broker for others, over all shards."""
+"""``plan demote``: moves the leaderships of a broker to others, over all shards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from streaming.bus.view import ClusterView
 from streaming.plans.plan import (
-    Change,
+    PartitionChange,
     Plan,
     changes_of,
     fresh_states,
@@ -37,12 +37,12 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
     leaders = sum((leaders_of(state, ids) for state in states), np.zeros(len(ids), np.int64))
     led_before = leaders
     demotions: list[Demotion] = []
-    for state in states:  # one after the other: each fills up what the others left even
+    for state in states:  # each shard evens out the ones before
         here = np.isin(ids, state[Brokers].broker)
         demotions.append(demote(state, broker, leaders[here]))
         leaders = leaders.copy()
         leaders[here] = demotions[-1].leaders
-    changes: list[Change] = []
+    changes: list[PartitionChange] = []
     for state, each in zip(states, demotions, strict=True):
         changes += changes_of(state, each.changes, each.elect.tolist())
     undone = undone_names(zip(states, (each.obstacles for each in demotions), strict=True))
@@ -62,7 +62,7 @@ def plan_demote(view: ClusterView, now_ms: int, broker: int) -> Plan:
     )
 
 
-def _lines(broker: int, changes: Sequence[Change]) -> list[str]:
+def _lines(broker: int, changes: Sequence[PartitionChange]) -> list[str]:
     moved = sum(change.leader == broker for change in changes)
     moving = counted(
         moved,
@@ -89,7 +89,7 @@ def _leaders_line(brokers: Int32, before: Int64, after: Int64) -> str:
     return f"Leaders by broker, now and then: {counts}."
 
 
-def _row(change: Change) -> tuple[str, ...]:
+def _row(change: PartitionChange) -> tuple[str, ...]:
     return (
         str(change),
         broker_or_nobody(change.leader),

@@ -1,7 +1,7 @@
-"""Files for Kafka's own tools, and the file that restores what was.
+"""Files for Kafka's own tools, and the file for restoring the old state.
 
-``restore.json`` has the format of ``reassignment.json`` with more fields, which Kafka's tool
-ignores: it takes both files.
+``restore.json`` has the format of ``reassignment.json`` with additional fields. Kafka's tool
+ignores these, so it accepts both files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from streaming.plans.plan import Change, Plan, PlanError
+from streaming.plans.plan import PartitionChange, Plan, PlanError
 from twin.declarations.table import NO_BROKER
 
 REASSIGNMENT: Final = "reassignment.json"
@@ -46,7 +46,7 @@ def write(plan: Plan, folder: Path) -> list[str]:
     return [*lines, f"kafka-twin plan restore {folder / RESTORE}"]
 
 
-def reassignment(changes: Iterable[Change]) -> dict[str, Any]:
+def reassignment(changes: Iterable[PartitionChange]) -> dict[str, Any]:
     """The input of kafka-reassign-partitions.sh."""
     return {
         "version": 1,
@@ -57,13 +57,13 @@ def reassignment(changes: Iterable[Change]) -> dict[str, Any]:
     }
 
 
-def election(changes: Iterable[Change]) -> dict[str, Any]:
+def election(changes: Iterable[PartitionChange]) -> dict[str, Any]:
     """The input of kafka-leader-election.sh."""
     return {"partitions": [{"topic": c.topic, "partition": c.partition} for c in changes]}
 
 
 def restoration(plan: Plan) -> dict[str, Any]:
-    """The orders as they were, with what was planned in their place."""
+    """The original orders, together with the planned ones."""
     return {
         "version": 1,
         "plan": plan.name,
@@ -72,7 +72,7 @@ def restoration(plan: Plan) -> dict[str, Any]:
     }
 
 
-def as_json(change: Change) -> dict[str, Any]:
+def as_json(change: PartitionChange) -> dict[str, Any]:
     """A change as a value that ``change_from`` reads."""
     return {
         "topic": change.topic,
@@ -86,13 +86,13 @@ def as_json(change: Change) -> dict[str, Any]:
     }
 
 
-def change_from(value: Mapping[str, Any]) -> Change:
+def change_from(value: Mapping[str, Any]) -> PartitionChange:
     """The change that ``as_json`` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: it is not such a value.
     """
-    return Change(
+    return PartitionChange(
         topic=str(value["topic"]),
         topic_id=str(value["topic_id"]),
         partition=int(value["partition"]),

@@ -1,7 +1,7 @@
 """A file of the changes that were made, which outlives the process that makes them.
 
-A line says that a change begins, before Kafka is asked for it, and another one says that it is
-done. Between the two lines nobody knows which order the partition has, so restoring reads it.
+One line is written before the request to Kafka, and another one when the change is done. With only
+the first line it is unknown which order the partition has, so restoring reads it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from streaming.plans.files import as_json, change_from
-from streaming.plans.plan import Change, Key, PlanError
+from streaming.plans.plan import Key, PartitionChange, PlanError
 
 FILE: Final = "journal.jsonl"
 
@@ -22,10 +22,10 @@ Act = Literal["order", "restore"]
 
 
 class Journal:
-    """Appends to the journal of a folder. Each line is on disk before the method returns."""
+    """Appends to the journal in a folder. Each line is on disk before the method returns."""
 
     def __init__(self, folder: Path, cluster: str) -> None:
-        """Open it, and begin it if it does not exist.
+        """Open the journal; create it if it does not exist.
 
         Raises:
             PlanError: it cannot be written, or belongs to another cluster.
@@ -52,12 +52,12 @@ class Journal:
             self._file.close()
             raise PlanError(f"{self.path} is in use by another plan") from None
 
-    def begin(self, act: Act, change: Change, at_ms: int) -> None:
-        """Kafka is asked for the change next."""
+    def begin(self, act: Act, change: PartitionChange, at_ms: int) -> None:
+        """Note that the request for the change is sent next."""
         self._append({"state": "begun", "act": act, "at_ms": at_ms, **as_json(change)})
 
-    def done(self, act: Act, change: Change, at_ms: int) -> None:
-        """Kafka has the new order, and the new leader if one was to be elected."""
+    def done(self, act: Act, change: PartitionChange, at_ms: int) -> None:
+        """Note that Kafka has the new order, and the new leader if one was to be elected."""
         self._append({"state": "done", "act": act, "at_ms": at_ms, **as_json(change)})
 
     def _append(self, value: Mapping[str, Any]) -> None:
@@ -73,18 +73,18 @@ class Journal:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Remove a last line without an end: whoever wrote it was killed over it."""
-    held = path.read_bytes()
-    os.truncate(path, held.rfind(b"\n") + 1)
+    """Remove an incomplete last line: its writer was killed."""
+    content = path.read_bytes()
+    os.truncate(path, content.rfind(b"\n") + 1)
 
 
-def read(path: Path) -> tuple[str, dict[Key, Change]]:
+def read(path: Path) -> tuple[str, dict[Key, PartitionChange]]:
     """The cluster, and the changes to restore by partition, from a journal or a restore file.
 
-    Several changes of a partition become one, from its first order to the last planned one.
+    Several changes of a partition are merged, from its first order to the last planned one.
 
     Raises:
-        PlanError: the file cannot be read, or is neither.
+        PlanError: the file cannot be read, or is neither of them.
     """
     try:
         text = path.read_text()
@@ -100,8 +100,8 @@ def read(path: Path) -> tuple[str, dict[Key, Change]]:
         raise PlanError(f"{path} is neither a journal of a plan nor a restore file") from None
 
 
-def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, Change]:
-    changed: dict[Key, Change] = {}
+def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, PartitionChange]:
+    changed: dict[Key, PartitionChange] = {}
     for line in lines:
         change = change_from(line)
         if line["act"] == "restore":
@@ -110,7 +110,7 @@ def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, Change]:
             continue
         first = changed.get(change.key)
         if first is not None and first.topic_id == change.topic_id:
-            change = Change(
+            change = PartitionChange(
                 first.topic, first.topic_id, first.partition, first.replicas, change.planned,
                 first.leader, first.leader_epoch, change.elect,
             )  # fmt: skip
@@ -119,7 +119,7 @@ def _changed(lines: Sequence[Mapping[str, Any]]) -> dict[Key, Change]:
 
 
 def _lines(text: str) -> list[dict[str, Any]]:
-    """All whole lines, the last one left out if it is torn."""
+    """All complete lines, without an incomplete last one."""
     return [json.loads(line) for line in text.split("\n")[:-1]]
 
 

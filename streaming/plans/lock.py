@@ -1,9 +1,9 @@
-"""One watch at a time over the whole cluster, by membership of a consumer group.
+"""Allows one watch at a time in the whole cluster, by membership in a consumer group.
 
-Kafka gives each partition of a topic to one member of a group. The watch is the member that has
-partition 0 of the events topic; it commits no offset. A second watch sees the first one in the
-group and ends; of two that start at the same moment, one does not get the partition. A watch that
-dies or stands still leaves the group after SESSION_MS.
+Kafka gives each partition of a topic to one member of a group. The member that has partition 0 of
+the events topic holds the lock; it commits no offset. A second watch sees the first one in the
+group and ends. If two start at the same moment, one does not get the partition. A watch that is
+killed or frozen loses its membership after SESSION_MS.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from streaming.runtime.config import Config
 from streaming.runtime.deadline import Deadline
 
 SESSION_MS: Final = 10_000
-"""Kafka's least is 6 s (group.min.session.timeout.ms)."""
+"""Kafka's minimum is 6 s (group.min.session.timeout.ms)."""
 
 _JOIN_WITHIN_MS: Final = 30_000
 _JOIN_AGAIN_MS: Final = 5_000
-_ROUND_WITHIN_MS: Final = 900_000  # of changes, one after the other, each with its deadline
+_ROUND_WITHIN_MS: Final = 900_000  # time for some changes, each with its deadline
 _RETRY_MS: Final = 200
-_POLL_MS: Final = 1_000  # a join that ends between two polls is begun again
+_POLL_MS: Final = 1_000  # a join that ends between two polls starts again
 
 
-class Taken(PlanError):  # noqa: N818 - said to a person
+class LockTaken(PlanError):  # noqa: N818 - said to a person
     """Another watch has the lock."""
 
 
 class WatchLock:
-    """Held from the start to ``close``, unless Kafka gives it to another; a context manager."""
+    """The lock, held until ``close`` unless Kafka gives it to another; a context manager."""
 
     def __init__(self, config: Config) -> None:
         """Take the lock.
@@ -89,13 +89,13 @@ class WatchLock:
             raise self._not_allowed()
         members = [f"{m['client_id']} at {m['client_host']}" for m in described["members"]]
         if members:
-            raise Taken(
+            raise LockTaken(
                 f"another plan order --watch runs: {', '.join(members)}; one that was killed "
                 f"counts for {SESSION_MS // 1_000} s more"
             )
 
     def _described(self, admin: KafkaAdminClient) -> Mapping[str, Any]:
-        """The group; of a cluster that never had one, its coordinator takes a moment."""
+        """The group's description; on a new cluster the coordinator is available after a moment."""
         deadline = Deadline.after_ms(_JOIN_WITHIN_MS)
         while True:
             try:
@@ -111,7 +111,7 @@ class WatchLock:
 
         Raises:
             Taken: Kafka has given it to another watch.
-            NotAllowed: the right to be in the group is missing.
+            NotAllowed: the right to join the group is missing.
             BusError: the bus does not answer, or has not given it to this watch yet.
         """
         deadline, again = Deadline.after_ms(_JOIN_WITHIN_MS), Deadline.after_ms(_JOIN_AGAIN_MS)
@@ -119,7 +119,7 @@ class WatchLock:
             self._consumer.poll(timeout_ms=0)
             while self._first not in self._consumer.assignment():
                 if self._consumer.assignment():
-                    raise Taken(f"another plan order --watch has joined group {self._group}")
+                    raise LockTaken(f"another plan order --watch has joined group {self._group}")
                 if deadline.is_over:
                     raise BusError(f"this watch waits to be the first in group {self._group}")
                 if again.is_over:

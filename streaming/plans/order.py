@@ -1,4 +1,4 @@
-"""``plan order``: warm replicas before cold ones, over all shards, for people and for files."""
+"""``plan order``: puts warm replicas before cold ones, over all shards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from streaming.bus.view import ClusterView
-from streaming.plans.plan import Change, Plan, changes_of, fresh_states, undone_lines, undone_names
+from streaming.plans.plan import (
+    PartitionChange,
+    Plan,
+    changes_of,
+    fresh_states,
+    undone_lines,
+    undone_names,
+)
 from streaming.questions.answer import broker_or_nobody, listed
 from twin.arrays import plain
 from twin.declarations.table import NO_BROKER
@@ -28,7 +35,7 @@ def plan_order(view: ClusterView, now_ms: int, *, preferred: bool = False) -> Pl
     """
     states = fresh_states(view, now_ms)
     orders = [order(state, preferred=preferred) for state in states]
-    changes: list[Change] = []
+    changes: list[PartitionChange] = []
     rows: list[tuple[str, ...]] = []
     for state, each in zip(states, orders, strict=True):
         them = list(changes_of(state, each.changes))
@@ -47,7 +54,7 @@ def plan_order(view: ClusterView, now_ms: int, *, preferred: bool = False) -> Pl
     )
 
 
-def _row(change: Change, those: Order, i: int) -> tuple[str, ...]:
+def _row(change: PartitionChange, those: Order, i: int) -> tuple[str, ...]:
     balanced = int(those.then.balanced[i])
     return (
         str(change),
@@ -79,7 +86,7 @@ def _successor(leader: int, coverage: int) -> str:
 
 
 def _lines(
-    states: Sequence[ShardState], orders: Sequence[Order], changes: Sequence[Change],
+    states: Sequence[ShardState], orders: Sequence[Order], changes: Sequence[PartitionChange],
     undone: Mapping[str, Sequence[str]],
 ) -> list[str]:  # fmt: skip
     cold = sum(int((each.now.coverage == Coverage.COLD).sum()) for each in orders)

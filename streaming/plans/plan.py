@@ -1,4 +1,4 @@
-"""A plan: partitions, with the order their replicas have and the one they are to get."""
+"""A plan: partitions with the present and the planned order of their replicas."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class NotAllowed(PlanError):  # noqa: N818 - said to a person
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One partition of a plan. Both orders are of the same replicas."""
+class PartitionChange:
+    """One partition of a plan. Both orders have the same replicas."""
 
     topic: str
     topic_id: str
     partition: int
-    replicas: tuple[int, ...]  # as they are, slot 0 first
+    replicas: tuple[int, ...]  # the present order, slot 0 first
     planned: tuple[int, ...]
     leader: int
     leader_epoch: int
-    elect: int = NO_BROKER  # who is to be elected afterwards, if not the present leader
+    elect: int = NO_BROKER  # the leader to elect afterwards, if not the present one
 
     @property
     def key(self) -> Key:
@@ -57,7 +57,7 @@ class Plan:
     name: str
     cluster: str
     observed_at_ms: int
-    changes: tuple[Change, ...]
+    changes: tuple[PartitionChange, ...]
     lines: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
@@ -75,13 +75,15 @@ def fresh_states(view: ClusterView, now_ms: int) -> list[ShardState]:
     return [shard.state for shard in view.shards]
 
 
-def changes_of(state: ShardState, those: Reordering, elect: Sequence[int] = ()) -> Iterator[Change]:
-    """The changes of one shard, with whom to elect by row of the reordering."""
+def changes_of(
+    state: ShardState, those: Reordering, elect: Sequence[int] = ()
+) -> Iterator[PartitionChange]:
+    """The changes of one shard, with the leader to elect by row of the reordering."""
     partitions, ids = state[Partitions], state[Topics].topic_id[state[PartitionIndex].topic_index]
     names = partition_keys(state, those.row)
     for i, row in enumerate(those.row.tolist()):
         topic, number = names[i]
-        yield Change(
+        yield PartitionChange(
             topic=topic,
             topic_id=str(UUID(bytes=ids[row])),
             partition=number,
@@ -96,7 +98,7 @@ def changes_of(state: ShardState, those: Reordering, elect: Sequence[int] = ()) 
 def undone_names(
     parts: Iterable[tuple[ShardState, Mapping[Obstacle, Rows]]],
 ) -> dict[str, list[str]]:
-    """The partitions that a plan leaves as they are, by the sentence that says why."""
+    """The partitions that a plan does not change, by the sentence that says why."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for state, undone in parts:
         for why, row in undone.items():
@@ -106,7 +108,7 @@ def undone_names(
 
 
 def undone_lines(undone: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A sentence a reason."""
+    """One sentence for each reason."""
     for why, names in undone.items():
         yield f"Unchanged: {counted(len(names), 'partition')} {why}: {some(names)}."
 

@@ -1,7 +1,7 @@
-"""``plan order --watch``: keeps warm replicas first, and restores orders that have served.
+"""``plan order --watch``: keeps warm replicas first, and restores orders no longer needed.
 
 Each round reads the newest snapshots, makes a plan, and applies as many changes as the rate allows.
-The journal has every change, so the next start goes on where this one ended.
+The journal has every change, so the next start continues where this one ended.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from streaming.bus import BusError, Sender
 from streaming.bus.view import ClusterView
 from streaming.plans import events, journal
 from streaming.plans.admin import Admin
-from streaming.plans.apply import Applier, Outcome, RateLimit, Result
+from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimit
 from streaming.plans.journal import Act, Journal
-from streaming.plans.lock import Taken, WatchLock
+from streaming.plans.lock import LockTaken, WatchLock
 from streaming.plans.order import plan_order
-from streaming.plans.plan import Change, Key, NotAllowed, Plan, PlanError, partition_keys
+from streaming.plans.plan import Key, NotAllowed, PartitionChange, Plan, PlanError, partition_keys
 from streaming.runtime.config import Config
 from twin.arrays.plain import counted
 from twin.plans.restore import is_all_warm
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class WatchOptions:
     """The options of a watch."""
 
     preferred: bool
@@ -41,7 +41,7 @@ class Terms:
 
 
 def watch(
-    config: Config, folder: Path, terms: Terms, read: Callable[[], ClusterView],
+    config: Config, folder: Path, terms: WatchOptions, read: Callable[[], ClusterView],
     stop: threading.Event, say: Say,
 ) -> None:  # fmt: skip
     """Run until stopped.
@@ -64,7 +64,7 @@ def watch(
             try:
                 lock.check()
                 rounds.once(read())
-            except (NotAllowed, Taken):
+            except (NotAllowed, LockTaken):
                 raise
             except (BusError, PlanError) as error:  # brokers come back
                 rounds.say_once(f"waiting: {error}")
@@ -72,10 +72,16 @@ def watch(
 
 
 class _Rounds:
-    """One round after the other; a line that repeats the last one is not printed again."""
+    """Runs the rounds; does not print a line that repeats the last one."""
 
     def __init__(
-        self, config: Config, applier: Applier, path: Path, terms: Terms, sender: Sender, say: Say
+        self,
+        config: Config,
+        applier: Applier,
+        path: Path,
+        terms: WatchOptions,
+        sender: Sender,
+        say: Say,
     ) -> None:
         self._config, self._applier, self._path = config, applier, path
         self._terms, self._sender, self._say = terms, sender, say
@@ -97,23 +103,25 @@ class _Rounds:
             self._last_line = line
             self._say(line)
 
-    def _report(self, act: Act, results: Sequence[Result]) -> None:
+    def _report(self, act: Act, results: Sequence[ChangeResult]) -> None:
         for result in results:
-            if result.outcome is Outcome.DONE:
+            if result.outcome is ChangeOutcome.DONE:
                 change, now_ms = result.change, time.time_ns() // 1_000_000
                 self._say(events.text(act, change))
                 try:
                     events.send(self._config, self._sender, act, change, now_ms)
                 except BusError as error:
                     self.say_once(f"event not written: {error}")
-            elif result.outcome is Outcome.REFUSED:
+            elif result.outcome is ChangeOutcome.REFUSED:
                 self.say_once(f"refused: {result.detail}")
 
 
-def _restorable(view: ClusterView, changed: Mapping[Key, Change]) -> Iterator[Change]:
+def _restorable(
+    view: ClusterView, changed: Mapping[Key, PartitionChange]
+) -> Iterator[PartitionChange]:
     """Original orders of partitions whose replicas are all warm.
 
-    If somebody else has given such a partition another order since, it is not restored.
+    A partition that got another order since, from somebody else, is not restored.
     """
     for state in (shard.state for shard in view.shards):
         row = np.flatnonzero(is_all_warm(state))
@@ -128,7 +136,7 @@ def _restorable(view: ClusterView, changed: Mapping[Key, Change]) -> Iterator[Ch
                 )
 
 
-def _summary(plan: Plan, changed: Mapping[Key, Change]) -> str:
+def _summary(plan: Plan, changed: Mapping[Key, PartitionChange]) -> str:
     unhelped = sum(len(names) for names in plan.undone.values())
     return (
         f"{counted(len(changed), 'partition has', 'partitions have')} an order of this watch; "

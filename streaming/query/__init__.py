@@ -1,1 +1,1 @@
-"""The Spark query: observations in, snapshots and events out."""
+"""The Spark query: reads observations, writes snapshots and events."""

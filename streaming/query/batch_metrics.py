@@ -10,14 +10,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.query import own_metrics as own
 from streaming.query.progress import is_batch, progress_data
-from streaming.query.stalled import Cause, Kind
+from streaming.query.stalled import StallCause, StallKind
 from streaming.runtime.program_metrics import ProgramMetrics
 
 _NONE_YET = -1
 
 
 class BatchMetrics:
-    """Fills in the metrics of the query (``own_metrics``), and answers for its health."""
+    """Fills in the metrics of the query (``own_metrics``), and reports its health."""
 
     def __init__(self, cluster: str) -> None:
         self._metrics = ProgramMetrics(cluster, own.OWN)
@@ -47,7 +47,7 @@ class BatchMetrics:
         return []
 
     def add(self, recent: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Add the batches among these, in order, that were not added before; those are returned."""
+        """Add, in order, the batches that were not added before; returns these."""
         added = []
         for progress in recent:
             if is_batch(progress) and progress["batchId"] > self._last_batch:
@@ -66,10 +66,10 @@ class BatchMetrics:
             self._metrics.set(own.STATE_ROWS, operator["numRowsTotal"])
             self._metrics.set(own.ROCKSDB_BYTES, operator["memoryUsedBytes"])
 
-    def stalled(self, why: Cause | None) -> None:
+    def stalled(self, why: StallCause | None) -> None:
         """Why no batch ends; None while batches end."""
         self._stall = why
-        for kind in Kind:
+        for kind in StallKind:
             is_reason = why is not None and kind is why.kind
             self._metrics.set(own.STALLED, is_reason, kind.name.lower())
 

@@ -1,13 +1,14 @@
 """The cluster's own shard in the driver: steps it after each batch, and writes its snapshot.
 
-A batch's tasks give the reports of their shards as rows that go to no topic: Spark collects them
-while it runs the batch (``observe``) and names them in its progress report. So reports cost neither
-a batch of their own, as they would on the observations topic, nor a second stateful operator, which
-no checkpoint of today could have, and the cluster's findings are of the same cycle as the shards'.
+A batch's tasks return the reports of their shards as rows without a topic: Spark collects them
+while it runs the batch (``observe``) and puts them into its progress report. So reports need
+neither another batch, as they would on the observations topic, nor a second stateful operator,
+which existing checkpoints do not have. And the cluster's findings are of the same cycle as the
+shards'.
 
-Its state is its newest snapshot on the bus; the checkpoint knows nothing of it. A batch that runs
-again reports the same, which changes nothing. Reports of a driver that is lost before it wrote the
-snapshot are lost: the next cycle brings newer ones.
+Its state is its newest snapshot on the bus; the checkpoint knows nothing of it. A repeated batch
+has the same reports, which changes nothing. If the driver is lost before it wrote the snapshot, its
+reports are lost: the next cycle brings newer ones.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ log = structlog.get_logger("query")
 
 def without_reports(output: DataFrame) -> DataFrame:
     """The rows for topics; those for the cluster's own shard go into the progress of the batch."""
-    # Text, since the report of a batch is JSON and its rows are not nested.
+    # As text, since the report of a batch is JSON without nested rows.
     report = F.when(F.col("topic") == REPORTS, F.base64("value"))
     return output.observe(OBSERVED, F.array_join(F.collect_list(report), ",").alias("all")).where(
         F.col("topic") != REPORTS
@@ -47,10 +48,10 @@ def without_reports(output: DataFrame) -> DataFrame:
 
 
 class ClusterShard:
-    """Takes what batches report; keeps the state, and sends snapshots and events."""
+    """Takes the reports of batches; keeps the state, and sends snapshots and events."""
 
     def __init__(self, config: Config) -> None:
-        """Go on with the newest snapshot on the bus.
+        """Continue from the newest snapshot on the bus.
 
         Raises:
             BusError: the bus cannot be reached.
@@ -81,14 +82,14 @@ class ClusterShard:
                 event_key, value = events.changed(change)
                 self._sender.send(self._topics.events, event_key.encode(), value)
         except (BusError, InvalidFrame) as error:
-            if str(error) != self._failure:  # once a cause
+            if str(error) != self._failure:  # log each cause once
                 log.error("the cluster's findings were not written", error=str(error))
             self._failure = str(error)
         else:
             self._failure = ""
 
     def close(self) -> None:
-        """Send what waits, and disconnect."""
+        """Send buffered messages, and disconnect."""
         self._sender.close()
 
 

@@ -16,7 +16,7 @@ from twin.engine.frames import InvalidFrame
 
 
 def changed(change: Change) -> tuple[str, bytes]:
-    """Key and value of a change: keyed by what it is about, so that its story stays in order."""
+    """Key and value of a change; the key is its object, so that changes of one stay in order."""
     event: dict[str, Any] = {
         "id": change.id,
         "kind": change.kind,
@@ -37,7 +37,7 @@ def changed(change: Change) -> tuple[str, bytes]:
 
 
 def refused(shard_key: str, row: Any, error: InvalidFrame) -> tuple[str, bytes]:
-    """Key and value of an observation that could not be used: where it stands, and why."""
+    """Key and value for an observation that cannot be used, with its position and the reason."""
     return f"{shard_key}/refused", msgspec.json.encode(
         {
             "id": f"refused/{row.topic}/{row.partition}/{row.offset}/{error.reason}",
@@ -56,7 +56,7 @@ def refused(shard_key: str, row: Any, error: InvalidFrame) -> tuple[str, bytes]:
 
 
 def state_discarded(shard_key: str, error: InvalidFrame) -> tuple[str, bytes]:
-    """Key and value for a state that this version cannot read: it is built anew."""
+    """Key and value for a state that this version cannot read: it is built again."""
     return f"{shard_key}/state", msgspec.json.encode(
         {
             "id": f"state/{shard_key}/{error.reason}/{error.detail}",
@@ -72,7 +72,7 @@ def state_discarded(shard_key: str, error: InvalidFrame) -> tuple[str, bytes]:
 
 
 def state_table_discarded(shard_key: str, table: str) -> tuple[str, bytes]:
-    """Key and value for a table that this version cannot read: the others of the state stay."""
+    """Key and value for a table that this version cannot read: the other tables stay."""
     return f"{shard_key}/state", msgspec.json.encode(
         {
             "id": f"state/{shard_key}/table/{table}",

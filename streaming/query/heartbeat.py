@@ -1,12 +1,12 @@
 """The heartbeat of a running query: a file in its checkpoint that it writes again and again.
 
-Whoever would rewrite the checkpoint looks whether that file changes. A query that ends removes it.
-One that is killed leaves it behind, and then it changes no more. No clocks are compared, since
-those of two machines differ, and no file is locked, which s3a could not do.
+A command that rewrites the checkpoint first checks whether that file changes. A query that ends
+removes the file; a killed one leaves it, unchanging. Clocks are not compared, since those of two
+machines differ. Files are not locked, since s3a has no locks.
 
-A query that stood still for ``SILENT_AFTER_S``, as on a paused machine, is taken for a killed one.
-That loses nothing: the checkpoint has a batch then that the query did not write, and Spark ends a
-query that would write the same batch as another one.
+A query that was frozen for ``SILENT_AFTER_S``, as on a paused machine, counts as killed. That loses
+nothing: the checkpoint then has a batch that the query did not write, and Spark ends a query that
+tries to write an existing batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BEAT_EVERY_S: Final = 2.0
 """Some file systems keep times of files in whole seconds."""
 
 SILENT_AFTER_S: Final = 12.0
-"""A query whose heartbeat has not changed for so long was killed."""
+"""A query whose heartbeat has not changed for this long was killed."""
 
 _LOOK_EVERY_S: Final = 0.5
 _FILE: Final = "heartbeat"
@@ -49,7 +49,7 @@ class QueryRunsError(UserError):
 
 @contextmanager
 def beating(spark: SparkSession, checkpoint: str) -> Iterator[None]:
-    """Beat while the block runs.
+    """Write the heartbeat while the block runs.
 
     Raises:
         CheckpointError: the checkpoint cannot be written.
@@ -63,7 +63,7 @@ def beating(spark: SparkSession, checkpoint: str) -> Iterator[None]:
     finally:
         ended.set()
         thread.join(SILENT_AFTER_S)
-        # Under spark-submit a signal ends the JVM before this program: the file stays then.
+        # Under spark-submit a signal ends the JVM before this program; then the file stays.
         with suppress(CheckpointError, Py4JError, OSError):
             folder.remove(_FILE)
 
@@ -88,7 +88,7 @@ def _write(folder: Folder) -> None:
 
 
 def require_none(spark: SparkSession, checkpoint: str, say: Say) -> None:
-    """Return once it is certain that no query beats in the checkpoint.
+    """Return once it is certain that no query uses the checkpoint.
 
     Raises:
         CheckpointError: the checkpoint cannot be read.
@@ -109,7 +109,7 @@ def require_none(spark: SparkSession, checkpoint: str, say: Say) -> None:
 
 
 def _place(folder: Folder) -> str:
-    """Where the query runs, if the file can be read while it is written."""
+    """The place where the query runs, empty if the file is just being written."""
     with suppress(CheckpointError, ValueError, KeyError):
         who = json.loads(folder.read(_FILE))
         return f" (process {who['process']} on {who['host']})"

@@ -1,4 +1,4 @@
-"""kafka-python's client settings in the words of Kafka's Java client, which Spark uses.
+"""Translates kafka-python's client settings to those of Kafka's Java client, which Spark uses.
 
 Source: kafka-python 3.0 KafkaClient, Kafka 3.9 CommonClientConfigs, SaslConfigs and SslConfigs.
 """

@@ -1,7 +1,7 @@
 """Metrics that the query serves about itself (``metrics.query_port``).
 
-Refused observations and skipped frames are counted where tasks run, which need not be this machine:
-these counts go through the state and the events to the exporter.
+Refused observations and skipped frames are counted in tasks, which may run on other machines: those
+counts reach the exporter through the state and the events.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The stateful processor of every shard: decode the state, step it, encode it.
 
-Knows Spark's contract and the twin's; decides nothing about Kafka. It reads no clock: time is the
-observation's own, so a batch that Spark runs again gives the same result again.
+Connects Spark's interface to the twin's; has no rules about Kafka. It does not read a clock: time
+comes from the observations, so a repeated batch gives the same result.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
 REPORTS: Final = ""
 """In place of a topic: rows for the cluster's own shard, which go to no topic."""
 
-Entry = tuple[Frame, Row]  # a frame and the record that it came in
+Entry = tuple[Frame, Row]  # a frame and the record that contained it
 Refused = list[tuple[Row, InvalidFrame]]
 
 
 @dataclass(slots=True)
 class _Batch:
-    """The frames of a batch, by the function that takes them."""
+    """The frames of a batch, by the function that processes them."""
 
     cycles: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     remote: list[Entry] = field(default_factory=list)
@@ -57,7 +57,8 @@ class _Batch:
 
 
 class TwinProcessor(StatefulProcessor):
-    """One shard a key (``state_keys``); it keeps the shard's state, and its remote segments."""
+    """Keeps the state and the remote segments of each shard; a shard has one key
+    (``state_keys``)."""
 
     def __init__(
         self, shards: int, snapshots: str, events_topic: str, proposals: tuple[str, ...]
@@ -66,7 +67,7 @@ class TwinProcessor(StatefulProcessor):
         self._proposals = proposals
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Spark calls it once a task. The catalog is made where the task runs."""
+        """Called by Spark once for each task; makes the catalog on the task's machine."""
         self._catalog: Catalog = catalog(self._proposals)
         self._state = handle.getValueState("state", _STATE)
         self._digest = handle.getValueState("digest", _DIGEST)
@@ -96,7 +97,7 @@ class TwinProcessor(StatefulProcessor):
             state = count_skipped(state, batch.unknown_kinds)
         if state is None or state is before:
             return
-        # State and snapshot are the same bytes; a message of the bus may not be that large.
+        # State and snapshot have the same bytes; the size of a message is limited, hence the parts.
         messages = codec.encode_parts(state)
         self._store(frames.join(messages), digest)
         for part, message in enumerate(messages):
@@ -107,7 +108,7 @@ class TwinProcessor(StatefulProcessor):
 
     def _decoded(self, rows: Iterator[Row]) -> _Batch:
         batch = _Batch()
-        logged: list[Entry] = []  # events, which belong to no cycle
+        logged: list[Entry] = []  # events, which do not belong to a cycle
         kinds = self._catalog.observations
         for row in rows:
             try:
@@ -125,7 +126,7 @@ class TwinProcessor(StatefulProcessor):
                     logged.append((frame, row))
                 else:
                     batch.cycles[at_ms].append((frame, row))
-        # A step costs the same for one event as for all: they go with the newest cycle.
+        # A step costs the same for one event as for all, so they join the newest cycle.
         if logged:
             batch.cycles[max(batch.cycles, default=UNKNOWN)] += logged
         return batch
@@ -136,12 +137,12 @@ class TwinProcessor(StatefulProcessor):
     def _held_state(
         self, shard_key: str, digest: bytes | None
     ) -> Generator[Row, None, ShardState | None]:
-        """The state that Spark holds. What cannot be read of it is reported, never fatal."""
-        held = self._stored(digest)
-        if held is None:
+        """The state stored by Spark. Unreadable parts are reported as events and are not fatal."""
+        stored = self._stored(digest)
+        if stored is None:
             return None
         try:
-            decoded = codec.decode(held, self._catalog)
+            decoded = codec.decode(stored, self._catalog)
         except InvalidFrame as error:
             yield self._event(*events.state_discarded(shard_key, error))
             return None
@@ -150,26 +151,26 @@ class TwinProcessor(StatefulProcessor):
         return decoded.state
 
     def _held_digest(self) -> bytes | None:
-        held = self._digest.get()
-        return None if held is None else bytes(held[0])
+        stored = self._digest.get()
+        return None if stored is None else bytes(stored[0])
 
     def _stored(self, digest: bytes | None) -> bytes | None:
         written = None if digest is None else self._written.read(digest)
         if written is not None:
             return written
-        held = self._state.get()
-        return None if held is None else bytes(held[0])
+        stored = self._state.get()
+        return None if stored is None else bytes(stored[0])
 
     def _store(self, state: bytes, replaced: bytes | None) -> None:
         self._state.update((state,))
         self._digest.update((self._written.write(state, replaced),))
 
     def _held_archive(self, shard_key: str) -> Generator[Row, None, Archive]:
-        held = self._archive.get()
-        if held is None:
+        stored = self._archive.get()
+        if stored is None:
             return {}
         try:
-            return archives.decode(bytes(held[0]))
+            return archives.decode(bytes(stored[0]))
         except InvalidFrame as error:
             yield self._event(*events.state_discarded(shard_key, error))
             return {}
@@ -178,19 +179,20 @@ class TwinProcessor(StatefulProcessor):
         self, shard_key: str, before: ShardState | None, state: ShardState | None,
         remote: list[Entry],
     ) -> Generator[Row, None, ShardState | None]:  # fmt: skip
-        """The state after events of remote segments, which are only read when they must be.
+        """The state after events of remote segments; the archive of segments is read only if
+        needed.
 
-        That is when such events came, or when the state got partitions whose segments may have been
-        reported before.
+        It is needed if such events came, or if the state got partitions whose segments may have
+        been reported before.
         """
-        # In the order in which they are in the topic: an event up to the last one is a repeat.
+        # In the order of the topic: an event at or before the last offset is a repeat.
         entries = sorted(
             remote, key=lambda e: (e[0].header.observed_at_ms, e[1].partition, e[1].offset)
         )
         had = 0 if before is None else before.partitions
         if not entries and (state is None or state.partitions <= had):
             return state
-        held = archive = yield from self._held_archive(shard_key)
+        stored = archive = yield from self._held_archive(shard_key)
         usable, refused = self._usable(shard_key, entries)
         changes: list[Change] = []
         if state is None:
@@ -198,7 +200,7 @@ class TwinProcessor(StatefulProcessor):
                 archive, _ = archives.apply(archive, frame)
         else:
             state, archive, changes = step_archive(state, archive, usable)
-        if archive is not held:
+        if archive is not stored:
             self._archive.update((archives.encode(archive),))
         yield from self._reported(shard_key, changes, refused)
         return state
@@ -225,7 +227,7 @@ class TwinProcessor(StatefulProcessor):
             yield self._event(*events.changed(change))
 
     def _to_cluster(self, shard_key: str, state: ShardState) -> Iterator[Row]:
-        """What the shard reports to the cluster's own: the driver takes it out of the batch."""
+        """The shard's report to the cluster's own shard; the driver takes it out of the batch."""
         kinds = self._catalog.cluster.observations
         encoded = [frames.encode(frame, kinds) for frame in reports(state)]
         if encoded:
@@ -238,13 +240,13 @@ class TwinProcessor(StatefulProcessor):
 def _stepped(
     shard_key: str, state: ShardState, entries: list[Entry]
 ) -> tuple[ShardState, list[Change], Refused]:
-    """One cycle of frames; those that cannot be used are set aside, the others still count."""
+    """Step the state by one cycle of frames; unusable ones are refused, the others are used."""
     at_ms = entries[0][0].header.observed_at_ms
     refused: Refused = []
     try:
         return *step(state, [_belongs(frame, shard_key) for frame, _ in entries], at_ms), refused
     except InvalidFrame:
-        pass  # rare: find out which
+        pass  # rare: find the frame that fails
     usable = []
     for frame, row in entries:
         try:
@@ -256,7 +258,7 @@ def _stepped(
 
 
 def _belongs(frame: Frame, shard_key: str) -> Frame:
-    """The frame, if it was sent under the key of its shard."""
+    """Return the frame if it was sent under the key of its shard, else refuse it."""
     named = f"{frame.header.cluster}/{frame.header.shard}"
     if named != shard_key:
         raise InvalidFrame("shard", f"a frame of {named} under the key {shard_key}")

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def progress_data(progress: Any) -> dict[str, Any] | None:
-    """A report as plain data: PySpark has had dictionaries and objects."""
+    """A report as plain data: versions of PySpark give dictionaries or objects."""
     if progress is None:
         return None
     data: dict[str, Any] = progress if isinstance(progress, dict) else progress.jsonValue()
@@ -15,9 +15,9 @@ def progress_data(progress: Any) -> dict[str, Any] | None:
 
 
 def is_batch(progress: Mapping[str, Any]) -> bool:
-    """A batch was run.
+    """Whether a batch was run.
 
-    While there is nothing to do Spark reports that too, with the number of the batch to come.
+    Spark also reports when there is nothing to do, with the number of the next batch.
     """
     return "addBatch" in progress.get("durationMs", {})
 
@@ -30,7 +30,7 @@ def log_fields(progress: Mapping[str, Any]) -> dict[str, Any]:
         "observations": progress.get("numInputRows"),
         "batch_ms": progress.get("durationMs", {}).get("triggerExecution"),
         "state_rows": state.get("numRowsTotal"),
-        # Its cache keeps blocks of files that are long deleted, until it is full: it grows while
-        # the state does not.
+        # Its cache keeps blocks of deleted files until it is full, so it grows even if the state
+        # does not.
         "rocksdb_memory_bytes": state.get("memoryUsedBytes"),
     }

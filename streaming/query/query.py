@@ -1,8 +1,8 @@
 """The Spark query itself: one source, one stateful step a shard, one sink.
 
 Beside it runs a small query that reads Kafka's own topic of remote segments and writes what it
-reads as observations. It is apart since a source asks the leader of every partition before each
-batch: while a broker of the watched cluster stands still, only that one waits for it.
+reads as observations. It is a separate query because a source asks the leader of every partition
+before each batch: while a broker of the watched cluster is frozen, only that query waits for it.
 
 ``run`` blocks until SIGTERM or SIGINT, and then lets the running batch end, so that the next start
 does not write it again.
@@ -50,10 +50,10 @@ LOOK_FOR_CYCLES_EVERY_MS: Final = 200
 """How soon a cycle is noticed once all of it is on the bus; a look asks brokers for their ends."""
 
 LOOK_EVERY_SECONDS: Final = 15
-"""How soon it is noticed that remote segments may be read, or may not any more."""
+"""How often the right to read remote segments is checked."""
 
 REMOTE_RECORDS_A_BATCH: Final = 100_000
-"""At the first start the whole history of remote segments is read: some seconds a batch."""
+"""At the first start the whole history of remote segments is read, some seconds for each batch."""
 
 REQUEST_TIMEOUT_MS: Final = 3_000
 """Request timeout of the source, unless the client settings have another one."""
@@ -61,16 +61,16 @@ REQUEST_TIMEOUT_MS: Final = 3_000
 FETCH_WAIT_MS: Final = 10
 """How long a broker keeps a fetch that finds nothing: Kafka's default is half a second.
 
-Spark reads what it knows to be there. But its consumer sends the next fetch ahead, and then asks on
-the same connection for the partition's first and last offset: that waits until the fetch is
-answered. Four tasks on two cores took a second longer for it in each batch.
+Spark reads only records that it knows to exist. But its consumer also sends the next fetch ahead,
+and then requests the partition's first and last offset on the same connection: that request waits
+for the fetch. For four tasks on two cores this took a second in each batch.
 """
 
 WRITE_TIMEOUT_MS: Final = 5_000
 """Delivery timeout of the sinks, unless the client settings have another one."""
 
 _WHAT_RAN: Final = "\n=== Streaming Query ==="
-"""The words of Spark's message after which it prints the plan of the query, which is no cause."""
+"""Spark's error message ends here; the plan of the query follows, which explains nothing."""
 
 _OF_A_TASK: Final = re.compile(r"^.*executor [^)]*\): (?=[\w.$]+(Exception|Error)\b)")
 
@@ -121,8 +121,8 @@ def _observations(spark: SparkSession, config: Config, source: Mapping[str, str]
         .options(**kafka_options(config.bus_bootstrap, client), **fail_fast_options(client))
         .options(**source)
         .option("subscribe", bus.topics(config).observations)
-        .option("startingOffsets", "earliest")  # a lost checkpoint is rebuilt from what is kept
-        # Old observations are worth nothing once newer ones are there: losing some is no failure.
+        .option("startingOffsets", "earliest")  # without a checkpoint, start with the oldest record
+        # Old observations are useless once newer ones exist: losing some is not a failure.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", config.query.max_offsets_per_trigger)
         .load()
@@ -138,16 +138,17 @@ def _observations(spark: SparkSession, config: Config, source: Mapping[str, str]
 
 
 def _state_key(config: Config) -> Column:
-    """The key of the state for that of an observation; unchanged for shards of other clusters."""
+    """The key of the state for the key of an observation; unchanged for other clusters."""
     keys = state_keys(config.cluster.name, config.bus.shards)
     pairs = F.create_map(*(F.lit(text) for pair in keys.items() for text in pair))
     return F.coalesce(F.try_element_at(pairs, F.col("key")), F.col("key"))
 
 
 def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -> StreamingQuery:
-    """The running query that makes observations of what brokers write of remote segments.
+    """The running query that makes observations from the brokers' records about remote segments.
 
-    By a pattern, since a cluster without remote storage has no such topic, and may get one.
+    It subscribes by a pattern, since a cluster without remote storage lacks the topic, but may get
+    it.
     """
     client = dict(config.cluster.client)
     topics = bus.topics(config)
@@ -155,7 +156,7 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
         spark.readStream.format("kafka")
         .options(**kafka_options(config.cluster.bootstrap, client), **fail_fast_options(client))
         .option("subscribePattern", remote_log_access.TOPIC)
-        .option("startingOffsets", "earliest")  # the topic is their whole history
+        .option("startingOffsets", "earliest")  # the topic has the whole history
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", REMOTE_RECORDS_A_BATCH)
         .load()
@@ -166,8 +167,8 @@ def start_remote_segments(spark: SparkSession, config: Config, **trigger: Any) -
             "offset",
             F.unix_millis("timestamp").alias("timestamp_ms"),
         )
-        # One task: it waits while a partition's leader stands still, and two that wait leave no
-        # slot of a small machine to the twin (measured: no snapshot for 37 s).
+        # One task: it waits while a partition's leader is frozen, and two waiting tasks would use
+        # all slots of a small machine (measured: no snapshot for 37 s).
         .coalesce(1)
         .mapInArrow(
             partial(
@@ -195,8 +196,8 @@ def whole_cycle_options(config: Config) -> dict[str, str]:
     """Options of the source that let a batch begin when a cycle of the collector is complete.
 
     The collector sends a message a shard, or more, within some tenths of a second. A batch that
-    began meanwhile would leave the rest to another one, with fixed costs of its own. What is less
-    than a cycle, as from a tap, waits ``query.trigger_ms`` at the most.
+    began in between would leave the rest to another batch, with its own fixed costs. Less than a
+    cycle, as from a tap, waits at most ``query.trigger_ms``.
     """
     return {
         "minOffsetsPerTrigger": str(config.bus.shards),
@@ -211,14 +212,14 @@ def _look_every_ms(config: Config) -> int:
 def fail_fast_options(client: Mapping[str, Any]) -> dict[str, str]:
     """Options that keep the source from waiting for a broker that is gone.
 
-    Before each batch the driver asks the partitions' leaders for their ends. A question that is
-    with a leader when it is lost waits for that very broker, a minute by default, though another
-    leads by then (seen: the twin stood still for 50 s after a broker was killed).
+    Before each batch the driver asks the partitions' leaders for their ends. If the leader is lost
+    while it has the request, the client waits for that broker, a minute by default, although
+    another broker leads by then (seen: the twin stood still for 50 s after a broker was killed).
     """
     request_ms = int(client.get("request_timeout_ms", REQUEST_TIMEOUT_MS))
     return {
         "kafka.request.timeout.ms": str(request_ms),
-        "kafka.default.api.timeout.ms": str(request_ms + 2_000),  # must not be the shorter one
+        "kafka.default.api.timeout.ms": str(request_ms + 2_000),  # must not be shorter
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
         "fetchOffset.numRetries": "20",
         "fetchOffset.retryIntervalMs": "500",
@@ -226,11 +227,11 @@ def fail_fast_options(client: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _sink(config: Config) -> dict[str, str]:
-    """Options of a sink that does not wait half a minute for a broker that stands still.
+    """Options of a sink that does not wait half a minute for a frozen broker.
 
-    That is the producer's default, also for what any broker may answer: its id, and who leads
-    (measured: no snapshot for 20 s although no bus topic was on that broker). What is sent again
-    is not written twice: the producer is idempotent.
+    The producer waits that long by default, even with requests that any broker can answer: producer
+    id, and metadata (measured: no snapshot for 20 s although no bus topic was on that broker).
+    Retries do not write twice: the producer is idempotent.
     """
     client = kafka_options(config.bus_bootstrap, config.bus_client)
     return {"kafka.request.timeout.ms": str(WRITE_TIMEOUT_MS), **client}
@@ -245,7 +246,7 @@ def run(config: Config) -> None:
         MetricsPortError: the port for metrics cannot be used.
         PluginError: an installed package has rules that cannot be used.
     """
-    catalog_of(config)  # the tasks make their own; there an error would be one of Spark's
+    catalog_of(config)  # tasks make their own; there an error would appear as Spark's
     stop, at = threading.Event(), config.metrics
     metrics = BatchMetrics(config.cluster.name)
     with (
@@ -274,7 +275,7 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
             longest_ms = max(config.collector.interval_ms, config.query.trigger_ms)
             stall = Stall(spark.sparkContext, 3 * longest_ms / 1_000)
             _watch(query, beside, stop, stall, metrics, cluster, config.health.folder)
-        finally:  # a session that was there before goes on without them, also after an error
+        finally:  # an existing session must continue without them, also after an error
             if beside is not None:
                 beside.stop()
             _stop(query)
@@ -283,7 +284,7 @@ def _run(config: Config, stop: threading.Event, metrics: BatchMetrics) -> None:
 
 
 class _RemoteSegmentsQuery:
-    """The query of remote segments, started again when it fails: the twin goes on meanwhile.
+    """The query of remote segments. It is restarted when it fails, while the twin continues.
 
     Without the right to read them it is not started, or it is stopped. Without DESCRIBE, Spark
     would read nothing and report nothing.
@@ -298,11 +299,11 @@ class _RemoteSegmentsQuery:
 
     @property
     def is_running(self) -> bool:
-        """It was started, and ``check`` has not seen it end."""
+        """Whether it was started, and ``check`` has not seen it end."""
         return self._query is not None
 
     def check(self) -> None:
-        """Start it again if it ended a while ago, and while it is allowed."""
+        """Restart it some time after it ended, if reading is allowed."""
         now = time.monotonic()
         if now >= self._look_at:
             self._look(remote_log_access.read_denied_reason(self._config))
@@ -323,7 +324,7 @@ class _RemoteSegmentsQuery:
         self._forbidden = why_not
 
     def stop(self) -> None:
-        """End it. An interrupted batch is repeated on restart; duplicates are discarded."""
+        """Stop it. An interrupted batch is repeated at the next start; duplicates are discarded."""
         if self._query is not None:
             self._query.stop()
             self._query = None
@@ -338,12 +339,13 @@ def _watch(
     cluster: ClusterShard,
     health_folder: str,
 ) -> None:
-    """Wait for the end; say once a minute how it goes, and touch a file while it gets on."""
+    """Wait for the end; log the progress once a minute, and touch a file while there is
+    progress."""
     waited, batch = 0.0, None
     while not stop.wait(0.5):
         if not query.isActive:
             raise QueryError(_cause(query))
-        # Between batches, or one more has ended: a batch that hangs is a sign of nothing.
+        # Progress: no batch runs, or another one has ended. A hanging batch is not progress.
         before, batch = batch, _batch(query)
         if batch != before or not query.status["isTriggerActive"]:
             touch_liveness_file(health_folder, "query")
@@ -365,8 +367,8 @@ def _watch(
 def _stop(query: StreamingQuery) -> None:
     """Let the running batch end: stopping inside it would make the next start repeat it.
 
-    Where batches take longer than the trigger's interval the next one begins at once; stopped then,
-    it has written nothing yet.
+    If batches take longer than the trigger's interval, the next one begins at once; when it is
+    stopped then, it has not written anything yet.
     """
     running = _batch(query)
     _until(
@@ -378,7 +380,7 @@ def _stop(query: StreamingQuery) -> None:
 
 
 def _batch(query: StreamingQuery) -> Any:
-    """The number of the batch that ended last."""
+    """The number of the last completed batch."""
     progress = progress_data(query.lastProgress)
     return progress.get("batchId") if progress else None
 
@@ -397,5 +399,5 @@ def _cause(query: StreamingQuery) -> str:
     text = text.partition(_WHAT_RAN)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "Exception" in line or "Error" in line]
-    # Of a task that failed Spark says first which one it was.
+    # Spark's message about a failed task begins with the task: remove that.
     return _OF_A_TASK.sub("", (errors or lines)[-1])[:300]

@@ -21,7 +21,7 @@ from streaming.runtime.errors import UserError
 STOP_WITHIN_SECONDS: Final = 60
 TASK_TRIES: Final = 12
 STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-"""Spark's name for the number of state partitions."""
+"""Spark's setting for the number of state partitions."""
 
 _JAVA_OPTIONS: Final = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:G1HeapRegionSize=8m"
@@ -29,19 +29,19 @@ _JAVA_OPTIONS: Final = (
 """The JVM mostly copies bytes: compiling with C2 took half of its CPU time, for minutes.
 
 States and messages of 900 kB are humongous objects in G1's regions of 1 MB: marking them took a
-quarter of an executor's JVM. Another collector has no use for the size, and no quarrel.
+quarter of an executor's JVM. Other collectors ignore the region size.
 """
 
 _COLLECTOR: Final = "-XX:+UseParallelGC"
-"""Where the JVM is ours: the threads of G1 compete with tasks."""
+"""For a JVM of our own: the threads of G1 compete with tasks."""
 
 FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 _OF_FOLDERS: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-"""Spark's default asks with a process of its own, readlink, for each file of a folder: 45 a batch.
+"""For local folders. Spark's default starts a process, readlink, for each file: 45 a batch.
 
-Elsewhere the default is right: it alone replaces a file of HDFS in one step.
+Elsewhere the default is needed: only it replaces a file of HDFS atomically.
 """
 
 _OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
@@ -56,13 +56,13 @@ class SessionError(UserError):
 
 @contextmanager
 def spark_session(config: Config) -> Iterator[SparkSession]:
-    """A Spark session with what the query needs, stopped at the end unless it was there before.
+    """A Spark session configured for the query, stopped at the end unless it existed before.
 
-    It is the active session if there is one, as in a notebook, with settings that are unset at
-    the end. Else, with ``query.master`` set, it
-    runs on this machine, offline once the jars are cached. Without, it is that of the spark-submit
-    that runs this program: whatever is set there by ``--conf`` or by the platform stays, and
-    master, memory, addresses, Python, jars, UI, metrics and logs are its matter.
+    If there is an active session, as in a notebook, it is used; our settings are removed at the
+    end. Else, if ``query.master`` is set, the session runs on this machine, offline once the jars
+    are cached. Else it is the session of the spark-submit that runs this program: settings by
+    ``--conf`` or by the platform take precedence, and it decides on master, memory, addresses,
+    Python, jars, UI, metrics and logs.
 
     Raises:
         CheckpointError: executors would not find the checkpoint.
@@ -90,11 +90,11 @@ def _require_shared(spark: SparkSession, config: Config) -> None:
 
 
 def _needed(config: Config) -> dict[str, str]:
-    """Settings of a session, which can be changed while it runs."""
+    """Settings that can be changed in a running session."""
     partitions = config.query.state_partitions
     in_folder = local_folder(config.query.checkpoint) is not None
-    chosen = {STATE_PARTITIONS: str(partitions)} if partitions else {}
-    return chosen | ({FILE_MANAGER: _OF_FOLDERS} if in_folder else {}) | {
+    options = {STATE_PARTITIONS: str(partitions)} if partitions else {}
+    return options | ({FILE_MANAGER: _OF_FOLDERS} if in_folder else {}) | {
         "spark.sql.streaming.stateStore.providerClass":
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -106,39 +106,39 @@ def _needed(config: Config) -> dict[str, str]:
 
 
 def _needed_at_start(config: Config) -> dict[str, str]:
-    """The same, and settings of the context, which are read when it starts."""
+    """The same, and settings that Spark reads only at the start of the context."""
     return _needed(config) | {
         "spark.shuffle.compress": "false",  # frames are compressed already
         "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
-        # Else Spark's status lacks a task that starts right after its stage until an executor's
-        # next heartbeat, and a batch that is only slow looks like one without a free core.
+        # Otherwise a task that starts just after its stage is missing from Spark's status until the
+        # next heartbeat, and a slow batch looks like one without a free core.
         "spark.ui.liveUpdate.period": "0",
         "spark.task.maxFailures": str(TASK_TRIES),
     }
 
 
 def _choose_state_partitions(spark: SparkSession, config: Config) -> None:
-    """One state partition for each core, unless the number is set: more would wait for others.
+    """Set one state partition for each core, unless the number is set: more would have to wait.
 
-    Executors of a standalone master may not have registered yet, so what was asked for counts too.
+    Executors of a standalone master may not have registered yet, so requested cores count too.
     """
     if STATE_PARTITIONS in spark.conf.getAll:
         return
-    asked = spark.sparkContext.getConf()
-    executors = int(asked.get("spark.executor.instances", "0"))
+    conf = spark.sparkContext.getConf()
+    executors = int(conf.get("spark.executor.instances", "0"))
     cores = max(
         spark.sparkContext.defaultParallelism,
-        executors * int(asked.get("spark.executor.cores", "1")),
-        int(asked.get("spark.cores.max", "0")),
+        executors * int(conf.get("spark.executor.cores", "1")),
+        int(conf.get("spark.cores.max", "0")),
     )
     spark.conf.set(STATE_PARTITIONS, str(min(cores, config.bus.shards)))
 
 
 @contextmanager
 def _configured(spark: SparkSession, config: Config) -> Iterator[None]:
-    """Set what the query needs in a session that was there, unless it is set; unset it at the end.
+    """Add the query's settings to an existing session, unless they are set; remove them at the end.
 
-    Shuffles of whatever else the session does would have as many partitions as the state.
+    Other shuffles of the session would otherwise use the number of state partitions.
     """
     ours = {*_needed(config), STATE_PARTITIONS} - spark.conf.getAll.keys()
     for name, value in _needed(config).items():
@@ -153,7 +153,7 @@ def _configured(spark: SparkSession, config: Config) -> Iterator[None]:
 
 
 def _on_platform(config: Config) -> SparkSession:
-    """The session of a spark-submit; our settings are defaults beneath those that it has."""
+    """The session of a spark-submit; our settings are defaults, which its settings override."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         raise SessionError(
             "query.master: is empty, and no spark-submit runs this program; set it to local[2], "
@@ -206,15 +206,15 @@ def _of_this_machine(config: Config) -> dict[str, str]:
 
 
 def _collector(environment: Mapping[str, str]) -> str:
-    """Our choice of a garbage collector, unless there is one: Java does not start with two."""
+    """Our garbage collector, unless one is set: Java does not start with two."""
     given = " ".join(environment.get(name, "") for name in _OPTION_VARIABLES)
     return "" if re.search(r"-XX:\+Use\w+GC\b", given) else _COLLECTOR
 
 
 def _persistent(master: str) -> str:
-    """A local master that tries a task again as a cluster would; Spark's own default is once.
+    """A local master that retries tasks like a cluster; by default a local task runs only once.
 
-    A task that reads from a broker which was just lost fails until another leads.
+    A task that reads from a lost broker fails until another broker leads.
     """
     return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{TASK_TRIES}]", master)
 

@@ -1,4 +1,4 @@
-"""Why no batch ends: nobody runs its tasks, they fail, or they take long."""
+"""Finds out why no batch ends: its tasks do not run, they fail, or they take long."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tasks:
     completed: int
 
 
-class Kind(Enum):
+class StallKind(Enum):
     """Reasons why a batch does not end."""
 
     NO_EXECUTOR = auto()
@@ -36,19 +36,19 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StallCause:
     """Why no batch ends."""
 
-    kind: Kind
+    kind: StallKind
     text: str
 
     @property
     def is_problem(self) -> bool:
-        """Somebody has to do something about it."""
-        return self.kind in (Kind.NO_EXECUTOR, Kind.TASKS_FAIL, Kind.NO_FREE_CORE)
+        """Whether somebody has to act."""
+        return self.kind in (StallKind.NO_EXECUTOR, StallKind.TASKS_FAIL, StallKind.NO_FREE_CORE)
 
 
-def cause(executors: int, stages: Sequence[Tasks]) -> Cause:
+def cause(executors: int, stages: Sequence[Tasks]) -> StallCause:
     """The most likely cause.
 
     Args:
@@ -59,27 +59,27 @@ def cause(executors: int, stages: Sequence[Tasks]) -> Cause:
     active = sum(stage.active for stage in stages)
     left = sum(stage.number - stage.completed for stage in stages)
     if not executors:
-        return Cause(
-            Kind.NO_EXECUTOR,
+        return StallCause(
+            StallKind.NO_EXECUTOR,
             "no executor has registered; Spark's master has none to give, or they cannot reach "
             "the driver (spark.driver.host)",
         )
     if failed:
         text = f"failed tasks: {failed}; they are tried again, and logs of the executors say why"
-        return Cause(Kind.TASKS_FAIL, text)
+        return StallCause(StallKind.TASKS_FAIL, text)
     if left and not active:
-        return Cause(Kind.NO_FREE_CORE, f"tasks that wait for a free core: {left}")
+        return StallCause(StallKind.NO_FREE_CORE, f"tasks that wait for a free core: {left}")
     if left:
         text = f"running tasks: {active}, waiting tasks: {left - active}"
-        return Cause(Kind.TASKS_RUN, text)
-    return Cause(Kind.NO_TASK, "the driver works, or waits for the brokers of the bus")
+        return StallCause(StallKind.TASKS_RUN, text)
+    return StallCause(StallKind.NO_TASK, "the driver works, or waits for the brokers of the bus")
 
 
-def observed_cause(context: SparkContext) -> Cause:
-    """The cause as it is now in a session."""
+def observed_cause(context: SparkContext) -> StallCause:
+    """The present cause in a session."""
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    # PySpark's tracker leaves out what Spark's knows of executors.
+    # PySpark's status tracker lacks the data about executors, unlike Spark's.
     infos = context._jsc.sc().statusTracker().getExecutorInfos()
     executors = len(infos) - (0 if is_local(context.master or "") else 1)
     return cause(
@@ -103,12 +103,12 @@ class Stall:
         self.end()
 
     def end(self) -> None:
-        """A batch has ended, or none runs."""
+        """Note that a batch has ended, or that none runs."""
         self._due = Deadline.after_s(self._patience_s)
-        self.why: Cause | None = None
+        self.why: StallCause | None = None
 
     def check(self) -> None:
-        """A batch runs: log why it takes so long, and again once that has another cause."""
+        """While a batch runs: log why it takes long, and log again when the cause changes."""
         if not self._due.is_over:
             return
         before, self.why = self.why, observed_cause(self._context)

@@ -21,7 +21,7 @@ class NotThereError(WhatIfError):
 
 
 class ConflictError(WhatIfError):
-    """The question can be asked, but not as things are."""
+    """The question is valid, but cannot be answered in the present state."""
 
 
 @dataclass(frozen=True, slots=True)

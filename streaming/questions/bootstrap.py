@@ -48,18 +48,18 @@ class Bootstrapped(TypedDict):
 
 
 def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[Way]:
-    def way(feature: Literal["on", "off"], records: int, size: float) -> Way:
+    def amount(feature: Literal["on", "off"], records: int, size: float) -> Way:
         seconds = size / rate_bytes_per_s
         return {"feature": feature, "records": records, "bytes": round(size), "seconds": seconds}
 
     return [
-        way("on", cost.records_on, cost.bytes_on),
-        way("off", cost.records_off, cost.bytes_off),
+        amount("on", cost.records_on, cost.bytes_on),
+        amount("off", cost.records_off, cost.bytes_off),
     ]
 
 
 def _text(data: Mapping[str, Any]) -> Answer:
-    """The answer of those data for a person."""
+    """The answer with those data, for a person."""
     lines = [
         f"Broker {data['broker']}, empty, copies {_COPIES[data['copies']]}: "
         f"{counted(data['partitions'], 'partition')}. "

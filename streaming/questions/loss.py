@@ -71,7 +71,8 @@ def brokers_lost(
 def _outcomes(
     states: Sequence[ShardState], losses: Sequence[whatif.Loss], gone: Collection[int]
 ) -> dict[str, dict[str, dict[str, int]]]:
-    """Partitions that lose their leader, by rule, and by outcome and coverage of the next."""
+    """Counts of partitions that lose their leader, by rule, outcome and coverage of the next
+    one."""
     changes = [
         whatif.on_brokers(state[Partitions].leader[loss.row], gone)
         for state, loss in zip(states, losses, strict=True)
@@ -92,9 +93,9 @@ def _outcomes(
         of_pair = (each.tolist() for each in (outcomes - 1, coverages - 1, numbers))
         for outcome, coverage, count in zip(*of_pair, strict=True):
             name = plain.name(Outcome, outcome) or NOBODY
-            held = NOBODY if name == NOBODY else plain.name(Coverage, coverage) or NOBODY
+            label = NOBODY if name == NOBODY else plain.name(Coverage, coverage) or NOBODY
             by_coverage = of_rule.setdefault(name, {})
-            by_coverage[held] = by_coverage.get(held, 0) + count
+            by_coverage[label] = by_coverage.get(label, 0) + count
     return counts
 
 
@@ -106,10 +107,10 @@ def _worst(
     worst = np.concatenate(badness or [np.zeros(0, np.int8)])
     shard = np.repeat(np.arange(len(losses)), [len(loss.row) for loss in losses])
     place = np.concatenate([np.arange(len(loss.row)) for loss in losses] or [np.zeros(0, np.intp)])
-    chosen = np.argsort(-worst, kind="stable")[:most]
+    page = np.argsort(-worst, kind="stable")[:most]
     rows = []
-    for index in np.unique(shard[chosen]).tolist():
-        here = chosen[shard[chosen] == index]
+    for index in np.unique(shard[page]).tolist():
+        here = page[shard[page] == index]
         rows += _loss_rows(states[index], losses[index], np.sort(place[here]))
     rows.sort(key=_order)
     return rows
@@ -122,7 +123,7 @@ def _order(row: Mapping[str, Any]) -> tuple[int, bool, str, int]:
 
 
 def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dict[str, Any]]:
-    """Rows of partitions that lose their leader, or end under min ISR."""
+    """Rows of partitions that lose their leader, or fall under min ISR."""
     topics, row = state.topic_names(), losses.row
     added = whatif.loss_fields(state, losses, places)
     numbers, leaders = state[PartitionIndex].partition, state[Partitions].leader
@@ -150,7 +151,7 @@ def _loss_rows(state: ShardState, losses: whatif.Loss, places: Rows) -> list[dic
 def _loss_columns(
     rows: Sequence[dict[str, Any]], fields: Sequence[LossField], titles: Mapping[str, str]
 ) -> dict[str, Callable[[dict[str, Any]], Any]]:
-    """Headings and cells. An election rule has columns where it does not elect as Kafka does."""
+    """Headings and cells. An election rule has columns if it elects differently from Kafka."""
     columns: dict[str, Callable[[dict[str, Any]], Any]] = {
         "partition": lambda r: f"{r['topic']}-{r['partition']}",
         "led by": lambda r: broker_or_nobody(r["leader"]),
@@ -187,7 +188,7 @@ def _safety(rule: str, row: dict[str, Any]) -> str:
 
 
 def _text(data: Mapping[str, Any]) -> Answer:
-    """The answer of those data for a person."""
+    """The answer with those data, for a person."""
     catalog = catalog_of(Config())
     columns = _loss_columns(data["partitions"], catalog.loss_fields, catalog.election_rules)
     hit = plain.counted(data["total"], "partition loses its leader", "partitions lose their leader")

@@ -1,8 +1,8 @@
 """Parameters of URLs and of commands: their meaning, and how texts become values and back.
 
 A parameter is declared once. Requests and command lines are read with the declaration; help, the
-description of the API and its page in ``docs/`` are made of it. What is wrong gets one line with
-the reason.
+description of the API and its page in ``docs/`` are made of it. An error is one line with the
+reason.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MAX_ROWS: Final = 1_000
 """The largest answer of a list."""
 
 DEFAULT_ROWS: Final = 100
-"""How long a list is where no limit is given."""
+"""The length of a list without a given limit."""
 
 _MAX_NUMBER: Final = 9_999_999_999
 _MAX_DIGITS: Final = len(str(_MAX_NUMBER))
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class InputParameter:
     """A parameter: ``read`` turns its text into a value, or raises a ValueError with the reason.
 
     ``write`` is the inverse of ``read``. ``default`` is the value of a URL that lacks the
@@ -65,12 +65,12 @@ class Parameter:
     @property
     def in_help(self) -> str:
         """Its meaning in the help of a command."""
-        first = self.meaning[0].upper() + self.meaning[1:]  # a backtick stays: a name is a name
+        first = self.meaning[0].upper() + self.meaning[1:]  # a remaining backtick marks a name
         example = f", e.g. {self.example}" if self.example else ""
         return (first + example + ("; repeatable" if self.repeated else "") + ".").replace("`", "")
 
 
-def number(meaning: str, *, least: int = 0, most: int = _MAX_NUMBER, **more: Any) -> Parameter:
+def number(meaning: str, *, least: int = 0, most: int = _MAX_NUMBER, **more: Any) -> InputParameter:
     """A whole number of at most ten digits."""
 
     def read(text: str) -> int:
@@ -83,26 +83,26 @@ def number(meaning: str, *, least: int = 0, most: int = _MAX_NUMBER, **more: Any
         return int(text)
 
     schema = {"type": "integer", "minimum": least, "maximum": most}
-    return Parameter(meaning, schema, read, kind="integer", **more)
+    return InputParameter(meaning, schema, read, kind="integer", **more)
 
 
-def limit(what: str, default: int) -> Parameter:
+def limit(what: str, default: int) -> InputParameter:
     """The largest number of rows in an answer. A command prints as many as fit a screen."""
     meaning = f"the largest number of {what} in the answer, at most {MAX_ROWS}"
     return number(meaning, most=MAX_ROWS, default=default, in_command=False)
 
 
-def offset(what: str) -> Parameter:
+def offset(what: str) -> InputParameter:
     """The number of rows to skip."""
     return number(f"the number of {what} to skip")
 
 
-def text(meaning: str, **more: Any) -> Parameter:
+def text(meaning: str, **more: Any) -> InputParameter:
     """A parameter that is any text."""
-    return Parameter(meaning, {"type": "string"}, str, **more)
+    return InputParameter(meaning, {"type": "string"}, str, **more)
 
 
-def pattern_of_names(meaning: str, **more: Any) -> Parameter:
+def pattern_of_names(meaning: str, **more: Any) -> InputParameter:
     """A regular expression that the whole of a name must match, in the syntax of RE2.
 
     RE2 matches in linear time: the exporter takes patterns from anybody, and Python's engine takes
@@ -111,23 +111,23 @@ def pattern_of_names(meaning: str, **more: Any) -> Parameter:
 
     def read(given: str) -> str:
         try:
-            pc.match_substring_regex([""], given)  # by itself: brackets must not close ours
+            pc.match_substring_regex([""], given)  # alone: brackets must not close ours
             matches(given, [""])
         except pa.ArrowInvalid:
             raise ValueError(f"{given!r} is not a regular expression") from None
         return given
 
-    return Parameter(meaning, {"type": "string", "format": "regex"}, read, **more)
+    return InputParameter(meaning, {"type": "string", "format": "regex"}, read, **more)
 
 
 def matches(form: str, names: Iterable[str]) -> Array:
     """[N] whether each name matches a pattern as a whole."""
     column = pa.array(names, pa.string())
-    found: Array = pc.match_substring_regex(column, rf"\A(?:{form})\z").to_numpy(False)
-    return found.astype(bool)
+    is_match: Array = pc.match_substring_regex(column, rf"\A(?:{form})\z").to_numpy(False)
+    return is_match.astype(bool)
 
 
-def yes_or_no(meaning: str) -> Parameter:
+def yes_or_no(meaning: str) -> InputParameter:
     """true or false; a flag of a command."""
 
     def read(given: str) -> bool:
@@ -135,12 +135,12 @@ def yes_or_no(meaning: str) -> Parameter:
             raise ValueError(f"{given!r} is neither true nor false")
         return given == "true"
 
-    return Parameter(
+    return InputParameter(
         meaning, {"type": "boolean"}, read, lambda value: str(value).lower(), kind="flag"
     )
 
 
-def one_of(meaning: str, values: Mapping[str, Any], **more: Any) -> Parameter:
+def one_of(meaning: str, values: Mapping[str, Any], **more: Any) -> InputParameter:
     """A name, read as the value that it stands for."""
 
     def read(name: str) -> Any:
@@ -151,7 +151,7 @@ def one_of(meaning: str, values: Mapping[str, Any], **more: Any) -> Parameter:
     def write(value: Any) -> str:
         return next(name for name, each in values.items() if each == value)
 
-    return Parameter(meaning, {"type": "string", "enum": list(values)}, read, write, **more)
+    return InputParameter(meaning, {"type": "string", "enum": list(values)}, read, write, **more)
 
 
 def matching(
@@ -161,8 +161,8 @@ def matching(
     otherwise: str,
     example: str,
     **more: Any,
-) -> Parameter:
-    """Text of that form, a regular expression."""
+) -> InputParameter:
+    """Text that matches the regular expression ``form``."""
 
     def read(given: str) -> Any:
         if not re.fullmatch(form, given):
@@ -170,15 +170,15 @@ def matching(
         return value_of(given)
 
     schema = {"type": "string", "pattern": f"^(?:{form})$", "examples": [example]}
-    return Parameter(meaning, schema, read, **more)
+    return InputParameter(meaning, schema, read, **more)
 
 
-def duration_ms(meaning: str, **more: Any) -> Parameter:
+def duration_ms(meaning: str, **more: Any) -> InputParameter:
     """A duration with a unit, in milliseconds."""
     return _quantity(meaning, "duration", UNITS_MS, "10m, 90s, 2h or milliseconds", **more)
 
 
-def size_bytes(meaning: str, **more: Any) -> Parameter:
+def size_bytes(meaning: str, **more: Any) -> InputParameter:
     """A size with a unit, in bytes."""
     return _quantity(meaning, "size", UNITS_BYTES, "100MiB, 2GiB or bytes", **more)
 
@@ -186,7 +186,7 @@ def size_bytes(meaning: str, **more: Any) -> Parameter:
 def _quantity(
     meaning: str, kind: str, units: Mapping[str, int], examples: str, *, positive: bool = False,
     **more: Any,
-) -> Parameter:  # fmt: skip
+) -> InputParameter:  # fmt: skip
     form = pattern(units, positive=positive)
 
     def read(given: str) -> int:
@@ -198,11 +198,11 @@ def _quantity(
         return amount
 
     schema = {"type": "string", "pattern": f"^(?:{form})$"}
-    return Parameter(meaning, schema, read, lambda v: exact_text(v, units), kind=kind, **more)
+    return InputParameter(meaning, schema, read, lambda v: exact_text(v, units), kind=kind, **more)
 
 
 def read_all(
-    given: Iterable[tuple[str, str]], parameters: Mapping[str, Parameter]
+    given: Iterable[tuple[str, str]], parameters: Mapping[str, InputParameter]
 ) -> dict[str, Any]:
     """The values of the parameters that are given or have a default; of a repeated one, a list.
 

@@ -26,7 +26,7 @@ MAX_AMOUNT: Final = 10**18
 
 
 def parse(text: str, units: Mapping[str, int]) -> int | None:
-    """A number with one of the units, in the smallest of them; None if it is none.
+    """A number with one of the units, in the smallest unit; None if the text is another one.
 
     A fraction of the smallest unit is rounded up.
     """
@@ -43,7 +43,7 @@ def pattern(units: Mapping[str, int], *, positive: bool = False) -> str:
     """
     forms = []
     for unit, factor in units.items():
-        more = len(str(MAX_AMOUNT // factor)) - 2  # digits behind the first one
+        more = len(str(MAX_AMOUNT // factor)) - 2  # digits after the first one
         whole = rf"[1-9][0-9]{{0,{more}}}(?:\.[0-9]{{1,9}})?"
         fraction = r"0\.[0-9]{0,8}[1-9]0{0,8}" if positive else r"0(?:\.[0-9]{1,17})?"
         forms.append(f"(?:{whole}|{fraction}){' ?' if unit else ''}{unit}")
@@ -51,7 +51,7 @@ def pattern(units: Mapping[str, int], *, positive: bool = False) -> str:
 
 
 def exact_text(amount: int, units: Mapping[str, int]) -> str:
-    """The text that ``parse`` reads as that amount, in the largest unit without a rest."""
+    """The text that ``parse`` reads as that amount, in the largest unit that divides it."""
     texts = {factor: f"{amount // factor}{u}" for u, factor in units.items() if not amount % factor}
     return max((f, text) for f, text in texts.items() if parse(text, units) == amount)[1]
 

@@ -13,7 +13,7 @@ return type is the form of the answer. A positional parameter is one of
     ClusterView     all shards, where their answers do not add up
     OwnTopics       names of the twin's topics, if the bus is on the cluster that is watched
 
-A keyword parameter is ``Annotated[T, Parameter]``: what a user gives. Without a default it is
+A keyword parameter is ``Annotated[T, InputParameter]``: what a user gives. Without a default it is
 required. A builtin's name has an underscore behind it.
 """
 
@@ -32,7 +32,7 @@ import msgspec
 
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
-from streaming.questions.parameters import Parameter
+from streaming.questions.parameters import InputParameter
 from twin.declarations.signature import DeclarationError, name_of
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
@@ -44,7 +44,7 @@ _READS: Final = (ShardState, ClusterView, OwnTopics)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was declared. See ``question`` for the fields that its function does not say."""
+    """A declared question. ``question`` explains the fields."""
 
     name: str
     summary: str
@@ -53,7 +53,7 @@ class Question:
     form: Any
     text: Callable[[Mapping[str, Any]], Answer]
     reads: Sequence[Any]
-    parameters: Mapping[str, Parameter]
+    parameters: Mapping[str, InputParameter]
     needs_one_of: Sequence[str]
     prompt: str
     refusals: Mapping[int, str]
@@ -66,7 +66,7 @@ class Question:
 
         Args:
             view: the newest snapshots of all shards.
-            values: what is given, by name, as its parameters read it.
+            values: the given values by name, parsed by its parameters.
             own_topics: see ``OwnTopics``.
 
         Raises:
@@ -79,9 +79,9 @@ class Question:
             return self.function(*(there[kind] for kind in self.reads), **given)
 
         of_shards = ShardState in self.reads
-        found = reduce(add, map(answer, view.states)) if of_shards else answer(None)
-        plain: dict[str, Any] = found
-        return plain if isinstance(found, dict) else msgspec.to_builtins(found, str_keys=True)
+        result = reduce(add, map(answer, view.states)) if of_shards else answer(None)
+        plain: dict[str, Any] = result
+        return plain if isinstance(result, dict) else msgspec.to_builtins(result, str_keys=True)
 
 
 def question(
@@ -102,7 +102,7 @@ def question(
         prompt: asks a user for one of them: ``give a threshold``.
         refusals: statuses beside 200, and 400 for parameters, and why.
         option_of: the question of whose command it is a flag, named by its own words behind that
-            name; it is no command then.
+            name; then it is not a command.
 
     Raises:
         DeclarationError: a parameter is none of the kinds above.
@@ -120,7 +120,7 @@ def question(
             else:
                 raise DeclarationError(
                     f"{name_of(function)}: parameter {each.name} is neither ShardState, "
-                    "ClusterView nor OwnTopics, nor a keyword with Annotated[..., Parameter]"
+                    "ClusterView nor OwnTopics, nor a keyword with Annotated[..., InputParameter]"
                 )
         return Question(
             function.__name__.replace("_", "-"), summary, inspect.getdoc(function) or "", function,
@@ -137,19 +137,19 @@ def questions_of(modules: Iterable[ModuleType]) -> dict[str, Question]:
     Raises:
         DeclarationError: two have one name.
     """
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for module in modules:
         for each in vars(module).values():
-            if isinstance(each, Question) and found.setdefault(each.name, each) is not each:
+            if isinstance(each, Question) and questions.setdefault(each.name, each) is not each:
                 raise DeclarationError(f"two questions are called {each.name}")
-    return found
+    return questions
 
 
 def _is_given(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Parameter)
+    return get_origin(hint) is Annotated and isinstance(get_args(hint)[1], InputParameter)
 
 
-def _with_default(parameter: Parameter, default: Any) -> Parameter:
+def _with_default(parameter: InputParameter, default: Any) -> InputParameter:
     """The parameter with the default of a signature, unless it has one for URLs."""
     if default is inspect.Parameter.empty:
         return replace(parameter, required=True)

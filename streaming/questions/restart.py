@@ -68,7 +68,7 @@ class RestartVerdict(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RestartAnswer:
     """A verdict and the reasons for it."""
 
     brokers: tuple[int, ...]  # to be restarted together
@@ -124,7 +124,7 @@ def verdict_lines(answer: RestartVerdict) -> list[str]:
 
 def judge(
     view: ClusterView, brokers: Collection[int], terms: Terms, now_ms: int, since_ms: int = UNKNOWN
-) -> Answer:
+) -> RestartAnswer:
     """The verdict for brokers that are restarted together; for none, whether all are in sync.
 
     ``since_ms``: the twin must have observed everything since then.
@@ -136,7 +136,7 @@ def judge(
     ids = tuple(sorted(set(brokers)))
     states, losses = view.states, view.lose(ids)
     reasons = gate.reasons(states, ids, terms, losses)
-    return Answer(
+    return RestartAnswer(
         brokers=ids,
         reasons={r: names for r, names in reasons.items() if not terms.allows(r)},
         allowed={r: names for r, names in reasons.items() if terms.allows(r)},

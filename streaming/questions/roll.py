@@ -143,5 +143,5 @@ def plan_roll(
     if stale := why_stale(view, now_ms, since_ms):
         return RollAnswer(Roll((), ()), stale, view.observed_at_ms)
     states = [shard.state for shard in view.shards]
-    wanted = set(brokers) or set(gate.newest_brokers(states).broker.tolist())
-    return RollAnswer(roll(states, wanted, terms, by_rack, most), "", view.observed_at_ms)
+    to_restart = set(brokers) or set(gate.newest_brokers(states).broker.tolist())
+    return RollAnswer(roll(states, to_restart, terms, by_rack, most), "", view.observed_at_ms)

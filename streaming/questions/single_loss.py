@@ -89,7 +89,7 @@ def lose_each(view: ClusterView, own_topics: OwnTopics) -> LosingEach:
 
 
 @dataclass(frozen=True, slots=True)
-class _Apart:
+class _SeparateCounts:
     """Numbers of partitions that are said apart."""
 
     one_replica: int
@@ -110,7 +110,7 @@ def single_loss(view: ClusterView, own_topics: Collection[str]) -> SingleLoss:
     harmed = {int(broker) for (broker,), count in totals[_HARMED].items() if count}
     can = [broker for broker in brokers if broker not in harmed]
     cannot = [broker for broker in brokers if broker in harmed]
-    apart = _Apart(
+    apart = _SeparateCounts(
         one_replica=int(totals.value("kafka_twin_partitions_one_replica")),
         one_replica_own=sum(_own_one_replica(shard.state, own_topics) for shard in view.shards),
         no_spare_replica=int(totals.value("kafka_twin_partitions_no_spare_replica")),
@@ -162,7 +162,7 @@ def _own_one_replica(state: ShardState, own_topics: Collection[str]) -> int:
     return int((one & np.isin(state[PartitionIndex].topic_index, row[row != UNKNOWN])).sum())
 
 
-def _sentence(can: Sequence[int], cannot: Sequence[int], apart: _Apart) -> str:
+def _sentence(can: Sequence[int], cannot: Sequence[int], apart: _SeparateCounts) -> str:
     """One sentence: the brokers, then what is said apart."""
     if not can and not cannot:
         return "Nothing is known of any broker yet."

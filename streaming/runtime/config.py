@@ -35,7 +35,7 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """A section, in which unknown keys and wrong types are errors."""
 
 
-class Cluster(_Section, frozen=True):
+class ClusterConfig(_Section, frozen=True):
     """The cluster that is watched, and how to reach it."""
 
     name: str = "kafka"
@@ -44,7 +44,7 @@ class Cluster(_Section, frozen=True):
     client: dict[str, str | int | bool | float] = msgspec.field(default_factory=dict)
 
 
-class Bus(_Section, frozen=True):
+class BusConfig(_Section, frozen=True):
     """The topics between the programs; on the watched cluster unless ``bootstrap`` is set."""
 
     bootstrap: str = ""
@@ -56,7 +56,7 @@ class Bus(_Section, frozen=True):
     observations_retention_ms: int = 3_600_000
 
 
-class Collector(_Section, frozen=True):
+class CollectorConfig(_Section, frozen=True):
     """How often brokers are polled, and how long a poll may take."""
 
     interval_ms: int = 5_000
@@ -83,7 +83,7 @@ class TopicThreshold(_Section, frozen=True):
     local_log_bytes: int = -2
 
 
-class Eligibility(_Section, frozen=True):
+class EligibilityConfig(_Section, frozen=True):
     """leader.election.eligible.local.log.ms/.bytes of KIP-1303, where Kafka lacks them; -1: off."""
 
     local_log_ms: int = -1
@@ -91,7 +91,7 @@ class Eligibility(_Section, frozen=True):
     topics: list[TopicThreshold] = msgspec.field(default_factory=list)
 
 
-class Proposals(_Section, frozen=True):
+class ProposalsConfig(_Section, frozen=True):
     """Kafka improvement proposals that no Kafka has yet; off costs nothing."""
 
     kip1303: bool = True
@@ -99,7 +99,7 @@ class Proposals(_Section, frozen=True):
     kip501_fetch_processing_max_ms: int = -1
 
 
-class Query(_Section, frozen=True):
+class QueryConfig(_Section, frozen=True):
     """The Spark query."""
 
     checkpoint: str = ".kafka-twin/checkpoint"
@@ -112,7 +112,7 @@ class Query(_Section, frozen=True):
     remote_log_metadata: bool = True
 
 
-class Exporter(_Section, frozen=True):
+class ExporterConfig(_Section, frozen=True):
     """The HTTP port of the exporter, and the granularity of its metrics."""
 
     host: str = "127.0.0.1"
@@ -122,7 +122,7 @@ class Exporter(_Section, frozen=True):
     compatibility: Literal["", "kafka_exporter"] = ""
 
 
-class Grafana(_Section, frozen=True):
+class GrafanaConfig(_Section, frozen=True):
     """The Grafana for dashboards and annotations; empty ``url``: none."""
 
     url: str = ""
@@ -134,13 +134,13 @@ class Grafana(_Section, frozen=True):
     timeout_ms: int = 5_000
 
 
-class Health(_Section, frozen=True):
+class HealthConfig(_Section, frozen=True):
     """The folder of liveness files; empty: none are written."""
 
     folder: str = ""
 
 
-class Metrics(_Section, frozen=True):
+class MetricsConfig(_Section, frozen=True):
     """Ports at which collector, query and tap serve metrics about themselves; 0: at none."""
 
     host: str = "127.0.0.1"
@@ -152,16 +152,16 @@ class Metrics(_Section, frozen=True):
 class Config(_Section, frozen=True):
     """The whole configuration."""
 
-    cluster: Cluster = Cluster()
-    bus: Bus = Bus()
-    collector: Collector = Collector()
-    eligibility: Eligibility = Eligibility()
-    proposals: Proposals = Proposals()
-    query: Query = Query()
-    exporter: Exporter = Exporter()
-    metrics: Metrics = Metrics()
-    grafana: Grafana = Grafana()
-    health: Health = Health()
+    cluster: ClusterConfig = ClusterConfig()
+    bus: BusConfig = BusConfig()
+    collector: CollectorConfig = CollectorConfig()
+    eligibility: EligibilityConfig = EligibilityConfig()
+    proposals: ProposalsConfig = ProposalsConfig()
+    query: QueryConfig = QueryConfig()
+    exporter: ExporterConfig = ExporterConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    grafana: GrafanaConfig = GrafanaConfig()
+    health: HealthConfig = HealthConfig()
 
     @property
     def bus_bootstrap(self) -> str:

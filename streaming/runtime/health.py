@@ -1,7 +1,7 @@
 """Liveness files: the age of a file says when a program last made progress.
 
 An orchestrator restarts a program whose file is too old. A program touches its file in each turn of
-its loop, also while Kafka is unavailable: a restart would not help then.
+its loop, also while Kafka is unavailable, since a restart would not help then.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def configure(verbose: bool = False) -> None:
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
-        # A cached logger would ignore a later configuration, and programs log too little to gain.
+        # A cached logger ignores later configurations, and programs log too little to gain speed.
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)

@@ -36,8 +36,8 @@ def catalog_of(config: Config) -> Catalog:
 
 def enabled_proposals(config: Config) -> tuple[str, ...]:
     """Names of the proposals that are switched on."""
-    chosen = {"kip1303": config.proposals.kip1303, "kip501": config.proposals.kip501}
-    return tuple(name for name, is_on in chosen.items() if is_on)
+    switches = {"kip1303": config.proposals.kip1303, "kip501": config.proposals.kip501}
+    return tuple(name for name, is_on in switches.items() if is_on)
 
 
 @cache
@@ -62,7 +62,7 @@ def _loaded(point: EntryPoint) -> ModuleType:
     package = point.dist.name if point.dist else "?"
     try:
         module = point.load()
-    except Exception as error:  # anything may go wrong in somebody else's module
+    except Exception as error:  # a foreign module may raise any exception
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
         raise PluginError(
             f"entry point {GROUP}:{point.name} of package {package} cannot be loaded: {cause}"

@@ -37,7 +37,7 @@ class ProgramMetrics:
 
         A gauge has no series before its value is known.
         """
-        # Else each counter has a second series that nobody asks for.
+        # Otherwise each counter has a second series, which is not used.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._cluster = cluster
@@ -90,8 +90,8 @@ def served(
         host: address to listen on.
         port: number of the port.
         key: the setting or option that gave the port, for the error.
-        why_unhealthy: gives a sentence, empty while the program gets on; None: it cannot tell, and
-            serves no ``/healthz``.
+        why_unhealthy: gives a sentence, empty while the program gets on; None: unknown, and
+        ``/healthz`` is not served.
 
     Raises:
         MetricsPortError: the port cannot be used.

@@ -38,7 +38,7 @@ def table(
         # Cells longer than their column are folded: rich would end them with an ellipsis.
         grid.add_column(Text(title), justify="right" if index in right else "left", overflow="fold")
     for row in rows:
-        grid.add_row(*(Text(str(cell)) for cell in row))  # Text: "[" is no markup
+        grid.add_row(*(Text(str(cell)) for cell in row))  # Text: "[" is not markup
     out = io.StringIO()
     Console(
         file=out, width=width or _UNLIMITED, color_system=None, force_terminal=False,
@@ -48,5 +48,5 @@ def table(
 
 
 def width_of(out: TextIO) -> int | None:
-    """The columns of the terminal that ``out`` writes to; None if it is no terminal."""
+    """The columns of the terminal that ``out`` writes to; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if out.isatty() else None

@@ -37,7 +37,7 @@ class PendingUploadLookup(NamedTuple):
 
 
 class BrokerLogParser:
-    """Parses one broker's logs, and holds the rows until somebody takes them out.
+    """Parses one broker's logs, and holds the rows until the caller takes them.
 
     Attributes:
         broker: id of the broker whose logs they are.
@@ -101,14 +101,14 @@ class BrokerLogParser:
         self.isr_changes.extend(self._shrinks.settled())
 
     def rows_by_table(self) -> Iterator[tuple[type[Table], list[Any]]]:
-        """The lists of rows that nobody has taken out yet, and the table that each is for."""
+        """The lists of rows that were not taken yet, with the table of each."""
         yield FetchesFrame, self.fetches
         yield IsrChangesFrame, self.isr_changes
         yield PendingUploadLookupsFrame, self.pending_upload_lookups
 
     @property
     def row_count(self) -> int:
-        """Rows that nobody has taken out yet."""
+        """The number of rows that were not taken yet."""
         return sum(len(rows) for _, rows in self.rows_by_table())
 
 

@@ -13,7 +13,7 @@ from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.encode import Deployment, Resolve, RowCounts, messages
 from streaming.tap.isr_changes import SETTLED_MS
 from streaming.tap.lines import KAFKA_BEFORE_3_0
-from streaming.tap.sources import Source
+from streaming.tap.sources import LineSource
 
 IDLE_S: Final = 1.0
 """Without a line for this long, rows that wait for a later line are sent as they are."""
@@ -37,7 +37,7 @@ class BrokerTap:
     """
 
     def __init__(
-        self, parser: BrokerLogParser, sources: Sequence[Source], max_rows: int = MAX_ROWS
+        self, parser: BrokerLogParser, sources: Sequence[LineSource], max_rows: int = MAX_ROWS
     ) -> None:
         """Let at most ``max_rows`` of a table wait; the oldest are dropped."""
         self.parser = parser

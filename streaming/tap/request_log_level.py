@@ -97,13 +97,13 @@ def level(admin: KafkaAdminClient, broker: int) -> str:
         return str(loggers[LOGGER]["value"])
 
 
-def set_level(admin: KafkaAdminClient, broker: int, wanted: str) -> None:
+def set_level(admin: KafkaAdminClient, broker: int, log_level: str) -> None:
     """Set the level of the broker's request logger.
 
     Raises:
         RequestLogLevelError: it cannot be set.
     """
-    resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker), {LOGGER: wanted})
+    resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker), {LOGGER: log_level})
     with _errors_of(broker):
         kind = ConfigResourceType.BROKER_LOGGER.name.lower()
         answer = admin.alter_configs([resource], raise_on_unknown=False, incremental=True)

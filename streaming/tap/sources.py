@@ -28,7 +28,7 @@ _GAP: Final = b""
 """Marks the place among chunks where some were skipped."""
 
 
-class Source(Protocol):
+class LineSource(Protocol):
     """A source of lines."""
 
     name: str

@@ -28,7 +28,7 @@ from streaming.tap.broker_log import BrokerLogParser
 from streaming.tap.broker_tap import BrokerTap, log_problem
 from streaming.tap.counters import registry_of
 from streaming.tap.encode import Deployment
-from streaming.tap.sources import FileSource, PipeSource, Source
+from streaming.tap.sources import FileSource, LineSource, PipeSource
 from streaming.tap.topic_ids import TopicIds
 
 POLL_S: Final = 0.1
@@ -105,7 +105,7 @@ def _open(
     """A tap for each broker, in the order of their ids."""
     if sum(path == "-" for _, path in inputs) > 1:
         raise TapError("standard input can be the log of one broker only")
-    sources: dict[int, list[Source]] = {broker: [] for broker in sorted({b for b, _ in inputs})}
+    sources: dict[int, list[LineSource]] = {broker: [] for broker in sorted({b for b, _ in inputs})}
     for broker, path in inputs:
         sources[broker].append(
             PipeSource(sys.stdin.buffer)

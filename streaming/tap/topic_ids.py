@@ -1,9 +1,9 @@
 """Names and ids of topics: the request log has one of them, the server log the other.
 
 The cluster is asked when an unknown topic turns up, but at most every ``ASK_EVERY_S``: the topic
-may be deleted, or this user may have no right to see it. What is logged about an unknown topic
-waits for an answer that must have it: a broker may hear of a new topic ``LISTED_WITHIN_S`` later
-than its leader does. A request that fails is no answer, so nothing is given up meanwhile.
+may be deleted, or this user may have no right to see it. Log lines about an unknown topic wait for
+an answer that must contain it: a broker may learn of a new topic up to ``LISTED_WITHIN_S`` after
+the topic's leader. A failed request is not an answer, so no line is dropped because of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LISTED_WITHIN_S: Final = 5.0
 """A topic exists on every broker this long after its leader has logged something about it."""
 
 LATER: Final = "later"
-"""In place of a topic: no answer of the cluster is new enough to say that there is none."""
+"""In place of a topic: no answer of the cluster is recent enough to exclude it."""
 
 Later = Literal["later"]
 
@@ -62,7 +62,7 @@ class TopicIds:
     def resolve(self, key: str) -> Topic | Later | None:
         """The topic of a name, or of an id as Kafka's logs write it.
 
-        ``LATER`` while an answer may yet have it; None if the cluster has no such topic.
+        ``LATER`` while a newer answer may contain it; None if the cluster has no such topic.
         """
         if key not in self._topics and self._next_request.is_over:
             self._refresh()
@@ -73,7 +73,8 @@ class TopicIds:
         return LATER if self._waits and self._asked_at_s < listed_at_s else None
 
     def end_waiting(self) -> None:
-        """Ask the cluster for the next topic that is unknown, and never answer ``LATER`` again."""
+        """Ask the cluster again at the next unknown topic, and never return ``LATER`` from then
+        on."""
         self._waits, self._next_request = False, Deadline.after_s(0)
 
     def close(self) -> None:

@@ -30,14 +30,13 @@ from streaming import bus
 from streaming.bus import Sender
 from streaming.bus.arrow import use_little_memory
 from streaming.collector.cycle.collector import Collector, send
-from streaming.collector.cycle.observation import Observation, ObservationEncoder
+from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
 from streaming.collector.listing import Placement
 from streaming.collector.sources import log_dirs, offsets
 from streaming.collector.sources.timestamps import LocalStarts
 from streaming.collector.wire.brokers import BrokerConnections, EncodedRequest, Versions
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.runtime.config import Bus, Cluster, Config
-from streaming.runtime.config import Collector as CollectorSection
+from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.bench import figure, groups
 
@@ -117,15 +116,15 @@ def measure(bootstrap: str) -> None:
     """Warm up, then print the medians of the cycles after that."""
     use_little_memory()  # as ``run`` does
     config = Config(
-        cluster=Cluster(name="bench", bootstrap=bootstrap),
-        bus=Bus(replication_factor=REPLICATION),
-        collector=CollectorSection(deadline_ms=DEADLINE_MS),
+        cluster=ClusterConfig(name="bench", bootstrap=bootstrap),
+        bus=BusConfig(replication_factor=REPLICATION),
+        collector=CollectorConfig(deadline_ms=DEADLINE_MS),
     )
     bus.ensure_topics(config)
     with BrokerConnections(bootstrap, {}, DEADLINE_MS) as brokers, Sender(config) as sender:
         collector, encoder = Collector(config, brokers), ObservationEncoder()
 
-        def ask() -> Observation:
+        def ask() -> CycleResult:
             observation = collector.observe()
             assert observation is not None
             return observation

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.runtime.config import Bus, Cluster, Config, Query
+from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from streaming.runtime.deadline import Deadline
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.engine.frames import batch_messages, encode_parts, headers
@@ -48,10 +48,10 @@ def brokers(bootstrap: str | None, home: Path) -> Iterator[str]:
 def configured(bootstrap: str, checkpoint: Path, shards: int, **query: Any) -> Config:
     """A configuration with a bus and a checkpoint of its own."""
     return Config(
-        cluster=Cluster(name="sim", bootstrap=bootstrap),
-        bus=Bus(prefix=f"bench-{time.time_ns()}", shards=shards, partitions=BUS_PARTITIONS,
+        cluster=ClusterConfig(name="sim", bootstrap=bootstrap),
+        bus=BusConfig(prefix=f"bench-{time.time_ns()}", shards=shards, partitions=BUS_PARTITIONS,
                 replication_factor=1),
-        query=Query(checkpoint=str(checkpoint), **query),
+        query=QueryConfig(checkpoint=str(checkpoint), **query),
     )  # fmt: skip
 
 

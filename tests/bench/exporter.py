@@ -9,8 +9,8 @@ import time
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import Source
-from streaming.runtime.config import Exporter
+from streaming.exporter.source import ViewSource
+from streaming.runtime.config import ExporterConfig
 from tests.bench import figure
 from tests.exporter.serving import served
 from tests.simulator.shard import Shape, SimulatedShard
@@ -32,7 +32,7 @@ def main() -> None:
     shards = [SimulatedShard(shape, 1, "sim", i, SHARDS) for i in range(SHARDS)]
     held = [ShardState.empty(CATALOG, "sim", i, SHARDS) for i in range(SHARDS)]
     store = SnapshotStore(CATALOG, "sim", SHARDS)
-    renderer = Renderer(CATALOG, "sim", Exporter(max_series=10**9))
+    renderer = Renderer(CATALOG, "sim", ExporterConfig(max_series=10**9))
     for cycle in range(3):
         at_ms = START_MS + cycle * 5_000
         for i, shard in enumerate(shards):
@@ -46,7 +46,7 @@ def main() -> None:
     lines = sum(block.count(b"\n") for block in exposition.blocks)
     about = {"partitions": SHARDS * shape.topics * shape.partitions, "lines": lines}
     figure("exporter_render_seconds", rendered, "s", cpu_seconds=round(cpu, 3), **about)
-    app = application(Source(CATALOG, "sim", lambda: exposition, lambda: START_MS))
+    app = application(ViewSource(CATALOG, "sim", lambda: exposition, lambda: START_MS))
     with served(app) as url:
         for encoding in ("identity", "gzip"):
             worked = time.process_time()

@@ -14,8 +14,8 @@ from typing import Any, Final
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import Source
-from streaming.runtime.config import Exporter
+from streaming.exporter.source import ViewSource
+from streaming.runtime.config import ExporterConfig
 from tests.bench import figure
 from tests.exporter.serving import served
 from tests.simulator.shard import Shape, SimulatedShard
@@ -77,8 +77,10 @@ def _exporter(replicas: int, shards: int) -> Iterator[str]:
             shard.traffic(5_000)
             held, _ = step(held, shard.observe(at_ms), at_ms)
         store.take_snapshot(f"sim/{i}".encode(), codec.encode(held))
-    exposition = Renderer(CATALOG, "sim", Exporter(granularity="cluster")).render(store.publish())
-    source = Source(CATALOG, "sim", lambda: exposition, lambda: START_MS + 6_000)
+    exposition = Renderer(CATALOG, "sim", ExporterConfig(granularity="cluster")).render(
+        store.publish()
+    )
+    source = ViewSource(CATALOG, "sim", lambda: exposition, lambda: START_MS + 6_000)
     with served(application(source)) as url:
         yield url
 

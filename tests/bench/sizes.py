@@ -24,8 +24,7 @@ from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.runtime.config import Cluster, Config, Exporter
-from streaming.runtime.config import Collector as CollectorSection
+from streaming.runtime.config import ClusterConfig, CollectorConfig, Config, ExporterConfig
 from tests.bench import backlog, end_to_end, figure
 from tests.bench.deployment import REPLICATION, START_MS
 from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition, Topic, World
@@ -108,8 +107,8 @@ def _collector(replicas: int) -> None:
     try:
         bootstrap = here.recv()
         config = Config(
-            cluster=Cluster(name="sim", bootstrap=bootstrap),
-            collector=CollectorSection(deadline_ms=DEADLINE_MS),
+            cluster=ClusterConfig(name="sim", bootstrap=bootstrap),
+            collector=CollectorConfig(deadline_ms=DEADLINE_MS),
         )
         with BrokerConnections(bootstrap, {}, DEADLINE_MS) as brokers:
             collector, messages = Collector(config, brokers), ObservationEncoder()
@@ -178,7 +177,7 @@ def _exporter_of(replicas: int) -> None:
 def _exporter(folder: Path, granularity: str) -> None:
     """Processor time of a cycle, from its snapshots to the text that is scraped, and memory."""
     store = SnapshotStore(CATALOG, "sim", SHARDS)
-    renderer = Renderer(CATALOG, "sim", Exporter(granularity=granularity))  # type: ignore[arg-type]
+    renderer = Renderer(CATALOG, "sim", ExporterConfig(granularity=granularity))  # type: ignore[arg-type]
     cpu = []
     for cycle in range(CYCLES):
         began = time.process_time()

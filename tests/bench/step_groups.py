@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from streaming.runtime.config import Collector
+from streaming.runtime.config import CollectorConfig
 from tests.bench import figure
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
@@ -27,7 +27,7 @@ SHAPE: Final = Shape(
 )  # 100 partitions a group
 START_MS: Final = 1_800_000_000_000
 
-PACE: Final = Collector().groups_interval_ms // Collector().interval_ms
+PACE: Final = CollectorConfig().groups_interval_ms // CollectorConfig().interval_ms
 """Cycles from one round of groups to the next."""
 
 CYCLES: Final = 2 * PACE

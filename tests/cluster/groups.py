@@ -69,7 +69,8 @@ def commit(bootstrap: str, group: str, offsets: Mapping[Key, int], metadata: str
 def watching_groups(bootstrap: str, source: type[GroupSource] = GroupSource) -> Iterator[Watch]:
     """A twin of the cluster in one shard that reads groups when it is asked."""
     settings = config.Config(
-        cluster=config.Cluster(name="real", bootstrap=bootstrap), bus=config.Bus(shards=1)
+        cluster=config.ClusterConfig(name="real", bootstrap=bootstrap),
+        bus=config.BusConfig(shards=1),
     )
     with (
         BrokerConnections(bootstrap, {}, settings.collector.deadline_ms) as brokers,

@@ -15,7 +15,13 @@ from streaming.bus import BusError, Reader, Record, Sender
 from streaming.checks import check
 from streaming.cli.tail import tail
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Bus, Cluster, Collector, Config, Eligibility
+from streaming.runtime.config import (
+    BusConfig,
+    ClusterConfig,
+    CollectorConfig,
+    Config,
+    EligibilityConfig,
+)
 from streaming.runtime.deadline import Deadline
 from tests.waiting import until
 from twin.engine import frames
@@ -29,8 +35,8 @@ pytestmark = pytest.mark.cluster
 def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
     """A bus of its own for each test."""
     return Config(
-        cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
-        bus=Bus(prefix=f"bus-{abs(hash(request.node.name))}", shards=4, replication_factor=3),
+        cluster=ClusterConfig(name="real", bootstrap=cluster.bootstrap),
+        bus=BusConfig(prefix=f"bus-{abs(hash(request.node.name))}", shards=4, replication_factor=3),
     )
 
 
@@ -75,7 +81,7 @@ def test_topics_are_created_once_by_many_at_a_time(config: Config) -> None:
 
 
 def test_a_topic_that_cannot_be_created_is_one_line(config: Config) -> None:
-    many = Config(cluster=config.cluster, bus=Bus(prefix="bus-rf", replication_factor=9))
+    many = Config(cluster=config.cluster, bus=BusConfig(prefix="bus-rf", replication_factor=9))
     with pytest.raises(BusError, match=r"^bus topic bus-rf\.\w+: cannot be created: ") as refusal:
         bus.ensure_topics(many)
     assert "\n" not in str(refusal.value)
@@ -153,7 +159,7 @@ def test_another_number_of_shards_than_recorded_is_refused(config: Config) -> No
         sender.flush(10_000)
     assert bus.recorded_shards(config) == 4
     bus.check_shards(config)
-    five = Config(cluster=config.cluster, bus=Bus(prefix=config.bus.prefix, shards=5))
+    five = Config(cluster=config.cluster, bus=BusConfig(prefix=config.bus.prefix, shards=5))
     with pytest.raises(BusError, match=r"bus.shards is 5, .* written with 4: set bus.shards = 4"):
         bus.check_shards(five)
 
@@ -162,7 +168,7 @@ def test_a_full_buffer_is_refused_and_counted(config: Config) -> None:
     bus.ensure_topics(config)
     topic = bus.topics(config).observations
     with Sender(config, buffer_bytes=1_000) as sender:
-        with pytest.raises(BusError, match="nothing more is taken"):
+        with pytest.raises(BusError, match="send buffer, which is full"):
             sender.send(topic, b"k", bytes(2_000))
         assert sender.failures == 1
         sender.send(topic, b"k", b"small")
@@ -288,8 +294,10 @@ def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> 
     urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
     config = msgspec.structs.replace(
         config,
-        collector=Collector(metrics_urls=urls, interval_ms=30_000, deadline_ms=25_000),
-        eligibility=Eligibility(local_log_bytes=1),  # other tests leave topics that keep little
+        collector=CollectorConfig(metrics_urls=urls, interval_ms=30_000, deadline_ms=25_000),
+        eligibility=EligibilityConfig(
+            local_log_bytes=1
+        ),  # other tests leave topics that keep little
     )
     assert check(config, out)
     lines = out.getvalue().splitlines()
@@ -300,7 +308,7 @@ def test_check_finds_everything_there(config: Config, cluster: LocalCluster) -> 
 
 def test_check_without_a_cluster_says_so_and_fails() -> None:
     out = io.StringIO()
-    nowhere = Cluster(bootstrap="127.0.0.1:1", client={"bootstrap_timeout_ms": 500})
+    nowhere = ClusterConfig(bootstrap="127.0.0.1:1", client={"bootstrap_timeout_ms": 500})
     assert not check(Config(cluster=nowhere), out)
     assert out.getvalue().startswith("missing: cluster.bootstrap 127.0.0.1:1: cannot be reached")
 

@@ -19,8 +19,14 @@ from streaming.collector.cycle.collector import Collector, run
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
-from streaming.runtime.config import Collector as CollectorSection
+from streaming.runtime.config import (
+    BusConfig,
+    ClusterConfig,
+    CollectorConfig,
+    Config,
+    EligibilityConfig,
+    TopicThreshold,
+)
 from tests.cluster.broker_client import (
     BROKER_RESOURCE,
     EARLIEST,
@@ -83,12 +89,12 @@ def topics(cluster: LocalCluster, client: BrokerClient) -> dict[str, str]:
 
 def configured(cluster: LocalCluster, only: str = "c-.*", **collector: Any) -> Config:
     return Config(
-        cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
-        bus=Bus(shards=4, replication_factor=3, prefix="twin-test"),
-        collector=CollectorSection(
+        cluster=ClusterConfig(name="real", bootstrap=cluster.bootstrap),
+        bus=BusConfig(shards=4, replication_factor=3, prefix="twin-test"),
+        collector=CollectorConfig(
             interval_ms=500, deadline_ms=DEADLINE_MS, include_topics=only, **collector
         ),
-        eligibility=Eligibility(
+        eligibility=EligibilityConfig(
             local_log_ms=60_000, topics=[TopicThreshold(pattern="c-t.*", local_log_bytes=9)]
         ),
     )

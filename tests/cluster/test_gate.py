@@ -14,8 +14,8 @@ from streaming import bus
 from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.lab.cluster import LocalCluster
-from streaming.questions.restart import Answer, judge
-from streaming.runtime.config import Bus, Cluster, Config
+from streaming.questions.restart import RestartAnswer, judge
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
 from tests.cluster.broker_client import await_agreement, await_in_sync
 from tests.cluster.test_whatif import write
@@ -44,7 +44,7 @@ def watch(cluster: LocalCluster) -> Iterator[Watch]:
         yield twin
 
 
-def verdict(watch: Watch, broker: int) -> Answer:
+def verdict(watch: Watch, broker: int) -> RestartAnswer:
     """The gate's answer for what the twin sees now; topics of other tests may have one replica."""
     store = SnapshotStore(CATALOG, watch.state.cluster, 1)
     store.take_snapshot(bus.key(watch.state.cluster, 0), codec.encode(watch.look()))
@@ -52,7 +52,7 @@ def verdict(watch: Watch, broker: int) -> Answer:
     return judge(store.publish(), [broker], Terms(allowed=allowed), time.time_ns() // 1_000_000)
 
 
-def mine(answer: Answer) -> dict[Reason, list[str]]:
+def mine(answer: RestartAnswer) -> dict[Reason, list[str]]:
     """The reasons that name the test's topic, a broker or a controller."""
     return {
         reason: names
@@ -98,8 +98,8 @@ def call(config: Config, *arguments: str) -> Result:
 
 def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalCluster) -> None:
     config = Config(
-        cluster=Cluster(name="c", bootstrap=cluster.bootstrap),
-        bus=Bus(prefix="gate", shards=1, replication_factor=1),
+        cluster=ClusterConfig(name="c", bootstrap=cluster.bootstrap),
+        bus=BusConfig(prefix="gate", shards=1, replication_factor=1),
     )
     nothing = ask(config, "--broker", "1")
     assert (nothing.exit_code, nothing.output.count("\n")) == (2, 1)
@@ -122,8 +122,8 @@ def test_the_command_answers_from_the_bus_with_its_exit_code(cluster: LocalClust
 
 def test_a_plan_and_whether_all_are_in_sync_come_from_the_bus_too(cluster: LocalCluster) -> None:
     config = Config(
-        cluster=Cluster(name="c", bootstrap=cluster.bootstrap),
-        bus=Bus(prefix="gate-plan", shards=1, replication_factor=1),
+        cluster=ClusterConfig(name="c", bootstrap=cluster.bootstrap),
+        bus=BusConfig(prefix="gate-plan", shards=1, replication_factor=1),
     )
     bus.ensure_topics(config)
     assert call(config, "plan", "roll").exit_code == 2  # no snapshot

@@ -12,14 +12,14 @@ from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.bus.view import ClusterView, SnapshotStore
-from streaming.collector.groups.listing import GroupListing
+from streaming.collector.groups.listing import ListedGroups
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.metrics.kafka_exporter import NAMES
 from streaming.exporter.views import group_page
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Exporter
+from streaming.runtime.config import ExporterConfig
 from tests.cluster.broker_client import EARLIEST, LATEST, BrokerClient, await_in_sync
 from tests.cluster.groups import commit, consuming, offsets_of, states_of, watching_groups
 from tests.cluster.topics import produce
@@ -173,7 +173,7 @@ def test_a_group_that_is_deleted_between_listing_and_asking_is_dead(
     class DeletingSource(GroupSource):
         """Groups may go after they were listed, and before their coordinator is asked."""
 
-        def _list(self, connections: BrokerConnections) -> GroupListing:
+        def _list(self, connections: BrokerConnections) -> ListedGroups:
             listing = super()._list(connections)
             while chosen:
                 tools.delete_group(chosen.pop())
@@ -286,7 +286,7 @@ def served(state: ShardState, **settings: Any) -> tuple[str, ClusterView]:
     store = SnapshotStore(CATALOG, state.cluster, state.shards)
     store.take_snapshot(b"real/0", codec.encode(state), state.observed_at_ms)
     store.publish()
-    renderer = Renderer(CATALOG, state.cluster, Exporter(**settings))
+    renderer = Renderer(CATALOG, state.cluster, ExporterConfig(**settings))
     return b"".join(renderer.render(store.view).blocks).decode(), store.view
 
 

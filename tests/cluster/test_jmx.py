@@ -17,8 +17,7 @@ from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.sources.jmx import MetricsSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Bus, Cluster, Config
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.cluster.broker_client import EARLIEST_LOCAL, LATEST_TIERED, BrokerClient
 from tests.cluster.topics import TIERED, produce
@@ -47,10 +46,12 @@ Row = Mapping[str, Any]
 def config(cluster: LocalCluster) -> Config:
     urls = {str(broker): url for broker, url in cluster.layout.metrics_urls.items()}
     # Topics that others left may lose old records while those are asked: a remote read.
-    section = Section(metrics_urls=urls, metrics_interval_ms=INTERVAL_MS, include_topics=TOPIC)
+    section = CollectorConfig(
+        metrics_urls=urls, metrics_interval_ms=INTERVAL_MS, include_topics=TOPIC
+    )
     return Config(
-        cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
-        bus=Bus(shards=2, prefix="jmx-bus"),
+        cluster=ClusterConfig(name="real", bootstrap=cluster.bootstrap),
+        bus=BusConfig(shards=2, prefix="jmx-bus"),
         collector=section,
     )
 

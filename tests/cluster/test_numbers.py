@@ -267,9 +267,9 @@ def test_brokers_and_configs_are_what_the_cluster_was_given(
 
 def test_a_cluster_without_topics_still_has_brokers(cluster: LocalCluster) -> None:
     nothing = config.Config(
-        cluster=config.Cluster(name="real", bootstrap=cluster.bootstrap),
-        bus=config.Bus(shards=1),
-        collector=config.Collector(exclude_topics=".*"),
+        cluster=config.ClusterConfig(name="real", bootstrap=cluster.bootstrap),
+        bus=config.BusConfig(shards=1),
+        collector=config.CollectorConfig(exclude_topics=".*"),
     )
     with BrokerConnections(cluster.bootstrap, {}, nothing.collector.deadline_ms) as brokers:
         state = Watch(nothing, brokers).look()

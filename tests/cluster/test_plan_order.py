@@ -27,8 +27,8 @@ from streaming.lab.remote_reads import local_start, read_from, remote_fetches
 from streaming.plans import journal
 from streaming.plans.lock import SESSION_MS, WatchLock
 from streaming.plans.plan import PlanError
-from streaming.plans.watch import Terms, watch
-from streaming.runtime.config import Bus, Cluster, Config, TopicThreshold
+from streaming.plans.watch import WatchOptions, watch
+from streaming.runtime.config import BusConfig, ClusterConfig, Config, TopicThreshold
 from tests.cluster.broker_client import (
     EARLIEST_LOCAL,
     LATEST,
@@ -88,8 +88,8 @@ def watched(cluster: LocalCluster, client: BrokerClient) -> Iterator[Watch]:
 def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
     """A bus of its own for each test."""
     made = Config(
-        cluster=Cluster(name="real", bootstrap=cluster.bootstrap),
-        bus=Bus(prefix=request.node.name, shards=1, replication_factor=1),
+        cluster=ClusterConfig(name="real", bootstrap=cluster.bootstrap),
+        bus=BusConfig(prefix=request.node.name, shards=1, replication_factor=1),
     )
     bus.ensure_topics(made)
     return made
@@ -187,7 +187,11 @@ def test_a_watch_keeps_the_order_and_gives_the_original_back_when_all_are_warm(
 ) -> None:
     await_in_sync(cluster)
     assert ordered(client, AS_IT_IS)
-    terms, stop, lines = Terms(preferred=False, per_minute=50, every_s=0.5), threading.Event(), []
+    terms, stop, lines = (
+        WatchOptions(preferred=False, per_minute=50, every_s=0.5),
+        threading.Event(),
+        [],
+    )
 
     def work() -> None:
         watch(config, tmp_path, terms, lambda: view_of(watched), stop, lines.append)

@@ -33,10 +33,10 @@ from streaming.collector.sources.log_dirs import LogDirSizes
 from streaming.collector.sources.offsets import ReplicaOffsets
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.plans.admin import Admin, Live
+from streaming.plans.admin import Admin, LivePartition
 from streaming.plans.lock import WatchLock
-from streaming.plans.plan import Change, NotAllowed
-from streaming.runtime.config import Bus, Cluster, Config
+from streaming.plans.plan import NotAllowed, PartitionChange
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.cluster.conftest import running
 from tests.waiting import until
@@ -121,8 +121,10 @@ def allowing(one: ACL) -> ACLFilter:
 
 def config(cluster: LocalCluster, user: str, password: str | None = None) -> Config:
     return Config(
-        cluster=Cluster(name="guarded", bootstrap=cluster.bootstrap, client=login(user, password)),
-        bus=Bus(prefix="twin", shards=2, partitions=2),
+        cluster=ClusterConfig(
+            name="guarded", bootstrap=cluster.bootstrap, client=login(user, password)
+        ),
+        bus=BusConfig(prefix="twin", shards=2, partitions=2),
     )
 
 
@@ -209,7 +211,9 @@ def test_a_plan_without_the_right_is_one_line_and_with_it_is_applied(
             plans.read("data", 0)
         admin.create_acls([describe])
         live = until(lambda: _read(plans), 10, "the right to describe does not help")
-        same = Change("data", live.topic_id, 0, live.replicas, live.replicas, 1, live.leader_epoch)
+        same = PartitionChange(
+            "data", live.topic_id, 0, live.replicas, live.replicas, 1, live.leader_epoch
+        )
         with pytest.raises(NotAllowed, match="ALTER on the cluster is not granted"):
             plans.reorder(same, within_s=5)
         with pytest.raises(NotAllowed, match="ALTER on the cluster is not granted"):
@@ -244,13 +248,13 @@ def _has_group(settings: Config) -> bool:
     return line.startswith("ok: ")
 
 
-def _read(plans: Admin) -> Live | None:
+def _read(plans: Admin) -> LivePartition | None:
     with suppress(NotAllowed):
         return plans.read("data", 0)
     return None
 
 
-def _reordered(plans: Admin, change: Change) -> bool:
+def _reordered(plans: Admin, change: PartitionChange) -> bool:
     with suppress(NotAllowed):
         plans.reorder(change, within_s=5)
         return True

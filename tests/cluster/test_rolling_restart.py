@@ -15,7 +15,7 @@ import pytest
 
 from streaming import bus
 from streaming.lab.cluster import LocalCluster, free_base_port
-from streaming.runtime.config import Bus, Cluster, Config
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.cluster.broker_client import (
     TOPIC_RESOURCE,
     BrokerClient,
@@ -71,8 +71,8 @@ def spread(partitions: int) -> list[list[int]]:
 def twin(five: LocalCluster) -> Iterator[LiveTwin]:
     """A twin whose snapshots are on a bus on the same brokers."""
     config = Config(
-        cluster=Cluster(name="real", bootstrap=five.bootstrap),
-        bus=Bus(prefix="roll", shards=1, partitions=1, replication_factor=3),
+        cluster=ClusterConfig(name="real", bootstrap=five.bootstrap),
+        bus=BusConfig(prefix="roll", shards=1, partitions=1, replication_factor=3),
     )
     bus.ensure_topics(config)
     with LiveTwin(config=config) as live:

@@ -13,9 +13,9 @@ from streaming.bus import Sender, snapshots
 from streaming.cli.main import main
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.lab.cluster import LocalCluster
-from streaming.runtime.config import Bus, Cluster, Config
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
 from tests.cluster.watching import environment_of
 from tests.exporter.serving import served
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.cluster
 def config(cluster: LocalCluster, request: pytest.FixtureRequest) -> Config:
     """A bus of its own for each test."""
     return Config(
-        cluster=Cluster(name="c", bootstrap=cluster.bootstrap),
-        bus=Bus(prefix=request.node.name, shards=1, replication_factor=1),
+        cluster=ClusterConfig(name="c", bootstrap=cluster.bootstrap),
+        bus=BusConfig(prefix=request.node.name, shards=1, replication_factor=1),
     )
 
 
@@ -78,7 +78,7 @@ def test_the_newest_snapshot_is_asked_whole(config: Config) -> None:
     assert len(json.loads(done.stdout)["partitions"]) == 50
 
     view = snapshots.newest(config)
-    with served(application(Source(CATALOG, "c", lambda: Exposition(view)))) as url:
+    with served(application(ViewSource(CATALOG, "c", lambda: Exposition(view)))) as url:
         for question in (["lose", "--broker", "1"], ["lose", "--broker", "1", "--json"]):
             assert ask(config, *question, "--url", url).output == ask(config, *question).output
 

@@ -81,10 +81,10 @@ class Watch:
 def watching(bootstrap: str, *thresholds: config.TopicThreshold) -> Iterator[Watch]:
     """A twin of the cluster in one shard, with KIP-1303 thresholds for some topics."""
     settings = config.Config(
-        cluster=config.Cluster(name="real", bootstrap=bootstrap),
-        bus=config.Bus(shards=1),
-        collector=config.Collector(config_interval_ms=1_000),
-        eligibility=config.Eligibility(topics=list(thresholds)),
+        cluster=config.ClusterConfig(name="real", bootstrap=bootstrap),
+        bus=config.BusConfig(shards=1),
+        collector=config.CollectorConfig(config_interval_ms=1_000),
+        eligibility=config.EligibilityConfig(topics=list(thresholds)),
     )
     with BrokerConnections(bootstrap, {}, settings.collector.deadline_ms) as brokers:
         yield Watch(settings, brokers)

@@ -11,8 +11,7 @@ from streaming.checks.cluster import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.settings.config_values import BROKER_OWN_KEYS, broker_columns
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import Cluster, Config
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
 from tests.waiting import patient_ms
 from twin.declarations.table import UNKNOWN
@@ -54,7 +53,9 @@ class Asker:
     """Collects cycles; the selectors of each, by broker."""
 
     def __init__(self, cluster: FakeCluster, config_interval_ms: int = 60_000) -> None:
-        section = Section(deadline_ms=patient_ms(900), config_interval_ms=config_interval_ms)
+        section = CollectorConfig(
+            deadline_ms=patient_ms(900), config_interval_ms=config_interval_ms
+        )
         self.brokers = BrokerConnections(cluster.bootstrap, {}, patient_ms(900))
         self.collector = Collector(Config(collector=section), self.brokers)
 
@@ -152,14 +153,14 @@ def test_check_compares_each_followers_wait_with_the_shortest_limit_of_a_leader(
     limit, wait = "replica.lag.time.max.ms", "replica.fetch.wait.max.ms"
     for broker, value in wait_ms.items():
         cluster[broker].configs = {wait: value, limit: "20000" if broker == 1 else "30000"}
-    lines = [str(f) for f in of_cluster(Config(cluster=Cluster(bootstrap=cluster.bootstrap)))]
+    lines = [str(f) for f in of_cluster(Config(cluster=ClusterConfig(bootstrap=cluster.bootstrap)))]
     assert [each for each in lines if wait in each] == [line.format(what=f"{wait} below {limit}")]
 
 
 def test_check_says_which_brokers_have_a_selector(cluster: FakeCluster) -> None:
     cluster[2].configs = {KEY: None}
     cluster[3].configs = {KEY: "org.example.Nearest"}
-    lines = [str(f) for f in of_cluster(Config(cluster=Cluster(bootstrap=cluster.bootstrap)))]
+    lines = [str(f) for f in of_cluster(Config(cluster=ClusterConfig(bootstrap=cluster.bootstrap)))]
     assert [line for line in lines if KEY in line] == [
         f"ok: {KEY} of brokers 2: not set, consumers read from leaders",
         f"ok: {KEY} of brokers 1: RackAwareReplicaSelector",

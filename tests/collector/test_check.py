@@ -10,8 +10,7 @@ from kafka.admin import ACLOperation as Operation
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from streaming.checks.cluster import of_cluster
-from streaming.runtime.config import Cluster, Config, Eligibility
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import ClusterConfig, CollectorConfig, Config, EligibilityConfig
 from streaming.runtime.kafka.remote_log_access import (
     TOPIC,
     ReadAccess,
@@ -35,7 +34,8 @@ def cluster() -> Iterator[FakeCluster]:
 
 def configured(cluster: FakeCluster) -> Config:
     return Config(
-        cluster=Cluster(bootstrap=cluster.bootstrap), collector=Section(deadline_ms=patient_ms(900))
+        cluster=ClusterConfig(bootstrap=cluster.bootstrap),
+        collector=CollectorConfig(deadline_ms=patient_ms(900)),
     )
 
 
@@ -154,7 +154,7 @@ def about_thresholds(cluster: FakeCluster, **configs: str) -> list[str]:
     """The lines on the threshold of README's two lines, for a topic with these settings."""
     cluster.world.topics["orders"].configs.update(configs)
     config = msgspec.structs.replace(
-        configured(cluster), eligibility=Eligibility(local_log_ms=600_000)
+        configured(cluster), eligibility=EligibilityConfig(local_log_ms=600_000)
     )
     lines = [str(finding) for finding in of_cluster(config)]
     return [line for line in lines if "threshold" in line or "never cold" in line]

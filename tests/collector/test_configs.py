@@ -9,17 +9,17 @@ from kafka.protocol.admin import DescribeConfigsRequest
 
 from streaming.collector.context import CycleContext
 from streaming.collector.settings.config_values import topic_columns
-from streaming.collector.settings.thresholds import Thresholds
+from streaming.collector.settings.thresholds import ThresholdLookup
 from streaming.collector.sources.configs import ConfigSource
 from streaming.collector.sources.metadata import ClusterMetadata, MetadataSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import (
-    Cluster,
-    Collector,
+    ClusterConfig,
+    CollectorConfig,
     Config,
     ConfigError,
-    Eligibility,
-    Proposals,
+    EligibilityConfig,
+    ProposalsConfig,
     TopicThreshold,
 )
 from streaming.runtime.deadline import Deadline
@@ -124,7 +124,7 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
 
 
 def test_the_limit_of_kip_501s_solution_2_is_the_configured_one(cluster: FakeCluster) -> None:
-    asker = Asker(cluster, Config(proposals=Proposals(kip501_fetch_processing_max_ms=7_000)))
+    asker = Asker(cluster, Config(proposals=ProposalsConfig(kip501_fetch_processing_max_ms=7_000)))
     assert asker()[""]["fetch_processing_max_ms"] == 7_000
     asker.brokers.close()
 
@@ -211,7 +211,7 @@ def test_a_missing_right_leaves_settings_unknown_but_not_the_thresholds(
 ) -> None:
     cluster.world.topics = {"a": Topic({0: Partition([1])}, configs=TIERED)}
     cluster.world.denied = {DescribeConfigsRequest.API_KEY}
-    mine = Config(eligibility=Eligibility(local_log_ms=5, topics=[threshold("a", ms=7)]))
+    mine = Config(eligibility=EligibilityConfig(local_log_ms=5, topics=[threshold("a", ms=7)]))
     asker = Asker(cluster, mine)
     rows = asker()
     assert rows["a"]["min_insync_replicas"] == -1
@@ -248,7 +248,7 @@ def test_a_recreated_topic_is_read_at_once(cluster: FakeCluster, ask: Asker) -> 
 def test_a_topic_that_is_recreated_when_it_is_due_is_read_as_a_new_one(
     cluster: FakeCluster,
 ) -> None:
-    config = Config(collector=Collector(config_interval_ms=0))  # always due
+    config = Config(collector=CollectorConfig(config_interval_ms=0))  # always due
     ask = Asker(cluster, config)
     cluster.world.topics = {"a": Topic({0: Partition([1])})}
     ask()
@@ -260,7 +260,7 @@ def test_a_topic_that_is_recreated_when_it_is_due_is_read_as_a_new_one(
 def test_every_topic_is_read_again_after_the_interval_a_few_each_cycle(
     cluster: FakeCluster,
 ) -> None:
-    config = Config(collector=Collector(config_interval_ms=0))
+    config = Config(collector=CollectorConfig(config_interval_ms=0))
     asker = Asker(cluster, config, topics_per_cycle=2)
     cluster.world.topics = {n: Topic({0: Partition([1])}, configs=TIERED) for n in "abcde"}
     asker()
@@ -322,7 +322,7 @@ def threshold(name: str = "", pattern: str = "", ms: int = -2, size: int = -2) -
 
 
 def thresholds_of(topic: str, *sections: TopicThreshold) -> tuple[int, int]:
-    return Thresholds(Eligibility(topics=list(sections))).for_topic(topic)
+    return ThresholdLookup(EligibilityConfig(topics=list(sections))).for_topic(topic)
 
 
 def test_a_topic_without_a_section_overrides_nothing() -> None:
@@ -360,7 +360,9 @@ def test_contradicting_patterns_stop_the_start_but_not_a_running_collector(
     cluster: FakeCluster,
 ) -> None:
     sections = [threshold(pattern="a.*", ms=5), threshold(pattern=".*b", ms=6)]
-    contradicting = msgspec.structs.replace(Config(), eligibility=Eligibility(topics=sections))
+    contradicting = msgspec.structs.replace(
+        Config(), eligibility=EligibilityConfig(topics=sections)
+    )
     cluster.world.topics = {"ab": Topic({0: Partition([1])})}
     asker = Asker(cluster, contradicting)
     with pytest.raises(ConfigError, match="ab"):
@@ -382,7 +384,7 @@ def test_topics_that_may_have_one_replica_are_named_by_a_pattern_of_whole_names(
 ) -> None:
     names = ("scratch", "tmp-1", "not-tmp-1", "scratch2")
     cluster.world.topics = {name: Topic({0: Partition([1])}) for name in names}
-    asker = Asker(cluster, Config(cluster=Cluster(one_replica_topics="scratch|tmp-.*")))
+    asker = Asker(cluster, Config(cluster=ClusterConfig(one_replica_topics="scratch|tmp-.*")))
     rows = asker()
     asker.brokers.close()
     assert [rows[name]["one_replica_accepted"] for name in names] == [1, 1, 0, 0]

@@ -21,7 +21,7 @@ from streaming.collector.cycle.observation import (
     MOST_PROBLEMS,
     MOST_TEXT,
     PROBLEM_SHARD,
-    Observation,
+    CycleResult,
     ObservationEncoder,
     problems_table,
 )
@@ -29,10 +29,9 @@ from streaming.collector.groups.frames import GroupFrames
 from streaming.collector.problem import Problem, timeout
 from streaming.collector.sources.configs import TopicSettings
 from streaming.collector.sources.groups import GroupSource
-from streaming.collector.sources.jmx import BrokerMetrics, MetricsSource
+from streaming.collector.sources.jmx import MetricsSource, ScrapedMetrics
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import Bus, Cluster, Config
-from streaming.runtime.config import Collector as CollectorSection
+from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import (
     Error,
     FakeCluster,
@@ -58,7 +57,8 @@ DEADLINE_MS = patient_ms(1_000)
 """Brokers of this process answer in milliseconds, but for when the machine does other things."""
 
 CONFIG = Config(
-    bus=Bus(shards=SHARDS), collector=CollectorSection(interval_ms=1_000, deadline_ms=DEADLINE_MS)
+    bus=BusConfig(shards=SHARDS),
+    collector=CollectorConfig(interval_ms=1_000, deadline_ms=DEADLINE_MS),
 )
 
 
@@ -90,7 +90,7 @@ class Asker:
         self.brokers = BrokerConnections(cluster.bootstrap, {}, config.collector.deadline_ms)
         self.collector = Collector(config, self.brokers)
         self.messages = ObservationEncoder()
-        self.observation: Observation | None = None
+        self.observation: CycleResult | None = None
 
     def __call__(self) -> dict[tuple[int, str], Frame]:
         self.observation = self.collector.observe()
@@ -374,13 +374,15 @@ def test_configs_are_sent_when_they_were_read(ask: Asker) -> None:
 def test_what_has_not_arrived_is_sent_with_the_next_cycle(cluster: FakeCluster, exporter) -> None:
     """Settings, metrics and groups are read at intervals of their own: nothing repeats them."""
     cluster.world.groups = {"readers": Group(1, {("orders", 0): 5})}
-    section = CollectorSection(interval_ms=1, deadline_ms=DEADLINE_MS, metrics_url=exporter().url)
+    section = CollectorConfig(interval_ms=1, deadline_ms=DEADLINE_MS, metrics_url=exporter().url)
     config = Config(
-        cluster=Cluster(bootstrap=cluster.bootstrap), bus=Bus(shards=SHARDS), collector=section
+        cluster=ClusterConfig(bootstrap=cluster.bootstrap),
+        bus=BusConfig(shards=SHARDS),
+        collector=section,
     )
-    sent: list[Observation] = []
+    sent: list[CycleResult] = []
 
-    def send(observation: Observation) -> None:
+    def send(observation: CycleResult) -> None:
         sent.append(observation)
         if len(sent) <= 2:
             raise BusError("bus topic x: it is full")
@@ -399,10 +401,10 @@ def test_what_has_not_arrived_is_sent_with_the_next_cycle(cluster: FakeCluster, 
     first, second, arrived, after = sent
     assert first.readings[GroupFrames].round.group == ("readers",)
     for repeated in (second, arrived):
-        assert repeated.readings[BrokerMetrics].rows is first.readings[BrokerMetrics].rows
+        assert repeated.readings[ScrapedMetrics].rows is first.readings[ScrapedMetrics].rows
         assert repeated.readings[GroupFrames].round is first.readings[GroupFrames].round
         assert repeated.readings[TopicSettings].by_shard.keys() == set(range(SHARDS))
-    assert after.readings.get(BrokerMetrics) is None
+    assert after.readings.get(ScrapedMetrics) is None
     assert after.readings.get(GroupFrames) is None
     assert after.readings[TopicSettings].by_shard == {}
 
@@ -499,7 +501,7 @@ def test_the_minutes_line_counts_cycles_overruns_and_failures(ask: Asker) -> Non
 
 def test_timestamps_can_be_switched_off(cluster: FakeCluster) -> None:
     without = msgspec.structs.replace(
-        CONFIG, collector=CollectorSection(timestamps=False, deadline_ms=DEADLINE_MS)
+        CONFIG, collector=CollectorConfig(timestamps=False, deadline_ms=DEADLINE_MS)
     )
     asker = Asker(cluster, without)
     assert {r["local_start_timestamp_ms"] for r in asker.rows("replicas")} == {-1}

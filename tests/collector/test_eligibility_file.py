@@ -13,7 +13,7 @@ from streaming.checks.cluster import of_cluster
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.settings.eligibility_file import EligibilityFile
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import Cluster, Config, Eligibility, load
+from streaming.runtime.config import ClusterConfig, Config, EligibilityConfig, load
 from streaming.runtime.stop import on_hangup_signal
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.waiting import patient_ms
@@ -118,7 +118,7 @@ def test_sighup_reads_a_file_that_seems_unchanged(ask: Asker) -> None:
 
 
 def test_without_a_file_nothing_changes() -> None:
-    file = EligibilityFile(None, Eligibility())
+    file = EligibilityFile(None, EligibilityConfig())
     file.request()
     assert file.read() is None
 
@@ -141,7 +141,8 @@ def test_thresholds_of_brokers_and_topics_win_where_kafka_has_them(
 def test_check_says_whether_anything_is_judged(cluster: FakeCluster) -> None:
     def verdict(**eligibility: int) -> str:
         config = Config(
-            cluster=Cluster(bootstrap=cluster.bootstrap), eligibility=Eligibility(**eligibility)
+            cluster=ClusterConfig(bootstrap=cluster.bootstrap),
+            eligibility=EligibilityConfig(**eligibility),
         )
         [line] = [str(f) for f in of_cluster(config) if "KIP-1303" in str(f)]
         return line

@@ -13,8 +13,7 @@ from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import Bus, Cluster, Config
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group, Member
 from tests.waiting import patient_ms
@@ -81,9 +80,9 @@ class Asker:
 @pytest.fixture
 def ask(cluster: FakeCluster) -> Iterator[Asker]:
     config = Config(
-        cluster=Cluster(bootstrap=cluster.bootstrap),
-        bus=Bus(shards=SHARDS),
-        collector=Section(deadline_ms=patient_ms(4_000), max_group_offsets=5),
+        cluster=ClusterConfig(bootstrap=cluster.bootstrap),
+        bus=BusConfig(shards=SHARDS),
+        collector=CollectorConfig(deadline_ms=patient_ms(4_000), max_group_offsets=5),
     )
     with (
         BrokerConnections(cluster.bootstrap, {}, patient_ms(4_000)) as brokers,

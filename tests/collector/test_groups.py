@@ -19,8 +19,7 @@ from streaming.collector.groups.requests import CONSUMER_GROUP_DESCRIBE
 from streaming.collector.groups.round import LEFT_OUT, NO_OFFSETS, NOT_LISTED, GroupRound
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.wire.brokers import Address
-from streaming.runtime.config import Cluster, Config
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -62,8 +61,8 @@ def a_source(
     **section: Any,
 ) -> GroupSource:
     config = Config(
-        cluster=Cluster(bootstrap=cluster.bootstrap),
-        collector=Section(**{"deadline_ms": DEADLINE_MS} | section),
+        cluster=ClusterConfig(bootstrap=cluster.bootstrap),
+        collector=CollectorConfig(**{"deadline_ms": DEADLINE_MS} | section),
     )
     made = GroupSource(config, "test", background=background, limits=limits)
     made.update_metadata(

@@ -23,10 +23,9 @@ from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.problem import Problem
 from streaming.collector.scraping.scrape import scrape_all
 from streaming.collector.scraping.signals import Scrape, samples_of, signals_of
-from streaming.collector.sources.jmx import BrokerMetrics, MetricsSource, urls
+from streaming.collector.sources.jmx import MetricsSource, ScrapedMetrics, urls
 from streaming.collector.wire.brokers import Address, BrokerConnections
-from streaming.runtime.config import Bus, Config
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import BusConfig, CollectorConfig, Config
 from tests.collector.fake_broker import Partition, Topic, World, fake_cluster
 from tests.collector.fake_exporter import NEVER_S, TEXT, Exporter
 from tests.waiting import patient_ms, until
@@ -214,11 +213,11 @@ def address(broker: int, host: str = "127.0.0.1", port: int = 9092) -> Address:
     return Address(broker, host, port, "")
 
 
-def section(*exporters: Exporter, **settings: Any) -> Section:
+def section(*exporters: Exporter, **settings: Any) -> CollectorConfig:
     """Brokers 1, 2 ... have these exporters."""
     values = {"deadline_ms": patient_ms(400), "metrics_interval_ms": 200,
               "metrics_urls": {str(n): e.url for n, e in enumerate(exporters, 1)}}  # fmt: skip
-    return Section(**(values | settings))
+    return CollectorConfig(**(values | settings))
 
 
 @pytest.fixture
@@ -226,7 +225,7 @@ def measure() -> Iterator[Callable[..., MetricsSource]]:
     """Starts asking; ends it."""
     started: list[MetricsSource] = []
 
-    def make(wanted: Section, brokers: int = 3) -> MetricsSource:
+    def make(wanted: CollectorConfig, brokers: int = 3) -> MetricsSource:
         metrics = MetricsSource(wanted)
         started.append(metrics)
         metrics.update_metadata(address(n) for n in range(1, brokers + 1))
@@ -308,7 +307,9 @@ def test_an_exporter_that_fails_has_no_row_and_one_line_says_why(
 
 
 def test_nobody_listening_is_said_too(measure) -> None:
-    metrics = measure(Section(metrics_url="http://127.0.0.1:1/metrics", metrics_interval_ms=200), 1)
+    metrics = measure(
+        CollectorConfig(metrics_url="http://127.0.0.1:1/metrics", metrics_interval_ms=200), 1
+    )
     until(lambda: metrics.problems, 10, "no problem", pause_s=0.01)
     text = "http://127.0.0.1:1/metrics: Connection refused"
     assert metrics.problems == (Problem("metrics", 1, "ConnectionRefused", text),)
@@ -413,7 +414,7 @@ def test_bytes_of_any_kind_are_an_answer_or_a_reason(
 
 
 def test_a_url_is_filled_in_and_a_brokers_own_wins() -> None:
-    wanted = Section(
+    wanted = CollectorConfig(
         metrics_url="https://{host}:7071/b{broker}?p={port}", metrics_urls={"2": "http://x/m"}
     )
     brokers = [address(1, "a"), address(2, "b"), address(3, "::1"), address(4, "", -1)]
@@ -423,7 +424,7 @@ def test_a_url_is_filled_in_and_a_brokers_own_wins() -> None:
 
 
 def test_nothing_is_started_where_no_url_is_configured() -> None:
-    with MetricsSource(Section()) as metrics:
+    with MetricsSource(CollectorConfig()) as metrics:
         metrics.update_metadata([address(1)])
         assert metrics.take() is None
         assert "metrics" not in {thread.name for thread in threading.enumerate()}
@@ -441,7 +442,7 @@ def test_a_bug_in_the_background_is_not_silence(exporter, measure) -> None:
 def test_a_cycle_sends_every_shard_what_is_new_and_the_next_does_not(exporter, measure) -> None:
     world = World(topics={"plain": Topic({0: Partition([3])})}, racks={1: "", 2: "", 3: ""})
     wanted = section(exporter(), exporter(), exporter(status=404), metrics_interval_ms=60_000)
-    config = Config(bus=Bus(shards=4), collector=wanted)
+    config = Config(bus=BusConfig(shards=4), collector=wanted)
     with (
         fake_cluster(world) as cluster,
         BrokerConnections(cluster.bootstrap, {}, patient_ms(600)) as brokers,
@@ -488,7 +489,7 @@ def test_a_silent_exporter_does_not_delay_a_cycle(exporter) -> None:
         assert asked.wait(200)
         observation = collector.observe()
         assert observation is not None
-        assert observation.readings.get(BrokerMetrics) is None
+        assert observation.readings.get(ScrapedMetrics) is None
         assert not over.is_set()
         over.set()
 

@@ -10,7 +10,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from streaming.bus import shard_of
 from streaming.collector import listing
-from streaming.collector.listing import Listing
+from streaming.collector.listing import PartitionListing
 from twin.tables.enums import ReplicaFlags
 
 TOPIC = MetadataResponse.MetadataResponseTopic
@@ -45,11 +45,11 @@ def partition(
     )
 
 
-def listed(*topics: Any, shards: int = SHARDS) -> Listing:
+def listed(*topics: Any, shards: int = SHARDS) -> PartitionListing:
     return listing.from_metadata(topics, shards, lambda _: True)
 
 
-def rows(view: Listing) -> list[tuple[Any, ...]]:
+def rows(view: PartitionListing) -> list[tuple[Any, ...]]:
     """Shard, topic, partition, leader, epoch, replicas and marks of each row."""
     place = view.placement
     as_rows = []
@@ -140,7 +140,7 @@ def clusters(draw: st.DrawFn) -> dict[tuple[str, int], dict[int, list[int]]]:
     }
 
 
-def listed_from(cluster: dict[tuple[str, int], dict[int, list[int]]]) -> Listing:
+def listed_from(cluster: dict[tuple[str, int], dict[int, list[int]]]) -> PartitionListing:
     return listed(
         *(
             topic(name, *(partition(n, r, leader=-1) for n, r in ps.items()), identity=identity)
@@ -149,7 +149,7 @@ def listed_from(cluster: dict[tuple[str, int], dict[int, list[int]]]) -> Listing
     )
 
 
-def replicas_of(view: Listing) -> list[tuple[Any, ...]]:
+def replicas_of(view: PartitionListing) -> list[tuple[Any, ...]]:
     place = view.placement
     return [
         (place.topic[t], place.topic_id[t], int(place.partition[p]), int(b))

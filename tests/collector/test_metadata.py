@@ -11,7 +11,7 @@ from kafka.protocol.metadata import MetadataRequest
 from streaming.collector.problem import TIMEOUT
 from streaming.collector.sources.metadata import ClusterMetadata, MetadataSource
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import Collector, Config
+from streaming.runtime.config import CollectorConfig, Config
 from streaming.runtime.deadline import Deadline
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.test_listing import rows
@@ -208,7 +208,7 @@ def test_topics_are_chosen_by_their_whole_name(
     for name in ("orders", "orders-2", "internal"):
         cluster.world.topics[name] = Topic({0: Partition([1])})
     chosen = msgspec.structs.replace(
-        CONFIG, collector=Collector(include_topics="orders.*", exclude_topics=".*-2")
+        CONFIG, collector=CollectorConfig(include_topics="orders.*", exclude_topics=".*-2")
     )
     view = read_view(MetadataSource(chosen, "test"), brokers)
     assert view.listing.placement.topic == ("orders",)

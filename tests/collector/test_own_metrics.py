@@ -13,14 +13,13 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from streaming.bus import BusError
 from streaming.collector.cycle.collector import Collector, collect
 from streaming.collector.cycle.metrics import CycleMetrics
-from streaming.collector.cycle.observation import Observation
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.own_metrics import OWN
 from streaming.collector.sources import ABOUT
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.lab.cluster import free_base_port
-from streaming.runtime.config import Cluster, Config
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import ClusterConfig, CollectorConfig, Config
 from streaming.runtime.program_metrics import served
 from tests.collector.fake_broker import (
     FakeCluster,
@@ -45,7 +44,7 @@ class Bus:
         self.is_full = False
         self.taken = 0
 
-    def send(self, _: Observation) -> None:
+    def send(self, _: CycleResult) -> None:
         if self.is_full:
             raise BusError("bus topic x: it is full")
         self.taken += 1
@@ -79,8 +78,10 @@ def running() -> Iterator[Running]:
 
 @contextmanager
 def _collecting(cluster: FakeCluster) -> Iterator[Running]:
-    section = Section(interval_ms=INTERVAL_MS, deadline_ms=DEADLINE_MS, groups_interval_ms=200)
-    config = Config(cluster=Cluster(name="c", bootstrap=cluster.bootstrap), collector=section)
+    section = CollectorConfig(
+        interval_ms=INTERVAL_MS, deadline_ms=DEADLINE_MS, groups_interval_ms=200
+    )
+    config = Config(cluster=ClusterConfig(name="c", bootstrap=cluster.bootstrap), collector=section)
     bus, port, stop, metrics = Bus(), free_base_port(span=1), threading.Event(), CycleMetrics("c")
     with (
         BrokerConnections(cluster.bootstrap, {}, DEADLINE_MS) as brokers,

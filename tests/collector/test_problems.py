@@ -26,14 +26,20 @@ from streaming.bus import BusError
 from streaming.checks.rights import WITHOUT
 from streaming.collector.cycle.collector import Collector, collect
 from streaming.collector.cycle.log import CycleLog
-from streaming.collector.cycle.observation import Observation
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.problem import Problem
 from streaming.collector.sources import ABOUT
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import MetricsSource
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import Bus, Cluster, Config, Eligibility, TopicThreshold
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import (
+    BusConfig,
+    ClusterConfig,
+    CollectorConfig,
+    Config,
+    EligibilityConfig,
+    TopicThreshold,
+)
 from tests.collector.fake_broker import (
     Error,
     FakeCluster,
@@ -109,12 +115,12 @@ def stage(exporter: Callable[..., Exporter]) -> Iterator[Stage]:
 @contextmanager
 def _collector(cluster: FakeCluster, one: Exporter) -> Iterator[Collector]:
     config = Config(
-        cluster=Cluster(bootstrap=cluster.bootstrap),
-        bus=Bus(shards=2),
-        collector=Section(deadline_ms=patient_ms(400), config_interval_ms=0,
+        cluster=ClusterConfig(bootstrap=cluster.bootstrap),
+        bus=BusConfig(shards=2),
+        collector=CollectorConfig(deadline_ms=patient_ms(400), config_interval_ms=0,
                           metrics_interval_ms=200, groups_interval_ms=200,
                           metrics_urls={"1": one.url}),
-        eligibility=Eligibility(topics=[TopicThreshold(pattern="a.*", local_log_ms=5),
+        eligibility=EligibilityConfig(topics=[TopicThreshold(pattern="a.*", local_log_ms=5),
                                         TopicThreshold(pattern=".*b", local_log_ms=6)]),
     )  # fmt: skip
     with (
@@ -329,14 +335,14 @@ def test_check_can_say_what_is_lost_without_each_source() -> None:
 
 
 def test_a_bus_that_takes_nothing_is_a_problem_until_it_takes_something(stage: Stage) -> None:
-    sent: list[Observation] = []
+    sent: list[CycleResult] = []
 
-    def send(observation: Observation) -> None:
+    def send(observation: CycleResult) -> None:
         sent.append(observation)
         if len(sent) <= 2:
             raise BusError("bus topic x: it is full")
 
-    config = Config(collector=Section(interval_ms=1))
+    config = Config(collector=CollectorConfig(interval_ms=1))
     with capture_logs() as lines:
         collect(config, stage.collector, send, threading.Event(), cycles=4)
     assert [line["event"] for line in lines if line.get("source") == "bus"] == [
@@ -352,7 +358,7 @@ def test_a_source_with_an_interval_of_its_own_keeps_its_problems_until_its_next_
     """A right that is granted in between shows when the settings are read again."""
     world = stage.world
     world.denied = {DescribeConfigsRequest.API_KEY}
-    config = Config(bus=Bus(shards=2), collector=Section(deadline_ms=patient_ms(600)))
+    config = Config(bus=BusConfig(shards=2), collector=CollectorConfig(deadline_ms=patient_ms(600)))
     with BrokerConnections(stage.cluster.bootstrap, {}, patient_ms(600)) as brokers:
         collector = Collector(config, brokers)
         collector.observe()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from streaming.collector.listing import Listing
+from streaming.collector.listing import PartitionListing
 from streaming.collector.sources.replica_status import ReplicaStatus
 from streaming.collector.sources.stable_offsets import StableOffsetSource
 from streaming.collector.wire.brokers import BrokerConnections
@@ -34,7 +34,7 @@ def led(*leader: int) -> ReplicaStatus:
     count = len(HELD.partition)
     leaders = np.array(leader, np.int32)
     zero = np.zeros(count, np.int32)
-    listing = Listing(HELD, leaders, zero, np.zeros(count, np.uint8), complete=True)
+    listing = PartitionListing(HELD, leaders, zero, np.zeros(count, np.uint8), complete=True)
     return ReplicaStatus(listing, np.ones(count, bool))
 
 

@@ -16,8 +16,7 @@ from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
 from streaming.collector.sources.transactions import TransactionSource
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import Bus, Config
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import BusConfig, CollectorConfig, Config
 from tests.collector.fake_broker import (
     FakeCluster,
     Log,
@@ -41,7 +40,7 @@ from twin.tables.state import Partitions
 
 START = 60
 UNKNOWN_HOLDER = {"producer_id": None, "transactional_id": None, "began_at_ms": None}
-CONFIG = Config(bus=Bus(shards=1), collector=Section(deadline_ms=patient_ms(1_000)))
+CONFIG = Config(bus=BusConfig(shards=1), collector=CollectorConfig(deadline_ms=patient_ms(1_000)))
 
 
 class Twin:

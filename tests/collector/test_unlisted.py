@@ -9,13 +9,12 @@ from structlog.testing import capture_logs
 
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.log import CycleLog
-from streaming.collector.cycle.observation import Observation
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.problem import Problem
 from streaming.collector.sources.metadata import MetadataSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.collector.wire.unlisted import UnlistedBrokers
-from streaming.runtime.config import Collector as Section
-from streaming.runtime.config import Config
+from streaming.runtime.config import CollectorConfig, Config
 from tests.collector.fake_broker import (
     FakeBroker,
     FakeCluster,
@@ -28,7 +27,7 @@ from tests.collector.older import all_be_kafka
 from tests.waiting import patient_ms
 from twin.tables.state import UNLISTED_STAYS_MS
 
-CONFIG = Config(collector=Section(deadline_ms=patient_ms(3_000)))
+CONFIG = Config(collector=CollectorConfig(deadline_ms=patient_ms(3_000)))
 
 
 @pytest.fixture
@@ -61,13 +60,13 @@ def kill(cluster: FakeCluster, node: int) -> None:
     cluster[node].stop()
 
 
-def observed(collector: Collector) -> Observation:
+def observed(collector: Collector) -> CycleResult:
     observation = collector.observe()
     assert observation is not None
     return observation
 
 
-def rows(observation: Observation) -> dict[int, tuple[str, bool, bool, int]]:
+def rows(observation: CycleResult) -> dict[int, tuple[str, bool, bool, int]]:
     """Rack, listed, answered and fenced of each broker."""
     names = ("rack", "listed", "answered", "fenced")
     return {
@@ -100,7 +99,7 @@ def test_it_is_called_recovered_once_it_answers_and_not_before(
 ) -> None:
     collector, cycle_log = watch(), CycleLog()
 
-    def cycle() -> Observation:
+    def cycle() -> CycleResult:
         observation = observed(collector)
         cycle_log.cycle(collector.problems, 1.0, observation)
         return observation

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from streaming.collector.cycle.collector import Collector
-from streaming.collector.cycle.observation import Observation
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.sources.offsets import ReplicaOffsets
 from streaming.collector.wire.brokers import BrokerConnections
-from streaming.runtime.config import Collector as Section
-from streaming.runtime.config import Config
+from streaming.runtime.config import CollectorConfig, Config
 from tests.collector.fake_broker import (
     FakeBroker,
     FakeCluster,
@@ -24,7 +23,7 @@ from tests.collector.fake_broker import (
 from tests.collector.older import all_be_kafka, be_kafka
 from tests.waiting import patient_ms, until
 
-CONFIG = Config(collector=Section(deadline_ms=patient_ms(600)))
+CONFIG = Config(collector=CollectorConfig(deadline_ms=patient_ms(600)))
 
 
 @pytest.fixture
@@ -44,10 +43,10 @@ def restart(cluster: FakeCluster, node: int, version: str | None) -> None:
         be_kafka(version, cluster[node])
 
 
-def observed(collector: Collector) -> Observation:
+def observed(collector: Collector) -> CycleResult:
     """An observation that every broker has answered."""
 
-    def whole() -> Observation | None:
+    def whole() -> CycleResult | None:
         observation = collector.observe()
         assert observation is not None
         is_whole = all(observation.brokers.column("answered").to_pylist())
@@ -56,7 +55,7 @@ def observed(collector: Collector) -> Observation:
     return until(whole, otherwise="not every broker answers", pause_s=0.05)
 
 
-def known_offsets(observation: Observation) -> list[tuple[int, int, int]]:
+def known_offsets(observation: CycleResult) -> list[tuple[int, int, int]]:
     """Local start, last tiered and pending upload of each replica."""
     offsets = observation.readings[ReplicaOffsets]
     columns = (offsets.local_start, offsets.last_tiered, offsets.pending_upload)

@@ -17,7 +17,7 @@ from kafka.protocol.metadata import MetadataResponse
 from streaming.collector import listing
 from streaming.collector.listing import BrokerReplicas, Placement
 from streaming.collector.sources import log_dirs, offsets
-from streaming.collector.wire.layouts import Cursor, Layout, places
+from streaming.collector.wire.layouts import Layout, LayoutCursor, places
 from streaming.runtime.kafka.messages import MalformedBytes, OverlongVarint
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
@@ -52,7 +52,7 @@ def placement(topics: dict[str, set[int]], broker: int = 1) -> Placement:
             for name, partitions in topics.items()
         ],
         shards=4,
-        wanted=lambda _: True,
+        is_included=lambda _: True,
     ).placement
 
 
@@ -258,14 +258,14 @@ def test_a_number_of_up_to_five_bytes_is_read(value: int) -> None:
     while rest >= 0x80:
         encoded += bytes([rest & 0x7F | 0x80])
         rest >>= 7
-    cursor = Cursor(encoded + bytes([rest]))
+    cursor = LayoutCursor(encoded + bytes([rest]))
     assert cursor.uvarint() == value
     assert cursor.at == len(encoded) + 1
 
 
 def test_a_length_without_end_is_irregular() -> None:
     with pytest.raises(OverlongVarint):
-        Cursor(b"\xff" * 9).uvarint()
+        LayoutCursor(b"\xff" * 9).uvarint()
 
 
 @given(st.binary(min_size=1, max_size=60), st.data())

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from tests.builders import (
     Group,
     Log,
@@ -86,7 +86,7 @@ class Shown:
     clock_ahead_ms: int = 0
 
     def app(self) -> ASGIApp:
-        source = Source(
+        source = ViewSource(
             CATALOG, CLUSTER, lambda: Exposition(self.view),
             lambda: now_ms() + self.clock_ahead_ms, self.bus.log,
         )  # fmt: skip

@@ -19,7 +19,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from streaming.checks.bus import of_bus
 from streaming.checks.cluster import of_cluster
 from streaming.checks.rights import Right, rights
-from streaming.runtime.config import Bus, Cluster, Collector, Config, Eligibility
+from streaming.runtime.config import (
+    BusConfig,
+    ClusterConfig,
+    CollectorConfig,
+    Config,
+    EligibilityConfig,
+)
 from tests.containers.secured import ADMIN, STRANGER, Secured, secured_cluster
 from tests.containers.secured_twin import Programs
 from tests.containers.test_compose import METRICS, ONLY_WHEN_IT_HAPPENS
@@ -108,10 +114,12 @@ def programs(
 
 def config(cluster: Secured, user: str = USER, prefix: str = "kafka-twin") -> Config:
     return Config(
-        cluster=Cluster(name="secured", bootstrap=cluster.bootstrap, client=cluster.login(user)),
-        bus=Bus(prefix=prefix, shards=2, partitions=2, replication_factor=1),
-        collector=Collector(deadline_ms=2_000),
-        eligibility=Eligibility(local_log_ms=600_000),  # or check says that nothing is judged
+        cluster=ClusterConfig(
+            name="secured", bootstrap=cluster.bootstrap, client=cluster.login(user)
+        ),
+        bus=BusConfig(prefix=prefix, shards=2, partitions=2, replication_factor=1),
+        collector=CollectorConfig(deadline_ms=2_000),
+        eligibility=EligibilityConfig(local_log_ms=600_000),  # or check says that nothing is judged
     )
 
 
@@ -185,7 +193,7 @@ def test_an_option_without_its_right_says_so_and_works_with_it(
 def test_check_lists_each_right_for_a_user_who_has_none(cluster: Secured, programs: Programs):
     code, output = programs.run("query", "nobody", "check")
     assert code == 1
-    for right in rights(Config(cluster=Cluster(name="secured"))):
+    for right in rights(Config(cluster=ClusterConfig(name="secured"))):
         if right.operation != "CREATE":  # the topics are there, somebody has created them
             assert f"missing: {right}" in output, right
     assert "Traceback" not in output

@@ -25,9 +25,9 @@ from streaming.bus.view import SnapshotStore
 from streaming.cli.main import main
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.lab.processes import free_base_port
-from streaming.runtime.config import Exporter
+from streaming.runtime.config import ExporterConfig
 from tests.builders import Partition, a_state
 from tests.deploy.test_kubernetes import ROOT, VERSIONS, Manifest
 from tests.exporter.test_exporter import a_store
@@ -116,10 +116,10 @@ class Served:
     def __init__(self, store: SnapshotStore) -> None:
         self.answers = 0
         self.show(store)
-        self._app = application(Source(CATALOG, "c", lambda: self._rendered))
+        self._app = application(ViewSource(CATALOG, "c", lambda: self._rendered))
 
     def show(self, store: SnapshotStore) -> None:
-        self._rendered = Renderer(CATALOG, "c", Exporter()).render(store.view)
+        self._rendered = Renderer(CATALOG, "c", ExporterConfig()).render(store.view)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self._app(scope, receive, send)

@@ -13,7 +13,7 @@ from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.server import ExporterError, run
 from streaming.grafana.annotate import MOST_SINGLE, TRIES, Annotator
 from streaming.grafana.client import GrafanaClient, GrafanaError
-from streaming.runtime.config import Config, Exporter, Grafana
+from streaming.runtime.config import Config, ExporterConfig, GrafanaConfig
 from tests.grafana.stub import a_grafana
 from tests.waiting import until
 from twin.builtin import CATALOG
@@ -134,7 +134,7 @@ def test_nobody_waits_for_a_grafana_that_hangs():
 
 def test_events_of_the_bus_reach_a_grafana_and_are_counted_on_metrics():
     with a_grafana() as stub:
-        grafana = GrafanaClient(Grafana(url=stub.url, token="secret"))
+        grafana = GrafanaClient(GrafanaConfig(url=stub.url, token="secret"))
         made = Annotator("c", grafana, START_MS, gather_s=0.01)
         store = SnapshotStore(CATALOG, "c", 1)
         store.annotations = made.counts
@@ -148,10 +148,10 @@ def test_events_of_the_bus_reach_a_grafana_and_are_counted_on_metrics():
         until(lambda: stub.annotations, 10, "nothing is posted", pause_s=0.02)
         made.stop()
         assert [a["text"] for a in stub.annotations] == ["gone"]
-        blocks = Renderer(CATALOG, "c", Exporter()).render(store.publish()).blocks
+        blocks = Renderer(CATALOG, "c", ExporterConfig()).render(store.publish()).blocks
         assert b'kafka_twin_annotations_total{cluster="c",result="posted"} 1\n' in b"".join(blocks)
 
 
 def test_a_grafana_without_a_login_is_an_error_before_anything_starts():
     with pytest.raises(ExporterError, match="KAFKA_TWIN_GRAFANA_TOKEN"):
-        run(Config(grafana=Grafana(url="http://127.0.0.1:1")))
+        run(Config(grafana=GrafanaConfig(url="http://127.0.0.1:1")))

@@ -6,7 +6,7 @@ from streaming import bus
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.views import api as api_views
-from streaming.runtime.config import Exporter
+from streaming.runtime.config import ExporterConfig
 from tests.scope import played, reported
 from tests.twin.test_cluster_rules import CYCLE, NOW_MS, TOPICS, WHOLE, cycles, stepped
 from twin.engine import codec
@@ -39,7 +39,7 @@ def test_the_cluster_s_own_shard_is_no_shard_of_partitions():
 def test_its_metrics_and_risks_are_served():
     view = a_store().publish()
     assert view.totals.value("kafka_twin_led") == 50
-    text = b"".join(Renderer(WHOLE, "sim", Exporter()).render(view).blocks).decode()
+    text = b"".join(Renderer(WHOLE, "sim", ExporterConfig()).render(view).blocks).decode()
     assert 'kafka_twin_brokers_at_risk{cluster="sim",risk="leads_much",severity="warn"} ' in text
     summary = api_views.summary(WHOLE, "sim", view, NOW_MS)
     assert summary["shards_not_reported"] == 0

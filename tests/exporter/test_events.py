@@ -18,7 +18,7 @@ from streaming.exporter.api import application
 from streaming.exporter.events.log import Cursor, EventLog, position_of
 from streaming.exporter.events.stream import MAX_STREAMS
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from tests.builders import NOW_MS
 from tests.exporter.serving import served
 from tests.waiting import until
@@ -96,7 +96,7 @@ def bus() -> Bus:
 
 def serving(bus: Bus, **more: Any) -> AbstractContextManager[str]:
     """The URL of an exporter over that log, which ends as the exporter does."""
-    source = Source(CATALOG, "c", Exposition, events=bus.log)
+    source = ViewSource(CATALOG, "c", Exposition, events=bus.log)
     return served(application(source), bus.log, **more)
 
 

@@ -21,9 +21,9 @@ from streaming.exporter.answers import gzipped
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer, at_scrape
 from streaming.exporter.own_metrics import OWN
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.lab.screen import draw
-from streaming.runtime.config import Exporter
+from streaming.runtime.config import ExporterConfig
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -83,7 +83,7 @@ def a_store(*shards: ShardState) -> SnapshotStore:
 
 
 def exposition(store: SnapshotStore, **config) -> str:
-    blocks = Renderer(CATALOG, "c", Exporter(**config)).render(store.view).blocks
+    blocks = Renderer(CATALOG, "c", ExporterConfig(**config)).render(store.view).blocks
     return (at_scrape("c", store.view, NOW_MS + 1_000) + b"".join(blocks)).decode()
 
 
@@ -365,8 +365,8 @@ def test_an_older_snapshot_never_replaces_a_newer_one():
 
 
 def a_client(store: SnapshotStore, now_ms: int = NOW_MS + 1_000) -> TestClient:
-    rendered = Renderer(CATALOG, "c", Exporter()).render(store.view)
-    source = Source(CATALOG, "c", lambda: rendered, lambda: now_ms)
+    rendered = Renderer(CATALOG, "c", ExporterConfig()).render(store.view)
+    source = ViewSource(CATALOG, "c", lambda: rendered, lambda: now_ms)
     source.events.close()  # the test client waits for the end of an answer
     return TestClient(application(source))
 
@@ -488,7 +488,7 @@ def test_shards_that_did_not_change_are_not_rendered_again():
         step(empty("c", n, 2), [partitions_frame([Partition()], shard=n, shards=2)], NOW_MS)[0]
         for n in (0, 1)
     )
-    store, renderer = a_store(one, two), Renderer(CATALOG, "c", Exporter())
+    store, renderer = a_store(one, two), Renderer(CATALOG, "c", ExporterConfig())
     first = renderer.render(store.view).blocks
     later = NOW_MS + 5_000
     frame = partitions_frame([Partition(leader=2)], later, shard=1, shards=2)
@@ -511,7 +511,7 @@ def test_memory_stays_flat_while_the_view_changes_from_scrape_to_scrape():
     """Each scrape follows a new cycle, as in life; shares of both encodings."""
     # Allocations are traced while the exporter works, not while states are made for it.
     snapshots = list(islice(snapshots_of_a_simulated_shard(), 80))
-    store, renderer = SnapshotStore(CATALOG, "sim", 1), Renderer(CATALOG, "sim", Exporter())
+    store, renderer = SnapshotStore(CATALOG, "sim", 1), Renderer(CATALOG, "sim", ExporterConfig())
     kept: list[int] = []
     tracemalloc.start()
     try:

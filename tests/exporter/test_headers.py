@@ -8,13 +8,13 @@ from starlette.testclient import TestClient
 from streaming.exporter.api import application, endpoints
 from streaming.exporter.console_files import console_files
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from tests.builders import NOW_MS
 from tests.exporter.test_exporter import a_busy_store, a_client
 from twin.builtin import CATALOG
 
 PLACES = {"{topic}": "warm", "{partition:int}": "0", "{broker:int}": "1", "{group:path}": "g"}
-SOURCE = Source(CATALOG, "c", Exposition, lambda: NOW_MS)
+SOURCE = ViewSource(CATALOG, "c", Exposition, lambda: NOW_MS)
 
 
 def example(path: str) -> str:
@@ -75,7 +75,9 @@ def test_a_failure_has_the_headers_and_tells_nothing_of_the_inside():
     def broken() -> Exposition:
         raise RuntimeError("a bug")
 
-    client = TestClient(application(Source(CATALOG, "c", broken)), raise_server_exceptions=False)
+    client = TestClient(
+        application(ViewSource(CATALOG, "c", broken)), raise_server_exceptions=False
+    )
     failed = client.get("/api/v1/summary")
     assert failed.status_code == 500
     assert failed.json() == {"error": "the exporter failed to answer; its log says why"}

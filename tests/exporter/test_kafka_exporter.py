@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streaming.bus.view import ClusterView
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.metrics.kafka_exporter import NAMES, KafkaExporterNames
-from streaming.runtime.config import Exporter
+from streaming.runtime.config import ExporterConfig
 from tests.builders import (
     NOW_MS,
     Group,
@@ -171,7 +171,7 @@ def test_the_text_of_a_shard_that_stays_is_kept() -> None:
 
 
 def test_nothing_is_served_of_a_cluster_that_is_not_known() -> None:
-    renderer = Renderer(CATALOG, "c", Exporter(compatibility="kafka_exporter"))
+    renderer = Renderer(CATALOG, "c", ExporterConfig(compatibility="kafka_exporter"))
     text = b"".join(renderer.render(ClusterView()).blocks).decode()
     assert "kafka_twin_shards" in text
     assert not [name for name in NAMES if name in text]

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from streaming.exporter.api import endpoints
 from streaming.exporter.endpoint import QUESTIONS_AT_ONCE, Endpoint, Runs, Values, routes
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.questions import QUESTIONS
 from tests.builders import NOW_MS
 from tests.exporter.serving import served
@@ -23,7 +23,7 @@ from twin.builtin import CATALOG
 MANY = 60
 """More than Starlette has threads for all requests."""
 
-SOURCE = Source(CATALOG, "c", Exposition, lambda: NOW_MS)
+SOURCE = ViewSource(CATALOG, "c", Exposition, lambda: NOW_MS)
 
 
 def test_what_takes_the_processor_is_answered_in_turn_and_nothing_else():

@@ -10,7 +10,7 @@ import pytest
 from streaming import bus
 from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.server import SnapshotReader
-from streaming.runtime.config import Bus, Cluster, Config
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
 from tests.builders import Partition, a_state
 from tests.collector.fake_broker import FakeCluster, Log, Topic, World, fake_cluster
 from tests.collector.fake_broker import Partition as Stored
@@ -38,7 +38,9 @@ def why_not_up(
     brokers: FakeCluster, *, observations: Topic, observed_at_ms: int | None = None
 ) -> str:
     """The exporter's reason for not being up, given the newest observation and snapshot."""
-    config = Config(cluster=Cluster(name=CLUSTER, bootstrap=brokers.bootstrap), bus=Bus(shards=1))
+    config = Config(
+        cluster=ClusterConfig(name=CLUSTER, bootstrap=brokers.bootstrap), bus=BusConfig(shards=1)
+    )
     names = bus.topics(config)
     brokers.world.topics = {names.observations: observations, names.snapshots: stored()}
     exporter = SnapshotReader(config, lambda: None)
@@ -56,7 +58,7 @@ def test_a_slow_query_is_not_taken_for_a_collector_that_does_not_run(
 ) -> None:
     why = why_not_up(bus_brokers, observations=stored(now_ms()), observed_at_ms=now_ms() - 75_000)
     assert why == (
-        "the newest snapshot is of 75 s ago, and newer observations wait for the query: it is "
+        "the newest snapshot is 75 s old, and newer observations wait for the query: it is "
         "slow, or not running"
     )
 

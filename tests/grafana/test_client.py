@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from streaming.cli.main import main
 from streaming.grafana.client import GrafanaClient, GrafanaError
 from streaming.grafana.commands import dashboards
-from streaming.runtime.config import Grafana
+from streaming.runtime.config import GrafanaConfig
 from tests.grafana.stub import Stub, a_grafana, slow
 
 
@@ -23,7 +23,7 @@ def stub() -> Iterator[Stub]:
 
 @pytest.fixture
 def client(stub: Stub) -> GrafanaClient:
-    return GrafanaClient(Grafana(url=stub.url, token="secret", timeout_ms=30_000))
+    return GrafanaClient(GrafanaConfig(url=stub.url, token="secret", timeout_ms=30_000))
 
 
 def run(stub: Stub, *arguments: str, **environment: str):
@@ -134,7 +134,7 @@ def test_what_goes_wrong_is_one_line_and_says_if_trying_again_helps(
 
 
 def test_no_answer_in_time_is_worth_another_try(stub: Stub):
-    client = GrafanaClient(Grafana(url=stub.url, token="secret", timeout_ms=100))
+    client = GrafanaClient(GrafanaConfig(url=stub.url, token="secret", timeout_ms=100))
     stub.next_answers = [slow(1.0)]
     with pytest.raises(GrafanaError, match="annotation: no answer in time") as error:
         client.annotate("text", ["a"], 1)
@@ -142,7 +142,7 @@ def test_no_answer_in_time_is_worth_another_try(stub: Stub):
 
 
 def test_nobody_at_that_address_is_worth_another_try():
-    client = GrafanaClient(Grafana(url="http://127.0.0.1:1", token="secret"))
+    client = GrafanaClient(GrafanaConfig(url="http://127.0.0.1:1", token="secret"))
     with pytest.raises(GrafanaError, match="Connection refused") as error:
         client.annotate("text", [], 1)
     assert error.value.again

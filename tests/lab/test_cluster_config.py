@@ -10,34 +10,34 @@ from click.testing import CliRunner
 
 from streaming.lab import commands
 from streaming.lab.cluster import ClusterError, LocalCluster, free_base_port
-from streaming.lab.cluster_config import Layout, disk_of, load, properties, write_files
+from streaming.lab.cluster_config import ClusterLayout, disk_of, load, properties, write_files
 from streaming.runtime import jars
 
 
 def test_no_two_listeners_share_a_port_in_the_largest_cluster() -> None:
-    layout = Layout(Path("/home"), nodes=5, brokers=5)
+    layout = ClusterLayout(Path("/home"), nodes=5, brokers=5)
     ports = [port for node in layout.ids for port in layout.listens_on(node)]
     assert len(ports) == len(set(ports)) == 25
 
 
 def test_nothing_listens_for_metrics_where_they_are_off() -> None:
-    layout = Layout(Path("/home"), nodes=1, metrics=False)
+    layout = ClusterLayout(Path("/home"), nodes=1, metrics=False)
     assert layout.listens_on(1) == [29_091, 29_101]
     assert layout.metrics_urls == {}
 
 
 def test_each_broker_serves_its_metrics_at_a_port_of_its_own() -> None:
     urls = {1: "http://127.0.0.1:29111/metrics", 2: "http://127.0.0.1:29112/metrics"}
-    assert Layout(Path("/home"), nodes=1, brokers=1).metrics_urls == urls
+    assert ClusterLayout(Path("/home"), nodes=1, brokers=1).metrics_urls == urls
 
 
 @pytest.mark.parametrize("later", ["metrics", "release", "request_logs", "log_dirs"])
 def test_a_layout_that_was_saved_before_it_had_a_field_is_read(tmp_path: Path, later: str) -> None:
-    Layout(tmp_path).save()
+    ClusterLayout(tmp_path).save()
     saved = json.loads((tmp_path / "cluster.json").read_text())
     del saved[later]
     (tmp_path / "cluster.json").write_text(json.dumps(saved))
-    assert load(tmp_path) == Layout(tmp_path)
+    assert load(tmp_path) == ClusterLayout(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -53,16 +53,16 @@ def test_a_layout_that_was_saved_before_it_had_a_field_is_read(tmp_path: Path, l
 )
 def test_a_cluster_that_cannot_be_is_refused(wrong: dict[str, object], reason: str) -> None:
     with pytest.raises(ClusterError, match=reason):
-        Layout(**{"home": Path("/home"), **wrong})  # type: ignore[arg-type]
+        ClusterLayout(**{"home": Path("/home"), **wrong})  # type: ignore[arg-type]
 
 
 def test_the_highest_base_port_keeps_every_port_below_the_lent_ones() -> None:
-    layout = Layout(Path("/home"), nodes=10, base_port=32_737)
+    layout = ClusterLayout(Path("/home"), nodes=10, base_port=32_737)
     assert max(layout.agent_port(node) for node in layout.ids) == 32_767
 
 
 def test_a_layout_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
-    layout = Layout(
+    layout = ClusterLayout(
         tmp_path, 1, 2, 20_000, {"a": "b"}, "300m", ("-Dport={port}",), False, "/3.9", True
     )
     layout.save()
@@ -89,12 +89,12 @@ def test_a_folder_that_is_not_a_cluster_is_never_wiped(tmp_path: Path) -> None:
 
 
 def test_settings_of_the_user_win() -> None:
-    layout = Layout(Path("/home"), settings={"num.io.threads": "9"})
+    layout = ClusterLayout(Path("/home"), settings={"num.io.threads": "9"})
     assert properties(layout, 1)["num.io.threads"] == "9"
 
 
 def test_a_broker_only_node_has_no_controller() -> None:
-    layout = Layout(Path("/home"), nodes=1, brokers=1)
+    layout = ClusterLayout(Path("/home"), nodes=1, brokers=1)
     settings = properties(layout, 2)
     assert settings["process.roles"] == "broker"
     assert "CONTROLLER://" not in settings["listeners"]
@@ -102,7 +102,9 @@ def test_a_broker_only_node_has_no_controller() -> None:
 
 
 def test_java_options_have_node_and_port_filled_in() -> None:
-    layout = Layout(Path("/home"), java_opts=("-javaagent:a.jar={port}", "-Dn={node}", "-Dx={y}"))
+    layout = ClusterLayout(
+        Path("/home"), java_opts=("-javaagent:a.jar={port}", "-Dn={node}", "-Dx={y}")
+    )
     assert layout.options(2) == ["-javaagent:a.jar=29112", "-Dn=2", "-Dx={y}"]
 
 
@@ -110,15 +112,15 @@ def test_java_options_have_node_and_port_filled_in() -> None:
 def test_requests_are_logged_where_a_tap_reads_them_and_not_elsewhere(
     tmp_path: Path, name: str
 ) -> None:
-    def text(layout: Layout) -> str:
+    def text(layout: ClusterLayout) -> str:
         write_files(layout, 1)
         return (layout.folder(1) / name).read_text()
 
-    quiet, logged = text(Layout(tmp_path)), text(Layout(tmp_path, request_logs=True))
+    quiet, logged = text(ClusterLayout(tmp_path)), text(ClusterLayout(tmp_path, request_logs=True))
     assert quiet != logged
     assert quiet.replace("level = WARN", "level = DEBUG").replace("WARN, ", "DEBUG, ") == logged
     written = {line.partition("=")[2].strip() for line in logged.splitlines()}
-    assert {str(log) for log in Layout(tmp_path).logs(1)} <= written
+    assert {str(log) for log in ClusterLayout(tmp_path).logs(1)} <= written
 
 
 def test_another_release_is_for_the_nodes_that_are_started_from_now_on(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_another_release_is_for_the_nodes_that_are_started_from_now_on(tmp_path:
 
 
 def test_a_node_may_have_several_log_directories() -> None:
-    layout = Layout(Path("/home"), log_dirs=2)
+    layout = ClusterLayout(Path("/home"), log_dirs=2)
     assert layout.disks(3) == [Path("/home/node3/data"), Path("/home/node3/data2")]
     assert properties(layout, 3)["log.dirs"] == "/home/node3/data,/home/node3/data2"
 

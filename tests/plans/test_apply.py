@@ -12,10 +12,10 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeader
 
 from streaming.plans import journal
 from streaming.plans.admin import Admin
-from streaming.plans.apply import Applier, Outcome, RateLimit, Result
+from streaming.plans.apply import Applier, ChangeOutcome, ChangeResult, RateLimit
 from streaming.plans.journal import Journal
-from streaming.plans.plan import Change, Plan, PlanError
-from streaming.runtime.config import Cluster, Config
+from streaming.plans.plan import PartitionChange, Plan, PlanError
+from streaming.runtime.config import ClusterConfig, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 
 ALTER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
@@ -34,29 +34,31 @@ def stop() -> threading.Event:
     return threading.Event()
 
 
-def change(kafka: FakeCluster, number: int = 0, planned: tuple[int, ...] = (1, 3, 2)) -> Change:
+def change(
+    kafka: FakeCluster, number: int = 0, planned: tuple[int, ...] = (1, 3, 2)
+) -> PartitionChange:
     """A change that was planned for what Kafka has now."""
     topic = kafka.world.topics["t"]
     held = topic.partitions[number]
     leader = -1 if held.leader is None else held.leader
-    return Change("t", str(topic.topic_id), number, tuple(held.replicas), planned, leader,
+    return PartitionChange("t", str(topic.topic_id), number, tuple(held.replicas), planned, leader,
                   held.epoch)  # fmt: skip
 
 
-def plan(*changes: Change) -> Plan:
+def plan(*changes: PartitionChange) -> Plan:
     return Plan("order", "c", 0, changes)
 
 
 def with_applier(
     kafka: FakeCluster, folder: Path, stop: threading.Event,
-    act: Callable[[Applier], list[Result]], per_minute: int = 50,
-) -> list[Result]:  # fmt: skip
-    config = Config(cluster=Cluster(name="c", bootstrap=kafka.bootstrap))
+    act: Callable[[Applier], list[ChangeResult]], per_minute: int = 50,
+) -> list[ChangeResult]:  # fmt: skip
+    config = Config(cluster=ClusterConfig(name="c", bootstrap=kafka.bootstrap))
     with Journal(folder, "c") as written, Admin(config) as admin:
         return act(Applier(admin, written, RateLimit(per_minute), stop))
 
 
-def applied(kafka: FakeCluster, folder: Path, *changes: Change) -> list[Outcome]:
+def applied(kafka: FakeCluster, folder: Path, *changes: PartitionChange) -> list[ChangeOutcome]:
     results = with_applier(kafka, folder, threading.Event(), lambda a: a.apply(changes))
     return [result.outcome for result in results]
 
@@ -76,7 +78,7 @@ def recorded(folder: Path) -> dict[int, tuple[int, ...]]:
 
 
 def test_an_order_is_changed_and_nobody_is_elected(kafka: FakeCluster, tmp_path: Path):
-    assert applied(kafka, tmp_path, change(kafka)) == [Outcome.DONE]
+    assert applied(kafka, tmp_path, change(kafka)) == [ChangeOutcome.DONE]
     assert orders(kafka)[0] == [1, 3, 2]
     assert kafka.world.topics["t"].partitions[0].epoch == 5
     assert asked(kafka, ELECT) == 0
@@ -87,7 +89,7 @@ def test_a_leadership_is_moved_by_an_order_and_a_preferred_election(
     kafka: FakeCluster, tmp_path: Path
 ):
     demoted = replace(change(kafka, planned=(3, 2, 1)), elect=3)
-    assert applied(kafka, tmp_path, demoted) == [Outcome.DONE]
+    assert applied(kafka, tmp_path, demoted) == [ChangeOutcome.DONE]
     held = kafka.world.topics["t"].partitions[0]
     assert (held.replicas, held.leader, held.epoch) == ([3, 2, 1], 3, 6)
 
@@ -96,7 +98,7 @@ def test_a_leader_that_kafka_does_not_elect_is_said(kafka: FakeCluster, tmp_path
     kafka.world.topics["t"].partitions[0].isr = [1, 2]
     demoted = replace(change(kafka, planned=(3, 2, 1)), elect=3)
     [result] = with_applier(kafka, tmp_path, threading.Event(), lambda a: a.apply([demoted]))
-    assert result.outcome is Outcome.REFUSED
+    assert result.outcome is ChangeOutcome.REFUSED
     assert "PreferredLeaderNotAvailable" in result.detail
     assert recorded(tmp_path) == {0: (1, 2, 3)}  # the order was changed, so it can be restored
 
@@ -107,16 +109,16 @@ def test_a_leader_that_kafka_does_not_elect_is_said(kafka: FakeCluster, tmp_path
 @pytest.mark.parametrize(
     ("meanwhile", "outcome"),
     [
-        ({"replicas": [1, 2, 4]}, Outcome.OTHER_REPLICAS),
-        ({"replicas": [1, 2, 3, 4], "adding": [4]}, Outcome.REASSIGNING),
-        ({"replicas": [1, 2, 3], "removing": [2]}, Outcome.REASSIGNING),
-        ({"replicas": [2, 1, 3]}, Outcome.CHANGED_MEANWHILE),
-        ({"epoch": 6}, Outcome.CHANGED_MEANWHILE),
-        ({"replicas": [1, 3, 2]}, Outcome.NOT_NEEDED),
+        ({"replicas": [1, 2, 4]}, ChangeOutcome.OTHER_REPLICAS),
+        ({"replicas": [1, 2, 3, 4], "adding": [4]}, ChangeOutcome.REASSIGNING),
+        ({"replicas": [1, 2, 3], "removing": [2]}, ChangeOutcome.REASSIGNING),
+        ({"replicas": [2, 1, 3]}, ChangeOutcome.CHANGED_MEANWHILE),
+        ({"epoch": 6}, ChangeOutcome.CHANGED_MEANWHILE),
+        ({"replicas": [1, 3, 2]}, ChangeOutcome.NOT_NEEDED),
     ],
 )
 def test_a_partition_that_is_not_as_it_was_planned_for_is_left_alone(
-    kafka: FakeCluster, tmp_path: Path, meanwhile: dict[str, object], outcome: Outcome
+    kafka: FakeCluster, tmp_path: Path, meanwhile: dict[str, object], outcome: ChangeOutcome
 ):
     planned = change(kafka)
     for name, value in meanwhile.items():
@@ -129,7 +131,9 @@ def test_a_partition_that_is_not_as_it_was_planned_for_is_left_alone(
 def test_a_topic_that_was_created_anew_or_deleted_is_left_alone(kafka: FakeCluster, tmp_path: Path):
     planned = change(kafka)
     kafka.world.topics["t"] = Topic({0: Partition([1, 2, 3], epoch=5)})
-    assert applied(kafka, tmp_path, planned, replace(planned, topic="u")) == [Outcome.GONE] * 2
+    assert (
+        applied(kafka, tmp_path, planned, replace(planned, topic="u")) == [ChangeOutcome.GONE] * 2
+    )
     assert asked(kafka, ALTER) == 0
 
 
@@ -142,7 +146,10 @@ def test_a_changed_leader_epoch_is_planned_anew(
     results = with_applier(
         kafka, tmp_path, stop, lambda a: a.apply_all(first, lambda: next(observed))
     )
-    assert {str(r.change): r.outcome for r in results} == {"t-0": Outcome.DONE, "t-1": Outcome.DONE}
+    assert {str(r.change): r.outcome for r in results} == {
+        "t-0": ChangeOutcome.DONE,
+        "t-1": ChangeOutcome.DONE,
+    }
     assert orders(kafka)[:2] == [[1, 3, 2], [1, 3, 2]]
 
 
@@ -152,7 +159,7 @@ def test_what_a_new_plan_does_not_need_is_not_done(
     first = plan(change(kafka))
     kafka.world.topics["t"].partitions[0].epoch = 6
     results = with_applier(kafka, tmp_path, stop, lambda a: a.apply_all(first, plan))
-    assert [r.outcome for r in results] == [Outcome.NOT_NEEDED]
+    assert [r.outcome for r in results] == [ChangeOutcome.NOT_NEEDED]
     assert asked(kafka, ALTER) == 0
 
 
@@ -174,7 +181,7 @@ def test_at_most_so_many_changes_are_made_a_minute(
 ):
     changes = [change(kafka, n) for n in range(4)]
     results = with_applier(kafka, tmp_path, stop, lambda a: a.apply(changes), per_minute=3)
-    assert [r.outcome for r in results] == [Outcome.DONE] * 3
+    assert [r.outcome for r in results] == [ChangeOutcome.DONE] * 3
     assert orders(kafka)[3] == [1, 2, 3]
 
 
@@ -201,14 +208,14 @@ def test_what_was_done_before_a_stop_is_known_and_can_be_restored(
         broker.answers[ALTER.API_KEY] = stop_after
     first = plan(*(change(kafka, n) for n in range(4)))
     results = with_applier(kafka, tmp_path, stop, lambda a: a.apply_all(first, lambda: first))
-    assert [r.outcome for r in results] == [Outcome.DONE] + [Outcome.INTERRUPTED] * 3
+    assert [r.outcome for r in results] == [ChangeOutcome.DONE] + [ChangeOutcome.INTERRUPTED] * 3
     assert recorded(tmp_path) == {0: (1, 2, 3)}
     restored(kafka, tmp_path)
     assert orders(kafka) == [[1, 2, 3]] * 4
     assert recorded(tmp_path) == {}
 
 
-def restored(kafka: FakeCluster, folder: Path) -> list[Outcome]:
+def restored(kafka: FakeCluster, folder: Path) -> list[ChangeOutcome]:
     _, changed = journal.read(folder / journal.FILE)
     results = with_applier(
         kafka, folder, threading.Event(), lambda a: a.restore_all(changed.values())
@@ -226,36 +233,40 @@ def test_a_change_that_nobody_saw_the_end_of_is_restored_if_kafka_has_made_it(
         file.write('{"state": "beg')  # killed while it wrote
     assert recorded(tmp_path) == {0: (1, 2, 3)}
     kafka.world.topics["t"].partitions[0].replicas = [1, 3, 2] if was_changed else [1, 2, 3]
-    assert restored(kafka, tmp_path) == [Outcome.DONE if was_changed else Outcome.NOT_NEEDED]
+    assert restored(kafka, tmp_path) == [
+        ChangeOutcome.DONE if was_changed else ChangeOutcome.NOT_NEEDED
+    ]
     assert orders(kafka)[0] == [1, 2, 3]
     assert recorded(tmp_path) == {}
 
 
 def test_a_leadership_comes_back_with_the_order(kafka: FakeCluster, tmp_path: Path):
     demoted = replace(change(kafka, planned=(3, 2, 1)), elect=3)
-    assert applied(kafka, tmp_path, demoted) == [Outcome.DONE]
-    assert restored(kafka, tmp_path) == [Outcome.DONE]
+    assert applied(kafka, tmp_path, demoted) == [ChangeOutcome.DONE]
+    assert restored(kafka, tmp_path) == [ChangeOutcome.DONE]
     held = kafka.world.topics["t"].partitions[0]
     assert (held.replicas, held.leader) == ([1, 2, 3], 1)
 
 
 def test_of_several_changes_the_first_order_is_brought_back(kafka: FakeCluster, tmp_path: Path):
-    assert applied(kafka, tmp_path, change(kafka, planned=(1, 3, 2))) == [Outcome.DONE]
-    assert applied(kafka, tmp_path, change(kafka, planned=(3, 1, 2))) == [Outcome.DONE]
+    assert applied(kafka, tmp_path, change(kafka, planned=(1, 3, 2))) == [ChangeOutcome.DONE]
+    assert applied(kafka, tmp_path, change(kafka, planned=(3, 1, 2))) == [ChangeOutcome.DONE]
     assert recorded(tmp_path) == {0: (1, 2, 3)}
-    assert restored(kafka, tmp_path) == [Outcome.DONE]
+    assert restored(kafka, tmp_path) == [ChangeOutcome.DONE]
     assert orders(kafka)[0] == [1, 2, 3]
 
 
 def test_other_replicas_are_not_restored(kafka: FakeCluster, tmp_path: Path):
-    assert applied(kafka, tmp_path, change(kafka)) == [Outcome.DONE]
+    assert applied(kafka, tmp_path, change(kafka)) == [ChangeOutcome.DONE]
     kafka.world.topics["t"].partitions[0].replicas = [1, 4, 2]
-    assert restored(kafka, tmp_path) == [Outcome.OTHER_REPLICAS]
+    assert restored(kafka, tmp_path) == [ChangeOutcome.OTHER_REPLICAS]
     assert orders(kafka)[0] == [1, 4, 2]
 
 
 def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path):
-    config = Config(cluster=Cluster(bootstrap="127.0.0.1:1", client={"bootstrap_timeout_ms": 500}))
+    config = Config(
+        cluster=ClusterConfig(bootstrap="127.0.0.1:1", client={"bootstrap_timeout_ms": 500})
+    )
     with pytest.raises(PlanError, match=r"cluster 127\.0\.0\.1:1: cannot be reached"):
         Admin(config)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from streaming.lab.cluster_config import Layout
+from streaming.lab.cluster_config import ClusterLayout
 from streaming.runtime import jars
 from streaming.runtime.errors import UserError
 
@@ -57,7 +57,7 @@ class ControllerLog:
     end_offset: int
 
 
-def read(layout: Layout) -> ControllerLog:
+def read(layout: ClusterLayout) -> ControllerLog:
     """The longest of the voters' logs, once the cluster is stopped.
 
     Raises:

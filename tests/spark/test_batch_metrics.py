@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 
 from streaming.query.batch_metrics import BatchMetrics
 from streaming.query.own_metrics import OWN
-from streaming.query.stalled import Cause, Kind
+from streaming.query.stalled import StallCause, StallKind
 from tests.scraping import Scraped, assert_declared, judged, needs_promtool
 
 IDLE = {"batchId": 3, "timestamp": "2026-11-22T11:30:10.000Z", "numInputRows": 0,
@@ -63,12 +63,12 @@ def test_the_reason_of_a_stall_is_one_of_all():
     metrics = BatchMetrics("c")
     assert {v for _, v in scraped_from(metrics).series("query_stalled")} == {0}
     assert metrics.why_unhealthy() == ""
-    metrics.stalled(Cause(Kind.NO_EXECUTOR, "no executor has registered"))
+    metrics.stalled(StallCause(StallKind.NO_EXECUTOR, "no executor has registered"))
     assert metrics.why_unhealthy() == (
         "no batch has ended for three cycles: no executor has registered"
     )
     values = {labels["reason"]: v for labels, v in scraped_from(metrics).series("query_stalled")}
-    assert values == {kind.name.lower(): float(kind is Kind.NO_EXECUTOR) for kind in Kind}
+    assert values == {kind.name.lower(): float(kind is StallKind.NO_EXECUTOR) for kind in StallKind}
     metrics.stalled(None)
     assert metrics.why_unhealthy() == ""
     assert {v for _, v in scraped_from(metrics).series("query_stalled")} == {0}

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from streaming.query.session import log_file
 from streaming.query.state.checkpoint import CheckpointError, local_folder, location, require_shared
-from streaming.runtime.config import Config, Query
+from streaming.runtime.config import Config, QueryConfig
 
 URLS = (
     "hdfs://namenode:8020/twin", "s3a://bucket/twin", "gs://bucket/twin", "file:///var/twin",
@@ -65,4 +65,4 @@ def test_any_checkpoint_will_do_in_one_process(master: str) -> None:
     [("/var/twin/checkpoint", "/var/twin/spark.log"), ("s3a://bucket/twin", "spark.log")],
 )
 def test_sparks_own_log_is_on_this_machine(checkpoint: str, file: str) -> None:
-    assert log_file(Config(query=Query(checkpoint=checkpoint))) == Path(file).absolute()
+    assert log_file(Config(query=QueryConfig(checkpoint=checkpoint))) == Path(file).absolute()

@@ -7,7 +7,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from streaming.query.progress import log_fields
 from streaming.query.query import _look_every_ms, _sink, fail_fast_options, whole_cycle_options
 from streaming.query.session import TASK_TRIES, _persistent
-from streaming.runtime.config import Bus, Cluster, Config, Query
+from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_the_source_never_waits_long_for_one_broker_and_its_limits_fit_each_othe
 
 def test_the_sink_never_waits_half_a_minute_for_one_broker_unless_it_is_configured_to():
     assert int(_sink(Config())["kafka.request.timeout.ms"]) <= 5_000
-    patient = Config(cluster=Cluster(client={"request_timeout_ms": 20_000}))
+    patient = Config(cluster=ClusterConfig(client={"request_timeout_ms": 20_000}))
     assert _sink(patient)["kafka.request.timeout.ms"] == "20000"
 
 
@@ -47,10 +47,10 @@ def test_the_memory_of_rocksdb_is_not_called_the_state():
 
 
 def test_a_batch_begins_with_a_whole_cycle_and_events_alone_wait_no_longer_than_configured():
-    config = Config(bus=Bus(shards=25), query=Query(trigger_ms=700))
+    config = Config(bus=BusConfig(shards=25), query=QueryConfig(trigger_ms=700))
     assert whole_cycle_options(config) == {
         "minOffsetsPerTrigger": "25",
         "maxTriggerDelay": "700ms",
     }
     assert _look_every_ms(config) <= 200
-    assert _look_every_ms(Config(query=Query(trigger_ms=100))) == 100
+    assert _look_every_ms(Config(query=QueryConfig(trigger_ms=100))) == 100

@@ -25,7 +25,7 @@ from streaming.query.query import OUTPUT, _state_key
 from streaming.query.session import _needed
 from streaming.query.state.checkpoint import CheckpointError
 from streaming.query.state.repartition import RepartitionError, repartition
-from streaming.runtime.config import Bus, Cluster, Config, Query
+from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from tests.simulator.shard import Shape, SimulatedShard
 from tests.waiting import until
 from twin.engine import frames
@@ -41,7 +41,7 @@ INPUT = "key string, value binary, topic string, partition int, offset long, tim
 def spark(tmp_path_factory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    for name, value in _needed(Config(query=Query(state_partitions=2))).items():
+    for name, value in _needed(Config(query=QueryConfig(state_partitions=2))).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     yield session
@@ -95,9 +95,9 @@ class Deployment:
         self.sent: list[Row] = []
         (home / "observations").mkdir()
         self.config = Config(
-            cluster=Cluster(name="c"),
-            bus=Bus(shards=SHARDS),
-            query=Query(checkpoint=str(home / "checkpoint")),
+            cluster=ClusterConfig(name="c"),
+            bus=BusConfig(shards=SHARDS),
+            query=QueryConfig(checkpoint=str(home / "checkpoint")),
         )
 
     def observe(self) -> None:
@@ -220,7 +220,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(deployment, tmp_path):
 
     assert "has 2 state partitions already" in refused(deployment.config, 2)
     assert f"there are {SHARDS} shards" in refused(deployment.config, SHARDS + 1)
-    elsewhere = Config(query=Query(checkpoint=str(tmp_path / "elsewhere")))
+    elsewhere = Config(query=QueryConfig(checkpoint=str(tmp_path / "elsewhere")))
     assert "there is no checkpoint of a query" in refused(elsewhere, 4)
     assert not (tmp_path / "elsewhere").exists()
 
@@ -233,7 +233,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(deployment, tmp_path):
     ],
 )
 def test_a_checkpoint_that_hadoop_does_not_reach_is_one_line(spark, checkpoint, why):
-    config = Config(query=Query(checkpoint=checkpoint))
+    config = Config(query=QueryConfig(checkpoint=checkpoint))
     with pytest.raises(CheckpointError, match=f"^query.checkpoint: {checkpoint}.*: .*{why}[^\n]*$"):
         repartition(config, 4, lambda _: None)
     with pytest.raises(CheckpointError, match=why), beating(spark, checkpoint):

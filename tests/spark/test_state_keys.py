@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.query.query import _state_key
 from streaming.query.state.keys import _BITS, _block_between, _mixed, _undo_finish, state_keys
-from streaming.runtime.config import Bus, Cluster, Config
+from streaming.runtime.config import BusConfig, ClusterConfig, Config
 
 SHARDS = 70
 
@@ -61,7 +61,7 @@ def test_the_last_step_of_the_hash_can_be_undone():
 @pytest.mark.parametrize("cluster", ["kafka", "käse/1", "a"])
 def test_spark_spreads_the_keys_evenly_over_any_number_of_partitions(spark, cluster):
     ours = [f"{cluster}/{shard}" for shard in range(SHARDS)]
-    config = Config(cluster=Cluster(name=cluster), bus=Bus(shards=SHARDS))
+    config = Config(cluster=ClusterConfig(name=cluster), bus=BusConfig(shards=SHARDS))
     rows = spark.createDataFrame([(key,) for key in ours], "key string")
     placed = rows.withColumn("state_key", _state_key(config))
     hashes = {row.key: row.hash for row in placed.withColumn("hash", F.hash("state_key")).collect()}

@@ -19,7 +19,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.views.api import partition_objects
 from streaming.query.processor import TwinProcessor
-from streaming.runtime.config import Config, Exporter
+from streaming.runtime.config import Config, ExporterConfig
 from streaming.runtime.errors import UserError
 from streaming.runtime.plugins import catalog_of, enabled_proposals
 from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame, replicas_frame
@@ -57,7 +57,7 @@ def main(folder: Path) -> None:
         held.write_bytes(snapshot)
     store = SnapshotStore(catalog, "c", 1)
     store.take_snapshot(b"c/0", snapshot)
-    blocks = Renderer(catalog, "c", Exporter()).render(store.publish()).blocks
+    blocks = Renderer(catalog, "c", ExporterConfig()).render(store.publish()).blocks
     state = store.view.shards[0].state
     earlier = codec.decode(held.read_bytes(), catalog)
     report: dict[str, Any] = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streaming import bus
 from streaming.bus import shard_of
-from streaming.runtime.config import Bus, Cluster, Config, ConfigError
+from streaming.runtime.config import BusConfig, ClusterConfig, Config, ConfigError
 from streaming.runtime.kafka import clients
 
 
@@ -40,13 +40,13 @@ def test_keys_name_cluster_and_shard() -> None:
 
 
 def test_topics_carry_the_prefix() -> None:
-    assert list(bus.topics(Config(bus=Bus(prefix="x")))) == [
+    assert list(bus.topics(Config(bus=BusConfig(prefix="x")))) == [
         "x.observations", "x.snapshots", "x.events"
     ]  # fmt: skip
 
 
 def test_snapshots_are_compacted_and_the_rest_expires() -> None:
-    configs = bus.topic_configs(Config(bus=Bus(observations_retention_ms=600_000)))
+    configs = bus.topic_configs(Config(bus=BusConfig(observations_retention_ms=600_000)))
     policies = {name.partition(".")[2]: c["cleanup.policy"] for name, c in configs.items()}
     assert policies == {"observations": "delete", "snapshots": "compact", "events": "delete"}
     assert configs["kafka-twin.observations"]["retention.ms"] == "600000"
@@ -55,14 +55,14 @@ def test_snapshots_are_compacted_and_the_rest_expires() -> None:
 
 
 IMPATIENT = {"bootstrap_timeout_ms": 300}
-CLUSTER = Cluster(bootstrap="a:1, b:2", client={"security_protocol": "SSL"})
+CLUSTER = ClusterConfig(bootstrap="a:1, b:2", client={"security_protocol": "SSL"})
 
 
 def test_the_bus_is_the_watched_cluster_unless_it_has_its_own_address() -> None:
     same = bus.settings(Config(cluster=CLUSTER))
     assert same["bootstrap_servers"] == ["a:1", "b:2"]
     assert same["security_protocol"] == "SSL"
-    other = bus.settings(Config(cluster=CLUSTER, bus=Bus(bootstrap="c:3")))
+    other = bus.settings(Config(cluster=CLUSTER, bus=BusConfig(bootstrap="c:3")))
     assert other["bootstrap_servers"] == ["c:3"]
     assert "security_protocol" not in other
 
@@ -106,7 +106,7 @@ def test_a_setting_that_cannot_be_is_named_and_its_value_never_shown(key: str, s
 
 
 def test_an_address_where_nobody_listens_is_one_line() -> None:
-    nowhere = Config(cluster=Cluster(bootstrap="127.0.0.1:1", client=IMPATIENT))
+    nowhere = Config(cluster=ClusterConfig(bootstrap="127.0.0.1:1", client=IMPATIENT))
     for use in (bus.ensure_topics, bus.recorded_shards, bus.Sender):
         with pytest.raises(bus.BusError, match=r"^bus 127.0.0.1:1: .*REFUSED$") as error:
             use(nowhere)
@@ -116,7 +116,7 @@ def test_an_address_where_nobody_listens_is_one_line() -> None:
 def test_secrets_stay_out_of_errors() -> None:
     secret = msgspec.structs.replace(
         Config(),
-        cluster=Cluster(
+        cluster=ClusterConfig(
             bootstrap="127.0.0.1:1",
             client={
                 **IMPATIENT,

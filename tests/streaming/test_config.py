@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.runtime.config import Bus, Config, ConfigError, Query, load
+from streaming.runtime.config import BusConfig, Config, ConfigError, QueryConfig, load
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "config.toml"
 
@@ -138,5 +138,5 @@ def test_the_documented_file_holds_every_key_at_its_default():
     ],
 )
 def test_the_bus_has_a_partition_for_each_core_of_the_query_unless_it_is_set(master, set_to, made):
-    config = Config(bus=Bus(partitions=set_to), query=Query(master=master))
+    config = Config(bus=BusConfig(partitions=set_to), query=QueryConfig(master=master))
     assert config.bus_partitions == made

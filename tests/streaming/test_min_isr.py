@@ -15,7 +15,7 @@ from streaming.cli.main import main
 from streaming.cli.whatif import print_answer
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from tests.asking import a_view, answered
 from tests.builders import NOW_MS, Partition, a_state, empty
 from tests.examples import examples
@@ -119,7 +119,7 @@ def test_a_broker_that_one_shard_does_not_know_yet_is_counted_by_the_others():
 
 def test_an_exporter_gives_the_same_answer():
     exposition = Exposition(a_view(STATE))
-    source = Source(CATALOG, "c", lambda: exposition, lambda: NOW_MS)
+    source = ViewSource(CATALOG, "c", lambda: exposition, lambda: NOW_MS)
     with served(application(source)) as url:
         done = CliRunner().invoke(
             main, ["whatif", "min-isr", "--min-isr", "2", "--topic", "orders.*", "--url", url]

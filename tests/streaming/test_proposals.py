@@ -17,10 +17,10 @@ from streaming.bus.view import SnapshotStore
 from streaming.cli.whatif import print_answer
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.lab.screen import draw
 from streaming.questions.answer import WhatIfError
-from streaming.runtime.config import Config, Exporter, load
+from streaming.runtime.config import Config, ExporterConfig, load
 from streaming.runtime.plugins import catalog_of
 from tests.asking import answered
 from tests.builders import (
@@ -99,8 +99,8 @@ def served(state: ShardState) -> tuple[str, TestClient]:
     catalog = state.catalog
     store = SnapshotStore(catalog, "c", 1)
     store.take_snapshot(b"c/0", codec.encode(state))
-    exposition = Renderer(catalog, "c", Exporter()).render(store.publish())
-    app = application(Source(catalog, "c", lambda: exposition, lambda: NOW_MS))
+    exposition = Renderer(catalog, "c", ExporterConfig()).render(store.publish())
+    app = application(ViewSource(catalog, "c", lambda: exposition, lambda: NOW_MS))
     return b"".join(exposition.blocks).decode(), TestClient(app)
 
 

@@ -18,7 +18,7 @@ from streaming.exporter.api import endpoints
 from streaming.questions import QUESTIONS
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import (
-    Parameter,
+    InputParameter,
     duration_ms,
     matches,
     number,
@@ -116,7 +116,7 @@ def test_help_and_url_say_what_may_be_repeated_and_what_is_true():
     assert text("`a.b.c`").in_help == "a.b.c."
 
 
-KINDS: dict[str, tuple[Parameter, st.SearchStrategy[Any]]] = {
+KINDS: dict[str, tuple[InputParameter, st.SearchStrategy[Any]]] = {
     "number": (number(""), st.integers(0, 9_999_999_999)),
     "text": (text(""), st.text()),
     "flag": (yes_or_no(""), st.booleans()),

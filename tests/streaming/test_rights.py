@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from streaming.checks.rights import WITHOUT, Right, commands, right_for, rights
 from streaming.cli.main import main
-from streaming.runtime.config import Bus, Cluster, Collector, Config, Query
+from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config, QueryConfig
 
 CONTAINS = {
     "READ": {"DESCRIBE"}, "WRITE": {"DESCRIBE"}, "ALTER_CONFIGS": {"DESCRIBE_CONFIGS"},
@@ -53,7 +53,7 @@ def test_each_says_what_is_lost_and_who_needs_it():
 
 
 def test_they_follow_the_prefix_of_the_bus():
-    mine = Config(bus=Bus(prefix="mine"))
+    mine = Config(bus=BusConfig(prefix="mine"))
     named = {str(r) for r in rights(mine) if r.at == "bus"}
     assert "CREATE on topics mine.*" in named
     assert "WRITE on topic mine.events" in named
@@ -85,7 +85,7 @@ def parsed(lines: list[str]) -> set[tuple[str, str, str, str]]:
 
 
 def test_the_lines_for_kafkas_tool_grant_exactly_the_list():
-    config = Config(cluster=Cluster(bootstrap="a:1"), bus=Bus(bootstrap="b:2"))
+    config = Config(cluster=ClusterConfig(bootstrap="a:1"), bus=BusConfig(bootstrap="b:2"))
     lines = [line for line in commands(config, "User:twin") if not line.startswith("#")]
     assert parsed(lines) == {
         ("b:2" if right.at == "bus" else "a:1",
@@ -99,8 +99,8 @@ def test_the_lines_for_kafkas_tool_grant_exactly_the_list():
 
 def test_what_only_an_option_needs_is_a_comment_while_it_is_off():
     off = Config(
-        collector=Collector(timestamps=False, groups_interval_ms=0),
-        query=Query(remote_log_metadata=False),
+        collector=CollectorConfig(timestamps=False, groups_interval_ms=0),
+        query=QueryConfig(remote_log_metadata=False),
     )
     for config, more in ((Config(), 3), (off, 0)):
         granted = [line for line in commands(config, "User:twin") if not line.startswith("#")]

@@ -102,7 +102,7 @@ def test_settings_of_this_shell_that_a_driver_on_yarn_lacks_are_named(tmp_path: 
     (tmp_path / "file").write_text("")  # so nothing is packed
     secret = {"KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD": "hidden"}
     for master, note in (
-        ("yarn", "Not in the line: KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD, "
+        ("yarn", "Not part of the command: KAFKA_TWIN_CLUSTER_CLIENT_SASL_PLAIN_PASSWORD, "
                  "KAFKA_TWIN_QUERY_CHECKPOINT. A driver on YARN reads"),
         ("spark://host:7077", "Error: "),
     ):  # fmt: skip

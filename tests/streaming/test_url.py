@@ -20,7 +20,7 @@ from streaming.cli.main import main
 from streaming.cli.whatif import MOST_ROWS, print_answer
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Exposition
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.lab.processes import free_base_port
 from streaming.questions.answer import Answer
 from streaming.questions.parameters import MAX_ROWS
@@ -47,7 +47,7 @@ def exporting(state: ShardState, age_ms: int = 1_000) -> Iterator[str]:
     """The URL of an exporter of that state."""
     exposition = Exposition(a_store(state).view)
     with served(
-        application(Source(CATALOG, "c", lambda: exposition, lambda: NOW_MS + age_ms))
+        application(ViewSource(CATALOG, "c", lambda: exposition, lambda: NOW_MS + age_ms))
     ) as url:
         yield url
 
@@ -172,7 +172,10 @@ def answering(response: Any) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", lambda _: response)])
 
 
-NONE = "is no exporter of kafka-twin, or of another version: HTTP status {}, and not the JSON that"
+NONE = (
+    "is not an exporter of kafka-twin, or has another version: HTTP status {}, "
+    "and not the JSON that"
+)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +200,7 @@ def test_what_is_no_exporter_is_named(response: Any, why: str):
 
 def test_an_exporter_that_has_read_nothing_yet_says_so():
     exposition = Exposition()
-    with served(application(Source(CATALOG, "c", lambda: exposition))) as url:
+    with served(application(ViewSource(CATALOG, "c", lambda: exposition))) as url:
         done = run(url, "whatif", "lose", "--broker", "1")
         assert (done.exit_code, done.output) == (1, "Error: no snapshot has been read yet\n")
         assert run(url, "gate", "restart", "--broker", "1").exit_code == 2

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from streaming.runtime.config import Cluster, Config
+from streaming.runtime.config import ClusterConfig, Config
 from streaming.runtime.kafka.uuids import uuid_text
 from streaming.tap.topic_ids import LATER, Topic, TopicIds
 from tests.collector import fake_broker
@@ -25,7 +25,7 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 def topic_ids(cluster: FakeCluster, ask_every_s: float, listed_within_s: float) -> TopicIds:
-    config = Config(cluster=Cluster(name="c", bootstrap=cluster.bootstrap))
+    config = Config(cluster=ClusterConfig(name="c", bootstrap=cluster.bootstrap))
     return TopicIds(config, ask_every_s=ask_every_s, listed_within_s=listed_within_s)
 
 

@@ -1,1 +1,1 @@
-"""One cycle: the sources are read, and their readings become messages for the bus."""
+"""One cycle: reads the sources and turns their readings into messages for the bus."""

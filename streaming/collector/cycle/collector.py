@@ -1,8 +1,8 @@
-"""The collector: one cycle is one observation, one after the other at a fixed rate.
+"""The collector: runs cycles at a fixed rate; each cycle makes one observation.
 
 A cycle asks one broker what the cluster consists of, then every broker for its replicas, and sends
-the result. A failure in between does not end it: a silent broker, a missing right or an unreachable
-bus is a ``Problem``, logged once, and tried again in the next cycle.
+the result. A failure does not end the collector: a silent broker, a missing right or an unreachable
+bus becomes a ``Problem``. It is logged once, and the next cycle tries again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streaming.collector.about import BUS, CLUSTER
 from streaming.collector.context import CycleContext
 from streaming.collector.cycle.log import CycleLog, FixedRateSchedule
 from streaming.collector.cycle.metrics import CycleMetrics
-from streaming.collector.cycle.observation import Observation, ObservationEncoder
+from streaming.collector.cycle.observation import CycleResult, ObservationEncoder
 from streaming.collector.cycle.round_trip import BrokerResponses, RoundTrip
 from streaming.collector.denied import RETRY_DENIED_MS
 from streaming.collector.problem import Problem
@@ -45,7 +45,7 @@ log = structlog.get_logger("collector")
 
 
 class Collector:
-    """Asks the sources in each cycle, and keeps what cycles need of the one before."""
+    """Reads the sources in each cycle, and keeps what the next cycle needs."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Collector:
         """Make the sources; nothing is asked before the first cycle.
 
         Args:
-            config: of all programs.
+            config: the configuration of all programs.
             brokers: connections to the watched cluster.
-            ready: sources in place of those that would be made.
-            eligibility: where thresholds may change while it runs; None keeps those of ``config``.
-            retry_denied_ms: when a topic that was refused is asked for again.
-            in_background: make the sources with threads of their own as well; ``close`` ends them.
+            ready: sources to use instead of newly made ones.
+            eligibility: the source of thresholds that change at run time; None uses ``config``'s.
+            retry_denied_ms: the pause before a refused topic is requested again.
+            in_background: also make the sources that have their own threads; ``close`` ends them.
         """
         setup = Setup(config, brokers.client_id, eligibility, retry_denied_ms, in_background)
         self._config = config
@@ -85,7 +85,7 @@ class Collector:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that is missing now.
+        """All data that are missing now.
 
         A source that is read in every cycle reports the problems of the last cycle; one that is
         read at its own interval keeps those of its last round until the next.
@@ -99,12 +99,12 @@ class Collector:
 
     @property
     def rounds(self) -> dict[str, int]:
-        """Rounds since the start of each source that is read beside the cycles."""
+        """For each background source, the number of rounds since the start."""
         rounds = {source.about[0].name: source.rounds for source in self._sources}
         return {name: count for name, count in rounds.items() if count is not None}
 
-    def observe(self) -> Observation | None:
-        """Ask for everything once.
+    def observe(self) -> CycleResult | None:
+        """Run one cycle.
 
         Returns None if no broker has ever listed the cluster; ``problems`` then says why.
 
@@ -131,7 +131,7 @@ class Collector:
             else:
                 for source in sources:
                     self._read(source, readings)
-        return Observation(
+        return CycleResult(
             cluster=self._config.cluster.name,
             shards=self._config.bus.shards,
             observed_at_ms=self._observed_at_ms,
@@ -142,9 +142,10 @@ class Collector:
         )
 
     def _followed(self, metadata: ClusterMetadata | None) -> ClusterMetadata | None:
-        """The newest metadata, which connections and sources follow.
+        """The newest metadata, after connections and sources have been updated to them.
 
-        While no broker lists the cluster, its brokers are asked as before; None if none ever did.
+        While no broker lists the cluster, the previous brokers are used; None before the first
+        list.
         """
         if metadata is None:
             self._reconnect()
@@ -157,7 +158,7 @@ class Collector:
     def _ask_every_broker(self, sources: Sequence[Any], readings: Readings) -> None:
         """One round trip for the requests of all these sources."""
         trip = RoundTrip(sources, readings)
-        # A clock that is set back must not make this cycle older than the last one.
+        # If the clock was set back, this cycle must still be newer than the last one.
         self._observed_at_ms = max(int(time.time() * 1_000), self._observed_at_ms + 1)
         ids = {address.broker for address in readings[ClusterMetadata].addresses}
         deadline = readings[CycleContext].deadline()
@@ -170,26 +171,26 @@ class Collector:
             self._read(source, readings, answers=answers[source])
 
     def _read(self, source: Source, readings: Readings, **answers: Any) -> None:
-        """Let a source read what it needs; add what it found out."""
+        """Let a source read, and add its reading to those of this cycle."""
         reading = source.read(**readings.arguments(source.read), **answers)
         if reading is not None:
             readings.add(reading)
             self._by_source.append((source, reading))
 
     def on_send_failed(self) -> None:
-        """Send again, with the next observation, what is sent only when it changes."""
+        """Repeat, in the next observation, all data that are sent only when they change."""
         for source, reading in self._by_source:
             source.send_again(reading)
 
     def _reconnect(self) -> None:
-        """Find the cluster by its bootstrap addresses again."""
+        """Connect to the cluster by its bootstrap addresses again."""
         try:
             self._brokers.reconnect(self._deadline_ms)
         except CollectorError as error:
             self._cluster_problem = Problem(CLUSTER.name, NO_BROKER, "Unreachable", str(error))
 
     def close(self) -> None:
-        """End what sources do beside the cycles."""
+        """End the threads of the background sources."""
         for source in self._sources:
             source.close()
 
@@ -240,7 +241,7 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
 def collect(
     config: Config,
     collector: Collector,
-    send: Callable[[Observation], None],
+    send: Callable[[CycleResult], None],
     stop: threading.Event,
     cycles: int | None = None,
     metrics: CycleMetrics | None = None,
@@ -276,12 +277,12 @@ def collect(
 
 
 def send(
-    config: Config, sender: Sender, encoder: ObservationEncoder, observation: Observation
+    config: Config, sender: Sender, encoder: ObservationEncoder, observation: CycleResult
 ) -> None:
     """Send an observation and wait until it has arrived.
 
     Raises:
-        BusError: part of it has not, by the deadline.
+        BusError: part of it has not arrived by the deadline.
     """
     topic = bus.topics(config).observations
     for shard, message in encoder.encode(observation):

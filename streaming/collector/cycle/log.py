@@ -1,4 +1,4 @@
-"""When cycles begin, and what is logged of them."""
+"""The schedule of the cycles, and the log lines about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from streaming.collector.about import BROKER
-from streaming.collector.cycle.observation import Observation
+from streaming.collector.cycle.observation import CycleResult
 from streaming.collector.problem import Problem
 from twin.declarations.table import NO_BROKER
 
@@ -23,7 +23,7 @@ log = structlog.get_logger("collector")
 
 @dataclass(slots=True)
 class CycleLog:
-    """Counts cycles, and logs each cause once when it begins and once when it is over."""
+    """Counts cycles, and logs each failure once when it begins and once when it ends."""
 
     cycles: int = 0
     overruns: int = 0
@@ -37,7 +37,7 @@ class CycleLog:
     summed_up_at_s: float = field(default_factory=time.monotonic)
 
     def cycle(
-        self, problems: Sequence[Problem], took_ms: float, observation: Observation | None
+        self, problems: Sequence[Problem], took_ms: float, observation: CycleResult | None
     ) -> None:
         """Note a cycle; log what changed, and once a minute a summary."""
         self.cycles += 1
@@ -56,7 +56,9 @@ class CycleLog:
             self.sum_up()
 
     def _log_changes(self, problems: Sequence[Problem]) -> None:
-        """A place has recovered when nothing fails there any more, not when the cause changes."""
+        """Log new failures and recoveries.
+
+        A place has recovered when nothing fails there any more, not when the cause changes."""
         logged = {problem.cause for problem in self.problems}
         for problem in problems:
             if problem.cause not in logged:
@@ -69,7 +71,8 @@ class CycleLog:
             log.info("no longer registered" if is_gone else "recovered", **_about(problem))
 
     def sum_up(self) -> None:
-        """Log one line: counts since the start, durations since the last such line."""
+        """Log one line with the counts since the start and the durations since the last such
+        line."""
         log.info(
             "cycles",
             cycles=self.cycles,
@@ -93,13 +96,13 @@ def _about(problem: Problem) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class FixedRateSchedule:
-    """Cycles begin every ``interval_s``, at the same ticks however long one takes."""
+    """Cycles begin every ``interval_s``; a long cycle does not shift the later ones."""
 
     interval_s: float
     due_s: float
 
     def cycle_ended(self, now_s: float) -> int:
-        """Set the next tick; returns how many have been missed, which are not caught up on."""
+        """Set the next tick; returns the number of missed ticks, which are skipped."""
         self.due_s += self.interval_s
         late_s = now_s - self.due_s
         missed = int(late_s // self.interval_s) + 1 if late_s > 0 else 0

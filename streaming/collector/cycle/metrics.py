@@ -21,7 +21,7 @@ class CycleMetrics:
         self._rounds: Counter[str] = Counter()  # as of the last cycle
 
     def cycle_ended(self, problems: Sequence[Problem], took_s: float) -> None:
-        """A cycle is over; ``problems`` are all that it ended with."""
+        """Count a cycle; ``problems`` are those at its end."""
         self._metrics.add(own.CYCLES)
         self._metrics.observe(own.CYCLE_SECONDS, took_s)
         by_source = Counter(problem.source for problem in problems)
@@ -29,11 +29,11 @@ class CycleMetrics:
             self._metrics.set(own.PROBLEMS, by_source[name], name)
 
     def sent(self) -> None:
-        """An observation is on the bus."""
+        """Count an observation that has arrived on the bus."""
         self._metrics.set(own.SENT_AT, time.time())
 
     def unsent(self) -> None:
-        """An observation is not, or not all of it."""
+        """Count an observation that has not arrived completely."""
         self._metrics.add(own.UNSENT)
 
     def left_out(self, cycles: int) -> None:
@@ -41,7 +41,7 @@ class CycleMetrics:
         self._metrics.add(own.OVERRUNS, cycles)
 
     def rounds(self, since_start: Mapping[str, int]) -> None:
-        """How many rounds each source has read that is read beside the cycles."""
+        """Set the number of rounds of each background source."""
         for source, count in since_start.items():
             self._metrics.add(own.ROUNDS, count - self._rounds[source], source)
             self._rounds[source] = count

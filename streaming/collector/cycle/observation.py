@@ -1,10 +1,10 @@
-"""The result of one cycle, and its messages for the bus: frames of every shard with one stamp.
+"""The result of one cycle, and its messages for the bus: frames of all shards, with one time.
 
-Every shard gets all brokers and its complete listing in each cycle, even if it has no topic: only a
-complete listing makes a partition disappear. The columns of partitions, replicas and brokers are
-joined here from the readings of all sources, by the names that the frames declare. Columns that
-depend on the placement are kept with it. The frames of a shard go into one message as long as they
-fit, so that they arrive together.
+In each cycle every shard gets all brokers and its complete listing, even if it has no topic: a
+partition disappears only by a complete listing. The columns of partitions, replicas and brokers
+come from the readings of all sources, and are joined here by the names that the frames declare.
+Columns that depend only on the placement are encoded once for each placement. The frames of a shard
+go into one message as long as they fit, so that they arrive together.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from twin.engine.frames import Frame, FrameHeader
 from twin.tables.observations import BrokersFrame, PartitionsFrame, ProblemsFrame, ReplicasFrame
 
 PROBLEM_SHARD: Final = 0
-"""The shard that holds the problems: each is about the cluster, or about a broker."""
+"""The shard that holds the problems, since a problem is about the cluster or a broker."""
 
 MOST_PROBLEMS: Final = 1_000
-"""More are left out; they are few, unless each of a hundred brokers refuses all that is asked."""
+"""The maximum. There are few problems, unless each of a hundred brokers refuses all requests."""
 
 MOST_TEXT: Final = 300
 """Characters of a problem's text: 1 000 such texts fit into a frame."""
@@ -41,8 +41,8 @@ _KEYS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """The result of one cycle: what its sources found out, and what is missing from it."""
+class CycleResult:
+    """The result of one cycle: the readings of its sources, and the problems."""
 
     cluster: str
     shards: int
@@ -59,18 +59,18 @@ class Observation:
 
     @property
     def incomplete(self) -> set[str]:
-        """Kinds of frames that do not have all rows there are."""
+        """Kinds of frames that lack some existing rows."""
         kinds = {kind for reading in self.readings for kind in reading.incomplete}
         return kinds | ({"problems"} if len(self.problems) > MOST_PROBLEMS else set())
 
     def addresses(self) -> list[Address]:
-        """The address of each broker of the table; of one that is not listed it is empty."""
+        """The address of each broker of the table; empty for a broker that is not listed."""
         rows = self.brokers.select(["broker", "host", "rack"]).to_pylist()
         places = [(row["broker"], *row["host"].rpartition(":")[::2], row["rack"]) for row in rows]
         return [Address(b, host, int(port or -1), rack) for b, host, port, rack in places]
 
     def rows(self, frame: type[twin.declarations.table.Observation]) -> Iterator[pa.Table]:
-        """The tables of a frame that sources have as a whole, of all shards."""
+        """The whole tables that sources have for a frame, of all shards."""
         for shard in range(self.shards):
             for reading in self.readings:
                 yield from (rows for kind, rows in reading.tables(shard) if kind is frame)
@@ -82,12 +82,12 @@ class ObservationEncoder:
     def __init__(self) -> None:
         self._keys: _Keys | None = None
 
-    def encode(self, observation: Observation) -> Iterator[tuple[int, bytes]]:
+    def encode(self, observation: CycleResult) -> Iterator[tuple[int, bytes]]:
         """Shard and message, in the order they should be sent."""
         placement = observation.placement
         if self._keys is None or self._keys.placement is not placement:
             self._keys = _Keys(placement)
-        joined = _Joined(observation.readings, self._keys)
+        joined = _JoinedFrames(observation.readings, self._keys)
         brokers, problems = observation.brokers, problems_table(observation.problems)
         incomplete = observation.incomplete
         for shard in range(observation.shards):
@@ -106,7 +106,7 @@ class ObservationEncoder:
                 yield shard, message
 
 
-def _header(observation: Observation, shard: int, kind: str, *, complete: bool) -> FrameHeader:
+def _header(observation: CycleResult, shard: int, kind: str, *, complete: bool) -> FrameHeader:
     return FrameHeader(
         kind=kind,
         cluster=observation.cluster,
@@ -119,7 +119,7 @@ def _header(observation: Observation, shard: int, kind: str, *, complete: bool) 
 
 
 class _Keys:
-    """The columns that identify a replica or partition, by shard."""
+    """The columns that identify replicas and partitions, by shard."""
 
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
@@ -142,8 +142,8 @@ def _shard_of_rows(cuts: Array) -> Array:
     return np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
 
 
-class _Joined:
-    """Frames whose columns come from several sources. A column that none has is unknown."""
+class _JoinedFrames:
+    """Frames whose columns come from several sources. A column without a source is unknown."""
 
     def __init__(self, readings: Readings, keys: _Keys) -> None:
         self._keys = keys
@@ -221,7 +221,7 @@ def problems_table(problems: Sequence[Problem]) -> pa.Table:
 
 
 def _named(values: Sequence[str]) -> pa.Array:
-    """A column of strings, many of them the same."""
+    """A dictionary-encoded column of strings, since many are the same."""
     entries = sorted(set(values))
     place = {value: number for number, value in enumerate(entries)}
     return dictionary([place[value] for value in values], texts(entries))

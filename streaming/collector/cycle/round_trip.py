@@ -1,4 +1,4 @@
-"""The round trip to every broker that sources share."""
+"""The round trip to every broker, which several sources share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BrokerResponses(Reading):
 
     @property
     def broker_columns(self) -> Mapping[str, Mapping[int, int]]:
-        """A broker that could not be asked did not answer."""
+        """The columns about answers; a broker that could not be asked did not answer."""
         return {
             "answered": {b: r.answered for b, r in self.by_broker.items()},
             "answered_in_ms": {b: r.after_ms for b, r in self.by_broker.items()},
@@ -26,13 +26,13 @@ class BrokerResponses(Reading):
 
 
 class RoundTrip:
-    """Sends a broker the requests of several sources together, and takes the answers apart."""
+    """Sends the requests of several sources together, and splits the responses by source."""
 
     def __init__(self, sources: Sequence[EveryBrokerSource], readings: Readings) -> None:
-        """``readings``: from which the requests are made."""
+        """Make the requests from these ``readings``."""
         self._sources = sources
         self._arguments = {source: readings.arguments(source.requests) for source in sources}
-        self._askers: dict[int, list[EveryBrokerSource]] = {}  # of each request, by broker
+        self._askers: dict[int, list[EveryBrokerSource]] = {}  # sources by broker, in order
 
     def requests(self, broker: int, versions: Versions) -> Sequence[EncodedRequest]:
         """The requests to one broker, those of the first source first."""
@@ -47,7 +47,7 @@ class RoundTrip:
     def answers(
         self, responses: Mapping[int, BrokerResponse]
     ) -> Mapping[EveryBrokerSource, Answers]:
-        """What the brokers that answered anything said to each source."""
+        """For each source, the responses of the brokers that answered anything."""
         answers: dict[EveryBrokerSource, dict[int, list[bytes | None]]]
         answers = {source: {} for source in self._sources}
         for broker, response in responses.items():

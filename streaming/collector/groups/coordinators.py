@@ -20,15 +20,15 @@ Batch = OffsetFetchBatch | DescribeBatch
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How much a coordinator is asked for at once."""
+    """Limits on the requests to one coordinator."""
 
     groups: int = 200  # of a request; at 100 offsets each, a broker builds a response of 0.4 MB
     requests: int = 20  # that share one deadline
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """The batches of one coordinator, and what they were made from."""
+class _KeptBatches:
+    """The batches of one coordinator, and the input that they were made from."""
 
     versions: Versions
     groups: Mapping[str, str]  # type by name
@@ -41,7 +41,7 @@ class Coordinators:
     def __init__(self, client_id: str, limits: RequestLimits) -> None:
         self._client_id = client_id
         self._limits = limits
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _KeptBatches] = {}
 
     def ask(
         self,
@@ -70,11 +70,11 @@ class Coordinators:
     def _batches(
         self, groups: Mapping[str, ListedGroup], versions: Mapping[int, Versions]
     ) -> dict[int, Sequence[Batch]]:
-        """The requests to each coordinator; those that are kept where they fit."""
+        """The requests to each coordinator; kept ones are used again where they fit."""
         by_broker: defaultdict[int, dict[str, str]] = defaultdict(dict)
         for name in sorted(groups):
             by_broker[groups[name].coordinator][name] = groups[name].type
-        kept: dict[int, _Kept] = {}
+        kept: dict[int, _KeptBatches] = {}
         for broker, types in by_broker.items():
             old, theirs = self._kept.get(broker), versions.get(broker)
             if theirs is None:
@@ -82,7 +82,7 @@ class Coordinators:
             if old is not None and old.versions == theirs and old.groups == types:
                 kept[broker] = old
             else:
-                kept[broker] = _Kept(theirs, types, [*self._made(types, theirs)])
+                kept[broker] = _KeptBatches(theirs, types, [*self._made(types, theirs)])
         self._kept = kept
         return {broker: each.batches for broker, each in kept.items() if each.batches}
 
@@ -106,7 +106,7 @@ class Coordinators:
 
 
 CLASSIC, CONSUMER, SHARE, UNNAMED = "classic", "consumer", "share", ""
-"""Types of groups; Kafka before 3.8 names none, and has classic groups."""
+"""Types of groups; Kafka before 3.8 names no type, and its groups are classic."""
 
 
 def _cut(names: Sequence[str], size: int) -> Iterable[Sequence[str]]:

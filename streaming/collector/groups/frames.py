@@ -22,7 +22,7 @@ ALL_GROUPS_SHARD: Final = 0
 
 
 def _by_kafka_name(kind: type[IntEnum]) -> dict[str, int]:
-    """Values by Kafka's name of them in lower case, which writes PreparingRebalance as one word."""
+    """Values by Kafka's name in lower case; Kafka writes PreparingRebalance as one word."""
     return {each.name.replace("_", "").lower(): int(each) for each in kind}
 
 
@@ -33,7 +33,7 @@ _TYPES: Final = _by_kafka_name(GroupType)
 class GroupFrames(Reading):
     """The rows of a round by shard.
 
-    Offsets of topics that the collector does not watch, or that are deleted, are in none.
+    Offsets of topics that are deleted or not watched are in no frame.
     """
 
     def __init__(self, round_: GroupRound, placement: Placement) -> None:
@@ -51,7 +51,7 @@ class GroupFrames(Reading):
 
     @property
     def incomplete(self) -> Collection[str]:
-        """There may be groups that are not listed."""
+        """Kinds of frames that may lack groups."""
         return () if self.round.complete else ("groups",)
 
     def tables(self, shard: int) -> Iterator[Rows]:
@@ -62,9 +62,9 @@ class GroupFrames(Reading):
             yield GroupOffsetsFrame, self._group_offsets(shard, rows)
 
     def _groups(self, shard: int) -> pa.Table:
-        """Groups that have offsets in the shard or may have; the first shard has all.
+        """The rows of groups that have offsets in the shard or may have; shard 0 has all groups.
 
-        Offsets that are left out were read: what an earlier round sent of them is over.
+        Offsets that are left out count as read: rows that an earlier round sent are obsolete.
         """
         round_ = self.round
         rows = slice(self._cuts[shard], self._cuts[shard + 1])
@@ -72,7 +72,7 @@ class GroupFrames(Reading):
         may_have = ~was_read & (round_.error != NO_OFFSETS)
         is_here = may_have | (shard == ALL_GROUPS_SHARD)
         is_here[self._offsets.group_of[rows]] = True
-        chosen = np.flatnonzero(is_here)
+        listed = np.flatnonzero(is_here)
         columns = {
             "group_type": np.array([_TYPES.get(t, UNKNOWN) for t in round_.type], np.int8),
             "group_state": np.array(
@@ -83,9 +83,9 @@ class GroupFrames(Reading):
             "read_at_ms": np.where(was_read, round_.read_at_ms, UNKNOWN),
             "offsets_left_out": round_.left_out,
         }
-        arrays = [dictionary(np.arange(len(chosen)), texts([round_.group[i] for i in chosen]))]
+        arrays = [dictionary(np.arange(len(listed)), texts([round_.group[i] for i in listed]))]
         for column in GroupsFrame.columns[1:]:
-            arrays.append(numbers(columns[column.name][chosen], column.arrow))
+            arrays.append(numbers(columns[column.name][listed], column.arrow))
         return pa.Table.from_arrays(arrays, schema=GroupsFrame.schema())
 
     def _group_offsets(self, shard: int, rows: Array) -> pa.Table:

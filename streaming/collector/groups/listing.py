@@ -38,11 +38,11 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupListing:
+class ListedGroups:
     """The groups of the cluster."""
 
     groups: Mapping[str, ListedGroup]
-    complete: bool  # there is no other group that may be described
+    complete: bool  # it has every group that this user may describe
     problems: tuple[Problem, ...]
 
 
@@ -60,7 +60,7 @@ class GroupLister:
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self.versions: dict[int, Versions] = {}  # of the brokers' connections
+        self.versions: dict[int, Versions] = {}  # of the connections to the brokers
         self._requests: dict[int, EncodedRequest] = {}
         self._brokers: dict[int, _BrokerGroups] = {}
 
@@ -69,8 +69,8 @@ class GroupLister:
         connections: BrokerConnections,
         brokers: Iterable[int],
         deadline: Callable[[], Deadline],
-    ) -> GroupListing:
-        """The groups of these brokers, which are all that are known."""
+    ) -> ListedGroups:
+        """The groups of all brokers; ``brokers`` are all known ones."""
         responses = connections.ask(sorted(brokers), self._list, deadline())
         self._brokers = {
             broker: self._read(broker, response.first)
@@ -85,7 +85,7 @@ class GroupLister:
             groups |= listed.groups
         answered = {b for b, listed in self._brokers.items() if listed.error == 0}
         leaders = self._leaders(connections, answered, deadline())
-        return GroupListing(
+        return ListedGroups(
             groups,
             complete=(leaders if leaders is not None else responses.keys()) <= answered,
             problems=tuple(self._problems(responses)),
@@ -132,18 +132,18 @@ class GroupLister:
 
         None if that topic may not be described, or does not exist yet.
         """
-        asked: list[EncodedRequest] = []
+        encoded: list[EncodedRequest] = []
 
         def make(_: int, versions: Versions) -> list[EncodedRequest]:
             request = offsets_topic(versions, self._client_id)
-            asked.extend([] if request is None else [request])
-            return asked
+            encoded.extend([] if request is None else [request])
+            return encoded
 
         for broker in sorted(brokers)[:1]:
             body = connections.ask([broker], make, deadline)[broker].first
             if body is None:
                 return {NO_BROKER}
-            response: Any = MetadataResponse.decode(body, version=asked[0].api_version)
+            response: Any = MetadataResponse.decode(body, version=encoded[0].api_version)
             [topic] = response.topics
             if topic.error_code == 0:
                 return {partition.leader_id for partition in topic.partitions}

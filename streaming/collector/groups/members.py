@@ -1,6 +1,6 @@
 """Reads the state and members of groups: DescribeGroups, and ConsumerGroupDescribe (KIP-848).
 
-A response that is the same bytes as the one before is not read again: groups change rarely.
+A response with the same bytes as the previous one is not decoded again: groups change rarely.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Assignment = Iterable[tuple[str, Sequence[int]]]
 class GroupMembers:
     """One group as its coordinator describes it."""
 
-    error: int = 0  # Kafka's error code; all below is unknown then
+    error: int = 0  # Kafka's error code; if set, all fields below are unknown
     state: str = ""
     members: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Described:
+class DescribedGroups:
     """The groups of a response. Shapes: [n] partitions that are assigned to members."""
 
     members: Mapping[str, GroupMembers] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Described:
     rack_of: Array = field(default_factory=lambda: np.zeros(0, np.int32))  # [n] of the member
 
 
-class _Assigned:
+class _Assignments:
     """Collects the partitions of members."""
 
     def __init__(self) -> None:
@@ -72,14 +72,16 @@ class _Assigned:
             self._runs.append(tuple(place.setdefault(n, len(place)) for place, n in named))
             self._partitions.append(np.array(partitions, np.int32))
 
-    def described(self) -> Described:
-        """All of them as arrays."""
+    def described(self) -> DescribedGroups:
+        """All collected partitions as arrays."""
         partition = np.concatenate(self._partitions)
         lengths = [len(each) for each in self._partitions[1:]]
         runs = np.array(self._runs, np.int32).reshape(-1, 3).repeat(lengths, axis=0)
         group_of, topic_of, rack_of = runs.T
         group, topic, rack = map(tuple, self._places)
-        return Described(self.members, group, topic, rack, group_of, topic_of, partition, rack_of)
+        return DescribedGroups(
+            self.members, group, topic, rack, group_of, topic_of, partition, rack_of
+        )
 
 
 class DescribeBatch:
@@ -89,21 +91,21 @@ class DescribeBatch:
         self,
         groups: Sequence[str],
         request: EncodedRequest,
-        read: Callable[[bytes, int], Described],
+        read: Callable[[bytes, int], DescribedGroups],
     ) -> None:
         self.groups = tuple(groups)
         self.request = request
         self._read = read
         self._body: bytes | None = None
-        self._described = Described()
+        self._described = DescribedGroups()
 
-    def read(self, body: bytes) -> Described:
-        """The groups of a response. A response that is malformed describes none."""
+    def read(self, body: bytes) -> DescribedGroups:
+        """The groups of a response; a malformed response has none."""
         if body != self._body:
             try:
                 self._described = self._read(body, self.request.api_version)
             except (MalformedBytes, UnicodeDecodeError):
-                self._described = Described()
+                self._described = DescribedGroups()
             self._body = body
         return self._described
 
@@ -122,10 +124,10 @@ def consumer_batch(groups: Sequence[str], version: int, client_id: str) -> Descr
 # ---------------------------------------------------------------- classic groups
 
 
-def read_classic(body: bytes, version: int) -> Described:
+def read_classic(body: bytes, version: int) -> DescribedGroups:
     """The groups of a DescribeGroups response."""
     response: Any = DescribeGroupsResponse.decode(body, version=version)
-    assigned = _Assigned()
+    assigned = _Assignments()
     for group in response.groups:
         members = UNKNOWN if group.error_code else len(group.members)
         assigned.members[group.group_id] = GroupMembers(
@@ -138,7 +140,7 @@ def read_classic(body: bytes, version: int) -> Described:
 
 
 def _rack_of(subscription: bytes | None) -> str:
-    """The rack that a member subscribed with, empty if it names none (KIP-881, Kafka 3.5)."""
+    """The rack in a member's subscription, empty if it has none (KIP-881, Kafka 3.5)."""
     try:
         decoded = ConsumerProtocolSubscription.decode(bytes(subscription or b""))
     except (ValueError, struct.error):  # a member may write anything there
@@ -147,7 +149,7 @@ def _rack_of(subscription: bytes | None) -> str:
 
 
 def _assignment_of(assignment: bytes | None) -> list[tuple[str, Sequence[int]]]:
-    """The partitions of a member: none until its group is stable."""
+    """The partitions of a member; there are none until its group is stable."""
     try:
         decoded = ConsumerProtocolAssignment.decode(bytes(assignment or b""))
     except (ValueError, struct.error):
@@ -158,21 +160,21 @@ def _assignment_of(assignment: bytes | None) -> list[tuple[str, Sequence[int]]]:
 # ---------------------------------------------------------------- groups of KIP-848
 
 
-def read_consumer(body: bytes, version: int) -> Described:
+def read_consumer(body: bytes, version: int) -> DescribedGroups:
     """The groups of a ConsumerGroupDescribe response, version 0.
 
     Raises:
-        MalformedBytes: it ends early.
+        MalformedBytes: the response ends early.
     """
     del version  # there is one
-    reader, assigned = ByteReader(body), _Assigned()
+    reader, assigned = ByteReader(body), _Assignments()
     reader.skip(4)  # throttle time
     for _ in range(reader.count()):
         _read_consumer_group(reader, assigned)
     return assigned.described()
 
 
-def _read_consumer_group(reader: ByteReader, assigned: _Assigned) -> None:
+def _read_consumer_group(reader: ByteReader, assigned: _Assignments) -> None:
     error = reader.number(2)
     reader.text()  # error message
     name, state = reader.text(), reader.text()
@@ -186,7 +188,7 @@ def _read_consumer_group(reader: ByteReader, assigned: _Assigned) -> None:
     assigned.members[name] = GroupMembers(error, state, UNKNOWN if error else members)
 
 
-def _read_member(reader: ByteReader, group: str, assigned: _Assigned) -> None:
+def _read_member(reader: ByteReader, group: str, assigned: _Assignments) -> None:
     reader.text()  # member id
     reader.text()  # instance id
     rack = reader.text()
@@ -197,7 +199,7 @@ def _read_member(reader: ByteReader, group: str, assigned: _Assigned) -> None:
         reader.text()  # subscribed topic
     reader.text()  # subscribed regular expression
     assigned.add(group, rack, _read_assignment(reader))
-    _read_assignment(reader)  # what it shall have once others gave it up
+    _read_assignment(reader)  # the target assignment, once other members have released it
     reader.skip_tagged_fields()
 
 

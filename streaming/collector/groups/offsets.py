@@ -1,9 +1,9 @@
 """Reads OffsetFetch responses: the committed offsets of many groups, gathered with numpy.
 
 From round to round a response has the same groups, topics and partitions at the same positions, so
-a layout made from one response reads the next (``wire``). The numbers may vary, and so may the
-metadata that consumers commit with an offset (Kafka Streams writes a timestamp there), as long as
-its length stays.
+a layout made from one response reads the next (``wire.layouts``). The numbers may vary, and so may
+the metadata that consumers commit with an offset (Kafka Streams writes a timestamp there), as long
+as its length stays.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kafka.protocol.consumer import OffsetFetchResponse
 from streaming.collector.groups.requests import SEVERAL_GROUPS, offset_fetch
 from streaming.collector.listing import Array
 from streaming.collector.wire.brokers import EncodedRequest
-from streaming.collector.wire.layouts import Cursor, KeptLayouts, Layout, places, values
+from streaming.collector.wire.layouts import KeptLayouts, Layout, LayoutCursor, places, values
 
 _HEAD_BYTES: Final = 16  # partition 4, offset 8, leader epoch 4
 _OFFSET_AT, _EPOCH_AT = 4, 12
 _RECORD_BYTES: Final = 20  # head 16, metadata 1 (its length), error 2, tags 1
 _EMPTY: Final = 1
-"""The length of a string is written plus one; 0 is null."""
+"""Kafka writes the length of a string plus one; 0 means null."""
 
 _HAS_GROUP_ERROR: Final = 2
 """First version of OffsetFetch that has an error code of the whole group."""
@@ -44,7 +44,7 @@ class CommittedOffsets:
 
 
 NO_ANSWER: Final = -2
-"""In place of an error code: no response contains the group."""
+"""In place of an error code: the group is in no response."""
 
 
 class OffsetFetchBatch:
@@ -76,7 +76,7 @@ class _OffsetFetchLayout(Layout):
     __slots__ = ("_at", "_error_at", "_group_error_at", "_group_rows", "_read")
 
     def __init__(self, body: bytes, row: dict[str, int]) -> None:
-        cursor, raw = Cursor(body), np.frombuffer(body, np.uint8)
+        cursor, raw = LayoutCursor(body), np.frombuffer(body, np.uint8)
         throttle = cursor.skip(4)
         topics: dict[str, int] = {}
         runs = _Runs()
@@ -100,21 +100,21 @@ class _OffsetFetchLayout(Layout):
                 metadata_at, places(error_at, 0, 2), group_errors,
             ],
         )  # fmt: skip
-        asked, groups = group_of >= 0, np.array(group_rows, np.intp)
-        self._at, self._error_at = at[asked], error_at[asked]
+        in_request, groups = group_of >= 0, np.array(group_rows, np.intp)
+        self._at, self._error_at = at[in_request], error_at[in_request]
         self._group_error_at, self._group_rows = group_errors[groups >= 0], groups[groups >= 0]
         self._read = CommittedOffsets(
             group_error=np.full(len(row), NO_ANSWER, np.int16),
             topic=tuple(topics),
-            group_of=group_of[asked],
-            topic_of=topic_of[asked],
+            group_of=group_of[in_request],
+            topic_of=topic_of[in_request],
             partition=values(raw, places(self._at, 0, 4)),
             offset=np.zeros(0, np.int64),
             error=np.zeros(0, np.int16),
         )
 
     def read(self, raw: Array) -> CommittedOffsets:
-        """The numbers of a response that fits."""
+        """The numbers of a response that has this layout."""
         shape = self._read
         group_error = shape.group_error.copy()
         group_error[self._group_rows] = values(raw, self._group_error_at)
@@ -130,13 +130,13 @@ class _OffsetFetchLayout(Layout):
 
 
 class _Runs:
-    """Partitions as they are found: runs of them that follow each other at equal distances."""
+    """Positions of partitions, collected as runs of equal distances."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int, int, int, int]] = []
         self._metadata: list[Array] = [np.zeros(0, np.intp)]
 
-    def take(self, cursor: Cursor, raw: Array, group: int, topic: int) -> None:
+    def take(self, cursor: LayoutCursor, raw: Array, group: int, topic: int) -> None:
         """The partitions of a topic: all at once if none has metadata, else one by one."""
         count = cursor.count()
         start = cursor.skip(count * _RECORD_BYTES)  # no partition is shorter
@@ -167,11 +167,11 @@ class _Runs:
 
 
 def _are_plain(body: bytes, raw: Array, start: int, count: int) -> bool:
-    """Partitions that begin there have no metadata, so each is as long as the next.
+    """Whether the partitions at these positions have no metadata, so that all have one length.
 
-    Exact: all before the first one with metadata are where they are looked for.
+    This is exact: all partitions before the first one with metadata are at these positions.
     """
-    if count <= _FEW:  # numpy would take longer
+    if count <= _FEW:  # for so few, numpy would take longer
         return all(
             body[at + _HEAD_BYTES] <= _EMPTY and not body[at + _RECORD_BYTES - 1]
             for at in range(start, start + count * _RECORD_BYTES, _RECORD_BYTES)
@@ -184,7 +184,7 @@ _FEW: Final = 20
 
 
 def decoded(body: bytes, version: int, groups: Sequence[str]) -> CommittedOffsets:
-    """The same through the codec."""
+    """The same numbers, read by the codec."""
     response: Any = OffsetFetchResponse.decode(body, version=version)
     row = {name: i for i, name in enumerate(groups)}
     if version >= SEVERAL_GROUPS:

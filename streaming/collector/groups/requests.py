@@ -1,6 +1,6 @@
 """Requests about groups.
 
-kafka-python has no ConsumerGroupDescribe (KIP-848), so its bytes are written here.
+kafka-python lacks ConsumerGroupDescribe (KIP-848), so this file encodes it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ SEVERAL_GROUPS: Final = 8
 """First version of OffsetFetch that takes several groups (Kafka 3.0)."""
 
 _OFFSET_FETCH_BY_NAME: Final = 9
-"""Last version of OffsetFetch that names topics; the next has their ids."""
+"""Last version of OffsetFetch that has topic names; the next one has topic ids."""
 
 _ALL_TOPICS: Final = 2
-"""First version of OffsetFetch that answers for all topics (Kafka 0.10.2)."""
+"""First version of OffsetFetch that can return all topics (Kafka 0.10.2)."""
 
 _ONLY_METADATA_OF_NAMES: Final = 12
 
 
 def list_groups(versions: Versions, client_id: str) -> EncodedRequest | None:
-    """All groups that the broker coordinates, in all states; None if it cannot be asked."""
+    """Request all groups that the broker coordinates; None if the broker is too old."""
     version = negotiate_version(versions, ListGroupsRequest)
     if version is None:
         return None
@@ -60,16 +60,16 @@ def offsets_topic(versions: Versions, client_id: str) -> EncodedRequest | None:
 
 
 def offset_fetch_version(versions: Versions) -> int | None:
-    """The version that is used with a broker, None if it cannot answer for all topics."""
+    """The version to use with a broker, None if it cannot return all topics."""
     version = negotiate_version(versions, OffsetFetchRequest, _OFFSET_FETCH_BY_NAME)
     return version if version is not None and version >= _ALL_TOPICS else None
 
 
 def offset_fetch(groups: Sequence[str], version: int, client_id: str) -> EncodedRequest:
-    """All committed offsets of these groups; before version 8 of one group.
+    """Request all committed offsets of these groups; of one group before version 8.
 
-    Offsets of a transaction that is not decided are not in the answer: it has the last ones that
-    are (``require_stable`` would refuse them, and consumer tools do not set it either).
+    The response lacks offsets of an open transaction: it has the offsets committed before. (With
+    ``require_stable`` the broker would return an error; consumer tools do not set it either.)
     """
     if version >= SEVERAL_GROUPS:
         group = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -83,7 +83,7 @@ def offset_fetch(groups: Sequence[str], version: int, client_id: str) -> Encoded
 
 
 def describe_groups_version(versions: Versions) -> int | None:
-    """The version that is used with a broker."""
+    """The version to use with a broker."""
     return negotiate_version(versions, DescribeGroupsRequest)
 
 
@@ -94,7 +94,7 @@ def describe_groups(groups: Sequence[str], version: int, client_id: str) -> Enco
 
 
 def consumer_group_describe_version(versions: Versions) -> int | None:
-    """The version that is used with a broker: 0, as version 1 adds nothing that is read here."""
+    """The version to use with a broker: 0, since the twin needs nothing of version 1."""
     low, _ = versions.get(CONSUMER_GROUP_DESCRIBE, (1, 1))
     return 0 if low == 0 else None
 

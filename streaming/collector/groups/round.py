@@ -8,21 +8,21 @@ from typing import Final
 
 import numpy as np
 
-from streaming.collector.groups.listing import GroupListing
-from streaming.collector.groups.members import Described, GroupMembers
+from streaming.collector.groups.listing import ListedGroups
+from streaming.collector.groups.members import DescribedGroups, GroupMembers
 from streaming.collector.groups.offsets import NO_ANSWER, CommittedOffsets
 from streaming.collector.listing import Array
 from streaming.collector.problem import Problem
 from twin.declarations.table import NO_BROKER, UNKNOWN
 
 LEFT_OUT: Final = -3
-"""In place of an error code: there are too many offsets, and those of this group are not sent."""
+"""In place of an error code: this group's offsets are not sent, since there are too many."""
 
 NO_OFFSETS: Final = -4
-"""In place of an error code: it is a share group, which commits no offsets."""
+"""In place of an error code: a share group commits no offsets."""
 
 NOT_LISTED: Final = -5
-"""In place of an error code: no coordinator lists the group any more."""
+"""In place of an error code: no coordinator lists the group any longer."""
 
 _PARTITION_BITS: Final = 24
 
@@ -33,7 +33,7 @@ class Answers:
 
     error: dict[str, int] = field(default_factory=dict)  # of OffsetFetch, by group
     offsets: list[tuple[Sequence[str], CommittedOffsets]] = field(default_factory=list)
-    described: list[Described] = field(default_factory=list)
+    described: list[DescribedGroups] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def update(self, later: Answers) -> None:
@@ -59,11 +59,11 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupOffsets:
+class RoundOffsets:
     """Offsets by group, topic and partition. Shapes: [T] topics, [K] racks, [N] offsets.
 
-    There is one for each partition that the group has committed an offset of, or that is assigned
-    to a member. None is of a group whose offsets are unknown.
+    There is one offset for each partition that the group has committed to, or that is assigned to a
+    member. Groups whose offsets are unknown have none.
     """
 
     topic: tuple[str, ...]  # [T]
@@ -78,9 +78,9 @@ class GroupOffsets:
     def __len__(self) -> int:
         return len(self.group_of)
 
-    def pick(self, rows: Array) -> GroupOffsets:
-        """The rows of some offsets."""
-        return GroupOffsets(
+    def pick(self, rows: Array) -> RoundOffsets:
+        """The rows of the selected offsets."""
+        return RoundOffsets(
             self.topic, self.rack, self.group_of[rows], self.topic_of[rows], self.partition[rows],
             self.committed[rows], self.is_assigned[rows], self.rack_of[rows],
         )  # fmt: skip
@@ -91,7 +91,7 @@ class GroupRound:
     """The groups of the cluster, sorted by name. Shapes: [G] groups."""
 
     read_at_ms: int
-    complete: bool  # there is no other group that may be described
+    complete: bool  # it has every group that this user may describe
     group: tuple[str, ...]  # [G]
     type: tuple[str, ...]  # [G] in lower case, empty if unknown
     state: tuple[str, ...]  # [G] as Kafka names it, empty if unknown
@@ -99,13 +99,13 @@ class GroupRound:
     members: Array  # [G] UNKNOWN if not described
     error: Array  # [G] why the offsets are unknown: Kafka's error code or one of ours, 0 if known
     left_out: Array  # [G] offsets that are not sent because there are too many
-    offsets: GroupOffsets
+    offsets: RoundOffsets
 
 
 def combine(
-    read_at_ms: int, listing: GroupListing, answers: Answers, max_offsets: int
+    read_at_ms: int, listing: ListedGroups, answers: Answers, max_offsets: int
 ) -> GroupRound:
-    """The round that these answers make."""
+    """Build the round from these answers."""
     names = tuple(sorted(listing.groups))
     listed = [listing.groups[name] for name in names]
     described = answers.members()
@@ -136,19 +136,19 @@ _NOT_DESCRIBED: Final = GroupMembers()
 
 
 class _Names:
-    """Names in the order in which they are met, and their numbers."""
+    """Names, numbered in the order of their first use."""
 
     def __init__(self, *names: str) -> None:
         self.number = {name: i for i, name in enumerate(names)}
 
     def indexes(self, names: Iterable[str]) -> Array:
-        """The numbers of these names, new ones included."""
+        """The numbers of these names; new names get new numbers."""
         number = self.number
         return np.array([number.setdefault(n, len(number)) for n in names], np.int64)
 
 
-def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> GroupOffsets:
-    """Committed offsets and assigned partitions of the groups whose offsets are known."""
+def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> RoundOffsets:
+    """Join committed offsets and assigned partitions of the groups with known offsets."""
     groups, topics, racks = _Names(*names), _Names(), _Names("")
     committed, assigned = [np.zeros((4, 0), np.int64)], [np.zeros((4, 0), np.int64)]
     for batch, read in answers.offsets:
@@ -168,7 +168,7 @@ def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> GroupOff
     key = np.union1d(one.key, other.key)
     offset, rack_of = one.at(key), other.at(key)
     pair = key >> _PARTITION_BITS
-    return GroupOffsets(
+    return RoundOffsets(
         topic=tuple(topics.number),
         rack=tuple(racks.number),
         group_of=pair // max(len(topics.number), 1),
@@ -181,7 +181,7 @@ def _joined(names: Sequence[str], answers: Answers, is_known: Array) -> GroupOff
 
 
 class _Pairs:
-    """Values by group, topic and partition, which are one sorted number."""
+    """Values by group, topic and partition. The three are combined into one sorted number."""
 
     def __init__(self, columns: Array, topics: int, is_known: Array) -> None:
         """``columns``: [4, n] group, topic, partition and value."""

@@ -1,7 +1,7 @@
 """Scrapes JMX exporters over HTTP: all at once, each within a deadline.
 
-An exporter is asked exactly where the configuration says: redirects are not followed, and proxies
-that the environment names are not used.
+Requests go only to the configured URL: redirects are not followed, and proxies from the environment
+are not used.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ METRICS: Final = About(
 )
 
 MAX_BYTES: Final = 32 << 20
-"""An exporter without rules sends 1.1 MB on a broker that has next to nothing (measured)."""
+"""An exporter without rules sends 1.1 MB on a nearly empty broker (measured)."""
 
 _CHUNK_BYTES: Final = 1 << 16
 _HEADERS: Final = {
     "User-Agent": "kafka-twin",
     "Accept": "text/plain; version=0.0.4",
-    "Accept-Encoding": "identity",  # so that the limit is one of memory too
+    "Accept-Encoding": "identity",  # so that the limit also bounds memory
     "Connection": "close",
 }
 
@@ -50,7 +50,7 @@ def scrape_all(
 ) -> dict[int, Scraped]:
     """Scrape these brokers' exporters at once; returns by broker, at the latest at the deadline."""
     received = asyncio.run(_receive_all(urls, deadline_s, max_bytes))
-    # Parsed after all have been received: time to parse one must not delay another.
+    # Parse after all have been received: parsing one must not delay another.
     return {broker: _parsed(broker, urls[broker], body) for broker, body in received.items()}
 
 
@@ -61,7 +61,7 @@ async def _receive_all(
         headers=_HEADERS,
         verify=_tls(urls.values()),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
-        timeout=None,  # asyncio's limits the whole exchange, not each step of it
+        timeout=None,  # asyncio's timeout limits the whole exchange, not each step
         follow_redirects=False,
         trust_env=False,
     ) as client:
@@ -70,7 +70,7 @@ async def _receive_all(
             try:
                 async with asyncio.timeout(deadline_s):
                     return await _get(client, url, max_bytes)
-            except Exception as error:  # whatever an exporter sends, the others go on
+            except Exception as error:  # a bad response must not affect other brokers
                 return _problem(broker, url, error)
 
         bodies = await asyncio.gather(*(receive(broker, url) for broker, url in urls.items()))
@@ -78,12 +78,12 @@ async def _receive_all(
 
 
 def _tls(urls: Iterable[str]) -> ssl.SSLContext | bool:
-    """The system's authorities, which take 20 ms to load; nothing where no URL needs them."""
+    """The system's certificate authorities; loading takes 20 ms, so only if a URL needs them."""
     return any(url.lower().startswith("https:") for url in urls) and ssl.create_default_context()
 
 
 class _ScrapeError(Exception):
-    """The response is not what was asked for."""
+    """The response cannot be used."""
 
     def __init__(self, error: str, text: str) -> None:
         super().__init__(text)
@@ -104,7 +104,7 @@ async def _get(client: httpx2.AsyncClient, url: str, max_bytes: int) -> bytes:
 
 
 def _problem(broker: int, url: str, error: Exception) -> Problem:
-    """The problem that stands for a missing response."""
+    """The problem for a missing response."""
     if isinstance(error, TimeoutError):
         failure = timeout(METRICS.name, broker)
         return Problem(METRICS.name, broker, failure.error, f"{url}: {failure.text}")

@@ -1,11 +1,11 @@
 """The signals of ``BROKER_METRICS``, from what a broker's JMX exporter serves.
 
 Knows the names that deploy/jmx/kafka.yml gives them. No clock and no I/O: text and two times in,
-numbers out. A signal that is not served, or cannot be known yet, is NaN and never 0:
+numbers out. A signal that is not served, or not known yet, is NaN and never 0:
 
 * a rate needs two scrapes of the same process, since Kafka counts from its start;
-* without a request since the last scrape there is no quantile, and Kafka goes on serving the last
-  one for ever;
+* without a request since the last scrape a quantile is unknown, although Kafka keeps serving the
+  last one;
 * the mean of remote reads is that of the reads between two scrapes, for the same reason.
 """
 
@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from twin.tables.columns import BROKER_METRICS
 
 Key = tuple[str, ...]
-"""A series: its name, and the values of those labels that distinguish it from its siblings."""
+"""A series: its name, and the values of the labels that distinguish it from others of the name."""
 
 Samples = Mapping[Key, float]
 
@@ -43,7 +43,7 @@ _GAUGES: Final[dict[str, tuple[Key, ...]]] = {
         ("kafka_remote_reader_before_4_2_idle_ratio",),
     ),
 }
-"""Values as they are, of the first series that is served."""
+"""Values taken unchanged, from the first series that is served."""
 
 _IDLE: Final = ("kafka_request_handlers_idle_ratio",)
 
@@ -106,19 +106,19 @@ _PREFIXES: Final = tuple(
     f'{name}{{topic="{_INTERNAL}' if labels == ("topic",) else name
     for name, labels in _LABELS.items()
 )
-"""How the few lines begin that are parsed; a topic with an own series is one only if internal."""
+"""Prefixes of the lines that are parsed; of series per topic, only those of internal topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """The series of one broker, and when it was asked, by a clock that only goes forward."""
+    """The series of one broker, and the time of the request on the monotonic clock."""
 
     at_s: float
     samples: Samples
 
 
 def samples_of(text: str) -> dict[Key, float]:
-    """The series that signals are made of; values that are no number are left out.
+    """The series that signals are computed from; values that are not numbers are left out.
 
     The last line of text that was cut off is ignored: it may lack digits.
 
@@ -130,7 +130,7 @@ def samples_of(text: str) -> dict[Key, float]:
     for family in text_string_to_metric_families("\n".join(lines)):
         for sample in family.samples:
             labels = _LABELS.get(sample.name)
-            if labels is not None and abs(sample.value) <= _LARGEST:  # nor is NaN
+            if labels is not None and abs(sample.value) <= _LARGEST:  # NaN is left out too
                 key = (sample.name, *(sample.labels.get(label, "") for label in labels))
                 samples[key] = float(sample.value)
     return samples
@@ -156,7 +156,7 @@ def signals_of(now: Scrape, before: Scrape | None) -> dict[str, float]:
 
 
 def _is_same_process(now: Samples, before: Samples) -> bool:
-    """The broker has not been started anew: a counter that went down is one that began again."""
+    """Whether the broker has not restarted since: its counters restart from 0."""
     return now.get(STARTED) == before.get(STARTED) and all(
         now[key] >= before[key] for key in _COUNTERS if key in now and key in before
     )
@@ -167,12 +167,12 @@ def _first(now: Samples, keys: tuple[Key, ...]) -> float:
 
 
 def _idle_ratio(now: Samples) -> float:
-    """A meter that has not ticked yet is exactly 0; a busy one only comes near it."""
+    """The idle ratio; exactly 0 means that the meter has not ticked yet, so it is unknown."""
     return now.get(_IDLE, 0.0) or _ABSENT
 
 
 def _lag(now: Samples, whole: str, part: str) -> float:
-    """Internal topics left out; the two are not read at one instant, so it might be below 0."""
+    """The sum without internal topics, at least 0: the two are not read at the same instant."""
     internal = sum(value for key, value in now.items() if key[0] == part)
     return max(now[(whole,)] - internal, 0.0) if (whole,) in now else _ABSENT
 

@@ -42,7 +42,7 @@ BROKER_OWN_KEYS: Final = (
     "replica.lag.time.max.ms",
     "replica.fetch.wait.max.ms",
 )
-"""Settings that may differ between brokers: each broker is asked for its own."""
+"""Settings that may differ between brokers, so they are read from each broker."""
 
 _RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _ELR_FEATURE: Final = "eligible.leader.replicas.version"
@@ -50,21 +50,21 @@ _KRAFT_FEATURE: Final = "metadata.version"
 """KRaft has always finalized it; a ZooKeeper cluster has no such feature."""
 
 _LIST_OFFSETS, _SINCE_3_9 = 2, 9
-"""ListOffsets v9 came with Kafka 3.9. The versions of an API show the age of a broker; the level of
-metadata.version does not, since it stays where it is when brokers are upgraded."""
+"""ListOffsets v9 came with Kafka 3.9. API versions show the release of a broker. The level of
+metadata.version does not: an upgrade of the brokers leaves it unchanged."""
 
 _SAME_AS_RETENTION: Final = -2
-"""Value of local.retention.ms (or .bytes) with which retention.ms (or .bytes) applies."""
+"""Value of local.retention.ms (or .bytes) that means: use retention.ms (or .bytes)."""
 
 _UNLIMITED: Final = -1
-"""Value of retention.ms and retention.bytes without a limit."""
+"""Value of retention.ms and retention.bytes that means: no limit."""
 
 
 def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -> dict[str, int]:
-    """A topic's values by column; UNKNOWN for a setting that its Kafka does not have.
+    """A topic's values by column; UNKNOWN for a setting that its Kafka version lacks.
 
-    Thresholds are left out where its Kafka has none; they are overridden where the topic has a
-    value of its ``own``.
+    Thresholds are left out if its Kafka version has none; a topic's ``own`` value overrides the
+    cluster-wide one.
     """
     tiered = _boolean(values.get("remote.storage.enable"))
     copies = _boolean(values.get("remote.log.copy.disable")) != 1
@@ -88,7 +88,7 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
 
 
 def cluster_columns(values: Mapping[str, str | None]) -> dict[str, int]:
-    """A broker's values by column, for the whole cluster; thresholds if its Kafka has them."""
+    """A broker's values by column, for the whole cluster; with thresholds if its Kafka has them."""
     last_tiered = values.get(_LAST_TIERED)
     return {
         "min_insync_replicas": _number(values.get("min.insync.replicas")),
@@ -140,8 +140,8 @@ def unclean_elections(body: bytes, version: int) -> int:
 
 
 def _finalized_levels(response: Any, version: int) -> dict[str, int] | None:
-    """The level of each finalized feature, None if they are not known."""
-    # Without a finalized epoch the list means nothing (ZooKeeper, or too old a version).
+    """The level of each finalized feature, None if unknown."""
+    # Without a finalized epoch the list is meaningless (ZooKeeper, or an old version).
     if response.error_code or version < 3 or (response.finalized_features_epoch or 0) < 0:
         return None
     return {f.name: f.max_version_level for f in response.finalized_features or ()}
@@ -153,7 +153,7 @@ def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) 
 
 
 def _retention(values: Mapping[str, str | None], key: str) -> int:
-    """NOT_SET where it could not be read, UNLIMITED where the cleanup policy deletes nothing."""
+    """The effective retention: NOT_SET if unreadable, UNLIMITED if nothing is deleted."""
     policy = values.get("cleanup.policy")
     if policy is not None and "delete" not in policy.split(","):
         return _UNLIMITED

@@ -1,8 +1,9 @@
 """The section [eligibility] of the configuration file, read again while the collector runs.
 
-People try thresholds until one fits: a change should take one cycle, not a restart. The file is
-read when it has changed or was replaced, and on request (SIGHUP). Nothing else of it takes effect.
-A file that cannot be used is a problem; the earlier thresholds stay in force.
+People try several thresholds, so a change takes effect within one cycle, without a restart. The
+file is read when it has changed or was replaced, and on request (SIGHUP). Changes of other sections
+have no effect until a restart. A file that cannot be used is a problem; the earlier thresholds stay
+in force.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import structlog
 
 from streaming.collector.problem import Problem
 from streaming.collector.settings.thresholds import THRESHOLDS
-from streaming.runtime.config import Config, ConfigError, Eligibility, load
+from streaming.runtime.config import Config, ConfigError, EligibilityConfig, load
 from twin.declarations.table import NO_BROKER
 
 log = structlog.get_logger("collector")
@@ -25,28 +26,31 @@ class EligibilityFile:
     """Notices changes of the thresholds in a configuration file."""
 
     def __init__(
-        self, path: Path | None, current: Eligibility, load_config: Callable[[Path], Config] = load
+        self,
+        path: Path | None,
+        current: EligibilityConfig,
+        load_config: Callable[[Path], Config] = load,
     ) -> None:
-        """Note the state of the file; without one there is nothing to notice.
+        """Note the state of the file; without a path nothing is watched.
 
         Args:
             path: the configuration file.
-            current: what was read of it at the start.
-            load_config: reads it, with the environment laid over it.
+            current: the thresholds that were read at the start.
+            load_config: reads it, and applies the environment's overrides.
         """
         self._path = path
         self._load = load_config
         self._current = current
         self._read_of = self._signature()
         self._requested = threading.Event()
-        self.problems: tuple[Problem, ...] = ()  # as of when it was last read
+        self.problems: tuple[Problem, ...] = ()  # when it was last read
 
     def request(self) -> None:
-        """Read it at the next turn even if it seems unchanged."""
+        """Read the file at the next call of ``read``, even if it seems unchanged."""
         self._requested.set()
 
-    def read(self) -> Eligibility | None:
-        """The new thresholds; None if they are as before."""
+    def read(self) -> EligibilityConfig | None:
+        """The new thresholds; None if they have not changed."""
         signature = self._signature()
         if self._path is None or (signature == self._read_of and not self._requested.is_set()):
             return None
@@ -66,7 +70,7 @@ class EligibilityFile:
         return thresholds
 
     def _signature(self) -> tuple[int, ...] | None:
-        """Differs once the file has been written or replaced; None if there is none."""
+        """A value that differs after the file was written or replaced; None without a file."""
         if self._path is None:
             return None
         try:

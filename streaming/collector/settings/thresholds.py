@@ -1,8 +1,8 @@
 """KIP-1303's thresholds in the twin's own configuration, for a Kafka that has no such settings.
 
 A topic's value overrides the cluster-wide one. A section for its exact name overrides one whose
-pattern matches the whole name. Patterns that disagree about a topic are an error, since no order
-between them would be obvious to a reader of the file.
+pattern matches the whole name. Two patterns that set different values for a topic are an error,
+since the file shows no order between them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import re
 from typing import Final
 
 from streaming.collector.about import About
-from streaming.runtime.config import ConfigError, Eligibility, TopicThreshold
+from streaming.runtime.config import ConfigError, EligibilityConfig, TopicThreshold
 from twin.tables.enums import NOT_SET
 
 THRESHOLDS: Final = About("thresholds", "the thresholds of such topics")
 
 
-class Thresholds:
+class ThresholdLookup:
     """Finds the thresholds of a topic."""
 
-    def __init__(self, eligibility: Eligibility) -> None:
+    def __init__(self, eligibility: EligibilityConfig) -> None:
         self.local_log_ms = eligibility.local_log_ms
         self.local_log_bytes = eligibility.local_log_bytes
         self._named = {t.name: t for t in eligibility.topics if t.name}

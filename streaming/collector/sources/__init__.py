@@ -1,4 +1,4 @@
-"""The sources of the collector: each is a file, and a line here."""
+"""The sources of the collector. Each has a file in this folder and a line in this list."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     MetricsSource,
     GroupSource,
 )
-"""In the order in which they are read: each after those whose readings it names. The first lists
-the cluster. Those that ask every broker are neighbours: they share a round trip, in which a broker
-answers in this order. Log ends come first, since they are compared between brokers."""
+"""In the order in which they are read: each follows the sources whose readings it needs. The first
+lists the cluster. Sources that ask every broker are neighbours and share a round trip, in which a
+broker answers in this order. Log ends come first, since they are compared between brokers."""
 
 ABOUT: Final[dict[str, About]] = {
     about.name: about
     for about in (*NO_SOURCES, *(about for source in SOURCES for about in source.about))
 }
-"""Everything that can have a problem, by its name."""
+"""Everything that can report a problem, by name."""
 
 
 def make_sources(setup: Setup, *ready: Source) -> tuple[Source, ...]:
-    """One source of each class, in their order; one that is ``ready`` instead of a new one."""
+    """Make one source of each class, in order; a ``ready`` one replaces the new one."""
     made = (
         next((source for source in ready if isinstance(source, kind)), None) or kind.make(setup)
         for kind in SOURCES

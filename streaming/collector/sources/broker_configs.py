@@ -1,8 +1,8 @@
-"""The settings that brokers may have differently, read from every broker by DescribeConfigs.
+"""The settings that may differ between brokers, read from every broker by DescribeConfigs.
 
-Only a broker itself knows its static settings. The requests go out with those for offsets, so that
-a broker that does not answer costs no second deadline. Values of a broker that is silent stay, and
-it is asked again as soon as it is back: a restart is when static settings change.
+Only a broker itself knows its static settings. The requests go out with those for offsets, so a
+silent broker does not cost a second deadline. The values of a silent broker are kept, and read
+again as soon as it is back: static settings change at a restart.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BrokerConfigSource(EveryBrokerSource):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        """Read at an interval, and when a broker is back."""
+        """Read at an interval, and when a broker comes back."""
         return cls(setup.client_id, setup.config.collector.config_interval_ms)
 
     def __init__(self, client_id: str, interval_ms: int) -> None:
@@ -55,11 +55,11 @@ class BrokerConfigSource(EveryBrokerSource):
         self._values: dict[int, dict[str, int]] = {}
         self._read_at_s: dict[int, float] = {}
         self._versions: dict[int, int] = {}  # of the last request to each broker
-        self._problems: dict[int, Problem] = {}  # as of when each broker was last read
+        self._problems: dict[int, Problem] = {}  # of the last time each broker was read
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Brokers whose settings are unknown, as of when they last answered."""
+        """Problems of brokers whose settings are unknown, from their last responses."""
         return tuple(self._problems.values())
 
     def requests(self, broker: int, versions: Versions) -> list[EncodedRequest]:
@@ -70,13 +70,13 @@ class BrokerConfigSource(EveryBrokerSource):
         if version is None or is_recent:
             return []
         self._versions[broker] = version
-        wanted = [(BROKER, str(broker), BROKER_OWN_KEYS)]
-        return [describe_configs(wanted, version, self._client_id)]
+        resources = [(BROKER, str(broker), BROKER_OWN_KEYS)]
+        return [describe_configs(resources, version, self._client_id)]
 
     def read(self, answers: Answers) -> BrokerConfigs:
         """The settings of all brokers, once these have answered."""
         for broker in self._read_at_s.keys() - answers.keys():
-            del self._read_at_s[broker]  # it is silent: perhaps it restarts
+            del self._read_at_s[broker]  # it is silent, and may be restarting
         for broker, bodies in answers.items():
             for body in bodies:
                 if body is None:
@@ -100,7 +100,7 @@ class BrokerConfigSource(EveryBrokerSource):
                 self._values[broker] = broker_columns({c.name: c.value for c in result.configs})
 
     def forget(self, brokers: Collection[int]) -> None:
-        """Drop all brokers but these."""
+        """Drop all brokers except these."""
         for broker in self._versions.keys() - set(brokers):
             for kept in (self._versions, self._values, self._read_at_s, self._problems):
                 kept.pop(broker, None)

@@ -35,12 +35,12 @@ from streaming.collector.settings.config_values import (
     unclean_elections,
 )
 from streaming.collector.settings.eligibility_file import EligibilityFile
-from streaming.collector.settings.thresholds import THRESHOLDS, Thresholds
+from streaming.collector.settings.thresholds import THRESHOLDS, ThresholdLookup
 from streaming.collector.source import Setup, Source
 from streaming.collector.sources.metadata import ClusterMetadata
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.config_requests import BROKER, TOPIC, Resource, describe_configs
-from streaming.runtime.config import Config, ConfigError, Eligibility
+from streaming.runtime.config import Config, ConfigError, EligibilityConfig
 from streaming.runtime.deadline import Deadline
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.tables.enums import CLUSTER_WIDE, NOT_SET
@@ -61,23 +61,23 @@ BROKER_CONFIGS: Final = About(
 
 _UNKNOWN_TOPIC: Final = 3
 _TOPIC_CONFIG: Final = 1
-"""The source of a value that is set for the topic itself, not inherited from the brokers."""
+"""Kafka's code for a value that is set for the topic itself, not inherited."""
 
 TOPICS_PER_CYCLE: Final = 500
-"""Apart from new topics: a cycle should not wait for the settings of all topics at once."""
+"""Not counting new topics. A cycle should not wait for the settings of all topics."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicSettings(Reading):
-    """The settings that other sources need, and those of the shards that are due to be sent."""
+    """The settings that other sources need, and the rows that are sent in this cycle."""
 
     min_isr: Array  # [P] min.insync.replicas, UNKNOWN where it is not known
-    tiered: Array  # [P] remote storage is on, as far as is known
+    tiered: Array  # [P] remote storage is on; False if unknown
     elr_enabled: int  # tri-state
     by_shard: Mapping[int, pa.Table]
 
     def tables(self, shard: int) -> Iterator[Rows]:
-        """The settings of a shard, if something of them was read."""
+        """The settings of a shard, if any of them were read."""
         if shard in self.by_shard:
             yield ConfigsFrame, self.by_shard[shard]
 
@@ -105,7 +105,7 @@ class ConfigSource(Source):
         self._client_id = client_id
         self._topics_per_cycle = topics_per_cycle
         self._interval_s = config.collector.config_interval_ms / 1_000
-        self._thresholds = Thresholds(config.eligibility)
+        self._thresholds = ThresholdLookup(config.eligibility)
         self._one_replica = re.compile(config.cluster.one_replica_topics)
         self._configured: dict[str, dict[str, int]] = {}  # what twin.toml says, by topic
         self._topics: dict[str, dict[str, int]] = {}
@@ -114,7 +114,7 @@ class ConfigSource(Source):
         self._cluster: dict[str, int] = {
             "fetch_processing_max_ms": config.proposals.kip501_fetch_processing_max_ms
         }
-        self._is_news = False  # thresholds were changed since the last refresh
+        self._is_news = False  # thresholds changed since the last refresh
         self._unsent: set[int] = set()  # shards
         self._min_isr: tuple[Placement, Array] | None = None
         self._tiered: tuple[Placement, Array] | None = None
@@ -131,7 +131,7 @@ class ConfigSource(Source):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Settings that are unknown, as of when each topic and the cluster were last read."""
+        """Problems about unknown settings, from the last read of each topic and the cluster."""
         text = "settings of such topics stay unknown"
         problems = [*self._unanswered, *by_error(TOPIC_CONFIGS.name, self._topic_errors, text)]
         if self._cluster_problem is not None:
@@ -144,7 +144,7 @@ class ConfigSource(Source):
         return tuple(problems)
 
     def read(self, context: CycleContext, metadata: ClusterMetadata) -> TopicSettings:
-        """The settings as they are known now; asks for those that are new or due.
+        """The known settings, after reading those that are new or due.
 
         Raises:
             ConfigError: at the first call, patterns of the configuration contradict each other.
@@ -161,16 +161,16 @@ class ConfigSource(Source):
             by_shard={shard: self.table(placement, shard) for shard in shards},
         )
 
-    def use(self, eligibility: Eligibility) -> None:
+    def use(self, eligibility: EligibilityConfig) -> None:
         """Replace the thresholds of the twin's own configuration."""
-        self._thresholds = Thresholds(eligibility)
+        self._thresholds = ThresholdLookup(eligibility)
         self._conflicts.clear()
         for topic in self._configured:
             self._configured[topic] |= self._threshold_columns(topic, strict=False)
         self._is_news = True
 
     def send_again(self, reading: TopicSettings) -> None:
-        """These settings have not arrived: the next ``refresh`` returns their shards."""
+        """Let the next ``refresh`` return these shards again: the settings have not arrived."""
         self._unsent |= reading.by_shard.keys()
 
     def refresh(self, context: CycleContext, placement: Placement) -> set[int]:
@@ -183,7 +183,7 @@ class ConfigSource(Source):
         return unsent | self._read_due(context, placement)
 
     def _read_due(self, context: CycleContext, placement: Placement) -> set[int]:
-        """Read new topics and those that are due; returns the shards that they are in."""
+        """Read new topics and those that are due; returns their shards."""
         self._unanswered = []
         now_s = time.monotonic()
         first = not self._read_at
@@ -199,10 +199,10 @@ class ConfigSource(Source):
             self._topics[topic] = {}
         cluster_due = first or CLUSTER_WIDE in due
         oldest = sorted(due & self._topics.keys(), key=self._read_at.__getitem__)
-        wanted = [*new, *oldest[: self._topics_per_cycle]]
+        topics = [*new, *oldest[: self._topics_per_cycle]]
         every_shard = set(range(placement.shards)) if cluster_due or self._is_news else set()
         self._is_news = False
-        if not wanted and not cluster_due:
+        if not topics and not cluster_due:
             return every_shard
         self._min_isr = self._tiered = None
         deadline = context.deadline()
@@ -211,12 +211,12 @@ class ConfigSource(Source):
         if cluster_due:
             is_read = self._read_cluster(context, deadline)
             self._read_at[CLUSTER_WIDE] = now_s if is_read else overdue_s
-        read = self._read_topics(context, wanted, deadline) if wanted else set()
-        self._read_at |= {topic: now_s if topic in read else overdue_s for topic in wanted}
-        return every_shard or _shards_of(placement, wanted)
+        read = self._read_topics(context, topics, deadline) if topics else set()
+        self._read_at |= {topic: now_s if topic in read else overdue_s for topic in topics}
+        return every_shard or _shards_of(placement, topics)
 
     def _forget(self, placement: Placement) -> None:
-        """Drop topics that are gone, also those that exist again with another id."""
+        """Drop deleted topics, including those that were recreated with another id."""
         before = self._ids
         self._ids = dict(zip(placement.topic, placement.topic_id, strict=True))
         for topic in [t for t in self._topics if before[t] != self._ids.get(t)]:
@@ -231,7 +231,7 @@ class ConfigSource(Source):
         except ConfigError as error:
             if strict:
                 raise
-            # A topic that somebody created must not stop the collector.
+            # A new topic must not stop the collector.
             self._conflicts[topic] = str(error)
             ms, size = NOT_SET, NOT_SET
         return {"eligible_local_log_ms": ms, "eligible_local_log_bytes": size}
@@ -239,7 +239,7 @@ class ConfigSource(Source):
     def _read_topics(
         self, context: CycleContext, topics: Sequence[str], deadline: Deadline
     ) -> set[str]:
-        """Read these topics; returns those that were answered, if only with an error."""
+        """Read these topics; returns those with a response, which may be an error."""
         size = self._topics_per_cycle
         chunks = [topics[i : i + size] for i in range(0, len(topics), size)]
 
@@ -267,12 +267,12 @@ class ConfigSource(Source):
         return answered & self._topics.keys()
 
     def _read_cluster(self, context: CycleContext, deadline: Deadline) -> bool:
-        """Read the settings of one broker for all, and the finalized features."""
+        """Read the settings of one broker, for the whole cluster, and the finalized features."""
 
         def make(broker: int, versions: Versions) -> list[EncodedRequest]:
             requests = self._describe(versions, [[(BROKER, str(broker), BROKER_KEYS)]])
             version = negotiate_version(versions, ApiVersionsRequest)
-            assert version is not None  # the client got the versions by this request
+            assert version is not None  # the client has negotiated versions by this request
             self._versions[ApiVersionsRequest] = version
             request = ApiVersionsRequest(
                 client_software_name="kafka-twin", client_software_version="1"
@@ -284,7 +284,7 @@ class ConfigSource(Source):
             self._unanswered.append(response.problem.at(BROKER_CONFIGS.name))
             return False
         *described, features = response.bodies
-        assert features is not None  # else there is a problem
+        assert features is not None  # otherwise a problem was reported
         version = self._versions[ApiVersionsRequest]
         self._cluster["elr_enabled"] = elr_enabled(features, version)
         self._cluster["unclean_elections"] = unclean_elections(features, version)
@@ -300,7 +300,7 @@ class ConfigSource(Source):
     def _describe(
         self, versions: Versions, requested: Iterable[Iterable[Resource]]
     ) -> list[EncodedRequest]:
-        """One DescribeConfigs request for each group of resources; none if it is unsupported."""
+        """Send one DescribeConfigs request for each group of resources, if it is supported."""
         version = negotiate_version(versions, DescribeConfigsRequest)
         if version is None:
             return []
@@ -322,7 +322,7 @@ class ConfigSource(Source):
         return self._min_isr[1]
 
     def tiered(self, placement: Placement) -> Array:
-        """[P] remote storage is on for the partition's topic, as far as is known."""
+        """[P] remote storage is on for the partition's topic; False if unknown."""
         if self._tiered is None or self._tiered[0] is not placement:
             values = [t.get("remote_storage") == 1 for t in self._columns(placement)]
             self._tiered = placement, _by_partition(placement, np.array(values, bool))
@@ -358,6 +358,6 @@ def _by_partition(placement: Placement, by_topic: Array) -> Array:
 
 def _shards_of(placement: Placement, topics: Iterable[str]) -> set[int]:
     """The shards that these topics are in."""
-    chosen = set(topics)
-    number = np.array([i for i, t in enumerate(placement.topic) if t in chosen], np.int64)
+    names = set(topics)
+    number = np.array([i for i, t in enumerate(placement.topic) if t in names], np.int64)
     return set((np.searchsorted(placement.topic_cuts, number, side="right") - 1).tolist())

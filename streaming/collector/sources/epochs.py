@@ -2,9 +2,9 @@
 
 Only tiered partitions need one (leader epochs decide whether a remote segment belongs to a log),
 and it changes only with the leader epoch. No request returns a whole history. OffsetForLeaderEpoch
-returns the newest entry at or below the requested epoch, and the offset where that entry ends,
-which is where the next one begins; so histories are walked downwards, all partitions at once, until
-the log start. Where there is no entry below, the response repeats the requested epoch.
+returns the newest entry at or below the requested epoch, and its end offset, where the next entry
+begins. So histories are read from the newest entry down to the log start, for all partitions at
+once. If no lower entry exists, the response repeats the requested epoch.
 
 Source: LeaderEpochFileCache.endOffsetFor, Kafka 4.3. Needs DESCRIBE on the topic.
 """
@@ -25,7 +25,7 @@ from streaming.bus.arrow import numbers
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
-from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem, is_lasting
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
@@ -44,11 +44,11 @@ HISTORIES: Final = About(
 )
 
 MOST_WALKS: Final = 5_000
-"""Partitions whose history is walked in one cycle; the others follow in the next cycles."""
+"""Partitions whose history is read in one cycle; the others follow in later cycles."""
 
 _SHARE_OF_DEADLINE: Final = 0.3
 _LOWEST: Final = 2
-"""Kafka 2.1: from this version on the leader epoch is compared, so that a deposed leader fails."""
+"""Kafka 2.1: from this version on the broker checks the leader epoch, so a former leader fails."""
 
 _CONSUMER: Final = -1
 
@@ -67,13 +67,13 @@ _MOST_EPOCHS: Final = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histories(Reading):
-    """The histories that became known in one cycle."""
+    """The histories that were completed in one cycle."""
 
     placement: Placement
     histories: Sequence[EpochHistory]
 
     def tables(self, shard: int) -> Iterator[Rows]:
-        """Frames that have the whole history of each partition in them."""
+        """Frames with the whole history of each partition."""
         first, stop = self.placement.partition_cuts[shard : shard + 2]
         batch: list[EpochHistory] = []
         for history in self.histories:
@@ -100,22 +100,22 @@ class Histories(Reading):
 
 @dataclass(slots=True)
 class _Walk:
-    """The part of one partition's history that is known, from the top."""
+    """The known part of one partition's history, from the newest entry down."""
 
     row: int
     leader_epoch: int
     log_start: int
-    next_epoch: int  # to ask for
+    next_epoch: int  # to request next
     lowest: int = UNKNOWN  # the lowest epoch returned, whose first offset is not known yet
     entries: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, epoch: int, end_offset: int) -> bool:
-        """Take a response; true if the whole history is known."""
+        """Add a response; true if the whole history is known now."""
         if epoch == UNKNOWN:
-            return True  # no entry at all
+            return True  # there is no entry at all
         if self.lowest != UNKNOWN:
             if self.entries and end_offset >= self.entries[-1][1]:
-                return True  # the entry above was none: nothing was below the one before
+                return True  # the previous entry is the lowest one
             self.entries.append((self.lowest, end_offset))
             if end_offset <= max(self.log_start, 0):
                 return True
@@ -135,8 +135,8 @@ class EpochSource(Source):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        """Read when a leader epoch moves."""
-        # A query that starts without a state must find every history on the bus.
+        """Read when a leader epoch changes."""
+        # A query that starts without state must find every history on the bus.
         reread_ms = setup.config.bus.observations_retention_ms // 2
         return cls(setup.client_id, reread_ms, retry_denied_ms=setup.retry_denied_ms)
 
@@ -148,7 +148,8 @@ class EpochSource(Source):
         most_walks: int = MOST_WALKS,
         retry_denied_ms: int = RETRY_DENIED_MS,
     ) -> None:
-        """``reread_ms``: a history is read again this often, for a query that starts anew."""
+        """``reread_ms``: read a history again after this time, for a query that starts without
+        state."""
         self._client_id = client_id
         self._reread_s = reread_ms / 1_000
         self._most_walks = most_walks
@@ -160,7 +161,7 @@ class EpochSource(Source):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Topics that were refused, as of their last response, and brokers that did not answer."""
+        """Problems of refused topics, by their last response, and of silent brokers."""
         denied = self._denied.problems(HISTORIES.name, "histories of such topics stay unknown")
         return (*self._unanswered.values(), *denied)
 
@@ -171,22 +172,22 @@ class EpochSource(Source):
         settings: TopicSettings,
         offsets: ReplicaOffsets,
     ) -> Histories:
-        """The histories of tiered partitions that became known in this cycle."""
+        """The histories of tiered partitions that were completed in this cycle."""
         listing = status.listing
         log_start = listing.at_leaders(offsets.log_start)
         histories = self.walk(context, listing, settings.tiered, log_start)
         return Histories(listing.placement, histories)
 
     def walk(
-        self, context: CycleContext, listing: Listing, tiered: Array, log_start: Array
+        self, context: CycleContext, listing: PartitionListing, tiered: Array, log_start: Array
     ) -> list[EpochHistory]:
-        """The histories that became known in this cycle.
+        """The histories that were completed in this cycle.
 
         Args:
-            context: the brokers; a share of its deadline is used.
+            context: the brokers; part of its deadline is used.
             listing: with leaders and leader epochs.
             tiered: [P] remote storage is on.
-            log_start: [P] log start of the leader, UNKNOWN where it did not answer.
+            log_start: [P] log start of the leader, UNKNOWN without a response.
         """
         deadline = context.deadline(_SHARE_OF_DEADLINE)
         walks = self._begin(listing, tiered, log_start)
@@ -203,18 +204,20 @@ class EpochSource(Source):
                     self._read_at_s[row] = time.monotonic()
                     complete.append(EpochHistory(row, tuple(reversed(walk.entries))))
                     del walks[row]
-            # A partition without an answer, or with an error, is asked again in another cycle.
+            # Partitions without a response, or with an error, are read again in a later cycle.
             walks = {row: walk for row, walk in walks.items() if row in entries}
-        # A broker that answered at first has run out of time; the next cycle goes on.
+        # A broker that answered before has run out of time; the next cycle continues.
         self._unanswered = {b: p for b, p in self._unanswered.items() if b not in answered}
         return [history for history in complete if history.epochs]
 
     def send_again(self, reading: Histories) -> None:
-        """Read these again: they have not arrived where they were sent."""
+        """Read these again: the rows did not reach the bus."""
         for history in reading.histories:
             self._read_at_epoch[history.row] = UNKNOWN
 
-    def _begin(self, listing: Listing, tiered: Array, log_start: Array) -> dict[int, _Walk]:
+    def _begin(
+        self, listing: PartitionListing, tiered: Array, log_start: Array
+    ) -> dict[int, _Walk]:
         """A walk for each history that has to be read, by row."""
         placement = listing.placement
         self._follow(placement)
@@ -223,7 +226,7 @@ class EpochSource(Source):
         pending = tiered & (listing.leader != NO_BROKER) & (listing.leader_epoch != UNKNOWN)
         pending &= is_old | (self._read_at_epoch != listing.leader_epoch)
         if self._denied and len(placement):
-            # Without remote storage no history is needed, so none can be missing.
+            # Without remote storage no history is needed, so there is no problem to report.
             needed = np.unique(placement.topic_of[tiered]).tolist()
             self._denied.keep_only({placement.topic[t] for t in needed})
         waiting = self._denied.waiting()
@@ -237,7 +240,7 @@ class EpochSource(Source):
         }  # fmt: skip
 
     def _follow(self, placement: Placement) -> None:
-        """Carry what is remembered over to another placement."""
+        """Move the remembered values to a new placement."""
         if placement is self._placement:
             return
         read_at_epoch = np.full(len(placement), UNKNOWN, np.int64)
@@ -254,12 +257,12 @@ class EpochSource(Source):
     def _ask_leaders(
         self,
         context: CycleContext,
-        listing: Listing,
+        listing: PartitionListing,
         walks: Mapping[int, _Walk],
         deadline: Deadline,
         answered: set[int],
     ) -> dict[int, tuple[int, int]]:
-        """Ask each leader once; (epoch, end offset) by row. Adds who answered to ``answered``."""
+        """Ask each leader once: (epoch, end offset) by row. Adds the brokers to ``answered``."""
         by_leader: defaultdict[int, list[_Walk]] = defaultdict(list)
         for walk in walks.values():
             by_leader[int(listing.leader[walk.row])].append(walk)
@@ -313,7 +316,7 @@ def _request(placement: Placement, walks: Sequence[_Walk]) -> OffsetForLeaderEpo
         )
     return OffsetForLeaderEpochRequest(
         replica_id=_CONSUMER,
-        topics=[kind(topic=name, partitions=asked) for name, asked in topics.items()],
+        topics=[kind(topic=name, partitions=partitions) for name, partitions in topics.items()],
     )
 
 

@@ -2,14 +2,14 @@
 
 A round lists the groups of every broker, then asks each coordinator for the offsets and the members
 of its groups. It has connections of its own: a broker answers the requests of a connection in their
-order, so a slow coordinator would hold up the cycles on theirs.
+order, so on shared connections a slow coordinator would delay the cycles.
 
-What a round could not find out is unknown, and a problem says why. A group whose coordinator did
-not answer, moved or refused keeps its row, with an error code. A group that is not listed any more
-keeps its row for one more round, since a coordinator that moves is listed nowhere for a moment.
+Values that a round could not read are unknown, and a problem says why. A group whose coordinator
+did not answer, moved or refused keeps its row, with an error code. A group that is not listed any
+longer keeps its row for one more round: while its coordinator moves, no broker lists it.
 
-Unknown in any case: offsets of share groups (they commit none; Kafka keeps delivery states),
-members of streams groups (KIP-1071), and what a transaction that is not decided would commit.
+Always unknown: offsets of share groups (they commit none; Kafka keeps delivery states), members of
+streams groups (KIP-1071), and the offsets of open transactions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafka.errors import GroupIdNotFoundError, NotCoordinatorError
 from streaming.collector.background import BackgroundSource
 from streaming.collector.groups.coordinators import Coordinators, RequestLimits
 from streaming.collector.groups.frames import GroupFrames
-from streaming.collector.groups.listing import GroupLister, GroupListing, ListedGroup
+from streaming.collector.groups.listing import GroupLister, ListedGroup, ListedGroups
 from streaming.collector.groups.offsets import NO_ANSWER
 from streaming.collector.groups.requests import GROUPS
 from streaming.collector.groups.round import Answers, GroupRound, combine
@@ -44,7 +44,7 @@ _MOVED: Final = NotCoordinatorError.errno
 
 
 class GroupSource(BackgroundSource[GroupRound]):
-    """Reads groups in the background, from the first brokers that are known."""
+    """Reads groups in the background, as soon as brokers are known."""
 
     about = (GROUPS,)
     problems: tuple[Problem, ...] = ()  # as of the last round
@@ -83,17 +83,17 @@ class GroupSource(BackgroundSource[GroupRound]):
     def read(self, status: ReplicaStatus) -> GroupFrames | None:
         """The newest round; none while the listing is incomplete.
 
-        Offsets on topics that such a listing lacks would count as deleted.
+        Offsets of topics that an incomplete listing lacks would count as deleted.
         """
         round_ = self.take() if status.listing.complete else None
         return None if round_ is None else GroupFrames(round_, status.listing.placement)
 
     def send_again(self, reading: GroupFrames) -> None:
-        """These groups have not arrived."""
+        """Send these groups again: they have not arrived."""
         self.give_back(reading.round)
 
     def close(self) -> None:
-        """End the thread, once its round is over, and the connections."""
+        """End the thread, after its round, and close the connections."""
         super().close()
         if self._connections is not None:
             self._connections.close()
@@ -109,7 +109,7 @@ class GroupSource(BackgroundSource[GroupRound]):
         except CollectorError as error:
             self.problems = (Problem(GROUPS.name, NO_BROKER, "Unreachable", str(error)),)
             return None
-        # A clock that is set back must not make this older than the round before.
+        # If the clock was set back, this round must still be newer than the previous one.
         self._read_at_ms = max(int(time.time() * 1_000), self._read_at_ms + 1)
         listing = self._list(connections)
         problems = list(listing.problems)
@@ -143,12 +143,12 @@ class GroupSource(BackgroundSource[GroupRound]):
     def _deadline(self) -> Deadline:
         return Deadline.after_ms(self._config.collector.deadline_ms)
 
-    def _list(self, connections: BrokerConnections) -> GroupListing:
-        """The groups that are wanted."""
+    def _list(self, connections: BrokerConnections) -> ListedGroups:
+        """The groups that the configuration includes."""
         brokers = [address.broker for address in self._brokers if address.host]
         listing = self._lister.read(connections, brokers, self._deadline)
-        wanted = {name: group for name, group in listing.groups.items() if self._is_wanted(name)}
-        return replace(listing, groups=wanted)
+        groups = {name: group for name, group in listing.groups.items() if self._is_wanted(name)}
+        return replace(listing, groups=groups)
 
     def _is_wanted(self, name: str) -> bool:
         """``include_groups`` matches the whole name, and ``exclude_groups`` does not."""
@@ -158,20 +158,20 @@ class GroupSource(BackgroundSource[GroupRound]):
     def _ask_again(
         self,
         connections: BrokerConnections,
-        listing: GroupListing,
+        listing: ListedGroups,
         moved: Collection[str],
         answers: Answers,
-    ) -> GroupListing:
-        """Ask about groups whose coordinator moved, where they are listed now."""
+    ) -> ListedGroups:
+        """Ask the new coordinators about groups whose coordinator moved."""
         now = self._list(connections).groups
         groups = {name: now[name] for name in moved if name in now}
-        # Not by those that keep their requests about all groups.
+        # Use a new object: the other one keeps its requests about all groups.
         once = Coordinators(self._client_id, self._limits)
         answers.update(once.ask(connections, groups, self._lister.versions, self._deadline))
         return replace(listing, groups={**listing.groups, **groups})
 
-    def _with_missing(self, listing: GroupListing) -> GroupListing:
-        """The listing, and groups that were in an earlier one: unknown, until two lack them."""
+    def _with_missing(self, listing: ListedGroups) -> ListedGroups:
+        """The listing, with groups of earlier ones as unknown, until two listings lack them."""
         missing = self._listed.keys() - listing.groups.keys()
         gone = missing & self._doubted if listing.complete else frozenset()
         self._doubted = missing - gone if listing.complete else missing & self._doubted
@@ -181,9 +181,9 @@ class GroupSource(BackgroundSource[GroupRound]):
 
 
 def _problems_of(round_: GroupRound, answers: Answers) -> Iterator[Problem]:
-    """One problem for each error, however many groups have it.
+    """One problem for each error, for any number of groups.
 
-    A group that is gone is no problem; a broker that did not answer has one of its own.
+    A deleted group is not a problem. A broker that did not answer has its own problem.
     """
     errors = dict(zip(round_.group, round_.error.tolist(), strict=True))
     silent = {problem.broker for problem in answers.problems}

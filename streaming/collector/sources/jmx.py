@@ -1,7 +1,7 @@
-"""The brokers' own metrics, from their JMX exporters, read beside the cycles.
+"""The brokers' own metrics, from their JMX exporters, read in the background.
 
 All exporters are scraped at once, each with a deadline. No cycle waits for them: JMX can take
-seconds on a busy broker, which is when its offsets matter most. A broker whose exporter does not
+seconds on a busy broker, and just then its offsets matter most. A broker whose exporter does not
 answer has no row, and a problem says why.
 """
 
@@ -23,12 +23,12 @@ from streaming.collector.scraping.scrape import METRICS, scrape_all
 from streaming.collector.scraping.signals import Scrape, signals_of
 from streaming.collector.source import Setup
 from streaming.collector.wire.brokers import Address
-from streaming.runtime.config import Collector as Section
+from streaming.runtime.config import CollectorConfig
 from twin.tables.observations import BrokerMetricsFrame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BrokerMetrics(Reading):
+class ScrapedMetrics(Reading):
     """The metrics of one round, a row for each broker that answered."""
 
     rows: pa.Table
@@ -40,7 +40,7 @@ class BrokerMetrics(Reading):
 
 
 class MetricsSource(BackgroundSource[pa.Table]):
-    """Scrapes in the background, from the first broker with a URL."""
+    """Scrapes in the background, as soon as there is a broker with a URL."""
 
     about = (METRICS,)
     problems: tuple[Problem, ...] = ()  # as of the last round
@@ -50,7 +50,7 @@ class MetricsSource(BackgroundSource[pa.Table]):
         """Scrape every ``collector.metrics_interval_ms``."""
         return cls(setup.config.collector) if setup.in_background else None
 
-    def __init__(self, section: Section, *, background: bool = True) -> None:
+    def __init__(self, section: CollectorConfig, *, background: bool = True) -> None:
         super().__init__(METRICS.name, section.metrics_interval_ms, background=background)
         self._section = section
         self._last: dict[int, Scrape] = {}
@@ -60,18 +60,18 @@ class MetricsSource(BackgroundSource[pa.Table]):
         """A URL is configured for a broker."""
         return bool(urls(self._section, self._brokers))
 
-    def read(self) -> BrokerMetrics | None:
+    def read(self) -> ScrapedMetrics | None:
         """The newest round."""
         rows = self.take()
-        return None if rows is None else BrokerMetrics(rows)
+        return None if rows is None else ScrapedMetrics(rows)
 
-    def send_again(self, reading: BrokerMetrics) -> None:
-        """These metrics have not arrived."""
+    def send_again(self, reading: ScrapedMetrics) -> None:
+        """Send these metrics again: they have not arrived."""
         self.give_back(reading.rows)
 
     def read_round(self) -> pa.Table | None:
-        """The rows of the brokers that answered, None if there is none."""
-        # A clock that is set back must not make this older than the round before.
+        """The rows of the brokers that answered, None if none did."""
+        # If the clock was set back, this round must still be newer than the previous one.
         self._measured_at_ms = max(int(time.time() * 1_000), self._measured_at_ms + 1)
         at_s = time.monotonic()
         by_broker = urls(self._section, self._brokers)
@@ -93,13 +93,13 @@ def _table(rows: Mapping[int, Mapping[str, float]], at_ms: int) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=BrokerMetricsFrame.schema())
 
 
-def urls(section: Section, brokers: Iterable[Address]) -> dict[int, str]:
+def urls(section: CollectorConfig, brokers: Iterable[Address]) -> dict[int, str]:
     """URL of each broker's exporter; its own in the configuration overrides the template."""
     by_broker = {}
     for address in brokers:
         url = section.metrics_urls.get(str(address.broker), section.metrics_url)
         is_fixed = "{host}" not in url and "{port}" not in url
-        if url and (address.host or is_fixed):  # a broker that is down has none
+        if url and (address.host or is_fixed):  # a broker that is down has no host
             by_broker[address.broker] = _filled(url, address)
     return by_broker
 

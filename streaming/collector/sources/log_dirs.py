@@ -1,7 +1,7 @@
 """Bytes of each replica on disk, and how full the disks are: DescribeLogDirs.
 
 Needs DESCRIBE on the cluster; without it every value is unknown, and a problem says so. A future
-replica (one that moves between directories) is not counted: it does not serve reads.
+replica (one that is moved between directories) is not counted: it does not serve reads.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from streaming.collector.reading import Answers, Reading
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.layouts import (
-    Cursor,
     Irregular,
     KeptLayouts,
     Layout,
+    LayoutCursor,
     partition_records,
     places,
     values,
@@ -125,7 +125,7 @@ class LogDirSource(EveryBrokerSource):
         return decoded(body, version, replicas)
 
     def forget(self, brokers: Collection[int]) -> None:
-        """Drop the layouts of all brokers but these."""
+        """Drop the layouts of all brokers except these."""
         for broker in self._layouts.keys() - set(brokers):
             del self._layouts[broker]
 
@@ -151,7 +151,7 @@ class LogDirsLayout(Layout):
     __slots__ = ("_rows", "_size_at", "_total_at", "_usable_at")
 
     def __init__(self, body: bytes, version: int, replicas: BrokerReplicas) -> None:
-        cursor = Cursor(body)
+        cursor = LayoutCursor(body)
         raw = np.frombuffer(body, np.uint8)
         variable = [places([cursor.skip(4)], 0, 4)]  # throttle time
         if version >= 3 and cursor.number(2):
@@ -167,7 +167,7 @@ class LogDirsLayout(Layout):
             if version >= 4:
                 totals.append(cursor.skip(16))
             if version >= 5:
-                cursor.skip(1)  # is cordoned
+                cursor.skip(1)  # is the directory cordoned
             cursor.no_tags()
         cursor.end()
         at = np.concatenate([np.zeros(0, np.intp), *starts])
@@ -180,13 +180,13 @@ class LogDirsLayout(Layout):
         self._rows, self._size_at = row[listed], size_at[listed]
 
     def read(self, raw: Array) -> BrokerSizes:
-        """The numbers of a response that fits."""
+        """The numbers of a response that has this layout."""
         space = _sum(values(raw, self._total_at), values(raw, self._usable_at))
         return BrokerSizes(self._rows, values(raw, self._size_at), space)
 
 
 def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> BrokerSizes:
-    """The same through the codec, with the last error in the response."""
+    """The same numbers, read by the codec, with the last error in the response."""
     response = DescribeLogDirsResponse.decode(body, version=version)
     error_code, reason = response.error_code, "local log sizes stay unknown"
     rows, sizes = [np.zeros(0, np.intp)], [np.zeros(0, np.int64)]

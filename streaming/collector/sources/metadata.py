@@ -2,14 +2,14 @@
 
 The same broker (the metadata broker) is asked each cycle until it is late, fails or returns stale
 metadata: a frozen broker answers from stale state for 80-100 ms after it resumes (measured), which
-shows by a leader epoch lower than one returned before. Then another broker is asked too, and for
+is visible as a leader epoch lower than an earlier one. Then another broker is asked too, and for
 each partition the higher leader epoch wins.
 
 Kafka omits topics that this user may not describe, as if they did not exist. So each topic that has
-disappeared from the list is asked for by name: a topic that is hidden is not deleted.
+disappeared from the list is requested by name, to distinguish hidden topics from deleted ones.
 
-Most often two responses differ in nothing but ``controller_id`` (KRaft fills in any live broker),
-so equal bytes are not decoded again.
+Most responses differ only in ``controller_id`` (KRaft fills in any live broker), so a response that
+is otherwise equal is not decoded again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from streaming.collector import listing
 from streaming.collector.about import About, Acl
-from streaming.collector.listing import Listing
+from streaming.collector.listing import PartitionListing
 from streaming.collector.problem import Problem, from_code, some_names
 from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
@@ -55,16 +55,16 @@ _HIGHEST_METADATA: Final = 12
 
 _METADATA_FLEXIBLE: Final = 9
 _MOST_NAMED: Final = 1_000
-"""Topics that are asked for by name in a cycle; those not asked count as hidden meanwhile."""
+"""Topics that are requested by name in a cycle; the others count as hidden until then."""
 
 _BY_NAME: Final = 4
-"""Kafka 0.11: before, a broker might create a topic that is asked for by name."""
+"""Kafka 0.11: before, a broker might create a topic that is requested by name."""
 
 _WITH_FENCED: Final = 2
 """First version of DescribeCluster that lists fenced brokers (Kafka 4.0)."""
 
 _ATTEMPTS: Final = 3
-"""Brokers that fit into one deadline: each has that part of it before the next is asked."""
+"""The number of brokers that can be tried within one deadline: each gets this share of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class ClusterMetadata(Reading):
     """Brokers, topics and partitions, as one or more brokers list them."""
 
     brokers: tuple[RegisteredBroker, ...]  # by id
-    lists_fenced: bool  # so a broker that is not among them is not registered
-    listing: Listing
-    metadata_broker: int = UNKNOWN  # that listed the cluster; UNKNOWN: none does now
+    lists_fenced: bool  # if true, a broker that is not listed is not registered
+    listing: PartitionListing
+    metadata_broker: int = UNKNOWN  # that listed the cluster; UNKNOWN if none does
     controller: int = UNKNOWN  # with KRaft: any live broker
 
     @property
@@ -92,7 +92,7 @@ class ClusterMetadata(Reading):
         return [r.address for r in self.brokers]
 
     def without_partitions(self) -> ClusterMetadata:
-        """The same brokers while none of them lists the cluster: no partition is gone."""
+        """The same brokers, with an incomplete empty listing: no broker lists the cluster now."""
         return replace(
             self,
             listing=listing.empty(self.listing.placement.shards),
@@ -114,7 +114,7 @@ class ClusterMetadata(Reading):
 
     @property
     def incomplete(self) -> Collection[str]:
-        """A broker that is not listed may be registered."""
+        """Kinds of frames that may lack rows: unlisted brokers may be registered."""
         return () if self.lists_fenced else ("brokers",)
 
 
@@ -135,7 +135,7 @@ class MetadataSource(Source):
     def __init__(
         self, config: Config, client_id: str, unlisted: UnlistedBrokers | None = None
     ) -> None:
-        """``unlisted`` remembers brokers that Kafka before 4.0 does not list."""
+        """``unlisted`` remembers brokers that Kafka before 4.0 stops listing."""
         self._shards = config.bus.shards
         self._include = re.compile(config.collector.include_topics)
         self._exclude = re.compile(config.collector.exclude_topics or r"(?!)")
@@ -149,13 +149,13 @@ class MetadataSource(Source):
         self.metadata_broker: int = UNKNOWN
         self.controller: int = UNKNOWN  # with KRaft: any live broker
         self.metadata: ClusterMetadata | None = None
-        self.unauthorized: frozenset[str] = frozenset()  # listed once, must not be described now
+        self.unauthorized: frozenset[str] = frozenset()  # listed before, now hidden
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Why the list is incomplete, or why there is none.
 
-        A broker that failed to list the cluster is no problem once another one has.
+        The failure of one broker is not a problem once another broker has listed the cluster.
         """
         if self.metadata_broker == UNKNOWN:
             return tuple(self._failures)
@@ -187,13 +187,13 @@ class MetadataSource(Source):
         return self.metadata
 
     def is_wanted(self, topic: str) -> bool:
-        """The configuration includes the topic."""
+        """Whether the configuration includes the topic."""
         return bool(self._include.fullmatch(topic)) and not self._exclude.fullmatch(topic)
 
     def _by_preference(self, brokers: BrokerConnections) -> list[int]:
-        """The metadata broker, then those with higher ids, so that each gets its turn.
+        """The metadata broker first, then the others in the order of ids, so that each gets a turn.
 
-        Brokers that are not listed come last: waiting for them takes a part of the deadline.
+        Unlisted brokers come last, since waiting for them costs part of the deadline.
         """
         registered = () if self.metadata is None else self.metadata.brokers
         unlisted = {r.address.broker for r in registered if not r.listed}
@@ -204,7 +204,7 @@ class MetadataSource(Source):
     def _first(
         self, brokers: BrokerConnections, candidates: Sequence[int], deadline: Deadline
     ) -> _Response | None:
-        """The first response of these brokers, each of which has a part of the time."""
+        """The first response of these brokers; each gets a share of the time."""
         share_ms = deadline.left_ms // _ATTEMPTS
         for broker in candidates:
             if deadline.left_ms == 0:
@@ -256,7 +256,7 @@ class MetadataSource(Source):
     ) -> ClusterMetadata:
         others = [b for b in self._by_preference(brokers) if b != stale.broker]
         fresh = self._first(brokers, others, deadline)
-        # The result will be no single broker's: the next response must be decoded.
+        # The result combines several brokers, so the next response must be decoded.
         self._last = None
         if fresh is None:
             return stale.metadata
@@ -278,7 +278,8 @@ class MetadataSource(Source):
     def _with_unauthorized(
         self, brokers: BrokerConnections, metadata: ClusterMetadata, deadline: Deadline
     ) -> ClusterMetadata:
-        """Mark the listing as incomplete while topics are hidden: then no reader deletes them."""
+        """Mark the listing as incomplete while topics are hidden, so that no reader deletes
+        them."""
         placement = metadata.listing.placement
         missing = set(self._undeleted)
         if self.metadata is not None and self.metadata.listing.placement is not placement:
@@ -319,7 +320,7 @@ class MetadataSource(Source):
 
 
 def unauthorized_message(topics: Collection[str]) -> str:
-    """Topics that were listed and must not be described now."""
+    """The message about topics that were listed and must not be described now."""
     return f"{len(topics)} that were listed may not be described now ({some_names(topics)})"
 
 
@@ -333,7 +334,7 @@ def _with_placement_of(before: ClusterMetadata, after: ClusterMetadata) -> Clust
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """One broker's response to Metadata, to recognise it. Decoded, it is ten times as big."""
+    """One broker's response to Metadata, as bytes: decoded, it takes ten times the memory."""
 
     broker: int
     body: bytes
@@ -349,7 +350,7 @@ class _Response:
         return topics
 
     def has_same_listing(self, body: bytes) -> bool:
-        """The listings differ in nothing but the throttle time and the controller id."""
+        """Whether the responses differ only in the throttle time and the controller id."""
         at = self.controller_at
         return (
             len(body) == len(self.body)
@@ -396,7 +397,7 @@ def _encoded(metadata: int | None, cluster: int | None, client_id: str) -> list[
 def _registered(
     alive: Sequence[Address], described: bytes | None, version: int | None
 ) -> tuple[tuple[RegisteredBroker, ...], bool]:
-    """The live brokers, with fenced ones since Kafka 4.0; and whether fenced ones are listed."""
+    """The live brokers, also fenced ones since Kafka 4.0; and whether these are listed."""
     registered = {a.broker: RegisteredBroker(a, UNKNOWN) for a in alive}
     lists_fenced = False
     if described is not None and version is not None:

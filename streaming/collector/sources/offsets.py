@@ -3,8 +3,8 @@
 The answer to -6 has the leader epoch of that offset as well.
 
 -1 is the end of the log, -2 its start, -4 its start on disk (v8), -5 the last offset known to be in
-remote storage (v9), -6 the first that is not (v11, Kafka 4.2). A follower answers -5 and -6 from
-its own knowledge, which trails the leader's by up to a task interval (measured).
+remote storage (v9), -6 the first one that is not (v11, Kafka 4.2). A follower answers -5 and -6
+from its own state, which is up to one task interval behind the leader's (measured).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from streaming.collector.reading import Answers, Reading
 from streaming.collector.source import EveryBrokerSource, Setup
 from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
 from streaming.collector.wire.layouts import (
-    Cursor,
     KeptLayouts,
     Layout,
+    LayoutCursor,
     partition_records,
     places,
     values,
@@ -40,10 +40,10 @@ LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = -1, -2, -4, -5
 
 SINCE: Final = {LATEST: 1, EARLIEST: 1, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, PENDING_UPLOAD: 11}
 """First version that supports each kind. The end of the log comes first: it is compared between
-brokers, so all of them should read it at the same moment."""
+brokers, so all brokers should read it at the same moment."""
 
 DEBUGGING_REPLICA: Final = -2
-"""Only with this replica id does a follower answer for its own log, up to its own end."""
+"""With this replica id only, a follower answers for its own log, up to its own end."""
 
 READ_UNCOMMITTED: Final = 0
 
@@ -55,7 +55,7 @@ NOT_ASKED: Final = -32_768
 
 _UNSUPPORTED_VERSION: Final = 35
 _UNSET: Final = bytes.fromhex("fffefdfcfbfaf9f8")
-"""Placeholder of the kind in a request that is encoded once. It is not UTF-8, so in no name."""
+"""Placeholder of the kind in a request that is encoded once. Not UTF-8, so not in any name."""
 
 _FIRST_FLEXIBLE: Final = 6
 _RECORD_BYTES: Final = 27  # partition 4, error 2, timestamp 8, offset 8, leader epoch 4, tags 1
@@ -92,7 +92,8 @@ class ReplicaOffsets(Reading):
 
     @property
     def answered_replicas(self) -> Array:
-        """A replica without an answer has no row: it keeps its last values."""
+        """[N] the replicas with a response; the others get no row, so they keep their last
+        values."""
         return self.answered
 
 
@@ -125,7 +126,7 @@ class OffsetSource(EveryBrokerSource):
         return kept.requests
 
     def read(self, placement: Placement, answers: Answers) -> ReplicaOffsets:
-        """Read the answers of each broker. A broker that left one out has no rows."""
+        """Read the responses of each broker; a broker that lacks one has no rows."""
         total = len(placement.broker)
         offset = {kind: np.full(total, UNKNOWN, np.int64) for kind in SINCE}
         error = {kind: np.full(total, NOT_ASKED, np.int16) for kind in SINCE}
@@ -149,13 +150,13 @@ class OffsetSource(EveryBrokerSource):
         return replica_offsets
 
     def forget(self, brokers: Collection[int]) -> None:
-        """Drop the requests to all brokers but these."""
+        """Drop the requests to all brokers except these."""
         for broker in self._brokers.keys() - set(brokers):
             del self._brokers[broker]
 
 
 def _lasting_errors(placement: Placement, error_code: Array) -> Iterator[Problem]:
-    """One problem for each broker and error; retriable errors are in the rows only."""
+    """One problem for each broker and lasting error; retriable ones appear only in the rows."""
     failed = np.flatnonzero(error_code)
     pairs = np.stack([placement.broker[failed], error_code[failed]], axis=1)
     different, counts = np.unique(pairs, axis=0, return_counts=True)
@@ -183,7 +184,7 @@ class BrokerOffsets:
         version: int | None,
         replicas: BrokerReplicas | None = None,
     ) -> None:
-        """``replicas``: what is asked about; None for all replicas of the broker."""
+        """Ask about ``replicas``; None means all replicas of the broker."""
         self.placement = placement
         self.version = version
         self.replicas = placement.replicas_on(broker) if replicas is None else replicas
@@ -192,7 +193,7 @@ class BrokerOffsets:
         self.layouts: KeptLayouts[ListOffsetsLayout] = KeptLayouts()  # by kind
 
     def encode(self, deadline_ms: int, client_id: str) -> None:
-        """Build the request once; the kinds differ in one number for each partition."""
+        """Encode the request once; the kinds differ in one number for each partition."""
         assert self.version is not None
         self.kinds = [kind for kind, since in self.since.items() if self.version >= since]
         unset = int.from_bytes(_UNSET, "big", signed=True)
@@ -228,7 +229,7 @@ class BrokerOffsets:
         """[n] replicas, their error codes, offsets, and the leader epochs of these."""
         assert self.version is not None
         if self.version >= _FIRST_FLEXIBLE:
-            # Most often the responses for all kinds have one shape.
+            # Usually the responses for all kinds have the same shape.
             layout = self.layouts.find(kind, body, lambda: ListOffsetsLayout(body, self.replicas))
             if layout is not None:
                 return layout.read(np.frombuffer(body, np.uint8))
@@ -245,7 +246,7 @@ class ListOffsetsLayout(Layout):
     __slots__ = ("_epoch_at", "_error_at", "_offset_at", "_rows")
 
     def __init__(self, body: bytes, replicas: BrokerReplicas) -> None:
-        cursor = Cursor(body)
+        cursor = LayoutCursor(body)
         throttle = cursor.skip(4)
         raw = np.frombuffer(body, np.uint8)
         at, row = partition_records(cursor, raw, _RECORD_BYTES, replicas.find)
@@ -254,12 +255,13 @@ class ListOffsetsLayout(Layout):
         timestamp_at, epoch_at = places(at, _TIMESTAMP_AT, 8), places(at, _EPOCH_AT, 4)
         numbers = [places([throttle], 0, 4), error_at, timestamp_at, offset_at, epoch_at]
         super().__init__(body, numbers)
-        asked = row >= 0
-        self._rows, self._error_at, self._offset_at = row[asked], error_at[asked], offset_at[asked]
-        self._epoch_at = epoch_at[asked]
+        in_request = row >= 0
+        self._rows, self._error_at = row[in_request], error_at[in_request]
+        self._offset_at, self._epoch_at = offset_at[in_request], epoch_at[in_request]
 
     def read(self, raw: Array) -> Read:
-        """The numbers of a response that fits, as of ``BrokerOffsets.read``."""
+        """The numbers of a response that has this layout, as ``BrokerOffsets.read`` returns
+        them."""
         return (
             self._rows,
             values(raw, self._error_at),
@@ -269,7 +271,7 @@ class ListOffsetsLayout(Layout):
 
 
 def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> Read:
-    """The same through the codec."""
+    """The same numbers, read by the codec."""
     response = ListOffsetsResponse.decode(body, version=version)
     rows, codes, offsets, epochs = [np.zeros(0, np.intp)], [], [], []
     for topic in response.topics:
@@ -279,12 +281,12 @@ def decoded(body: bytes, version: int, replicas: BrokerReplicas) -> Read:
         offsets += [p.offset for p in topic.partitions]
         epochs += [p.leader_epoch for p in topic.partitions]
     row = np.concatenate(rows)
-    asked = row >= 0
+    in_request = row >= 0
     return (
-        row[asked],
-        np.array(codes, np.int16)[asked],
-        np.array(offsets, np.int64)[asked],
-        np.array(epochs, np.int32)[asked],
+        row[in_request],
+        np.array(codes, np.int16)[in_request],
+        np.array(offsets, np.int64)[in_request],
+        np.array(epochs, np.int32)[in_request],
     )
 
 
@@ -293,11 +295,11 @@ def _combined(
 ) -> ReplicaOffsets:
     local_start = offset[EARLIEST_LOCAL]
     error_code = np.zeros(len(answered), np.int16)
-    for kind in (EARLIEST_LOCAL, EARLIEST, LATEST):  # the last one wins
+    for kind in (EARLIEST_LOCAL, EARLIEST, LATEST):  # the last value wins
         code = error[kind]
         failed = (code != NOT_ASKED) & (code != 0) & (code != _UNSUPPORTED_VERSION)
         error_code[failed] = code[failed]
-    # The end was read first; the log may have been rolled and cut since, never to beyond its end.
+    # The log end was read first. Since then the log start may have moved, but not beyond the end.
     log_end = np.where(offset[LATEST] == UNKNOWN, UNKNOWN, np.maximum(offset[LATEST], local_start))
     return ReplicaOffsets(
         answered=answered,

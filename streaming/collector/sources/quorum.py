@@ -34,12 +34,12 @@ _WITH_TIMES: Final = 1
 """First version that has times (KIP-836, Kafka 3.4)."""
 
 _SHARE: Final = 0.2
-"""Share of the deadline that the request may take: a controller that is away must not delay the
-observation by all of it."""
+"""Share of the deadline that the request may take: an absent controller must not delay the
+observation by the whole deadline."""
 
 
 SHARD: Final = 0
-"""The shard that holds the controller quorum: no rule of the others reads it."""
+"""The shard that holds the controller quorum; rules of other shards do not read it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Quorum(Reading):
 
 
 class QuorumSource(Source):
-    """Asks in each cycle; an answer takes a millisecond or two."""
+    """Reads the quorum in each cycle, which takes one or two milliseconds."""
 
     about = (QUORUM,)
 
@@ -70,11 +70,11 @@ class QuorumSource(Source):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Why the quorum is not known, in this cycle."""
+        """Why the quorum is unknown in this cycle."""
         return () if self._problem is None else (self._problem,)
 
     def read(self, context: CycleContext) -> Quorum | None:
-        """The quorum; None if it is not known."""
+        """The quorum; None if unknown."""
         if not context.has_metadata_broker:
             return None
         version: int | None = None

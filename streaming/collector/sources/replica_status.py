@@ -3,8 +3,8 @@
 ELR (KIP-966) is empty while the ISR has min.insync.replicas members, so DescribeTopicPartitions is
 asked only for topics with partitions below that. Reassignments come from the controller, through
 the metadata broker; in a ZooKeeper cluster only the broker that is the controller answers. They are
-asked for when the placement changed, while one is under way, and once in a while: the controller
-may be away, and waiting for it would delay the observation.
+read when the placement changed, while one is in progress, and at an interval, but not in each
+cycle: waiting for an absent controller would delay the observation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka.protocol.admin import (
 
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
-from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem, by_error, error_name, from_code, is_lasting
 from streaming.collector.reading import Reading
 from streaming.collector.source import Setup, Source
@@ -50,7 +50,7 @@ REASSIGNMENTS: Final = About(
 ELIGIBLE: Final = About("eligible leader replicas", "eligible leader replicas, in predictions too")
 
 PAGE_PARTITIONS: Final = 2_000
-"""Kafka's own default for max.request.partition.size.limit: larger pages are cut anyway."""
+"""Kafka's default for max.request.partition.size.limit: larger pages would be cut anyway."""
 
 _MAX_PAGES: Final = 10_000
 _NOT_CONTROLLER: Final[int] = NotControllerError.errno
@@ -67,12 +67,12 @@ _Key = tuple[str, int]
 class ReplicaStatus(Reading):
     """A listing with all replica flags."""
 
-    listing: Listing
+    listing: PartitionListing
     elr_known: Array  # [P]
 
     @property
     def partition_columns(self) -> Mapping[str, Array]:
-        """What the controller says of each partition."""
+        """The columns about partitions that come from the controller."""
         return {
             "leader": self.listing.leader,
             "leader_epoch": self.listing.leader_epoch,
@@ -83,12 +83,12 @@ class ReplicaStatus(Reading):
 
     @property
     def incomplete(self) -> Collection[str]:
-        """There may be partitions that are not listed."""
+        """Kinds of frames that may lack partitions."""
         return () if self.listing.complete else ("partitions",)
 
 
 class ReplicaStatusSource(Source):
-    """Remembers the reassignments that are under way."""
+    """Remembers the reassignments in progress."""
 
     about = (REASSIGNMENTS, ELIGIBLE)
 
@@ -100,14 +100,14 @@ class ReplicaStatusSource(Source):
     def __init__(
         self, client_id: str, interval_ms: int, *, page_partitions: int = PAGE_PARTITIONS
     ) -> None:
-        """``interval_ms``: reassignments are asked for at least this often."""
+        """Read reassignments at least every ``interval_ms``."""
         self._client_id = client_id
         self._interval_s = interval_ms / 1_000
         self._page_partitions = page_partitions
         self._listed_at_s = float("-inf")
         self._listed_for: Placement | None = None
         self._reassignments: dict[_Key, tuple[list[int], list[int]]] = {}  # adding, removing
-        self._reassignment_problem: Problem | None = None  # as of the last request
+        self._reassignment_problem: Problem | None = None  # of the last request
         self._elr_problems: tuple[Problem, ...] = ()  # in this cycle
 
     @property
@@ -126,7 +126,7 @@ class ReplicaStatusSource(Source):
         return self.status(context, listing, settings.min_isr, settings.elr_enabled)
 
     def status(
-        self, context: CycleContext, listing: Listing, min_isr: Array, elr_enabled: int
+        self, context: CycleContext, listing: PartitionListing, min_isr: Array, elr_enabled: int
     ) -> ReplicaStatus:
         """All replica flags of a listing.
 
@@ -166,7 +166,7 @@ class ReplicaStatusSource(Source):
                 or partition.leader_epoch < epoch[row]
             ):
                 continue
-            # Leader, ISR and ELR of one response belong together.
+            # Leader, ISR and ELR must come from the same response.
             leader[row], epoch[row] = partition.leader_id, partition.leader_epoch
             flags[replicas] &= ~np.uint8(_DESCRIBED)
             for flag, nodes in (
@@ -183,7 +183,7 @@ class ReplicaStatusSource(Source):
     def _described(
         self, context: CycleContext, names: list[str], deadline: Deadline
     ) -> dict[_Key, Any]:
-        """The partitions of these topics by DescribeTopicPartitions, read page by page."""
+        """Read the partitions of these topics by DescribeTopicPartitions, page by page."""
         partitions: dict[_Key, Any] = {}
         errors: dict[str, str] = {}
         problems: list[Problem] = []
@@ -210,7 +210,7 @@ class ReplicaStatusSource(Source):
     def _page(
         self, context: CycleContext, names: list[str], cursor: Any, deadline: Deadline
     ) -> tuple[Any, Problem | None]:
-        """One response, or why there is none; neither if the broker does not support the API."""
+        """A response or a problem; neither if the broker does not support the API."""
         request = DescribeTopicPartitionsRequest
 
         def make(_: int, versions: Versions) -> list[EncodedRequest]:
@@ -234,7 +234,7 @@ class ReplicaStatusSource(Source):
     def _refresh_reassignments(
         self, context: CycleContext, placement: Placement, deadline: Deadline
     ) -> None:
-        """Ask for the reassignments if they may have changed."""
+        """Read the reassignments if they may have changed."""
         now_s = time.monotonic()
         is_due = now_s - self._listed_at_s >= self._interval_s
         if not (is_due or self._reassignments or placement is not self._listed_for):
@@ -248,14 +248,14 @@ class ReplicaStatusSource(Source):
             request = ListPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=None)
             return [EncodedRequest.encode(request, version, self._client_id)]
 
-        problem, decoded = self._asked(context, context.metadata_broker, make, deadline)
+        problem, decoded = self._response_of(context, context.metadata_broker, make, deadline)
         refused = decoded is not None and decoded.error_code == _NOT_CONTROLLER
         if refused and context.controller != UNKNOWN:
-            problem, decoded = self._asked(context, context.controller, make, deadline)
+            problem, decoded = self._response_of(context, context.controller, make, deadline)
         self._reassignment_problem = problem
         if decoded is None:
-            return  # asked again in the next cycle
-        if decoded.error_code != _NOT_CONTROLLER:  # else the controller has just moved
+            return  # the next cycle tries again
+        if decoded.error_code != _NOT_CONTROLLER:  # otherwise the controller has just moved
             self._listed_at_s, self._listed_for = now_s, placement
         if decoded.error_code:
             text = "replicas that are added or removed stay unknown"
@@ -268,10 +268,10 @@ class ReplicaStatusSource(Source):
         }
 
     @staticmethod
-    def _asked(
+    def _response_of(
         context: CycleContext, broker: int, make: RequestFactory, deadline: Deadline
     ) -> tuple[Problem | None, Any]:
-        """Why a broker did not answer, or its response; neither if it does not support the API."""
+        """A problem or a response; neither if the broker does not support the API."""
         response = context.ask(broker, make, deadline)
         body, failure = response.first, response.problem
         return (
@@ -279,7 +279,7 @@ class ReplicaStatusSource(Source):
             None if body is None else ListPartitionReassignmentsResponse.decode(body, version=0),
         )
 
-    def _with_reassignments(self, listing: Listing) -> Listing:
+    def _with_reassignments(self, listing: PartitionListing) -> PartitionListing:
         if not self._reassignments:
             return listing
         placement, flags = listing.placement, listing.replica_flags.copy()

@@ -1,8 +1,8 @@
 """The last stable offset of each partition, from its leader: ListOffsets -1, read_committed.
 
-Only a leader answers it, and only if asked with the replica id of a consumer: with another id it
-ignores the isolation level (ReplicaManager.fetchOffset, Kafka 4.3). So each broker is asked about
-the partitions that it leads, beside the request for the ends of its own logs.
+Only a leader returns it, and only to a request with the replica id of a consumer: with another id
+it ignores the isolation level (ReplicaManager.fetchOffset, Kafka 4.3). So each broker gets a
+separate request about the partitions that it leads.
 """
 
 from __future__ import annotations
@@ -66,29 +66,29 @@ class StableOffsetSource(EveryBrokerSource):
     def requests(
         self, broker: int, versions: Versions, status: ReplicaStatus
     ) -> Sequence[EncodedRequest]:
-        """One request; none if the broker leads nothing, or does not know isolation levels."""
+        """One request; none if the broker leads no partition, or does not know isolation levels."""
         version, listing = negotiate_version(versions, ListOffsetsRequest), status.listing
         placement = listing.placement
         all_here = placement.replicas_on(broker).rows
-        led = all_here[listing.leader[placement.partition_of[all_here]] == broker]
+        leader_rows = all_here[listing.leader[placement.partition_of[all_here]] == broker]
         kept = self._brokers.get(broker)
         if (
             kept is None
             or kept.placement is not placement
             or kept.version != version
-            or not np.array_equal(kept.replicas.rows, led)
+            or not np.array_equal(kept.replicas.rows, leader_rows)
         ):
-            kept = _LedOffsets(placement, broker, version, placement.replicas_at(led))
+            kept = _LedOffsets(placement, broker, version, placement.replicas_at(leader_rows))
             self._brokers[broker] = kept
-            if version is not None and len(led):
+            if version is not None and len(leader_rows):
                 kept.encode(self._deadline_ms, self._client_id)
         return kept.requests
 
     def read(self, status: ReplicaStatus, answers: Answers) -> StableOffsets:
         """Read the answers of each broker.
 
-        A leader that was elected just now answers OFFSET_NOT_AVAILABLE: that is no problem, and
-        topics that are refused are reported with the other offsets.
+        A newly elected leader answers OFFSET_NOT_AVAILABLE, which is not a problem. Refused topics
+        are reported by the source of the other offsets.
         """
         stable = np.full(len(status.listing.placement.broker), UNKNOWN, np.int64)
         for broker, bodies in answers.items():
@@ -99,6 +99,6 @@ class StableOffsetSource(EveryBrokerSource):
         return StableOffsets(stable)
 
     def forget(self, brokers: Collection[int]) -> None:
-        """Drop the requests to all brokers but these."""
+        """Drop the requests to all brokers except these."""
         for broker in self._brokers.keys() - set(brokers):
             del self._brokers[broker]

@@ -1,12 +1,11 @@
-"""When the oldest record on a replica's disk was written: one byte is fetched at its local start.
+"""The write time of the oldest record on a replica's disk: fetches one byte at its local start.
 
 Kafka answers a fetch of one byte with one whole batch, whose header holds the timestamp of its
 first record. It does so only for the first partition of a request that has data (ReplicaManager
-``minOneMessage``; measured on 4.3.1), so each replica is a request of its own, and many are in
-flight at once. A replica is read again only when its local start has moved, and never at an offset
-below the local start of a moment ago: the broker would read remote storage. (It does so once where
-the start moves between the two requests.) Needs READ on the topic; without it the timestamp is
-unknown.
+``minOneMessage``; measured on 4.3.1), so each replica needs its own request, and many are in flight
+at once. A replica is read again only when its local start has moved, and always at the local start
+of this cycle: at a lower offset the broker would read remote storage. (That happens if the start
+moves between the two requests.) Needs READ on the topic; without it the timestamp is unknown.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ TIMESTAMPS: Final = About(
 )
 
 _LOWEST: Final = 11
-"""Kafka 2.4: from this version on a follower answers consumers too (KIP-392)."""
+"""Kafka 2.4: from this version on followers answer consumers too (KIP-392)."""
 
 _HIGHEST: Final = 12
-"""The last version that names topics instead of ids."""
+"""The last version that has topic names instead of ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How many replicas of a broker are read in a cycle, and when again.
+    """Limits on the replicas of a broker that are read in a cycle.
 
     The number is divided by four after a slow round and doubled after a quick one, within bounds.
     """
@@ -93,9 +92,9 @@ class _Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalStarts(Reading):
-    """When the oldest record on each replica's disk was written."""
+    """The write time of the oldest record on each replica's disk."""
 
-    timestamp_ms: Array  # [N] since the epoch; UNKNOWN: no record, not read yet, or not to be read
+    timestamp_ms: Array  # [N] since the epoch; UNKNOWN: no record, not read yet, or not readable
 
     @property
     def replica_columns(self) -> Mapping[str, Array]:
@@ -130,27 +129,27 @@ class TimestampSource(Source):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Topics that were refused, as of their last response, and brokers that did not answer."""
+        """Problems of refused topics, by their last response, and of silent brokers."""
         text = "no READ right on such topics, their timestamps stay unknown"
         return (*self._unanswered, *self._denied.problems(TIMESTAMPS.name, text))
 
     def read(
         self, context: CycleContext, placement: Placement, offsets: ReplicaOffsets
     ) -> LocalStarts:
-        """The timestamps that are known; asks for some of those that are not."""
-        if not len(placement):  # the cluster may not be listed now: what was read stays known
+        """The known timestamps, after reading some of the unknown ones."""
+        if not len(placement):  # the cluster may not be listed now; known values stay
             return LocalStarts(np.full(len(placement.broker), UNKNOWN, np.int64))
         self._follow(placement)
         pending = self._pending(placement, offsets)
         broker_of = placement.broker[pending]
-        chosen = {
-            broker: self._chosen(broker, pending[broker_of == broker])
+        rows_by_broker = {
+            broker: self._next_rows(broker, pending[broker_of == broker])
             for broker in np.unique(broker_of).tolist()
         }
         self._turn += 1
         self._unanswered = []
-        if chosen:
-            self._fetch(context, _Round(placement, offsets, chosen))
+        if rows_by_broker:
+            self._fetch(context, _Round(placement, offsets, rows_by_broker))
         is_current = self._read_at == offsets.local_start
         return LocalStarts(np.where(is_current & offsets.answered, self._read_ms, UNKNOWN))
 
@@ -171,7 +170,7 @@ class TimestampSource(Source):
                 self._note(broker, this_round, response)
 
     def _follow(self, placement: Placement) -> None:
-        """Carry what is remembered over to another placement."""
+        """Move the remembered values to a new placement."""
         if placement is self._placement:
             return
         read_at = np.full(len(placement.broker), UNKNOWN, np.int64)
@@ -196,8 +195,8 @@ class TimestampSource(Source):
             pending = pending[~np.isin(topic_of, number)]
         return pending
 
-    def _chosen(self, broker: int, rows: Array) -> Array:
-        """The replicas to ask for: as many as the broker answers quickly, others in each cycle."""
+    def _next_rows(self, broker: int, rows: Array) -> Array:
+        """The replicas to read: as many as the broker answers quickly, in turn."""
         quota = self._quota.setdefault(broker, self._limits.first)
         return np.roll(rows, -quota * self._turn)[:quota]
 
@@ -224,7 +223,7 @@ class TimestampSource(Source):
         ]
 
     def _template(self, topic: str, version: int) -> EncodedRequest:
-        """The request for any replica of a topic."""
+        """The request, encoded once for any replica of a topic."""
         encoded = self._encoded.get((topic, version))
         if encoded is None:
             kind = FetchRequest.FetchTopic
@@ -238,14 +237,14 @@ class TimestampSource(Source):
                 session_epoch=-1,
                 topics=[kind(topic=topic, partitions=[_one_byte(kind)])],
                 forgotten_topics_data=[],
-                rack_id="",  # with a rack the leader would redirect us
+                rack_id="",  # with a rack, the leader would redirect the request to a follower
             )
             encoded = EncodedRequest.encode(request, version, self._client_id)
             self._encoded[topic, version] = encoded
         return encoded
 
     def _note(self, broker: int, this_round: _Round, response: BrokerResponse) -> None:
-        """Take over the timestamps, and the topics that were refused."""
+        """Store the timestamps, and the topics that were refused."""
         for row, body in zip(this_round.rows[broker].tolist(), response.bodies, strict=False):
             if body is None:
                 continue
@@ -275,10 +274,10 @@ def _one_byte(kind: Any) -> Any:
 
 
 def first_timestamp_ms(records: Any) -> int:
-    """The timestamp of the first record of a batch, from its header; UNKNOWN if it is not there.
+    """The timestamp of the first record of a batch, from its header; UNKNOWN if it is missing.
 
-    With log append time, the broker writes its time as the largest timestamp. A compacted batch
-    with a delete horizon has that in place of the first timestamp. Batches before magic 2 are not
+    With log append time, the largest timestamp is the time of the broker. A compacted batch with a
+    delete horizon has the horizon in place of the first timestamp. Batches before magic 2 are not
     read.
     """
     header = bytes(memoryview(records)[: _BATCH.size])

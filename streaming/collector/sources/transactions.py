@@ -1,11 +1,12 @@
-"""Who holds a transaction open: asked of a partition's leader, then of the coordinators.
+"""Who holds a transaction open: asks a partition's leader, then the coordinators.
 
 The last stable offset of a partition stays at the first record of its oldest open transaction.
 Where it stays below the log end from one cycle to the next, DescribeProducers of the leader names
-the producer whose transaction begins there (READ on the topic). Which transactional id that is only
-its coordinator knows: ListTransactions, filtered by producer id, goes to every broker, and
-DescribeTransactions to those that list one (DESCRIBE on the transactional id; Kafka hides others).
-A producer that no coordinator lists has no id: its transaction hangs, or the right is missing.
+the producer whose transaction begins there (READ on the topic). Only the coordinator knows the
+transactional id of that producer: ListTransactions, filtered by producer id, goes to every broker,
+and DescribeTransactions to those that list one (DESCRIBE on the transactional id; Kafka hides
+others). If no coordinator lists the producer, it has no id: its transaction hangs, or the right is
+missing.
 
 Source: KIP-664; KafkaApis.handleDescribeProducersRequest, handleListTransactionsRequest, Kafka 3.0.
 """
@@ -33,7 +34,7 @@ from streaming.bus.arrow import dictionary, numbers, texts
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import DeniedTopics
-from streaming.collector.listing import Array, Listing, Placement
+from streaming.collector.listing import Array, PartitionListing, Placement
 from streaming.collector.problem import Problem, from_code, is_lasting
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
@@ -49,7 +50,7 @@ from twin.rules.reading.open_transactions import TransactionsFrame
 PRODUCERS: Final = About(
     "transaction producers",
     "which producer holds an open transaction",
-    Acl("READ", "topic", option="collector.timestamps"),  # what timestamps need as well
+    Acl("READ", "topic", option="collector.timestamps"),  # also needed for timestamps
 )
 TRANSACTIONAL_IDS: Final = About(
     "transactional ids",
@@ -58,10 +59,10 @@ TRANSACTIONAL_IDS: Final = About(
 )
 
 AGAIN_MS: Final = 60_000
-"""A transaction that stays open is asked about again, for a query that starts anew."""
+"""A transaction that stays open is read again, for a query that starts without state."""
 
 MOST_PARTITIONS: Final = 200
-"""Partitions that are asked about in a cycle; the others follow in the next cycles."""
+"""Partitions that are read in a cycle; the others follow in later cycles."""
 
 _SHARE_OF_DEADLINE: Final = 0.3
 _NO_SUCH_ID: Final = "kafka-twin-check"
@@ -103,13 +104,13 @@ class Holders(Reading):
 
 
 class TransactionSource(Source):
-    """Remembers where the last stable offsets were, and which of them was asked about when."""
+    """Remembers the last stable offsets, and when the holder of each was requested."""
 
     about = (PRODUCERS, TRANSACTIONAL_IDS)
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        """Read in each cycle, where a last stable offset stays."""
+        """Read in each cycle, for partitions whose last stable offset does not move."""
         return cls(setup.client_id, retry_denied_ms=setup.retry_denied_ms)
 
     def __init__(self, client_id: str, *, retry_denied_ms: int, again_ms: int = AGAIN_MS) -> None:
@@ -117,14 +118,14 @@ class TransactionSource(Source):
         self._again_s = again_ms / 1_000
         self._placement: Placement | None = None
         self._stable = np.zeros(0, np.int64)  # [N] in the cycle before
-        self._asked: dict[int, tuple[int, float]] = {}  # last stable offset and time, by row
+        self._requests: dict[int, tuple[int, float]] = {}  # last stable offset and time, by row
         self._denied = DeniedTopics(retry_denied_ms)
-        self._unanswered: dict[tuple[str, int], Problem] = {}  # as of when it last asked
+        self._unanswered: dict[tuple[str, int], Problem] = {}  # of the last requests
         self._ids_denied: Problem | None = None
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What it was refused or not answered, while a transaction is open."""
+        """Refused and missing responses, while a transaction is open."""
         denied = self._denied.problems(PRODUCERS.name, "who holds transactions there is unknown")
         ids = () if self._ids_denied is None else (self._ids_denied,)
         return (*self._unanswered.values(), *denied, *ids)
@@ -137,7 +138,7 @@ class TransactionSource(Source):
         offsets: ReplicaOffsets,
         stable: StableOffsets,
     ) -> Holders | None:
-        """Who holds the transactions that were asked about in this cycle."""
+        """The holders of the transactions that were read in this cycle."""
         listing = status.listing
         due = self._due(listing.placement, stable.last_stable_offset, offsets.log_end)
         if not due:
@@ -148,29 +149,29 @@ class TransactionSource(Source):
         if holders:
             brokers = [address.broker for address in metadata.addresses]
             holders = self._with_ids(context, brokers, holders, deadline)
-        if not self._unanswered:  # else all are asked again in the next cycle
+        if not self._unanswered:  # otherwise the next cycle reads all again
             asked_at_s = time.monotonic()
-            self._asked |= {row: (offset, asked_at_s) for row, offset in due.items()}
+            self._requests |= {row: (offset, asked_at_s) for row, offset in due.items()}
         return Holders(listing.placement, holders)
 
     def send_again(self, reading: Holders) -> None:
-        """Ask again: the answers have not arrived where they were sent."""
+        """Read these again: the rows did not reach the bus."""
         for holder in reading.holders:
-            self._asked.pop(holder.row, None)
+            self._requests.pop(holder.row, None)
 
     def _due(self, placement: Placement, stable: Array, log_end: Array) -> dict[int, int]:
-        """The last stable offset by row, of the partitions to ask about.
+        """The last stable offset by row, of the partitions to read.
 
         ``stable`` and ``log_end`` are of replicas ([N]); a last stable offset is the leader's.
         """
         if placement is not self._placement:
             self._placement, self._stable = placement, np.full(len(stable), UNKNOWN, np.int64)
-            self._asked = {}
+            self._requests = {}
         before, self._stable = self._stable, stable
-        held = np.flatnonzero((stable != UNKNOWN) & (stable < log_end) & (stable == before))
-        rows = placement.partition_of[held]
-        offset_of = dict(zip(rows.tolist(), stable[held].tolist(), strict=True))
-        self._asked = {row: asked for row, asked in self._asked.items() if row in offset_of}
+        replicas = np.flatnonzero((stable != UNKNOWN) & (stable < log_end) & (stable == before))
+        rows = placement.partition_of[replicas]
+        offset_of = dict(zip(rows.tolist(), stable[replicas].tolist(), strict=True))
+        self._requests = {row: r for row, r in self._requests.items() if row in offset_of}
         topic_of = {row: placement.topic[placement.topic_of[row]] for row in offset_of}
         self._denied.keep_only(set(topic_of.values()))
         if not offset_of:
@@ -184,27 +185,31 @@ class TransactionSource(Source):
         return dict(due[:MOST_PARTITIONS])
 
     def _is_recent(self, row: int, offset: int, oldest_s: float) -> bool:
-        """The leader was asked about that offset since then."""
-        asked = self._asked.get(row)
-        return asked is not None and asked[0] == offset and asked[1] > oldest_s
+        """Whether the leader was asked about that offset since then."""
+        request = self._requests.get(row)
+        return request is not None and request[0] == offset and request[1] > oldest_s
 
     def _ask_leaders(
-        self, context: CycleContext, listing: Listing, due: Mapping[int, int], deadline: Deadline
+        self,
+        context: CycleContext,
+        listing: PartitionListing,
+        due: Mapping[int, int],
+        deadline: Deadline,
     ) -> list[Holder]:
         """Ask the leaders which producer's transaction begins at each last stable offset."""
         placement = listing.placement
-        asked: defaultdict[int, defaultdict[str, list[int]]]  # partitions by leader and topic
-        asked, row_of = defaultdict(lambda: defaultdict(list)), {}
+        partitions: defaultdict[int, defaultdict[str, list[int]]]  # by leader and topic
+        partitions, row_of = defaultdict(lambda: defaultdict(list)), {}
         for row in due:
             topic, number = placement.topic[placement.topic_of[row]], int(placement.partition[row])
-            asked[int(listing.leader[row])][topic].append(number)
+            partitions[int(listing.leader[row])][topic].append(number)
             row_of[topic, number] = row
         kind = DescribeProducersRequest.TopicRequest
         requests = {
             leader: DescribeProducersRequest(
                 topics=[kind(name=name, partition_indexes=some) for name, some in topics.items()]
             )
-            for leader, topics in asked.items()
+            for leader, topics in partitions.items()
         }
         answers = self._ask(context, requests, DescribeProducersResponse, PRODUCERS, deadline)
         holders = []
@@ -228,7 +233,7 @@ class TransactionSource(Source):
         holders: Sequence[Holder],
         deadline: Deadline,
     ) -> list[Holder]:
-        """The holders with what their coordinators know of them."""
+        """Add to the holders the data that their coordinators have."""
         producers = sorted({holder.producer_id for holder in holders})
         request = ListTransactionsRequest(state_filters=[], producer_id_filters=producers)
         listed = self._ask(
@@ -239,7 +244,7 @@ class TransactionSource(Source):
             broker: [state.transactional_id for state in answer.transaction_states]
             for broker, answer in listed.items()
         }
-        # Whether ids are hidden shows only by describing one.
+        # Only describing an id shows whether ids are hidden.
         requests = {
             broker: DescribeTransactionsRequest(transactional_ids=names or [_NO_SUCH_ID])
             for broker, names in ids.items()
@@ -276,7 +281,7 @@ class TransactionSource(Source):
         about: About,
         deadline: Deadline,
     ) -> dict[int, Any]:
-        """The decoded answers of the brokers that know the request; notes those that are silent."""
+        """The decoded responses of the brokers that support the request; notes silent brokers."""
 
         def make(broker: int, versions: Versions) -> list[EncodedRequest]:
             version = negotiate_version(versions, type(requests[broker]), 0)

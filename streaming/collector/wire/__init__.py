@@ -1,1 +1,2 @@
-"""Requests to brokers and the layouts of their responses. Kafka's protocol is known here alone."""
+"""Requests to brokers and the layouts of their responses. Other folders do not know Kafka's
+protocol."""

@@ -1,4 +1,4 @@
-"""Connections to all brokers: any request to any broker, to many at once, with a deadline.
+"""Connections to all brokers: sends any request to one or many brokers, with a deadline.
 
 A broker that does not answer is a value, not an exception.
 
@@ -31,7 +31,7 @@ from twin.declarations.table import UNKNOWN
 CLIENT_ID: Final = "kafka-twin-collector"
 
 _CORRELATION_ID = slice(8, 12)
-"""Its position in a framed request: after the size, the API key and the API version."""
+"""Position of the correlation id in a framed request: after size, API key and API version."""
 
 _API_VERSIONS: Final = 18
 
@@ -44,15 +44,15 @@ _FIRST_THROTTLED: Final = {
 _NOT_LISTED: Final = "the cluster does not list it, so its address is not known"
 
 _NOT_TRIED: Final = (NodeNotReadyError, UnknownBrokerIdError)
-"""Errors without an attempt: the client waits before it tries again, or its own list lacks the
-broker. They say nothing new, so the reason that was reported before stays."""
+"""Errors raised without an attempt to connect: the client waits before it tries again, or its own
+list lacks the broker. They hide the cause, so the earlier reason is kept."""
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "client_id": CLIENT_ID,
     # A cycle sends a broker one request for each kind of offset; the client would refuse the sixth.
     "max_in_flight_requests_per_connection": 1_000,
     "receive_message_max_bytes": 512 << 20,
-    # The next cycle must reach a broker that came back, not one 30 s later.
+    # The next cycle must reach a broker that came back, not a cycle 30 s later.
     "reconnect_backoff_max_ms": 1_000,
 }
 
@@ -79,7 +79,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class BrokerResponse:
-    """The responses of one broker in the order of the requests; None for each that is missing."""
+    """The responses of one broker, in the order of the requests; None for a missing one."""
 
     bodies: Sequence[bytes | None]
     problem: Problem | None  # why a response is missing
@@ -87,7 +87,7 @@ class BrokerResponse:
 
     @property
     def answered(self) -> bool:
-        """The broker answered a request, or is connected and was sent none."""
+        """Whether the broker answered a request, or is connected and got none."""
         return any(body is not None for body in self.bodies) or not (self.bodies or self.problem)
 
     @property
@@ -97,7 +97,7 @@ class BrokerResponse:
 
 
 class EncodedRequest:
-    """A request of one version, encoded once. ``flexible`` describes its response's header."""
+    """A request of one version, encoded once. ``flexible`` says which header its response has."""
 
     __slots__ = ("_after", "_before", "api_key", "api_version", "flexible")
 
@@ -131,7 +131,7 @@ class EncodedRequest:
         return b"".join((self._before, correlation_id.to_bytes(4, "big"), self._after))
 
 
-class _Sent:
+class _SentRequest:
     """A request in flight, as kafka-python's connection expects a request and its header."""
 
     __slots__ = ("_request", "correlation_id")
@@ -145,7 +145,7 @@ class _Sent:
         return self._request.api_version
 
     @property
-    def header(self) -> _Sent:
+    def header(self) -> _SentRequest:
         return self
 
     @property
@@ -161,24 +161,26 @@ class _Sent:
         self.correlation_id = correlation_id
 
     def encode(self, framed: bool, header: bool) -> bytes:
-        del framed, header  # always both
+        del framed, header  # the caller needs both
         return self._request.encoded(self.correlation_id)
 
     def expect_response(self) -> bool:
         return True
 
-    def get_response_class(self) -> _Sent:
+    def get_response_class(self) -> _SentRequest:
         return self
 
     def parse_header(self, buffer: Any) -> Any:
         return ResponseHeader.decode(buffer, flexible=self._request.flexible)
 
-    def decode(self, buffer: Any) -> _Raw:
-        return _Raw(buffer.read(), self.api_version >= _FIRST_THROTTLED.get(self.api_key, 1 << 15))
+    def decode(self, buffer: Any) -> _RawResponse:
+        return _RawResponse(
+            buffer.read(), self.api_version >= _FIRST_THROTTLED.get(self.api_key, 1 << 15)
+        )
 
 
-class _Raw:
-    """The body of a response, and how long the broker throttles us."""
+class _RawResponse:
+    """The body of a response, and the broker's throttle time."""
 
     __slots__ = ("body", "throttle_time_ms")
 
@@ -191,7 +193,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
     """Connections that each negotiate their API versions.
 
     kafka-python keeps those of the bootstrap broker and limits every later connection to them, so
-    brokers that are upgraded would be asked as before until the collector is restarted.
+    upgraded brokers would get old request versions until the collector is restarted.
     """
 
     @property
@@ -257,8 +259,8 @@ class BrokerConnections:
     def update_metadata(self, addresses: Iterable[Address]) -> None:
         """Replace the client's list of brokers, which it refreshes too rarely by itself."""
         addresses = [a for a in addresses if a.host]
-        held = {(b.node_id, b.host, b.port) for b in self._manager.cluster.brokers()}
-        if held == {(a.broker, a.host, a.port) for a in addresses}:
+        current = {(b.node_id, b.host, b.port) for b in self._manager.cluster.brokers()}
+        if current == {(a.broker, a.host, a.port) for a in addresses}:
             return
         version = MetadataResponse.max_version
         kind = MetadataResponse.MetadataResponseBroker
@@ -304,7 +306,7 @@ class BrokerConnections:
             await self._manager.wait_for(connection.init_future, left_ms())
             versions: Versions = connection.broker_version_data.api_versions
         except (KafkaError, OSError) as error:
-            # The client would never try again after a refused password.
+            # After a refused password the client would never try again.
             self._manager._auth_failures.pop(broker, None)
             problem = from_exception(BROKER.name, error, broker)
             if isinstance(error, UnknownBrokerIdError):
@@ -315,7 +317,7 @@ class BrokerConnections:
             return BrokerResponse((), problem, UNKNOWN)
         self._unreached.pop(broker, None)
         pending = [
-            self._manager.send(_Sent(r), node_id=broker, request_timeout_ms=left_ms())
+            self._manager.send(_SentRequest(r), node_id=broker, request_timeout_ms=left_ms())
             for r in make(broker, versions)
         ]
         bodies: list[bytes | None] = []
@@ -342,7 +344,7 @@ class BrokerConnections:
 
 
 def negotiate_version(versions: Versions, message: Any, highest: int | None = None) -> int | None:
-    """The highest version of a request class that both sides support, None if there is none.
+    """The highest version of a request that both sides support, None if there is none.
 
     ``highest`` is the last version whose response the caller understands.
     """

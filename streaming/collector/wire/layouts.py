@@ -1,9 +1,9 @@
-"""Reads responses of fixed-size records with numpy instead of the codec.
+"""Reads responses that consist of fixed-size records, with numpy instead of the codec.
 
 The response of a broker has the same shape from cycle to cycle: the same topics in the same order,
 each partition a record of fixed size. A ``Layout`` is made from one response: the positions of its
 values, and all other bytes. It fits another response when those other bytes are the same, bit for
-bit; then the values are gathered in one step, without a look at a single topic. ``KeptLayouts``
+bit; then the values are read in one step, without parsing any topic. ``KeptLayouts``
 keeps them from one cycle to the next. A response of an unusual shape is ``Irregular``, and the
 codec reads it.
 """
@@ -22,16 +22,16 @@ Array = NDArray[Any]
 
 
 class Irregular(MalformedBytes):
-    """The response has another structure than these readers know: the codec reads it."""
+    """The response has a structure that these readers do not know: the codec reads it."""
 
 
-class Cursor(ByteReader):
-    """Reads a response that must have no tagged fields."""
+class LayoutCursor(ByteReader):
+    """Reads a response that must not have tagged fields."""
 
     __slots__ = ()
 
     def no_tags(self) -> None:
-        """The end of a structure.
+        """Move to the end of a structure.
 
         Raises:
             Irregular: the structure has tagged fields.
@@ -40,7 +40,7 @@ class Cursor(ByteReader):
             raise Irregular("the response has tagged fields")
 
     def end(self) -> None:
-        """The end of the response.
+        """Check that the response ends here.
 
         Raises:
             Irregular: bytes are left over.
@@ -74,7 +74,7 @@ class Layout:
         self._template = np.frombuffer(body, np.uint8) & self._fixed
 
     def fits(self, body: Array) -> bool:
-        """A response has its values at the same positions."""
+        """Whether a response has its values at the same positions."""
         return len(body) == len(self._template) and np.array_equal(
             body & self._fixed, self._template
         )
@@ -87,7 +87,7 @@ class KeptLayouts(dict[int, L]):
     """Layouts of the responses to requests about the same things, by request."""
 
     def find(self, request: int, body: bytes, make: Callable[[], L]) -> L | None:
-        """The layout that is kept, else that of another request if it fits, else a new one.
+        """The kept layout, else that of another request if it fits, else a new one.
 
         None if the response is irregular: only the codec can read it.
         """
@@ -104,12 +104,12 @@ class KeptLayouts(dict[int, L]):
 
 
 def partition_records(
-    cursor: Cursor, raw: Array, record_bytes: int, find: Callable[[str, Array], Array]
+    cursor: LayoutCursor, raw: Array, record_bytes: int, find: Callable[[str, Array], Array]
 ) -> tuple[Array, Array]:
     """The records of a list of topics: their positions, and the row of each partition.
 
-    A record begins with the partition's number and ends with its tagged fields, of which it must
-    have none. ``find`` gives the rows of partitions of a topic.
+    A record begins with the partition's number and ends with tagged fields, which must be empty.
+    ``find`` gives the rows of partitions of a topic.
 
     Raises:
         MalformedBytes: the response ends early, or a record has tagged fields.

@@ -1,9 +1,9 @@
-"""Brokers that the cluster does not list any more, and that may still be registered.
+"""Brokers that the cluster does not list any longer, but that may still be registered.
 
-Before Kafka 4.0 neither Metadata nor DescribeCluster lists a broker that is fenced (in ZooKeeper's
-time: that has no session). A broker that is lost then disappears from the list like one that was
-removed. It counts as registered while an assignment names it, and for a day after it was listed
-last. Meanwhile it is asked like the others, at the address that was listed last.
+Before Kafka 4.0 neither Metadata nor DescribeCluster lists a fenced broker (with ZooKeeper: one
+without a session). So a lost broker disappears from the list like a removed one. It counts as
+registered while an assignment names it, and for a day after it was listed last. Meanwhile it gets
+requests like the others, at its last listed address.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Listed:
 
 
 class UnlistedBrokers:
-    """Remembers where each broker was when it was listed last; ``now_s`` is its clock."""
+    """Remembers the last listed address of each broker; ``now_s`` is its clock."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s

@@ -1,8 +1,8 @@
-"""The newest events, in memory, for those who follow them over HTTP.
+"""The newest events, in memory, for clients that follow them over HTTP.
 
-One thread writes what it reads from the bus; streams in the web server's event loop read. A
-``Position`` has the next offset of each partition of the events topic, so it means the same to
-every exporter of the bus and after a restart. Only so many events are kept: a stream that falls
+One thread writes events that it reads from the bus; streams in the web server's event loop read
+them. A ``Position`` has the next offset of each partition of the events topic, so it is valid for
+every exporter of the bus, also after a restart. Only so many events are kept: a stream that falls
 behind them gets an event that names the gap.
 """
 
@@ -26,7 +26,7 @@ KEPT_BYTES: Final = 16 << 20
 """An event is some 500 bytes; a message of the bus may have a megabyte."""
 
 PULL_BYTES: Final = 64 << 10
-"""About as much as a connection buffers: a slow reader costs no more than that."""
+"""About as much as a connection buffers, which bounds the memory for a slow reader."""
 
 Position = dict[int, int]
 """The next offset of each partition of the events topic."""
@@ -38,7 +38,7 @@ def position_text(position: Position) -> str:
 
 
 def position_of(text: str) -> Position:
-    """The position that an id stands for; it must have the form of one."""
+    """The position for an id, which must have the right form."""
     pairs = (pair.split(":") for pair in text.split(","))
     return {int(partition): int(offset) for partition, offset in pairs}
 
@@ -50,7 +50,7 @@ class Entry:
     partition: int
     offset: int
     event: Event
-    data: bytes  # its JSON, as it is on the bus
+    data: bytes  # its JSON, unchanged from the bus
 
 
 @dataclass(slots=True)
@@ -58,27 +58,27 @@ class Cursor:
     """The place of a stream; without a position it begins with the next event."""
 
     position: Position | None = None
-    number: int = 0  # of the next entry, counted from the first that was ever kept
-    topics: int = UNKNOWN  # that the log had seen when the cursor moved last
+    number: int = 0  # number of the next entry, counted from the first one
+    topics: int = UNKNOWN  # position of the log when the cursor moved last
 
     @property
     def id(self) -> str:
-        """The id of what was passed last; empty before the cursor has a place."""
+        """The id of the last entry passed; empty before the cursor has a place."""
         return position_text(self.position or {})
 
     def pass_by(self, entry: Entry) -> None:
-        """Move beyond an entry that was sent, or is not asked for."""
+        """Move behind an entry that was sent or filtered out."""
         assert self.position is not None
         self.position[entry.partition] = entry.offset + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
-    """The entries behind a cursor, which has moved beyond them."""
+class PulledEntries:
+    """The entries that follow a cursor's old place; the cursor has moved behind them."""
 
     entries: Sequence[Entry] = ()
-    missed: bool = False  # what came before these is not kept, or not known
-    more: bool = False  # entries are left
+    missed: bool = False  # entries before these are missing
+    more: bool = False  # there are more entries
 
 
 class EventLog:
@@ -100,10 +100,11 @@ class EventLog:
     # ------------------------------------------------------------ the reading thread
 
     def begin(self, ranges: Mapping[int, tuple[int, int]]) -> None:
-        """Reading begins at the first of these offsets, and the topic ends before the second."""
+        """Note that reading begins at the first of these offsets, and that the topic ends at the
+        second."""
         with self._lock:
             if any(self._next.get(p, 0) > end for p, (_, end) in ranges.items()):
-                # Another topic of the same name: offsets mean something else in it.
+                # The topic was recreated: its offsets have another meaning.
                 self._first += len(self._entries)
                 self._entries.clear()
                 self._bytes, self._next, self._floor = 0, {}, {}
@@ -117,7 +118,7 @@ class EventLog:
                     self._next[partition] = self._floor[partition] = start
 
     def take(self, record: Record, event: Event | None) -> None:
-        """A record of the topic. There is no event in a repeated one, and in one of others."""
+        """Take a record of the topic; ``event`` is None for repeats and other clusters' events."""
         partition, offset = record.partition, record.offset
         with self._lock:
             self._next[partition] = max(self._next.get(partition, 0), offset + 1)
@@ -132,21 +133,21 @@ class EventLog:
                 self._floor[gone.partition] = gone.offset + 1
 
     def publish(self, *, is_ready: bool = True) -> None:
-        """Wake the streams. Before the topic was read once to its end, none begins."""
+        """Wake the streams. None begins before the topic has been read to its end."""
         self.is_ready = self.is_ready or is_ready
         self._wake()
 
     # ------------------------------------------------------------ streams
 
-    def pull(self, cursor: Cursor) -> Pulled:
-        """The next entries, PULL_BYTES or little more."""
+    def pull(self, cursor: Cursor) -> PulledEntries:
+        """The next entries, about PULL_BYTES of them."""
         if not self.is_ready:
-            return Pulled()
+            return PulledEntries()
         with self._lock:
             if cursor.position is None:
                 cursor.position = dict(self._next)
                 cursor.number, cursor.topics = self._end, self._topics
-                return Pulled()
+                return PulledEntries()
             missed = self._catch_up(cursor, cursor.position)
             taken: list[Entry] = []
             size = 0
@@ -157,10 +158,10 @@ class EventLog:
                 if entry.offset >= cursor.position.get(entry.partition, 0):
                     taken.append(entry)
                     size += len(entry.data)
-            return Pulled(taken, missed, cursor.number < self._end)
+            return PulledEntries(taken, missed, cursor.number < self._end)
 
     def _catch_up(self, cursor: Cursor, position: Position) -> bool:
-        """Move the cursor to the first entry that is kept; true if it missed some."""
+        """Move the cursor to the first kept entry; true if it missed some."""
         cursor.number = max(cursor.number, self._first)
         is_another_topic = cursor.topics not in (UNKNOWN, self._topics)
         cursor.topics = self._topics
@@ -176,7 +177,7 @@ class EventLog:
         return self._first + len(self._entries)
 
     def close(self) -> None:
-        """End all streams, and those that come. May be called by a signal handler."""
+        """End all present and future streams. May be called by a signal handler."""
         self.is_closed = True
         self._wake()
 

@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from streaming.bus.view import Event
-from streaming.exporter.events.log import Cursor, EventLog, Pulled
+from streaming.exporter.events.log import Cursor, EventLog, PulledEntries
 
 MEDIA_TYPE: Final = "text/event-stream"
 
@@ -36,25 +36,25 @@ class StreamCounts:
 
 
 class EventStream(StreamingResponse):
-    """The events behind a cursor that are wanted, for as long as both sides want."""
+    """Sends the events after a cursor that a filter accepts, until one side ends the stream."""
 
     def __init__(
         self,
         log: EventLog,
         cursor: Cursor,
-        wanted: Callable[[Event], bool],
+        accepts: Callable[[Event], bool],
         counts: StreamCounts,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
-        # Proxies that buffer would keep events to themselves.
+        # Buffering proxies would hold events back.
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         super().__init__(self._chunks(), headers=headers, media_type=MEDIA_TYPE)
-        self._log, self._cursor, self._wanted = log, cursor, wanted
+        self._log, self._cursor, self._accepts = log, cursor, accepts
         self._counts, self._heartbeat_s = counts, heartbeat_s
         self._sent_id = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the client goes, or the log closes."""
+        """Send events until the client disconnects or the log closes."""
         self._counts.open += 1
         try:
             await super().__call__(scope, receive, send)
@@ -79,18 +79,18 @@ class EventStream(StreamingResponse):
                     yield b": nothing new\n\n"
                 woken.clear()
 
-    def _chunk(self, pulled: Pulled) -> bytes:
-        """The entries as events. Entries that the client did not ask for move the id alone."""
+    def _chunk(self, pulled: PulledEntries) -> bytes:
+        """The entries as text; for entries that are filtered out, only the id moves on."""
         blocks = []
         if pulled.missed:
             self._counts.gaps += 1
             blocks.append(self._block(_GAP, b"event: gap\n"))
         for entry in pulled.entries:
             self._cursor.pass_by(entry)
-            if self._wanted(entry.event):
+            if self._accepts(entry.event):
                 blocks.append(self._block(entry.data))
         if self._cursor.id != self._sent_id:
-            # No event, but a client that reconnects begins here.
+            # Send the id without an event: a client that reconnects begins here.
             blocks.append(self._id() + b"\n")
         return b"".join(blocks)
 

@@ -1,7 +1,7 @@
 """The exposition: sums and series of partitions and replicas, in text format 0.0.4.
 
 Rendered when a view is new, not when it is scraped; only what depends on the clock (up, age) is
-written at the scrape. Blocks of shards that did not change are kept.
+written at the scrape. Blocks of unchanged shards are used again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streaming.exporter.metrics.series import (
     series_by_row,
 )
 from streaming.questions.single_loss import single_loss
-from streaming.runtime.config import Exporter
+from streaming.runtime.config import ExporterConfig
 from twin.declarations.declare import LEVEL_LABELS, Metric
 from twin.declarations.table import UNKNOWN, Array
 from twin.engine.catalog import Catalog
@@ -53,7 +53,8 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Exposition:
-    """All but the clock's own metrics, as bytes in order: blocks are shared, not copied."""
+    """All metrics that do not depend on the clock, as ordered bytes: blocks are shared, not
+    copied."""
 
     view: ClusterView = field(default_factory=ClusterView)
     blocks: tuple[bytes, ...] = ()
@@ -63,7 +64,11 @@ class Renderer:
     """Makes expositions; keeps the blocks of shards that stay the same."""
 
     def __init__(
-        self, catalog: Catalog, cluster: str, config: Exporter, own_topics: Collection[str] = ()
+        self,
+        catalog: Catalog,
+        cluster: str,
+        config: ExporterConfig,
+        own_topics: Collection[str] = (),
     ) -> None:
         """``own_topics`` are the twin's, if the bus is on the cluster that is watched."""
         self._catalog = catalog
@@ -98,14 +103,14 @@ class Renderer:
     # ------------------------------------------------------------ series
 
     def _series(self, view: ClusterView) -> list[_Block]:
-        """A block a shard: partitions at risk first, the others as far as the cap allows."""
+        """One block for each shard: partitions at risk, and as many others as the cap allows."""
         planned = [self._plan(shard) for shard in view.shards]
         left = max(self._config.max_series - sum(plan.at_risk_series for plan in planned), 0)
-        wanted = sum(int(plan.others_series.sum()) for plan in planned)
-        share = 1.0 if wanted <= left else left / wanted
+        others = sum(int(plan.others_series.sum()) for plan in planned)
+        share = 1.0 if others <= left else left / others
         kept: dict[int, _Block] = {}
         for plan in planned:
-            rows = plan.chosen(share)
+            rows = plan.exported_rows(share)
             self._dropped += plan.dropped(share)
             number = plan.state.shard
             kept[number] = _block(plan, rows, self._blocks.get(number))
@@ -113,10 +118,10 @@ class Renderer:
         return list(kept.values())
 
     def _plan(self, shard: ShardView) -> _Plan:
-        """The plan of a shard: that of its block, while the shard is the same."""
-        held = self._blocks.get(shard.state.shard)
-        if held is not None and held.plan.state is shard.state:
-            return held.plan
+        """The plan of a shard; kept while the shard is the same."""
+        block = self._blocks.get(shard.state.shard)
+        if block is not None and block.plan.state is shard.state:
+            return block.plan
         return _Plan.from_state(shard.state, self._config.granularity)
 
     # ------------------------------------------------------------ sums
@@ -175,7 +180,7 @@ class Renderer:
 class _Plan:
     """The series of a shard, and which of its rows may be left out.
 
-    ``families`` is empty once they are rendered: they take more memory than the state.
+    ``families`` is emptied after rendering: they take more memory than the state.
     """
 
     state: ShardState
@@ -195,12 +200,12 @@ class _Plan:
         others = np.flatnonzero(~is_open) if granularity == "partition" else at_risk[:0]
         return _Plan(state, all_families, at_risk, int(count[at_risk].sum()), others, count[others])
 
-    def chosen(self, share: float) -> Array:
+    def exported_rows(self, share: float) -> Array:
         """Rows that are exported if that share of the others' series fits."""
         return np.sort(np.concatenate([self.at_risk, self.others[: self._fitting(share)]]))
 
     def dropped(self, share: float) -> int:
-        """Series that are left out then."""
+        """The number of series that are left out at that share."""
         return int(self.others_series[self._fitting(share) :].sum())
 
     def _fitting(self, share: float) -> int:

@@ -1,9 +1,9 @@
 """The metric names and labels of kafka_exporter, so that dashboards and alerts made for it work.
 
-As there, they have no label ``cluster``. Values follow its conventions where those differ: if a
-group has committed offsets of some partitions of a topic, the others have offset and lag -1, and
-the sum of offsets counts that -1. Unknown values have no series. ``granularity`` and ``max_series``
-do not apply: dashboards made for kafka_exporter need all of its series.
+Like those of kafka_exporter, they have no label ``cluster``. Values follow its conventions where
+those differ: if a group has committed offsets of some partitions of a topic, the others have offset
+and lag -1, and the sum of offsets counts that -1. Unknown values have no series. ``granularity``
+and ``max_series`` do not apply: dashboards made for kafka_exporter need all of its series.
 
 Source: danielqsj/kafka_exporter, version 1.9: README.md and ``collect`` in kafka_exporter.go.
 """
@@ -81,7 +81,7 @@ NAMES: Final[Mapping[str, Name]] = {
 _ALL_GROUPS_SHARD: Final = 0
 
 Lines = Mapping[str, bytes]
-"""Series of each name as text."""
+"""The series of each name, as text."""
 
 
 @dataclass(slots=True)
@@ -246,5 +246,5 @@ def _group_partitions(state: ShardState) -> _GroupPartitions:
 
 def _lines(name: str, labels: Sequence[str], values: Array, is_known: Array) -> bytes:
     """The known values as lines of the text format."""
-    chosen: Any = zip(labels, values.tolist(), is_known.tolist(), strict=True)
-    return "".join(f"{name}{label} {value}\n" for label, value, has in chosen if has).encode()
+    samples: Any = zip(labels, values.tolist(), is_known.tolist(), strict=True)
+    return "".join(f"{name}{label} {value}\n" for label, value, has in samples if has).encode()

@@ -1,1 +1,1 @@
-"""The paths of the exporter and their answers: one file a group of paths."""
+"""The paths of the exporter and their answers: one file for each group of paths."""

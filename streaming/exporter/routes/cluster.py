@@ -11,7 +11,7 @@ from streaming.bus.view import ClusterView
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
 from streaming.exporter.schemas import PROBLEM_LIST, listed, obj, page_of, ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.exporter.views import api as api_views
 from streaming.exporter.views import predictions as prediction_views
 from streaming.exporter.views import problems as problem_views
@@ -20,7 +20,7 @@ from streaming.exporter.views.api import ALL_RISKS, PartitionFilter
 from streaming.exporter.views.predictions import PredictionFilter
 from streaming.questions.parameters import (
     DEFAULT_ROWS,
-    Parameter,
+    InputParameter,
     limit,
     number,
     offset,
@@ -40,7 +40,7 @@ _ONE_BY: Final = {
 _NOT_KNOWN: Final = {404: "the twin does not know the partition"}
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
 
     def summary(_: Request, __: Values) -> Any:
@@ -54,8 +54,8 @@ def endpoints(source: Source) -> list[Endpoint]:
     def problems(_: Request, __: Values) -> Any:
         return problem_views.problems(source.view, source.now_ms())
 
-    def predictions(_: Request, asked: Values) -> Any:
-        return prediction_views.predictions(source.view, PredictionFilter(**asked))
+    def predictions(_: Request, values: Values) -> Any:
+        return prediction_views.predictions(source.view, PredictionFilter(**values))
 
     return [
         Endpoint(
@@ -87,17 +87,19 @@ def endpoints(source: Source) -> list[Endpoint]:
     ]
 
 
-def _partitions(source: Source) -> list[Endpoint]:
-    def partitions(_: Request, asked: Values) -> Any:
-        return api_views.partitions(source.view, partition_filter(asked), source.now_ms())
+def _partitions(source: ViewSource) -> list[Endpoint]:
+    def partitions(_: Request, values: Values) -> Any:
+        return api_views.partitions(source.view, partition_filter(values), source.now_ms())
 
     def partition(view: ClusterView, topic: str, number: int) -> Any:
-        asked = PartitionFilter(topic=topic, partition=number, limit=1)
-        return next(iter(api_views.partitions(view, asked, source.now_ms())["partitions"]), None)
+        selection = PartitionFilter(topic=topic, partition=number, limit=1)
+        return next(
+            iter(api_views.partitions(view, selection, source.now_ms())["partitions"]), None
+        )
 
     def of_partition(view_of: Callable[[ClusterView, str, int], Any]) -> Callable[..., Any]:
-        def answer(_: Request, asked: Values) -> Any:
-            topic, number = asked["topic"], asked["partition"]
+        def answer(_: Request, values: Values) -> Any:
+            topic, number = values["topic"], values["partition"]
             content = view_of(source.view, topic, number)
             if content is None:
                 raise RefusedError(f"{topic}-{number} is not known", 404)
@@ -136,7 +138,7 @@ def _partitions(source: Source) -> list[Endpoint]:
 # ---------------------------------------------------------------- parameters
 
 
-def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
+def partition_parameters(catalog: Catalog) -> Mapping[str, InputParameter]:
     """The parameters that select partitions."""
     bits = {name: 1 << place for place, name in enumerate(catalog.risk_names)}
     return {
@@ -162,14 +164,14 @@ def partition_parameters(catalog: Catalog) -> Mapping[str, Parameter]:
     }
 
 
-def partition_filter(asked: Values) -> PartitionFilter:
-    """The filter of those parameters. ``risk`` names one, ``at_risk`` means any."""
-    chosen = dict(asked)
-    any_risk = ALL_RISKS if chosen.pop("at_risk", False) else 0
-    return PartitionFilter(risks=chosen.pop("risk", any_risk), **chosen)
+def partition_filter(values: Values) -> PartitionFilter:
+    """The filter for those parameters. ``risk`` names one risk, ``at_risk`` means any."""
+    fields = dict(values)
+    any_risk = ALL_RISKS if fields.pop("at_risk", False) else 0
+    return PartitionFilter(risks=fields.pop("risk", any_risk), **fields)
 
 
-PREDICTION_PARAMETERS: Final[Mapping[str, Parameter]] = {
+PREDICTION_PARAMETERS: Final[Mapping[str, InputParameter]] = {
     "topic": text("leader changes of this topic"),
     "partition": number("leader changes of partitions of this number"),
     "cause": one_of(

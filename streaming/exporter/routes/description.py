@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from streaming.exporter.endpoint import JSON, Endpoint, Values
 from streaming.exporter.openapi import description
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 
 
-def endpoints(source: Source, described: Sequence[Endpoint]) -> list[Endpoint]:
+def endpoints(source: ViewSource, described: Sequence[Endpoint]) -> list[Endpoint]:
     """The endpoint of this file, which describes itself too."""
 
     @cache

@@ -13,8 +13,8 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.events.log import Cursor, position_of
 from streaming.exporter.events.stream import MAX_STREAMS, MEDIA_TYPE, EventStream
-from streaming.exporter.source import Source
-from streaming.questions.parameters import Parameter, matching, number, one_of, text
+from streaming.exporter.source import ViewSource
+from streaming.questions.parameters import InputParameter, matching, number, one_of, text
 from twin.engine.catalog import Catalog
 from twin.engine.changes import BUILT_IN_KINDS
 
@@ -31,16 +31,16 @@ _ID: Final = matching(
 )
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoint of this file."""
 
-    def events(request: Request, asked: Values) -> Response:
+    def events(request: Request, values: Values) -> Response:
         if request.method == "HEAD":
             return Response(media_type=MEDIA_TYPE)
         if source.streams.open >= MAX_STREAMS:
             raise RefusedError(f"{MAX_STREAMS} others read events already", 503)
-        cursor = Cursor(asked.get(LAST_EVENT_ID))
-        return EventStream(source.events, cursor, _wanted(asked), source.streams)
+        cursor = Cursor(values.get(LAST_EVENT_ID))
+        return EventStream(source.events, cursor, _filter(values), source.streams)
 
     return [
         Endpoint(
@@ -56,7 +56,7 @@ def endpoints(source: Source) -> list[Endpoint]:
     ]
 
 
-def _parameters(catalog: Catalog) -> Mapping[str, Parameter]:
+def _parameters(catalog: Catalog) -> Mapping[str, InputParameter]:
     declared = (
         kind for source in (*catalog.events, *catalog.cluster.events) for kind in source.kinds
     )
@@ -69,14 +69,14 @@ def _parameters(catalog: Catalog) -> Mapping[str, Parameter]:
     }
 
 
-def _wanted(asked: Values) -> Callable[[Event], bool]:
-    kinds, topic, broker = asked.get("kind"), asked.get("topic"), asked.get("broker")
+def _filter(values: Values) -> Callable[[Event], bool]:
+    kinds, topic, broker = values.get("kind"), values.get("topic"), values.get("broker")
 
-    def is_wanted(event: Event) -> bool:
+    def accepts(event: Event) -> bool:
         return (
             (kinds is None or event.kind in kinds)
             and (topic is None or event.topic == topic)
             and (broker is None or event.broker == broker)
         )
 
-    return is_wanted
+    return accepts

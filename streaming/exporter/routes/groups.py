@@ -9,22 +9,22 @@ from starlette.requests import Request
 from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Values
 from streaming.exporter.schemas import page_of, ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.exporter.views import group_page
 from streaming.exporter.views import groups as groups_views
 from streaming.exporter.views.groups import GroupFilter
 from streaming.questions.parameters import DEFAULT_ROWS, MAX_ROWS, limit, offset, one_of, text
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
 
-    def groups(_: Request, asked: Values) -> Any:
-        return groups_views.groups(source.view, GroupFilter(**asked), source.now_ms())
+    def groups(_: Request, values: Values) -> Any:
+        return groups_views.groups(source.view, GroupFilter(**values), source.now_ms())
 
-    def group(_: Request, asked: Values) -> Any:
-        name = asked["group"]
-        most = asked["limit"]
+    def group(_: Request, values: Values) -> Any:
+        name = values["group"]
+        most = values["limit"]
         content = group_page.group(source.view, name, source.now_ms(), most)
         if content is None:
             raise RefusedError(f"group {name} is not known", 404)

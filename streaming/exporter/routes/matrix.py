@@ -9,14 +9,14 @@ from starlette.requests import Request
 
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.exporter.views.matrix import MatrixFilter, matrix
-from streaming.questions.parameters import Parameter, limit, number, offset, text
+from streaming.questions.parameters import InputParameter, limit, number, offset, text
 
 MAX_LISTED: Final = 1_000
 """Partitions that a topic lists at most."""
 
-PARAMETERS: Final[Mapping[str, Parameter]] = {
+PARAMETERS: Final[Mapping[str, InputParameter]] = {
     "topic": text("this topic alone"),
     "search": text("topics whose names contain this, in upper or lower case"),
     "broker": number("a broker to take as lost", repeated=True),
@@ -30,11 +30,11 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
 }
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
 
-    def answer(_: Request, asked: Values) -> Any:
-        return matrix(source.view, MatrixFilter(**asked))
+    def answer(_: Request, values: Values) -> Any:
+        return matrix(source.view, MatrixFilter(**values))
 
     return [
         Endpoint(

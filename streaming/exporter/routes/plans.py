@@ -1,4 +1,4 @@
-"""Plans, as ``kafka-twin plan`` makes them: to be looked at. Nothing here changes the cluster."""
+"""Plans, as ``kafka-twin plan`` makes them, for display. Nothing here changes the cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.routes.terms import TERMS, since_ms, terms
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.plans.answer import PlanData, plan_data
 from streaming.plans.demote import plan_demote
 from streaming.plans.order import plan_order
@@ -20,20 +20,20 @@ from streaming.questions.parameters import DEFAULT_ROWS, limit, number, yes_or_n
 from streaming.questions.roll import plan_roll
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
     return [_order(source), _demote(source), _roll(source)]
 
 
-def _order(source: Source) -> Endpoint:
-    def planned(asked: Values) -> Plan:
-        preferred = asked.get("preferred", False)
+def _order(source: ViewSource) -> Endpoint:
+    def planned(values: Values) -> Plan:
+        preferred = values.get("preferred", False)
         return plan_order(source.view, source.now_ms(), preferred=preferred)
 
     return Endpoint(
         path="/api/v1/plans/order",
         summary="the plan that puts [warm replicas before cold ones](plans.md)",
-        answer=lambda _, asked: _data(planned, asked),
+        answer=lambda _, values: _data(planned, values),
         schema=ref("PlanData"),
         parameters={
             "preferred": yes_or_no("move slot 0, the preferred leader, as well"),
@@ -44,14 +44,14 @@ def _order(source: Source) -> Endpoint:
     )
 
 
-def _demote(source: Source) -> Endpoint:
-    def planned(asked: Values) -> Plan:
-        return plan_demote(source.view, source.now_ms(), asked["broker"])
+def _demote(source: ViewSource) -> Endpoint:
+    def planned(values: Values) -> Plan:
+        return plan_demote(source.view, source.now_ms(), values["broker"])
 
     return Endpoint(
         path="/api/v1/plans/demote",
         summary="the plan that gives [the leaderships of a broker](plans.md) to others",
-        answer=lambda _, asked: _data(planned, asked),
+        answer=lambda _, values: _data(planned, values),
         schema=ref("PlanData"),
         parameters={
             "broker": number("the broker that is to lead nothing", required=True),
@@ -65,18 +65,18 @@ def _demote(source: Source) -> Endpoint:
     )
 
 
-def _data(planned: Callable[[Values], Plan], asked: Values) -> PlanData:
+def _data(planned: Callable[[Values], Plan], values: Values) -> PlanData:
     try:
-        return plan_data(planned(asked), asked["limit"])
+        return plan_data(planned(values), values["limit"])
     except PlanError as error:
         raise RefusedError(str(error), 503) from None
 
 
-def _roll(source: Source) -> Endpoint:
-    def answer(_: Request, asked: Values) -> Any:
+def _roll(source: ViewSource) -> Endpoint:
+    def answer(_: Request, values: Values) -> Any:
         return plan_roll(
-            source.view, asked.get("broker", ()), terms(asked), source.now_ms(),
-            since_ms=since_ms(asked), by_rack=asked.get("racks", False), most=asked.get("most"),
+            source.view, values.get("broker", ()), terms(values), source.now_ms(),
+            since_ms=since_ms(values), by_rack=values.get("racks", False), most=values.get("most"),
         ).data()  # fmt: skip
 
     return Endpoint(

@@ -1,7 +1,7 @@
 """Questions: what would happen (``/api/v1/whatif``), and whether a broker may be restarted.
 
-A question takes the processor for some milliseconds, so few are answered at a time, in threads of
-their own; a scrape waits for none of them.
+A question uses the processor for some milliseconds, so few are answered at a time, in threads. A
+scrape does not wait for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streaming.exporter.answers import RefusedError
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.routes.terms import SINCE, TERMS, since_ms, terms
 from streaming.exporter.schemas import ref
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 from streaming.questions import QUESTIONS
 from streaming.questions.parameters import number
 from streaming.questions.question import Question
@@ -22,13 +22,13 @@ from streaming.questions.restart import judge
 from twin.questions.gate import Terms
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
     questions = [_endpoint(source, each) for each in QUESTIONS.values()]
     return [*questions, _restart(source), _in_sync(source)]
 
 
-def _endpoint(source: Source, question: Question) -> Endpoint:
+def _endpoint(source: ViewSource, question: Question) -> Endpoint:
     def answer(_: Request, values: Values) -> Any:
         view = source.view
         stale = view.why_not_up(source.now_ms())
@@ -49,10 +49,10 @@ def _endpoint(source: Source, question: Question) -> Endpoint:
     )
 
 
-def _restart(source: Source) -> Endpoint:
-    def answer(_: Request, asked: Values) -> Any:
-        brokers = [asked["broker"], *asked.get("with", ())]
-        verdict = judge(source.view, brokers, terms(asked), source.now_ms(), since_ms(asked))
+def _restart(source: ViewSource) -> Endpoint:
+    def answer(_: Request, values: Values) -> Any:
+        brokers = [values["broker"], *values.get("with", ())]
+        verdict = judge(source.view, brokers, terms(values), source.now_ms(), since_ms(values))
         return verdict.data()
 
     return Endpoint(
@@ -70,9 +70,9 @@ def _restart(source: Source) -> Endpoint:
     )
 
 
-def _in_sync(source: Source) -> Endpoint:
-    def answer(_: Request, asked: Values) -> Any:
-        return judge(source.view, (), Terms(), source.now_ms(), since_ms(asked)).data()
+def _in_sync(source: ViewSource) -> Endpoint:
+    def answer(_: Request, values: Values) -> Any:
+        return judge(source.view, (), Terms(), source.now_ms(), since_ms(values)).data()
 
     return Endpoint(
         path="/api/v1/brokers/in-sync",

@@ -9,10 +9,10 @@ from streaming.exporter.answers import accepts_gzip, gzipped
 from streaming.exporter.console_files import console_files
 from streaming.exporter.endpoint import Endpoint, Runs, Values
 from streaming.exporter.metrics.exposition import CONTENT_TYPE, at_scrape
-from streaming.exporter.source import Source
+from streaming.exporter.source import ViewSource
 
 
-def endpoints(source: Source) -> list[Endpoint]:
+def endpoints(source: ViewSource) -> list[Endpoint]:
     """The endpoints of this file."""
 
     def metrics(request: Request, _: Values) -> Response:

@@ -1,4 +1,4 @@
-"""Parameters that the gate and the order of restarts share: what is asked for, and allowed."""
+"""Parameters that the gate and the order of restarts share: margin, time and allowed reasons."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from streaming.exporter.endpoint import Values
-from streaming.questions.parameters import Parameter, number, yes_or_no
+from streaming.questions.parameters import InputParameter, number, yes_or_no
 from streaming.questions.restart import ALLOWABLE
 from twin.declarations.table import UNKNOWN
 from twin.questions.gate import Terms
 
 SINCE: Final = number("take no observation from before this time, in seconds since the epoch")
 
-TERMS: Final[Mapping[str, Parameter]] = {
+TERMS: Final[Mapping[str, InputParameter]] = {
     "since": SINCE,
     "margin": number(
         "replicas in sync above min.insync.replicas that must remain, where there are enough"
@@ -25,12 +25,12 @@ TERMS: Final[Mapping[str, Parameter]] = {
 }
 
 
-def since_ms(asked: Values) -> int:
+def since_ms(values: Values) -> int:
     """The time of ``since``."""
-    return asked["since"] * 1_000 if "since" in asked else UNKNOWN
+    return values["since"] * 1_000 if "since" in values else UNKNOWN
 
 
-def terms(asked: Values) -> Terms:
-    """The terms of those parameters."""
-    allowed = {reason for name, reason in ALLOWABLE.items() if asked.get(f"allow_{name}")}
-    return Terms(asked.get("margin", 0), frozenset(allowed))
+def terms(values: Values) -> Terms:
+    """The terms from those parameters."""
+    allowed = {reason for name, reason in ALLOWABLE.items() if values.get(f"allow_{name}")}
+    return Terms(values.get("margin", 0), frozenset(allowed))

@@ -1,1 +1,1 @@
-"""Parts of the JSON API, made of snapshots."""
+"""Parts of the JSON API, made from snapshots."""

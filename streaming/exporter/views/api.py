@@ -1,8 +1,7 @@
 """Partitions, brokers and the whole cluster as plain data for the JSON API.
 
-Which fields there are follows from the catalog: the columns of tables with an ``api`` name, the
-declared API fields, and the metrics. Unknown is null. Every object has the time at which it was
-observed, and its age.
+The catalog declares the fields: the columns of tables with an ``api`` name, the API fields, and the
+metrics. Unknown is null. Every object has the time at which it was observed, and its age.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ ALL_RISKS: Final = -1
 """As a filter: any risk."""
 
 _NO_RISK: Final = np.int64(1) << 62
-"""For sorting: behind every risk."""
+"""For sorting: after every risk."""
 
 
 _OF_RISKS: Final = ("partitions_at_risk", "brokers_at_risk", "at_risk")
@@ -100,85 +99,85 @@ class PartitionFilter:
     rack: str = ""
     risks: int = 0  # at least one of these bits
     redundancy: int = UNKNOWN
-    sort: str = ""  # "worst": also where no risks are asked for
+    sort: str = ""  # "worst", even without a filter by risk
     limit: int = DEFAULT_ROWS
     offset: int = 0
 
     def matching(self, state: ShardState) -> Rows:
-        """[N] the rows of a shard that are asked for."""
+        """[N] the matching rows of a shard."""
         index = state[PartitionIndex]
-        wanted = np.ones(state.partitions, bool)
+        matches = np.ones(state.partitions, bool)
         if self.topic:
-            wanted &= (state[Topics].topic == self.topic)[index.topic_index]
+            matches &= (state[Topics].topic == self.topic)[index.topic_index]
         if self.partition != UNKNOWN:
-            wanted &= index.partition == self.partition
+            matches &= index.partition == self.partition
         if self.search:
-            wanted &= _named_like(state, self.search)
+            matches &= _named_like(state, self.search)
         if self.broker != UNKNOWN:
-            wanted &= _has_replica_on(state, [self.broker])
+            matches &= _has_replica_on(state, [self.broker])
         if self.rack:
-            wanted &= _has_replica_on(state, brokers_in(state, [self.rack]))
+            matches &= _has_replica_on(state, brokers_in(state, [self.rack]))
         if self.redundancy != UNKNOWN:
-            wanted &= state[Redundancy].redundancy == self.redundancy
+            matches &= state[Redundancy].redundancy == self.redundancy
         if self.risks:
-            wanted &= (state[OpenRisks].bits & self.risks) != 0
-        return np.flatnonzero(wanted)
+            matches &= (state[OpenRisks].bits & self.risks) != 0
+        return np.flatnonzero(matches)
 
 
 def _named_like(state: ShardState, text: str) -> Bool:
-    """[P] the name of its topic, or its own name (``orders-1``), contains the text."""
+    """[P] whether the name of the topic or of the partition (``orders-1``) contains the text."""
     text, index = text.lower(), state[PartitionIndex]
     topics = [name.lower() for name in state[Topics].topic.tolist()]
-    wanted = np.array([text in name for name in topics], bool)[index.topic_index]
+    matches = np.array([text in name for name in topics], bool)[index.topic_index]
     topic, dash, number = text.rpartition("-")
     if dash and number.isascii() and number.isdecimal():
         # "orders-1" is the beginning of orders-1, orders-10, orders-11 and so on.
         ends = np.array([name.endswith(topic) for name in topics], bool)[index.topic_index]
         numbered = [str(each).startswith(number) for each in index.partition[ends].tolist()]
-        wanted[np.flatnonzero(ends)[numbered]] = True
-    return wanted
+        matches[np.flatnonzero(ends)[numbered]] = True
+    return matches
 
 
 def _has_replica_on(state: ShardState, brokers: Sequence[int]) -> Bool:
-    """[P] one of its assigned replicas is on one of those brokers."""
+    """[P] whether one of the assigned replicas is on one of those brokers."""
     assigned = np.arange(state.slots) < state[Partitions].assigned[:, None]
-    held = np.zeros(state.partitions, bool)
-    held |= (np.isin(state[Assignment].broker, brokers) & assigned).any(axis=1)
-    return held
+    has_replica = np.zeros(state.partitions, bool)
+    has_replica |= (np.isin(state[Assignment].broker, brokers) & assigned).any(axis=1)
+    return has_replica
 
 
-def partitions(view: ClusterView, asked: PartitionFilter, now_ms: int) -> dict[str, Any]:
-    """The partitions asked for, and how many match in all.
+def partitions(view: ClusterView, selection: PartitionFilter, now_ms: int) -> dict[str, Any]:
+    """A page of the matching partitions, and the number of all matching ones.
 
-    In order of shard, topic and number; sorted by risk, or where risks are asked for, the worst
-    risk first, then by topic and number.
+    They are in the order of shard, topic and number. With a filter or sort order by risk, the worst
+    risk comes first.
     """
     states = [shard.state for shard in view.shards]
-    matching = [asked.matching(state) for state in states]
+    matching = [selection.matching(state) for state in states]
     total = sum(map(len, matching))
     if not total:
         return {"total": 0, "partitions": []}
     row = np.concatenate(matching)
     shard = np.repeat(np.arange(len(states)), [len(rows) for rows in matching])
-    first, last = asked.offset, asked.offset + asked.limit
-    chosen = np.arange(total)[first:last]
-    if asked.risks or asked.sort:
+    first, last = selection.offset, selection.offset + selection.limit
+    page = np.arange(total)[first:last]
+    if selection.risks or selection.sort:
         bits = [state[OpenRisks].bits[rows] for state, rows in zip(states, matching, strict=True)]
         risks = np.concatenate(bits)
         # The lowest bit is the risk that a person would act on first.
         worst = np.where(risks == 0, _NO_RISK, risks & -risks)
-        chosen = np.argsort(worst, kind="stable")[first:last]
+        page = np.argsort(worst, kind="stable")[first:last]
     by_place: dict[int, dict[str, Any]] = {}
-    for shard_number in np.unique(shard[chosen]).tolist():
-        here = chosen[shard[chosen] == shard_number]
+    for shard_number in np.unique(shard[page]).tolist():
+        here = page[shard[page] == shard_number]
         by_place |= zip(
             here.tolist(), partition_objects(states[shard_number], row[here], now_ms), strict=True
         )
-    return {"total": total, "partitions": [by_place[place] for place in chosen.tolist()]}
+    return {"total": total, "partitions": [by_place[place] for place in page.tolist()]}
 
 
 def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[str, Any]]:
-    """The objects of those rows. Tables on demand are computed for these rows alone."""
+    """The objects of those rows. Tables on demand are computed for these rows only."""
     if not len(rows):
         return []
     page = state.take(rows)
@@ -200,14 +199,14 @@ def partition_objects(state: ShardState, rows: Rows, now_ms: int) -> list[dict[s
             partition[field.name] = value
     for row, (partition, replicas) in enumerate(zip(objects, _replicas(page, now_ms), strict=True)):
         if described_at_ms[row] == UNKNOWN:
-            partition["leader"] = None  # -1 would say that there is none
+            partition["leader"] = None  # -1 would mean that there is none
         partition["replicas"] = replicas
         partition |= observed(int(described_at_ms[row]), now_ms)
     return objects
 
 
 def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
-    """Every broker that is registered, or may be: what it has, and what losing it would do."""
+    """Every broker that is or may be registered: its data, and the effect of losing it."""
     state = view.newest
     if state is None:
         return {"brokers": []}
@@ -233,7 +232,7 @@ def brokers(view: ClusterView, now_ms: int) -> dict[str, Any]:
 
 
 def broker_risks(view: ClusterView, broker: int) -> list[str] | None:
-    """The open risks of a broker, the worst first; None while one may be open."""
+    """The open risks of a broker, the worst first; None while a risk is unknown."""
     if view.cluster is None:
         return None
     names = [risk.name for risk in view.cluster.catalog.risks if risk.per == "broker"]
@@ -241,7 +240,7 @@ def broker_risks(view: ClusterView, broker: int) -> list[str] | None:
 
 
 def broker_columns() -> list[Column]:
-    """The columns that are fields of a broker; the times are in its age."""
+    """The columns that are fields of a broker; times are left out, since its age has them."""
     return [c for c in Brokers.columns if c.name not in ("listed_at_ms", "answered_at_ms")]
 
 
@@ -250,7 +249,7 @@ def summary(
 ) -> dict[str, Any]:
     """The cluster at a glance; counts are null before anything was observed.
 
-    ``own_topics`` are the twin's, if the bus is on the cluster that is watched.
+    ``own_topics`` are the twin's topics, if the bus is on the watched cluster.
     """
     totals, is_known = view.totals, bool(view.shards)
 
@@ -296,17 +295,17 @@ def summary(
 
 
 def _cluster_risks(catalog: Catalog, own: ShardState | None) -> dict[str, ClusterRisk]:
-    """The risks of cluster rules, by name. One of the cluster itself has no brokers."""
-    found: dict[str, ClusterRisk] = {}
+    """The risks of cluster rules, by name. A risk of the cluster as a whole has no brokers."""
+    risks: dict[str, ClusterRisk] = {}
     for risk in catalog.cluster.risks:
         brokers = None if own is None else own[ClusterRisks].brokers(risk.name)
-        found[risk.name] = {
+        risks[risk.name] = {
             "open": None if brokers is None else bool(brokers),
             "brokers": brokers if risk.per == "broker" else None,
             "severity": risk.severity,
             "meaning": risk.sentence,
         }
-    return found
+    return risks
 
 
 def shards_not_reported(own: ShardState | None) -> int | None:
@@ -318,7 +317,7 @@ def shards_not_reported(own: ShardState | None) -> int | None:
 
 
 def _cluster_thresholds(newest: ShardState | None) -> LeastLocalLog | None:
-    """The cluster-wide ones; None before anything was observed."""
+    """The cluster-wide thresholds; None before anything was observed."""
     if newest is None:
         return None
     configs = newest[Configs]
@@ -331,14 +330,14 @@ def _cluster_thresholds(newest: ShardState | None) -> LeastLocalLog | None:
 
 
 def observed(at_ms: int, now_ms: int) -> dict[str, Any]:
-    """When it was observed, and how old that is."""
+    """The time of the observation, and its age."""
     if at_ms == UNKNOWN:
         return {"observed_at_ms": None, "age_seconds": None}
     return {"observed_at_ms": at_ms, "age_seconds": max(now_ms - at_ms, 0) / 1000}
 
 
 def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
-    """Samples as nested objects by their labels; a number where they have no labels."""
+    """Samples as objects nested by label; a number if they have no labels."""
     if () in samples:
         return samples[()]
     tree: dict[str, Any] = {}
@@ -354,13 +353,13 @@ def nested(samples: Mapping[tuple[str, ...], float]) -> Any:
 
 
 def api_tables(catalog: Catalog, kind: type[Table]) -> list[type[Any]]:
-    """The tables of that kind whose columns are in the API."""
+    """The tables of that kind that have columns in the API."""
     tables = (*catalog.stored, *catalog.on_demand)
     return [table for table in tables if issubclass(table, kind) and table.api is not None]
 
 
 def _columns(table: PartitionTable | ReplicaTable, at: Any = slice(None)) -> dict[str, list[Any]]:
-    """The fields of a table, of those rows or replicas; each flag is a field of its own."""
+    """The fields of a table for those rows or replicas; each flag is a separate field."""
     fields: dict[str, list[Any]] = {}
     for c in table.columns:
         if c.in_api:
@@ -370,7 +369,7 @@ def _columns(table: PartitionTable | ReplicaTable, at: Any = slice(None)) -> dic
 
 
 def _add(objects: list[dict[str, Any]], name: str, columns: dict[str, list[Any]]) -> None:
-    """The columns as fields of the objects, or of an object below each of them, a.b for b in a."""
+    """Add the columns as fields of the objects; a name a.b is a field b of the nested object a."""
     path = name.split(".") if name else ()
     for row, target in enumerate(objects):
         place = target
@@ -397,8 +396,8 @@ def _replicas(page: ShardState, now_ms: int) -> list[list[dict[str, Any]]]:
 def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
     """The metrics of a level that are fields of its objects in the API.
 
-    Not the ones that only repeat what a broker reports, and not those of risks, which have fields
-    of their own.
+    Metrics that only repeat a broker's report are left out, and those of risks, which have separate
+    fields.
     """
     ratios = {ratio.metric.series_name for ratio in catalog.ratios}
     return [
@@ -412,7 +411,7 @@ def summed_metrics(catalog: Catalog, level: str) -> list[Metric]:
 
 
 def by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, dict[str, Any]]:
-    """The metrics of that level by name, by broker or rack."""
+    """The metrics of that level by broker or rack, then by name."""
     by_label: dict[str, dict[str, Any]] = {}
     for metric in summed_metrics(catalog, level):
         apart: dict[str, Samples] = {}
@@ -424,7 +423,7 @@ def by_first_label(catalog: Catalog, totals: Totals, level: str) -> dict[str, di
 
 
 def _broker_metrics(metrics: BrokerMetrics, broker: int) -> dict[str, Any] | None:
-    """The metrics of one broker's JMX exporter; null is absent."""
+    """The metrics of one broker's JMX exporter; null means absent."""
     row = np.flatnonzero(metrics.broker == broker)
     if not len(row):
         return None

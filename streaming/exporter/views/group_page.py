@@ -1,4 +1,5 @@
-"""One group of consumers as plain data: its worst partitions, and what each leader's loss does."""
+"""One group of consumers as plain data: its worst partitions, and the harm of each leader's
+loss."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class GroupLeader(TypedDict):
 
 
 def group(view: ClusterView, name: str, now_ms: int, most: int) -> dict[str, Any] | None:
-    """One group and what it has committed, or None if nobody knows it.
+    """One group and its committed offsets, or None if it is unknown.
 
     At most ``most`` of its partitions are listed: first those that it cannot read, then those that
     it reads remotely, then those with the largest lag; by shard, topic and number.
@@ -50,10 +51,10 @@ def group(view: ClusterView, name: str, now_ms: int, most: int) -> dict[str, Any
         return None
     states = view.states
     places = [_places(state, name) for state in states]
-    chosen = _worst(states, places, most)
+    worst = _worst(states, places, most)
     rows = [
         row
-        for state, here in zip(states, chosen, strict=True)
+        for state, here in zip(states, worst, strict=True)
         for row in _partitions(state, name, here, now_ms)
     ]
     return {
@@ -71,7 +72,7 @@ def _places(state: ShardState, name: str) -> Rows:
 
 
 def _worst(states: Sequence[ShardState], places: Sequence[Rows], most: int) -> list[Rows]:
-    """The worst of those places by shard, in their order."""
+    """The worst of those places, by shard, in their original order."""
     rank, lag = [], []
     for state, here in zip(states, places, strict=True):
         reads = state[GroupReads].reads_from[here]
@@ -80,11 +81,11 @@ def _worst(states: Sequence[ShardState], places: Sequence[Rows], most: int) -> l
             ranks[reads == each] = number
         rank.append(ranks)
         lag.append(state[GroupLags].lag_records[here])
-    chosen = np.zeros(sum(map(len, places)), bool)
-    if len(chosen):
-        chosen[np.lexsort((-np.concatenate(lag), np.concatenate(rank)))[:most]] = True
+    is_worst = np.zeros(sum(map(len, places)), bool)
+    if len(is_worst):
+        is_worst[np.lexsort((-np.concatenate(lag), np.concatenate(rank)))[:most]] = True
     ends = np.cumsum([len(here) for here in places])[:-1]
-    parts = np.split(chosen, ends) if places else []
+    parts = np.split(is_worst, ends) if places else []
     return [here[part] for here, part in zip(places, parts, strict=True)]
 
 
@@ -111,10 +112,10 @@ def _leaders(states: Sequence[ShardState], places: Sequence[Rows]) -> list[Group
         rules = {r: state[GroupsIfLeaderLost.under(r)] for r in state.catalog.election_rules}
         for broker in np.unique(leader[leader >= 0]).tolist():
             mine = has[leader == broker]
-            held = leaders.setdefault(broker, {"broker": broker, "partitions": 0, "if_lost": {}})
-            held["partitions"] += len(mine)
+            entry = leaders.setdefault(broker, {"broker": broker, "partitions": 0, "if_lost": {}})
+            entry["partitions"] += len(mine)
             for rule, then in rules.items():
-                sums = held["if_lost"].setdefault(
+                sums = entry["if_lost"].setdefault(
                     rule, {"remote_bytes": 0.0, "unread": 0, "unknown": 0}
                 )
                 _add(sums, then, mine)

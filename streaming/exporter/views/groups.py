@@ -31,36 +31,36 @@ UNREAD_THEN: Final = "unread then"
 class GroupFilter:
     """A selection of groups."""
 
-    topic: str = ""  # that they have offsets of
+    topic: str = ""  # that the groups have offsets of
     search: str = ""
     sort: str = ""  # "worst", else by name
     limit: int = DEFAULT_ROWS
     offset: int = 0
 
     def matches(self, view: ClusterView, name: str) -> bool:
-        """The group is asked for."""
+        """Whether the group matches."""
         if self.search and self.search.lower() not in name.lower():
             return False
         by_topic = view.totals["kafka_twin_group_topic_lag_records"]
         return not self.topic or (name, self.topic) in by_topic
 
 
-def groups(view: ClusterView, asked: GroupFilter, now_ms: int) -> dict[str, Any]:
-    """The groups asked for, sorted by name or the worst first, and how many match in all."""
+def groups(view: ClusterView, selection: GroupFilter, now_ms: int) -> dict[str, Any]:
+    """A page of matching groups, by name or the worst first, and the number of all of them."""
     by_name = groups_by_name(view, now_ms)
-    names = [name for name in sorted(by_name) if asked.matches(view, name)]
-    if asked.sort:
+    names = [name for name in sorted(by_name) if selection.matches(view, name)]
+    if selection.sort:
         names.sort(key=lambda name: badness(by_name[name]))
-    chosen = names[asked.offset : asked.offset + asked.limit]
-    return {"total": len(names), "groups": [by_name[name] for name in chosen]}
+    page = names[selection.offset : selection.offset + selection.limit]
+    return {"total": len(names), "groups": [by_name[name] for name in page]}
 
 
 def badness(group: dict[str, Any]) -> tuple[float, ...]:
     """A sort key: the group with the lowest one needs attention first.
 
-    Groups in use come before abandoned ones. Then the order is by partitions that cannot be read,
-    by the time until retention deletes unread records, by reads from remote storage now and soon,
-    by the harm of a lost leader, and by lag; unknown values are last within each.
+    Groups in use come before abandoned ones. They are then ordered by partitions that cannot be
+    read, by the time until retention deletes unread records, by reads from remote storage now and
+    soon, by the harm of a lost leader, and by lag. Unknown values come last.
     """
     reads = group["reads_from"]
     then = group.get("if_leader_lost_remote_bytes", {}).get("kafka") or 0.0
@@ -77,13 +77,13 @@ def badness(group: dict[str, Any]) -> tuple[float, ...]:
 
 
 def _soon(group: dict[str, Any], name: str, within_s: float) -> float:
-    """The seconds that are left, if they are that few."""
+    """The remaining seconds, if there are few."""
     seconds = group.get(name)
     return inf if seconds is None or seconds > within_s else float(seconds)
 
 
 def groups_by_name(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
-    """Every group by its name; of several shards the one that listed it last counts."""
+    """Every group by its name; of several shards, the one with the newest listing counts."""
     if view.newest is None:
         return {}
     sums = by_first_label(view.newest.catalog, view.totals, "group")
@@ -112,10 +112,10 @@ def groups_by_name(view: ClusterView, now_ms: int) -> dict[str, dict[str, Any]]:
 
 
 def _reading(view: ClusterView) -> tuple[Counter[tuple[str, str]], set[str]]:
-    """Partitions by group and where it reads them, or would not; and the groups in use.
+    """Partitions by group and place of reading, and the groups in use.
 
-    The snapshots have this of each partition. It is counted here, since a total declared by a rule
-    is also a series of /metrics, and there are five for each group.
+    The snapshots have this for each partition. It is counted here: totals that rules declare also
+    become series of /metrics, which would be five for each group.
     """
     places: Counter[tuple[str, str]] = Counter()
     in_use: set[str] = set()

@@ -1,7 +1,8 @@
-"""Topics by brokers: what each replica is, counted, for a picture of the whole cluster.
+"""Topics by brokers: counts of replicas by state, for a picture of the whole cluster.
 
 A page of topics is made from arrays over all partitions; only topics of the page become objects.
-With brokers to lose it also says who would lead then, by the same function as ``whatif lose``.
+With brokers to lose it also has the leaders after the loss, by the same function as ``whatif
+lose``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Square(IntEnum):
 
     LEADS = 0
     LEADS_COLD = 1
-    WARM = 2  # in sync, as the next five
+    WARM = 2  # in sync, like the next five
     COLD = 3
     ASSUMED = 4
     NOT_JUDGED = 5
@@ -95,35 +96,35 @@ class Matrix(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class MatrixFilter:
-    """Which topics are asked for, and which brokers are taken as lost."""
+    """A selection of topics, and the brokers that are assumed to be lost."""
 
     topic: str = ""
     search: str = ""
     broker: Sequence[int] = ()
     rack: Sequence[str] = ()
-    partitions: int = 0  # topics of at most so many list them
+    partitions: int = 0  # topics with at most this number list their partitions
     limit: int = 100
     offset: int = 0
 
 
-def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
-    """The topics asked for, those with the worst risk first, then by name.
+def matrix(view: ClusterView, selection: MatrixFilter) -> Matrix:
+    """A page of the matching topics, those with the worst risk first, then by name.
 
     Raises:
         NotThereError: a broker or rack to lose that does not exist.
     """
     states = view.states
-    lost = brokers_lost(states, asked.broker, asked.rack)
+    lost_brokers = brokers_lost(states, selection.broker, selection.rack)
     shards = _Shards(states)
-    chosen = shards.chosen(asked)
-    page = chosen[asked.offset : asked.offset + asked.limit]
+    matching = shards.matching(selection)
+    page = matching[selection.offset : selection.offset + selection.limit]
     topics = shards.rows(page)
     place = np.full(len(shards.names), UNKNOWN, np.int64)
     place[page] = np.arange(len(page))
-    few = shards.partitions[page] <= asked.partitions
+    few = shards.partitions[page] <= selection.partitions
     for each, lists in zip(topics, few.tolist(), strict=True):
         each["listed"] = [] if lists else None
-    shown = list(_on_page(view, shards, place, lost))
+    shown = list(_on_page(view, shards, place, lost_brokers))
     _count_replicas(topics, shown)
     _count_losses(topics, shown)
     for of_shard in shown:
@@ -133,20 +134,21 @@ def matrix(view: ClusterView, asked: MatrixFilter) -> Matrix:
             each["listed"].sort(key=lambda partition: partition["partition"])
     at_ms = view.observed_at_ms
     return {
-        "total": len(chosen),
-        "lost": lost,
+        "total": len(matching),
+        "lost": lost_brokers,
         "topics": topics,
         "observed_at_ms": None if at_ms == UNKNOWN else at_ms,
     }
 
 
 def squares(state: ShardState, rows: Rows) -> Int8:
-    """[N, R] a Square for each slot of these rows; slots without a replica mean nothing."""
+    """[N, R] a Square for each slot of these rows; values of slots without a replica are
+    undefined."""
     roles, flags = state[Roles].take(rows), state[Replicas].replica_flags[rows]
     coverage = state[ReplicaCoverage].coverage[rows]
     square = np.full(coverage.shape, Square.ASSUMED, np.int8)
-    for held, name in _IN_SYNC.items():
-        square[coverage == held] = name
+    for value, name in _IN_SYNC.items():
+        square[coverage == value] = name
     square[~roles.in_isr] = Square.OUT_OF_SYNC
     square[~roles.in_isr & roles.in_elr] = Square.ELR
     square[~roles.in_isr & has_flag(flags, ReplicaFlags.ADDING)] = Square.JOINING
@@ -161,7 +163,7 @@ def squares(state: ShardState, rows: Rows) -> Int8:
 
 
 class _Shards:
-    """The topics of all shards: names [T], and what is counted of each over its partitions."""
+    """The topics of all shards: names [T], and counts over the partitions of each."""
 
     def __init__(self, states: Sequence[ShardState]) -> None:
         ids: dict[str, int] = {}
@@ -183,19 +185,19 @@ class _Shards:
             # The lowest bit is the risk that a person would act on first.
             np.minimum.at(self._worst, index[bits != 0], (bits & -bits)[bits != 0])
 
-    def chosen(self, asked: MatrixFilter) -> Rows:
-        """[N] the topics asked for, in the order of the answer."""
-        wanted = self.partitions > 0
-        if asked.topic:
-            wanted &= self.names == asked.topic
-        if asked.search:
-            text = asked.search.lower()
-            wanted &= np.array([text in name.lower() for name in self.names.tolist()], bool)
-        rows = np.flatnonzero(wanted)
+    def matching(self, selection: MatrixFilter) -> Rows:
+        """[N] the matching topics, in the order of the answer."""
+        matches = self.partitions > 0
+        if selection.topic:
+            matches &= self.names == selection.topic
+        if selection.search:
+            text = selection.search.lower()
+            matches &= np.array([text in name.lower() for name in self.names.tolist()], bool)
+        rows = np.flatnonzero(matches)
         return rows[np.lexsort((self.names[rows], self._worst[rows]))]
 
     def rows(self, page: Rows) -> list[MatrixTopic]:
-        """Those topics, without what is counted by broker."""
+        """The objects of those topics, without the counts by broker."""
         return [
             {
                 "topic": name,
@@ -228,29 +230,30 @@ def _risk_name(names: Sequence[str], bits: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ShownRows:
     """[N] rows of a shard whose topics are on the page."""
 
     state: ShardState
     row: Rows
-    place: Int64  # of the topic on the page
+    place: Int64  # the topic's place on the page
     square: Int8  # [N, R]
     then: Mapping[str, Int64]  # by rule: who leads after the loss, see ``_leaders_then``
 
 
 def _on_page(
-    view: ClusterView, shards: _Shards, place: Int64, lost: Sequence[int]
-) -> Iterator[_Shown]:
-    """The rows of each shard that has some; ``place`` [T] is UNKNOWN for topics on other pages."""
+    view: ClusterView, shards: _Shards, place: Int64, lost_brokers: Sequence[int]
+) -> Iterator[_ShownRows]:
+    """The rows on the page, by shard; ``place`` [T] is UNKNOWN for topics on other pages."""
     for shard, index in zip(view.shards, shards.index, strict=True):
         row = np.flatnonzero(place[index] != UNKNOWN)
         if len(row):
-            then = {rule: leaders[row] for rule, leaders in _leaders_then(shard, lost).items()}
-            yield _Shown(shard.state, row, place[index[row]], squares(shard.state, row), then)
+            leaders_by_rule = _leaders_then(shard, lost_brokers)
+            then = {rule: leaders[row] for rule, leaders in leaders_by_rule.items()}
+            yield _ShownRows(shard.state, row, place[index[row]], squares(shard.state, row), then)
 
 
-def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
-    """Count the replicas by broker and square. All shards at once: that is a third of the time."""
+def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_ShownRows]) -> None:
+    """Count the replicas by broker and square, for all shards at once: a third of the time."""
     if not shown:
         return
     keys = [_replicas(each) for each in shown]
@@ -258,8 +261,8 @@ def _count_replicas(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
         topics[at]["brokers"].setdefault(str(on), {})[_NAMES[what]] = count
 
 
-def _replicas(shown: _Shown) -> tuple[Int64, Int32, Int8]:
-    """[M] of each replica of those rows: the topic's place, its broker, its square."""
+def _replicas(shown: _ShownRows) -> tuple[Int64, Int32, Int8]:
+    """[M] for each replica of those rows: the topic's place, the broker, the square."""
     state = shown.state
     assigned = np.arange(state.slots) < state[Partitions].assigned[shown.row, None]
     row, slot = np.nonzero(assigned)
@@ -268,9 +271,9 @@ def _replicas(shown: _Shown) -> tuple[Int64, Int32, Int8]:
 
 
 def _counted(*keys: Array) -> Iterator[tuple[int, ...]]:
-    """Equal tuples of the keys, each with how often it is there behind it.
+    """The distinct tuples of the keys, each followed by its count.
 
-    As one number each: to sort rows of an array takes ten times as long.
+    Tuples are encoded as one number: sorting rows of an array takes ten times as long.
     """
     least = [int(key.min(initial=0)) for key in keys]
     spans = [int(key.max(initial=0)) - low + 1 for key, low in zip(keys, least, strict=True)]
@@ -288,12 +291,12 @@ _KEPT: Final = -2
 """The partition does not lose its leader."""
 
 
-def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[str, Int64]:
-    """By rule [P] who leads once those brokers are lost, NO_BROKER for nobody, _KEPT for others."""
-    if not lost:
+def _leaders_then(shard: ShardView, lost_brokers: Sequence[int]) -> dict[str, Int64]:
+    """By rule, [P] the leader after the loss: NO_BROKER for nobody, _KEPT if it does not change."""
+    if not lost_brokers:
         return {}
-    state, loss = shard.state, shard.lose(lost)
-    changes = on_brokers(state[Partitions].leader[loss.row], lost)
+    state, loss = shard.state, shard.lose(lost_brokers)
+    changes = on_brokers(state[Partitions].leader[loss.row], lost_brokers)
     then: dict[str, Int64] = {}
     for rule, following in loss.next_leaders.items():
         leaders = np.full(state.partitions, _KEPT, np.int64)
@@ -302,7 +305,7 @@ def _leaders_then(shard: ShardView, lost: Sequence[int]) -> dict[str, Int64]:
     return then
 
 
-def _count_losses(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
+def _count_losses(topics: list[MatrixTopic], shown: Sequence[_ShownRows]) -> None:
     """Count the partitions that get another leader by broker, and those that get none."""
     for rule in shown[0].then if shown else ():
         place = np.concatenate([each.place for each in shown])
@@ -315,8 +318,8 @@ def _count_losses(topics: list[MatrixTopic], shown: Sequence[_Shown]) -> None:
                 topics[at]["would_lead"].setdefault(rule, {})[str(leader)] = count
 
 
-def _list_partitions(topics: list[MatrixTopic], shown: _Shown, few: Bool) -> None:
-    """Add those partitions of topics that have few, and their squares, to the lists of these."""
+def _list_partitions(topics: list[MatrixTopic], shown: _ShownRows, few: Bool) -> None:
+    """Add the partitions and their squares to the topics that list their partitions."""
     listed = np.flatnonzero(few[shown.place])
     state, row = shown.state, shown.row[listed]
     partitions, names = state[Partitions], state.catalog.risk_names
@@ -329,7 +332,7 @@ def _list_partitions(topics: list[MatrixTopic], shown: _Shown, few: Bool) -> Non
     for i, at in enumerate(shown.place[listed].tolist()):
         leaders = {rule: each[i] for rule, each in then.items()}
         partitions_listed = topics[at]["listed"]
-        assert partitions_listed is not None  # few have a list, and these are of few
+        assert partitions_listed is not None  # these topics have a list
         partitions_listed.append(
             {
                 "partition": numbers[i],

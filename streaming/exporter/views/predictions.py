@@ -28,24 +28,24 @@ class PredictionFilter:
     offset: int = 0
 
     def matching(self, state: ShardState) -> Rows:
-        """[N] the rows of a shard's predictions that are asked for."""
+        """[N] the matching rows of a shard's predictions."""
         table = state[Predictions]
-        wanted = np.ones(len(table), bool)
+        matches = np.ones(len(table), bool)
         if self.topic:
-            wanted &= state.topic_names()[table.row] == self.topic
+            matches &= state.topic_names()[table.row] == self.topic
         if self.partition != UNKNOWN:
-            wanted &= state[PartitionIndex].partition[table.row] == self.partition
+            matches &= state[PartitionIndex].partition[table.row] == self.partition
         if self.cause != UNKNOWN:
-            wanted &= table.cause == self.cause
+            matches &= table.cause == self.cause
         if self.result != UNKNOWN:
-            wanted &= table.result == self.result
-        return np.flatnonzero(wanted)
+            matches &= table.result == self.result
+        return np.flatnonzero(matches)
 
 
-def predictions(view: ClusterView, asked: PredictionFilter) -> dict[str, Any]:
-    """The leader changes asked for, newest first, and how many are kept in all that match."""
+def predictions(view: ClusterView, selection: PredictionFilter) -> dict[str, Any]:
+    """A page of matching leader changes, newest first, and the number of all matching ones."""
     states = [shard.state for shard in view.shards]
-    matching = [asked.matching(state) for state in states]
+    matching = [selection.matching(state) for state in states]
     total = sum(map(len, matching))
     if not total:
         return {"total": 0, "predictions": []}
@@ -54,12 +54,12 @@ def predictions(view: ClusterView, asked: PredictionFilter) -> dict[str, Any]:
     at_ms = np.concatenate(
         [state[Predictions].at_ms[rows] for state, rows in zip(states, matching, strict=True)]
     )
-    chosen = np.argsort(-at_ms, kind="stable")[asked.offset : asked.offset + asked.limit]
+    page = np.argsort(-at_ms, kind="stable")[selection.offset : selection.offset + selection.limit]
     objects: dict[int, dict[str, Any]] = {}
-    for place in np.unique(shard[chosen]).tolist():
-        here = chosen[shard[chosen] == place]
+    for place in np.unique(shard[page]).tolist():
+        here = page[shard[page] == place]
         objects |= zip(here.tolist(), _objects(states[place], row[here]), strict=True)
-    return {"total": total, "predictions": [objects[place] for place in chosen.tolist()]}
+    return {"total": total, "predictions": [objects[place] for place in page.tolist()]}
 
 
 def _objects(state: ShardState, rows: Rows) -> list[dict[str, Any]]:

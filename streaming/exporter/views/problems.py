@@ -12,7 +12,8 @@ from twin.tables.state import ProblemListing, Problems
 
 
 def problems(view: ClusterView, now_ms: int) -> dict[str, Any]:
-    """The problems of the newest cycle; null, for unknown, if no collector has sent a list."""
+    """The problems of the newest cycle; null if no collector has sent a list, which means
+    unknown."""
     state = view.with_problems
     if state is None:
         return {"problems": None, "whole": None, **observed(UNKNOWN, now_ms)}

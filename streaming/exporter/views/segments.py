@@ -63,7 +63,8 @@ class EpochList(TypedDict):
 
 
 def segments(view: ClusterView, topic: str, number: int) -> SegmentList | None:
-    """The listed segments by offset, and how many are left out; None for no such partition."""
+    """The listed segments by offset, and how many are left out; None if there is no such
+    partition."""
     place = _find(view, topic, number)
     if place is None:
         return None
@@ -104,14 +105,14 @@ def epochs(view: ClusterView, topic: str, number: int) -> EpochList | None:
 
 
 def _counts(total: Int64, listed: int) -> tuple[int, int] | tuple[None, None]:
-    """How many there are, and how many of them are not listed; null where nobody knows."""
+    """The number in all, and the number of those not listed; null if unknown."""
     return (int(total[0]), int(total[0]) - listed) if len(total) else (None, None)
 
 
 def _find(view: ClusterView, topic: str, number: int) -> tuple[ShardState, int] | None:
-    asked = PartitionFilter(topic=topic, partition=number, limit=1)
+    selection = PartitionFilter(topic=topic, partition=number, limit=1)
     for shard in view.shards:
-        rows = asked.matching(shard.state)
+        rows = selection.matching(shard.state)
         if len(rows):
             return shard.state, int(rows[0])
     return None

@@ -1,8 +1,8 @@
-"""``__remote_log_metadata`` as observations: what Spark runs on each batch of its records.
+"""Turns records of ``__remote_log_metadata`` into observations; Spark runs this on each batch.
 
 Each record describes one partition's segment; it becomes a row of the table ``segments``, and rows
-go to the observations under the key of their topic's shard. A record that cannot be used becomes an
-event that says where it stands and why.
+go to the observations under the key of their topic's shard. An unusable record becomes an event
+with its position and the reason.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from twin.tables.observations import SegmentsFrame
 
 _ARROW: Final = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value", pa.binary())])
 _ROWS_A_FRAME: Final = 5_000
-"""Half a megabyte of random ids: a frame below the limit of a message."""
+"""Half a megabyte of random ids, so that a frame is below the size limit of messages."""
 
 _REFUSED_SHARD: Final = 0
-_Placed = tuple[int, SegmentEvent]  # offset of its record, event
+_Placed = tuple[int, SegmentEvent]  # offset of the record, event
 
 
 class _Place(NamedTuple):
-    """The position of a record, as events give it."""
+    """The position of a record, as in events."""
 
     topic: str
     partition: int
@@ -43,7 +43,7 @@ def as_observations(
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """(topic, key, value) of batches with value, topic, partition, offset, timestamp_ms.
 
-    The frames of a metadata partition bear times that never fall, so that they stay in order.
+    The times in the frames of a metadata partition never decrease, so that they stay in order.
     """
     newest_ms: defaultdict[int, int] = defaultdict(int)
     for batch in batches:

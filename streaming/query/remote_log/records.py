@@ -3,7 +3,7 @@
 A value is three varints (frame version 1, api key, version 0) and a message of the flexible kind:
 big-endian numbers, lengths as varints plus one, and tagged fields at the end of every struct, of
 which unknown ones are skipped. There are four kinds: a segment, a change of its state, a mark of a
-partition that is deleted, and a snapshot of a segment, which stands in files only.
+deleted partition, and a snapshot of a segment, which is only in files.
 
 Source: AbstractApiMessageSerde, RemoteLogSegmentMetadataRecord and its siblings, Kafka 4.3.
 """
@@ -28,7 +28,8 @@ _STATES: Final = frozenset(SegmentState)
 
 
 class RecordRefused(ValueError):  # noqa: N818 - what happens to the record
-    """The bytes are no such record. ``reason`` is one of a few words and is counted by."""
+    """The bytes are not such a record. ``reason`` is one of a few words, used as a label of
+    counts."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

@@ -1,1 +1,1 @@
-"""What Spark keeps: keys of the state, the files of workers, checkpoints."""
+"""Spark's storage: keys of the state, files of workers, checkpoints."""

@@ -10,7 +10,7 @@ from streaming.runtime.errors import UserError
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _URL_OF_FOLDER: Final = re.compile(r"file:(?://[^/]*)?(/.*)")
-"""To Hadoop each character of a path stands for itself, also ``%``, ``?`` and ``#``."""
+"""Hadoop takes each character of a path literally, also ``%``, ``?`` and ``#``."""
 
 
 class CheckpointError(UserError):
@@ -18,9 +18,9 @@ class CheckpointError(UserError):
 
 
 def location(checkpoint: str, *below: str) -> str:
-    """The checkpoint as Spark takes it: a URL as it is, a path as the URL of a folder here.
+    """The checkpoint for Spark: a URL unchanged, a path as the URL of a folder on this machine.
 
-    To Hadoop a path alone is one of its default file system, which is HDFS where Hadoop is set up.
+    Hadoop looks for a plain path in its default file system, which may be HDFS.
 
     Args:
         checkpoint: ``query.checkpoint``, such as s3a://bucket/twin or .kafka-twin/checkpoint.
@@ -41,7 +41,7 @@ def local_folder(checkpoint: str) -> Path | None:
 def require_shared(checkpoint: str, master: str, is_shared: bool) -> None:
     """Refuse a folder of this machine where executors run on others.
 
-    It would work until an executor is lost: another one does not find the state then.
+    It would work until an executor is lost: then another one does not find the state.
 
     Args:
         checkpoint: ``query.checkpoint``.
@@ -61,5 +61,5 @@ def require_shared(checkpoint: str, master: str, is_shared: bool) -> None:
 
 
 def is_local(master: str) -> bool:
-    """Driver and executors are one process."""
+    """Whether driver and executors are one process."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None

@@ -15,7 +15,7 @@ from streaming.query.state.checkpoint import CheckpointError, local_folder
 
 
 class Folder:
-    """A folder that Spark's driver reaches; it need not be there."""
+    """A folder that Spark's driver can reach; it may not exist."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         """The folder at a URL, or at an absolute path.
@@ -33,13 +33,13 @@ class Folder:
             self._files = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
 
     def names(self) -> list[str]:
-        """The names of what is in it; none if it is not there."""
+        """The names of its entries; none if it does not exist."""
         with self._used():
             statuses = self._files.listStatus(self._folder) if self._is_there() else []
             return [str(status.getPath().getName()) for status in statuses]
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, in place of one that is there."""
+        """Write a file, replacing an existing one."""
         if self._local is not None:
             return self._write_here(self._local / name, content)
         with self._used():
@@ -50,7 +50,7 @@ class Folder:
                 file.close()
 
     def _write_here(self, file: Path, content: bytes) -> None:
-        """Hadoop would start a process, chmod, to set the rights of each file."""
+        """Write without Hadoop, which would start a process, chmod, for each file."""
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
@@ -69,12 +69,12 @@ class Folder:
                 file.close()
 
     def remove(self, name: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
         with self._used():
             self._files.delete(self._child(self._folder, name), False)
 
     def written_at_ms(self, name: str) -> int | None:
-        """When a file was written, by the clock of the file system; None if it is not there."""
+        """When a file was written, by the clock of the file system; None if it does not exist."""
         with self._used():
             try:
                 status = self._files.getFileStatus(self._child(self._folder, name))
@@ -89,7 +89,8 @@ class Folder:
 
     @contextmanager
     def _used(self) -> Iterator[None]:
-        """Raise exceptions of Hadoop as CheckpointErrors; the end of the JVM stays a Py4JError."""
+        """Raise exceptions of Hadoop as CheckpointErrors; after the end of the JVM, Py4JError
+        stays."""
         try:
             yield
         except (Py4JJavaError, PySparkException) as error:

@@ -1,13 +1,13 @@
 """Keys of the state that spread shards evenly over any number of state partitions.
 
-Spark puts a key into the partition ``hash(key) mod partitions``. By their names alone 70 shards on
-16 partitions give the fullest 2.3 times the mean, and the slowest task decides when a batch ends.
-So each shard's key gets a suffix with which its hash is the shard's number: whatever the number of
-partitions is, also after ``kafka-twin query repartition``, shard i is in partition i mod
-partitions, and no partition has two shards more than another.
+Spark puts a key into the partition ``hash(key) mod partitions``. With plain names, the fullest of
+16 partitions gets 2.3 times the mean of 70 shards, and the slowest task decides when a batch ends.
+So each shard's key gets a suffix that makes its hash equal to the shard's number. Then shard i is
+in partition i mod partitions for any number of partitions, also after ``kafka-twin query
+repartition``, and partitions differ by at most one shard.
 
 Spark's hash is Murmur3 (32 bits, seed 42) of the UTF-8 bytes, four at a time. Every step of it can
-be undone, so the last four bytes follow from the hash that is wanted; those before are tried until
+be inverted, so the last four bytes follow from the required hash; the bytes before are tried until
 the last ones are printable.
 """
 
@@ -20,7 +20,7 @@ _BITS: Final = 0xFFFFFFFF
 _C1, _C2, _M1, _M2, _ADDED = 0xCC9E2D51, 0x1B873593, 0x85EBCA6B, 0xC2B2AE35, 0xE6546B64
 _PRINTABLE: Final = frozenset(range(0x21, 0x7F))
 _TRIES: Final = 10_000
-"""Of one try in 55 the last bytes are printable."""
+"""The last bytes are printable in one of 55 tries."""
 
 
 def state_keys(cluster: str, shards: int) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""``kafka-twin query repartition``: another number of state partitions for a checkpoint.
+"""``kafka-twin query repartition``: changes the number of state partitions of a checkpoint.
 
-Spark fixes the number when a checkpoint is made. Spark 4.2 can rewrite the state into another one;
-that is not a public call of PySpark yet. It writes a batch of its own behind the last one, which
-reads no observations, so the query goes on where it stopped.
+Spark fixes the number when a checkpoint is made. Spark 4.2 can rewrite the state for another
+number, but PySpark has no public call for it yet. It adds a batch after the last one, which reads
+no observations, so the query continues where it stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def repartition(config: Config, partitions: int, say: Say) -> None:
     """Rewrite the state of a stopped query into that many partitions.
 
     Raises:
-        RepartitionError: there is no checkpoint, the number makes no sense, or Spark fails.
+        RepartitionError: there is no checkpoint, the number is invalid, or Spark fails.
         CheckpointError: the checkpoint cannot be read.
         QueryRunsError: the query runs.
         JarError, SessionError: there is no Spark to run in.
@@ -51,7 +51,7 @@ def repartition(config: Config, partitions: int, say: Say) -> None:
 
 
 def _state_partitions(spark: SparkSession, checkpoint: str) -> int:
-    """The number of state partitions of the batch that was begun last."""
+    """The number of state partitions of the last batch that was begun."""
     names = Folder(spark, f"{checkpoint}/offsets").names()
     begun = [int(name) for name in names if name.isdigit()]
     if not begun:
@@ -66,8 +66,8 @@ def _rewrite(spark: SparkSession, checkpoint: str, partitions: int) -> None:
         # Spark's own rewriting asks for the coordinator of state stores, and only the first access
         # makes it: without this line tasks fail with CANNOT_LOAD_STATE_STORE (Spark 4.2.0).
         spark._jsparkSession.sessionState().streamingQueryManager().stateStoreCoordinator()
-        # A query that was stopped inside a batch has to be accepted. The Kafka sink writes at least
-        # once anyway, and readers know what is repeated.
+        # A query that was stopped inside a batch must be accepted. The Kafka sink writes at least
+        # once anyway, and readers recognise repeats.
         spark._streamingCheckpointManager.repartition(
             checkpoint, partitions, enforce_exactly_once_sink=False
         )

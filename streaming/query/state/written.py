@@ -1,13 +1,14 @@
-"""The states that Python workers of an executor wrote last, as files beside Spark's own.
+"""The states that Python workers of an executor wrote last, as files beside Spark's state.
 
 Spark hands bytes of its state to Python in a pickle that it makes character by character: 14 ms of
-the JVM and 4 ms of Python for a state of 1 MB, a fifth of what the shard costs. A worker that
-stores a state therefore leaves it in a file too, named by a digest of the bytes; Spark's state has
-the digest beside the bytes. So a worker that finds the file of the digest has what Spark has,
-whichever worker wrote it, and however often Spark ran the batch. Without the file it asks Spark.
+the JVM and 4 ms of Python for a state of 1 MB, a fifth of what the shard costs. So a worker that
+stores a state also writes it to a file, named by a digest of the bytes; Spark's state has the
+digest in addition to the bytes. A worker that finds the file of the digest has the same bytes as
+Spark, whichever worker wrote it and however often Spark ran the batch. Without the file it asks
+Spark.
 
-The files are in the folder that Spark removes when the executor ends. A state that is replaced
-takes its file with it, mostly before the system has written it to a disk.
+The files are in the folder that Spark removes when the executor ends. The file of a replaced state
+is removed, mostly before the system has written it to disk.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class WrittenStates:
 
     @staticmethod
     def of_executor(environment: Mapping[str, str]) -> WrittenStates:
-        """Those of the executor whose worker has this environment."""
+        """The files of the executor whose worker has this environment."""
         folders = environment.get("SPARK_LOCAL_DIRS", "").split(",")
         return WrittenStates(Path(folders[0]) / "kafka-twin" if folders[0] else None)
 
@@ -45,7 +46,7 @@ class WrittenStates:
     def write(self, state: bytes, replaced: bytes | None) -> bytes:
         """Keep the state in place of that with the digest ``replaced``; its own digest.
 
-        Nothing depends on the file, so it is no failure if it cannot be written.
+        Nothing depends on the file, so it is not a failure if it cannot be written.
         """
         digest = blake2b(state, digest_size=_DIGEST_BYTES).digest()
         if self._folder is not None and digest != replaced:

@@ -75,8 +75,8 @@ def _parsed(key: str, value: Any, section: str) -> Any:
         if key == "api_version":
             return tuple(int(part) for part in str(value).split("."))
     except ValueError:
-        wanted = "true or false" if isinstance(default, bool) else "a number"
-        raise ConfigError(f"{section}.{key}: must be {wanted}") from None
+        form = "true or false" if isinstance(default, bool) else "a number"
+        raise ConfigError(f"{section}.{key}: must be {form}") from None
     return value
 
 

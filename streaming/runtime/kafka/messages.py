@@ -15,7 +15,7 @@ _LAST_SHIFT: Final = 28
 
 
 class MalformedBytes(ValueError):  # noqa: N818 - what the bytes are
-    """The bytes are no such message."""
+    """The bytes are not such a message."""
 
 
 class Truncated(MalformedBytes):

@@ -1,4 +1,4 @@
-"""Whether the topic of remote segments may be read: asked before its query starts, and meanwhile.
+"""Whether the topic of remote segments may be read: checked before and while its query runs.
 
 Without READ on the topic Spark fails in each batch. Without DESCRIBE it finds no partitions and
 reports no error. So the query is only started once reading is allowed.
@@ -33,7 +33,7 @@ class ReadAccess(Enum):
 def read_denied_reason(config: Config) -> str:
     """One line, empty if the topic can be read, or does not exist.
 
-    What cannot be found out now is no reason: Spark tries for itself, and it is asked again.
+    An unknown result is not a reason: Spark then tries to read, and the check is repeated.
     """
     access = read_access(config)
     return access.value if access in (ReadAccess.HIDDEN, ReadAccess.DENIED) else ""
