@@ -211,8 +211,7 @@ def _reduced(metric: Metric, key: Array, values: Array) -> list[tuple[int, float
 
 def where_known(values: Array) -> Bool:
     """A mask of the numbers that are neither UNKNOWN nor NaN."""
-    is_known: Bool = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
-    return is_known
+    return ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
 
 
 def _sums(groups: Array, values: Array | None) -> list[tuple[int, float]]:

@@ -42,8 +42,7 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _GROUPS:
             return super().get_command(ctx, cmd_name)
-        group: click.Command = getattr(import_module(_GROUPS[cmd_name]), cmd_name)
-        return group
+        return getattr(import_module(_GROUPS[cmd_name]), cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -108,8 +108,7 @@ class BrokerReplicas:
         if not len(mine):
             return np.full(len(partition), UNKNOWN, np.int64)
         at = keys.find_sorted(mine, partition)
-        rows: Array = np.where(at == UNKNOWN, UNKNOWN, self.rows[start + at])
-        return rows
+        return np.where(at == UNKNOWN, UNKNOWN, self.rows[start + at])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,8 +137,7 @@ class PartitionListing:
         """[P] how many replicas of each partition are true in [N]."""
         total = np.concatenate([[0], np.cumsum(which)])
         first = self.placement.first
-        counts: Array = total[first[1:]] - total[first[:-1]]
-        return counts
+        return total[first[1:]] - total[first[:-1]]
 
 
 def empty(shards: int) -> PartitionListing:

@@ -95,8 +95,7 @@ class Readings:
         self._by_class[type(value)] = value
 
     def __getitem__(self, kind: type[T]) -> T:
-        value: T = self._by_class[kind]
-        return value
+        return self._by_class[kind]
 
     def get(self, kind: type[T]) -> T | None:
         """The value of a class, None if there is none in this cycle."""

@@ -230,11 +230,10 @@ def failover(stage: Stage) -> None:
 
 def _await_whole(stage: Stage, broker: int) -> list[dict[str, Any]]:
     """Wait until all partitions that a broker leads are whole, and return them."""
-    partitions: list[dict[str, Any]] = stage.until(
+    return stage.until(
         lambda: _led_at_rest(stage, broker), SOON_S,
         f"a partition that broker {broker} leads is not whole, for Kafka or for the twin,",
     )  # fmt: skip
-    return partitions
 
 
 def _led_at_rest(stage: Stage, broker: int) -> list[dict[str, Any]]:

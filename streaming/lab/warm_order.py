@@ -43,8 +43,7 @@ def _successor(stage: Stage, coverage: str) -> int | None:
     following = partition.get("next_leaders", {}).get("kafka", {})
     if following.get("coverage") != coverage or not stage.is_at_rest([partition]):
         return None
-    leader: int = following["leader"]
-    return leader
+    return following["leader"]
 
 
 def _crash(stage: Stage, predicted: int, first: int) -> int:

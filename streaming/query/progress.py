@@ -10,8 +10,7 @@ def progress_data(progress: Any) -> dict[str, Any] | None:
     """A report as plain data: versions of PySpark give dictionaries or objects."""
     if progress is None:
         return None
-    data: dict[str, Any] = progress if isinstance(progress, dict) else progress.jsonValue()
-    return data
+    return progress if isinstance(progress, dict) else progress.jsonValue()
 
 
 def is_batch(progress: Mapping[str, Any]) -> bool:

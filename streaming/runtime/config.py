@@ -180,8 +180,7 @@ class Config(_Section, frozen=True):
 
     def shown(self) -> dict[str, Any]:
         """The configuration as plain data with every secret masked."""
-        masked: dict[str, Any] = _mask(msgspec.to_builtins(self))
-        return masked
+        return _mask(msgspec.to_builtins(self))
 
 
 def load(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Config:

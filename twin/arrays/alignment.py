@@ -26,8 +26,7 @@ def appeared(was: DatedTable, now: DatedTable) -> list[int]:
     newest_ms = was.at_ms.max(initial=UNKNOWN)
     newest_rows = was.row[was.at_ms == newest_ms]
     is_new = (now.at_ms > newest_ms) | ((now.at_ms == newest_ms) & ~np.isin(now.row, newest_rows))
-    rows: list[int] = np.flatnonzero(is_new).tolist()
-    return rows
+    return np.flatnonzero(is_new).tolist()
 
 
 def in_present_slots(was: Int32, now: Int32, values: Array, fill: Any) -> Array:

@@ -17,8 +17,7 @@ _BITS: Final = 32
 
 def pack(high: Array, low: Array) -> Int64:
     """[N] one number per pair. A pair with a negative number matches no other pair."""
-    key: Int64 = (high.astype(np.int64) << _BITS) | low.astype(np.int64)
-    return key
+    return (high.astype(np.int64) << _BITS) | low.astype(np.int64)
 
 
 def unpack(key: Int64) -> tuple[Int32, Int32]:

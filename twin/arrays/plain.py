@@ -65,8 +65,7 @@ def column_values(declared: Column, values: Array) -> list[Any]:
         return [v if ok else None for v, ok in zip(values.tolist(), is_known.tolist(), strict=True)]
     if values.dtype.kind in "iu" and not declared.minus_one_is_a_value:
         return [None if value == UNKNOWN else value for value in values.tolist()]
-    listed: list[Any] = values.tolist()
-    return listed
+    return values.tolist()
 
 
 def by_partition(row: Array, objects: Iterable[_T], partitions: int) -> list[list[_T]]:

@@ -464,8 +464,7 @@ def api_field(name: str, meaning: str) -> Callable[[F], F]:
 
 def declarations(function: Any) -> tuple[Any, ...]:
     """The declarations of a function."""
-    carried: tuple[Any, ...] = getattr(function, ATTRIBUTE, ())
-    return carried
+    return getattr(function, ATTRIBUTE, ())
 
 
 def _declared(function: F, declaration: Any) -> F:

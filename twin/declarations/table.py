@@ -185,8 +185,7 @@ class Table:
     def from_values(cls, values: Iterable[Array]) -> Self:
         """The table of those arrays, in the order of its columns."""
         make: Any = cls  # the base class has no columns, but every concrete table does
-        made: Self = make(*values)
-        return made
+        return make(*values)
 
     def values(self) -> list[Array]:
         """The arrays, in the order of the columns."""
@@ -381,14 +380,14 @@ def to_numpy(values: pa.ChunkedArray | pa.Array) -> Array:
     if isinstance(values, pa.ChunkedArray):
         array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
     if pa.types.is_primitive(array.type):
-        return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        return array.to_numpy(zero_copy_only=False)
     if pa.types.is_dictionary(array.type):
         entries = object_array(array.dictionary.to_pylist())
         objects: Array = entries[array.indices.to_numpy(zero_copy_only=False)]
         return objects
     if array.type in _OBJECTS or pa.types.is_list(array.type):
         return object_array(array.to_pylist())
-    return array.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return array.to_numpy(zero_copy_only=False)
 
 
 def to_arrow(column: Column, values: Array) -> pa.Array:

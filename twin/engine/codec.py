@@ -324,8 +324,7 @@ class _StateReader:
         entries = values.combine_chunks()
         numbers = [self._risks.get(name, UNKNOWN) for name in entries.dictionary.to_pylist()]
         entry_numbers: Array = np.array([*numbers, UNKNOWN], declared.dtype)
-        row_numbers: Array = entry_numbers[entries.indices.to_numpy()]
-        return row_numbers
+        return entry_numbers[entries.indices.to_numpy()]
 
     def _without_unknown_risks(self, made: SparseTable) -> SparseTable:
         """The table without the risks that this catalog does not have."""

@@ -105,7 +105,7 @@ def write(header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = 
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
         writer.write_table(rows)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return sink.getvalue().to_pybytes()
 
 
 def encode_parts(

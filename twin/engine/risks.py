@@ -127,15 +127,13 @@ def risk_metrics(risks: Sequence[Risk]) -> tuple[Metric, ...]:
     names = [(risk.name, risk.severity) for risk in risks]
 
     def is_open(bits: NDArray[np.int64], number: int) -> NDArray[np.bool_]:
-        opened: NDArray[np.bool_] = (bits >> np.int64(number) & 1) != 0
-        return opened
+        return (bits >> np.int64(number) & 1) != 0
 
     def counted(opened: OpenRisks) -> Mapping[tuple[str, ...], int]:
         return {name: int(is_open(opened.bits, n).sum()) for n, name in enumerate(names)}
 
     def of_topic(opened: OpenRisks) -> NDArray[np.bool_]:
-        at_risk: NDArray[np.bool_] = opened.bits != 0
-        return at_risk
+        return opened.bits != 0
 
     def of_partition(opened: OpenRisks) -> Mapping[tuple[str, ...], OfRows]:
         rows = [np.flatnonzero(is_open(opened.bits, n)) for n in range(len(names))]

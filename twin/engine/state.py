@@ -99,8 +99,7 @@ class ShardState:
 
     def topic_names(self) -> Array:
         """[P] the topic of each row."""
-        names: Array = self[Topics].topic[self[PartitionIndex].topic_index]
-        return names
+        return self[Topics].topic[self[PartitionIndex].topic_index]
 
     def nbytes(self) -> int:
         """Memory of what is stored."""

@@ -155,8 +155,7 @@ def _spans_removal(removals: IsrRemovals, key: Int64, since_ms: Int64, until_ms:
     until = at << _TIME_BITS | np.maximum(until_ms, 0)
     first = np.searchsorted(moments, since)
     next_removal = moments[np.minimum(first, len(moments) - 1)]
-    spans: Bool = is_comparable & (first < len(moments)) & (next_removal <= until)
-    return spans
+    return is_comparable & (first < len(moments)) & (next_removal <= until)
 
 
 def _after_fetch(

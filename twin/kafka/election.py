@@ -128,5 +128,4 @@ def _reordered(state: ElectionState, preference: NDArray[np.int16]) -> ElectionS
 
 def pick_slot(table: NDArray[Any], slot: NDArray[Any]) -> NDArray[Any]:
     """[P] the value of one slot of each row."""
-    values: NDArray[Any] = table[np.arange(len(table)), slot]
-    return values
+    return table[np.arange(len(table)), slot]

@@ -69,8 +69,7 @@ def update_fetch_state(
 def is_caught_up(state: ReplicaState, leader_end: Int64, now_ms: Int64, lag_max_ms: Int64) -> Bool:
     """[N] in sync by Kafka's rule: at the leader's log end, or caught up recently enough."""
     recent = now_ms - state.caught_up_at_ms <= lag_max_ms
-    caught_up: Bool = (leader_end == state.log_end_offset) | recent
-    return caught_up
+    return (leader_end == state.log_end_offset) | recent
 
 
 def asks_for_leader_end(state: ReplicaState, fetch_offset: Int64) -> Bool:
@@ -80,8 +79,7 @@ def asks_for_leader_end(state: ReplicaState, fetch_offset: Int64) -> Bool:
     condition for a pending fetch that keeps its follower in sync.
     """
     has_previous_end = state.last_fetch_leader_end_offset != UNKNOWN
-    asks: Bool = has_previous_end & (fetch_offset >= state.last_fetch_leader_end_offset)
-    return asks
+    return has_previous_end & (fetch_offset >= state.last_fetch_leader_end_offset)
 
 
 def is_caught_up_pending(
@@ -99,8 +97,7 @@ def is_caught_up_pending(
     Source: KIP-501, follower.fetch.pending.reads.insync.enable; no Kafka version has it.
     """
     waits = (pending_offset != UNKNOWN) & asks_for_leader_end(state, pending_offset)
-    caught_up: Bool = waits | is_caught_up(state, leader_end, now_ms, lag_max_ms)
-    return caught_up
+    return waits | is_caught_up(state, leader_end, now_ms, lag_max_ms)
 
 
 def update_fetch_state_solution_1(

@@ -65,16 +65,14 @@ def sorted_within(movable: Bool, rank: Array) -> Int64:
 
 def is_described(state: ShardState) -> Bool:
     """[P] the controller has described the partition."""
-    described: Bool = state[Partitions].described_at_ms != UNKNOWN
-    return described
+    return state[Partitions].described_at_ms != UNKNOWN
 
 
 def is_reassigning(state: ShardState) -> Bool:
     """[P] a replica is being added or removed."""
     flags = state[Replicas].replica_flags
     moving = has_flag(flags, ReplicaFlags.ADDING) | has_flag(flags, ReplicaFlags.REMOVING)
-    reassigning: Bool = np.logical_or.reduce(moving & state[Roles].is_assigned, axis=1)
-    return reassigning
+    return np.logical_or.reduce(moving & state[Roles].is_assigned, axis=1)
 
 
 def has_answered(state: ShardState) -> Bool:

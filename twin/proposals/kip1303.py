@@ -79,8 +79,7 @@ def kip1303_eligibility(local: LocalLog, configs: TopicConfigs) -> Kip1303Eligib
 
 def is_ineligible(eligibility: Kip1303Eligibility, roles: Roles) -> Bool:
     """[P, R] assigned replicas that KIP-1303 elects after all others."""
-    ineligible: Bool = (eligibility.eligible_kip1303 == 0) & roles.is_assigned
-    return ineligible
+    return (eligibility.eligible_kip1303 == 0) & roles.is_assigned
 
 
 @election_rule("kip1303", "KIP-1303")

@@ -35,14 +35,12 @@ class PreferredReplicas(TableGroup):
     @property
     def is_cold(self) -> Bool:
         """[P] it holds too little local log."""
-        cold: Bool = is_cold(self.coverage, self.roles)[:, 0]
-        return cold
+        return is_cold(self.coverage, self.roles)[:, 0]
 
     @property
     def warm_in_s(self) -> Float64:
         """[P] seconds until it is warm."""
-        seconds: Float64 = self.warm_up.warm_in_s[:, 0]
-        return seconds
+        return self.warm_up.warm_in_s[:, 0]
 
     def racks(self, rows: Bool) -> Int64:
         """[N] the racks of the partitions in a mask [P]."""

@@ -230,8 +230,7 @@ def of_brokers(brokers: Brokers, together: Collection[int]) -> Names:
 
 
 def _is_out(brokers: Brokers) -> Bool:
-    out: Bool = ~brokers.listed | (brokers.fenced == 1)
-    return out
+    return ~brokers.listed | (brokers.fenced == 1)
 
 
 def of_quorum(quorum: ControllerQuorum, together: Collection[int]) -> Names:

@@ -65,14 +65,12 @@ class Loss:
     @property
     def offline(self) -> Bool:
         """[N] nobody leads it any more."""
-        offline: Bool = self.kafka.leader == NO_BROKER
-        return offline
+        return self.kafka.leader == NO_BROKER
 
     @property
     def under_min_isr(self) -> Bool:
         """[N] too few replicas in sync for acks=all, by the leader's count (``LeaderMinIsr``)."""
-        under: Bool = self.isr < self.min_isr
-        return under
+        return self.isr < self.min_isr
 
 
 def brokers_in(state: ShardState, racks: Collection[str]) -> list[int]:

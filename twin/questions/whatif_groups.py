@@ -120,8 +120,7 @@ def _harms(state: ShardState, then: _Reads, by_rule: Mapping[str, _Reads]) -> li
     }
 
     def by_group(values: Array) -> list[int]:
-        sums: list[int] = np.bincount(offsets.group_index, values, len(names)).astype(int).tolist()
-        return sums
+        return np.bincount(offsets.group_index, values, len(names)).astype(int).tolist()
 
     sums = {name: by_group(values) for name, values in columns.items()}
     of_rules = {rule: by_group(_known(reads.more_bytes)) for rule, reads in by_rule.items()}

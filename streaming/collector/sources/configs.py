@@ -352,8 +352,7 @@ class ConfigSource(Source):
 
 def _by_partition(placement: Placement, by_topic: Array) -> Array:
     """[P] values from [T] values."""
-    values: Array = by_topic[placement.topic_of] if len(by_topic) else by_topic
-    return values
+    return by_topic[placement.topic_of] if len(by_topic) else by_topic
 
 
 def _shards_of(placement: Placement, topics: Iterable[str]) -> set[int]:

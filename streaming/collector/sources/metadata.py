@@ -346,8 +346,7 @@ class _Response:
 
     def topics(self) -> Sequence[Any]:
         """The topics as kafka-python decodes them."""
-        topics: Sequence[Any] = MetadataResponse.decode(self.body, version=self.version).topics
-        return topics
+        return MetadataResponse.decode(self.body, version=self.version).topics
 
     def has_same_listing(self, body: bytes) -> bool:
         """Whether the responses differ only in the throttle time and the controller id."""

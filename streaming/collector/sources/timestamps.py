@@ -86,8 +86,7 @@ class _Round:
     def topic(self, row: int) -> str:
         """The topic of a replica."""
         placement = self.placement
-        name: str = placement.topic[placement.topic_of[placement.partition_of[row]]]
-        return name
+        return placement.topic[placement.topic_of[placement.partition_of[row]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

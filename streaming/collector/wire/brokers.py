@@ -283,7 +283,7 @@ class BrokerConnections:
         A broker that is late loses its connection: a new one is quicker than waiting behind the
         requests that it has not answered.
         """
-        return self._net.run(self._ask_all, list(brokers), make, deadline)  # type: ignore[no-any-return]
+        return self._net.run(self._ask_all, list(brokers), make, deadline)
 
     async def _ask_all(
         self, brokers: list[int], make: RequestFactory, deadline: Deadline

@@ -220,8 +220,7 @@ class _Shards:
 
 def _nobody_leads(state: ShardState) -> Bool:
     partitions = state[Partitions]
-    nobody: Bool = (partitions.leader == NO_BROKER) & (partitions.described_at_ms != UNKNOWN)
-    return nobody
+    return (partitions.leader == NO_BROKER) & (partitions.described_at_ms != UNKNOWN)
 
 
 def _risk_name(names: Sequence[str], bits: int) -> str | None:

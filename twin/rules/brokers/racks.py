@@ -44,5 +44,4 @@ def is_out_of_rack(partitions: Partitions, assignment: Assignment, brokers: Brok
     leader = racks_of(brokers, partitions.leader)
     preferred = racks_of(brokers, assignment.broker[:, 0])
     apart = (leader != preferred) & (leader != UNKNOWN) & (preferred != UNKNOWN)
-    led_apart: Bool = apart & (partitions.leader != NO_BROKER)
-    return led_apart
+    return apart & (partitions.leader != NO_BROKER)

@@ -33,14 +33,12 @@ class Ballot(
 
     def differs(self, roles: Roles) -> Bool:
         """[P] partitions whose leader may differ from that by Kafka's rule."""
-        differs: Bool = any_slot((self.rank != 0) | (self.in_sync != in_isr(roles)))
-        return differs
+        return any_slot((self.rank != 0) | (self.in_sync != in_isr(roles)))
 
 
 def in_isr(roles: Roles) -> Slots:
     """[P, R] members of the ISR that are assigned."""
-    members: Slots = roles.in_isr & roles.is_assigned
-    return members
+    return roles.in_isr & roles.is_assigned
 
 
 @election_rule(KAFKA, "Kafka")

@@ -55,8 +55,7 @@ class Forecasts(ReplicaTable, kind="forecasts", on_demand=_WHY):
 
     def has(self, flag: Forecast) -> Slots:
         """[P, R] the flag is set."""
-        is_set: Slots = (self.flags & np.uint8(flag)) != 0
-        return is_set
+        return (self.flags & np.uint8(flag)) != 0
 
 
 class ForecastOutcomes(PartitionTable, kind="forecast_outcomes", on_demand=_WHY):

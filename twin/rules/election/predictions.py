@@ -219,8 +219,7 @@ class _Change:
 
     def slots_of(self, broker: Int32) -> Slots:
         """[N, R] the slot of that broker; none for NO_BROKER."""
-        slots: Slots = (self.broker == broker[:, None]) & (broker != NO_BROKER)[:, None]
-        return slots
+        return (self.broker == broker[:, None]) & (broker != NO_BROKER)[:, None]
 
     def broker_with(self, flag: Forecast) -> Int32:
         """[N] the broker of the replica with that flag, NO_BROKER without one."""

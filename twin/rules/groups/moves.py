@@ -102,8 +102,7 @@ def is_in_use(moves: GroupMoves, groups: Groups, now_ms: int) -> Bool:
     """[N] the group has members, or moved within a day."""
     has_members = (groups.members > 0) & (groups.group_state != GroupState.DEAD)
     moved = (moves.moved_at_ms != UNKNOWN) & (now_ms - moves.moved_at_ms <= IN_USE_MS)
-    in_use: Bool = has_members[moves.group_index] | moved
-    return in_use
+    return has_members[moves.group_index] | moved
 
 
 def _is_unchanged(before: GroupMoves, offsets: GroupOffsets) -> bool:

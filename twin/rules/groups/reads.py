@@ -128,8 +128,7 @@ class Servers(TableGroup):
         # As an unsigned number, UNKNOWN is the highest.
         local, start = (column.view(np.uint64) for column in columns)
         first = np.where(self.roles.is_assigned, np.maximum(local, start), np.uint64(0))
-        highest: Int64 = np.minimum(over_slots(np.maximum, first), _NEVER).astype(np.int64)
-        return highest
+        return np.minimum(over_slots(np.maximum, first), _NEVER).astype(np.int64)
 
     def reader_racks(self, offsets: GroupOffsets) -> Int64:
         """[N] the place in ``rack_names`` of the member that reads each row; UNKNOWN for none."""
@@ -144,8 +143,7 @@ class Servers(TableGroup):
         slot = self._slots(row, moves.committed_offset, leading[row], kind, rack)
         is_known = (kind == ReplicaSelector.LEADER) | (kind == ReplicaSelector.RACK_AWARE)
         served = self.assignment.broker[row, np.maximum(slot, 0)]
-        broker: Int32 = np.where(is_known & (slot != UNKNOWN), served, np.int32(NO_BROKER))
-        return broker
+        return np.where(is_known & (slot != UNKNOWN), served, np.int32(NO_BROKER))
 
     def _slots(self, row: Rows, offset: Int64, slot: Rows, kind: Int8, rack: Int64) -> Rows:
         """[N] the slot of the replica that serves each group, given that of the leader."""

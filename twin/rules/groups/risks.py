@@ -144,8 +144,7 @@ class Retention:
     @cached_property
     def end(self) -> Float64:
         """[P] the log end plus one record, since forecasts are rounded differently."""
-        end: Float64 = self.leaders.log_end_offset + np.float64(1)
-        return end
+        return self.leaders.log_end_offset + np.float64(1)
 
     @cached_property
     def appended(self) -> Float64:
@@ -155,8 +154,7 @@ class Retention:
     @cached_property
     def is_idle(self) -> Bool:
         """[P] nothing is written, or next to nothing."""
-        idle: Bool = self.appended == 0
-        return idle
+        return self.appended == 0
 
     @cached_property
     def oldest_ms(self) -> Float64:

@@ -52,5 +52,4 @@ def reassigned(
 
 
 def _both_described(was: Partitions, now: Partitions) -> Bool:
-    both: Bool = (was.described_at_ms != UNKNOWN) & (now.described_at_ms != UNKNOWN)
-    return both
+    return (was.described_at_ms != UNKNOWN) & (now.described_at_ms != UNKNOWN)

@@ -124,8 +124,7 @@ def leader_ends(partitions: Partitions, leaders: Leaders) -> LeaderEnds:
 
 def has_flag(flags: Array, flag: ReplicaFlags) -> Bool:
     """[P, R] the controller has set the flag."""
-    is_set: Bool = (flags & np.uint8(flag)) != 0
-    return is_set
+    return (flags & np.uint8(flag)) != 0
 
 
 # ---------------------------------------------------------------- exported

@@ -33,5 +33,4 @@ def is_stale(partitions: Partitions, leaders: Leaders, now_ms: NowMs) -> Bool:
     sampled = leaders.sampled_at_ms
     silent = (partitions.leader != NO_BROKER) & (sampled != UNKNOWN)
     silent &= now_ms - sampled > STALE_MS
-    stale: Bool = silent | (now_ms - partitions.described_at_ms > STALE_MS)
-    return stale
+    return silent | (now_ms - partitions.described_at_ms > STALE_MS)

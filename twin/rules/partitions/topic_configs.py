@@ -89,8 +89,7 @@ def holds_unclean_elections(configs: TopicConfigs) -> Bool:
     Source: ConfigurationControlManager.uncleanLeaderElectionEnabledForTopic, which returns false
     in Kafka 3.3 to 3.8 and reads the setting since 3.9; ZooKeeper's controller always reads it.
     """
-    is_allowed: Bool = (configs.unclean_leader_election == 1) & (configs.unclean_elections != 0)
-    return is_allowed
+    return (configs.unclean_leader_election == 1) & (configs.unclean_elections != 0)
 
 
 @rule

@@ -124,8 +124,7 @@ def _serving(replicas: Replicas, roles: Roles) -> Bool:
     """[P, R] in-sync replicas whose offsets are known: the leader and those that may be chosen."""
     is_known = (replicas.log_end_offset != UNKNOWN) & (replicas.local_log_start_offset != UNKNOWN)
     member = roles.is_assigned & (roles.is_leader | roles.in_isr)
-    serving: Bool = is_known & member & any_slot(roles.is_leader)[:, None]
-    return serving
+    return is_known & member & any_slot(roles.is_leader)[:, None]
 
 
 # ---------------------------------------------------------------- risks

@@ -158,23 +158,20 @@ def with_offset(offset: Int64, start: Int64, end: Int64, roles: Roles) -> Bool:
     """``candidates_at`` with the first and the next offset [P, R] of each replica."""
     has = (end >= offset[:, None]) & (start <= offset[:, None])
     follows = roles.in_isr & has & (end != UNKNOWN) & (start != UNKNOWN)
-    candidates: Bool = roles.is_assigned & (roles.is_leader | follows)
-    return candidates
+    return roles.is_assigned & (roles.is_leader | follows)
 
 
 def is_warm_at(offset: Int64, replicas: Replicas) -> Bool:
     """[P, R] the replica has the offset on its own disk."""
     local = replicas.local_log_start_offset
-    warm: Bool = (local != UNKNOWN) & (local <= offset[:, None])
-    return warm
+    return (local != UNKNOWN) & (local <= offset[:, None])
 
 
 def _best(views: ReplicaViews, candidates: Bool) -> Int32:
     """[P] of those, the broker with the highest log end, the latest caught up, the highest id."""
     ranks = (views.broker, -views.since_caught_up_ms, views.log_end_offset, candidates)
     best = np.lexsort(ranks, axis=1)[:, -1]
-    brokers: Int32 = views.broker[np.arange(len(best)), best]
-    return brokers
+    return views.broker[np.arange(len(best)), best]
 
 
 def _leader(views: ReplicaViews) -> Int32:

@@ -165,8 +165,7 @@ def current(
 
 def is_exact(states: FollowerStates) -> Bool:
     """[N] the leader's log end was known at the last fetch; else the state is a lower bound."""
-    exact: Bool = states.last_fetch_leader_end_offset != UNKNOWN
-    return exact
+    return states.last_fetch_leader_end_offset != UNKNOWN
 
 
 # ---------------------------------------------------------------- exported

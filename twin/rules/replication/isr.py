@@ -51,8 +51,7 @@ def isr_sizes(roles: Roles, replicas: Replicas) -> IsrSizes:
 )
 def is_offline(partitions: Partitions) -> Bool:
     """The controller has no leader for the partition."""
-    offline: Bool = partitions.leader == NO_BROKER
-    return offline
+    return partitions.leader == NO_BROKER
 
 
 @risk(
@@ -74,8 +73,7 @@ def is_offline(partitions: Partitions) -> Bool:
 )
 def is_under_min_isr(partitions: Partitions, sizes: IsrSizes, least: LeaderMinIsr) -> Bool:
     """The leader refuses producers with acks=all. Without one the partition is offline instead."""
-    under: Bool = (partitions.leader != NO_BROKER) & (sizes.size < least.min_isr)
-    return under
+    return (partitions.leader != NO_BROKER) & (sizes.size < least.min_isr)
 
 
 @risk(

@@ -84,8 +84,7 @@ def isr_shrink_near(
 )
 def is_about_to_shrink(near: IsrShrinkNear) -> Bool:
     """At least one replica is about to leave the ISR."""
-    any_near: Bool = any_slot(near.isr_shrink_near == 1)
-    return any_near
+    return any_slot(near.isr_shrink_near == 1)
 
 
 @gauge(

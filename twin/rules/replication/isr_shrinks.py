@@ -145,14 +145,12 @@ class _ShrinkInputs:
     def in_isr(self, row: Int32, broker: Int32) -> Bool:
         """[N] the broker is in the ISR of that partition."""
         member = self.roles.in_isr[row] & (self.assignment.broker[row] == broker[:, None])
-        is_in_isr: Bool = member.any(axis=1)
-        return is_in_isr
+        return member.any(axis=1)
 
     def is_offline(self, row: Int32, broker: Int32) -> Bool:
         """[N] the controller has the broker's replica of that partition offline."""
         offline = self.roles.is_offline[row] & (self.assignment.broker[row] == broker[:, None])
-        is_offline: Bool = offline.any(axis=1)
-        return is_offline
+        return offline.any(axis=1)
 
 
 def _of_this_cycle(it: _ShrinkInputs, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
@@ -223,16 +221,14 @@ def _was_silent(brokers: Brokers, broker: Int32, at_ms: Int64) -> Bool:
     row = keys.find_sorted(brokers.broker, broker)
     since, until = brokers.silent_since_ms[row], brokers.silent_until_ms[row]
     spans = (since < at_ms) & (at_ms <= until + BROKER_CLOCK_SKEW_MS)
-    was_silent: Bool = (row != UNKNOWN) & np.where(
+    return (row != UNKNOWN) & np.where(
         brokers.answered[row], (until != UNKNOWN) & spans, since < at_ms
     )
-    return was_silent
 
 
 def _several(row: Rows, alive: Bool) -> Bool:
     """[N] two or more live followers of the partition left; dead ones have reasons of their own."""
-    several: Bool = alive & (np.bincount(row[alive], minlength=row.max() + 1)[row] > 1)
-    return several
+    return alive & (np.bincount(row[alive], minlength=row.max() + 1)[row] > 1)
 
 
 def _with_rejoins(it: _ShrinkInputs, earlier: IsrShrinks) -> IsrShrinks:

@@ -48,8 +48,7 @@ def is_thrashing(shrinks: IsrShrinks, partitions: Partitions) -> Bool:
 def was_alive(shrinks: IsrShrinks) -> Bool:
     """[N] the replica left the ISR though its broker was up, and it did not hand over."""
     handed_over = (shrinks.evidence & np.int32(Evidence.WAS_LEADER)) != 0
-    alive: Bool = (shrinks.verdict != Verdict.DEAD_FOLLOWER) & ~handed_over
-    return alive
+    return (shrinks.verdict != Verdict.DEAD_FOLLOWER) & ~handed_over
 
 
 # ---------------------------------------------------------------- exported

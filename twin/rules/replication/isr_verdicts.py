@@ -49,8 +49,7 @@ def verdict_of(evidence: Int32) -> Int8:
     """[N] the first that fits: a dead follower explains more than a slow leader does."""
 
     def has(*which: Evidence) -> Bool:
-        any_of: Bool = (evidence & np.int32(sum(which))) != 0
-        return any_of
+        return (evidence & np.int32(sum(which))) != 0
 
     return np.select(
         [

@@ -145,14 +145,12 @@ def path_as_configured(
 
 def applies_to(configs: TopicConfigs) -> Bool:
     """[P] the topic is one that the feature concerns: tiered and not compacted."""
-    concerned: Bool = (configs.remote_storage == 1) & (configs.compacted != 1)
-    return concerned
+    return (configs.remote_storage == 1) & (configs.compacted != 1)
 
 
 def cannot_start(path: Array) -> Bool:
     """The path fails until something else happens. Any shape."""
-    fails: Bool = path >= BootstrapPath.NOTHING_TIERED_YET
-    return fails
+    return path >= BootstrapPath.NOTHING_TIERED_YET
 
 
 def saved_share(on: Bootstrap, off: Bootstrap) -> Float64:

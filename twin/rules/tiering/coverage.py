@@ -172,8 +172,7 @@ def coverage(local: LocalLog, configs: TopicConfigs) -> ReplicaCoverage:
 
 def has_threshold(configs: TopicConfigs) -> Bool:
     """[P] a threshold of KIP-1303 is enabled."""
-    is_on: Bool = (configs.eligible_local_log_ms > 0) | (configs.eligible_local_log_bytes > 0)
-    return is_on
+    return (configs.eligible_local_log_ms > 0) | (configs.eligible_local_log_bytes > 0)
 
 
 def compared(span_ms: Int64, held_bytes: Int64, configs: TopicConfigs) -> tuple[Bool, Bool]:
@@ -238,8 +237,7 @@ def suspect_timestamps(
 
 def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:
     """[P, R] assigned replicas with too little local log to lead without remote reads."""
-    cold: Bool = (coverage.coverage == Coverage.COLD) & roles.is_assigned
-    return cold
+    return (coverage.coverage == Coverage.COLD) & roles.is_assigned
 
 
 # ---------------------------------------------------------------- risks and events
@@ -264,8 +262,7 @@ def is_cold(coverage: ReplicaCoverage, roles: Roles) -> Bool:
 def leads_cold(partitions: Partitions, coverage: ReplicaCoverage, leaders: Leaders) -> Bool:
     """The partition's leader is cold."""
     of_leader = leaders.values_of(coverage.coverage)
-    cold: Bool = (partitions.leader != NO_BROKER) & (of_leader == Coverage.COLD)
-    return cold
+    return (partitions.leader != NO_BROKER) & (of_leader == Coverage.COLD)
 
 
 @event("replica_cold", "replica_warm")

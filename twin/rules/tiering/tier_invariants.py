@@ -133,8 +133,7 @@ def _disorder(new: SuspectOffsets, old: SuspectOffsets) -> UInt8:
 )
 def is_disordered(disorder: TierDisorder) -> Bool:
     """One of the four inequalities does not hold."""
-    disordered: Bool = disorder.tier_disorder != 0
-    return disordered
+    return disorder.tier_disorder != 0
 
 
 @gauge(

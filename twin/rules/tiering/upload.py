@@ -82,8 +82,7 @@ def lags_retention(lag: UploadLag, growth: Growth, configs: TopicConfigs) -> Boo
         by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
     seconds = np.where(rate > 0, records / np.where(rate > 0, rate, 1), 0)
     by_time = (kept_ms > 0) & (records != UNKNOWN) & (seconds * 1000 >= NEARLY * kept_ms)
-    lags: Bool = (configs.remote_storage == 1) & (by_bytes | by_time)
-    return lags
+    return (configs.remote_storage == 1) & (by_bytes | by_time)
 
 
 @gauge(

@@ -65,8 +65,7 @@ def is_unreachable(configs: TopicConfigs) -> Bool:
     """[P] thresholds are set, and local retention lets no replica reach any of them."""
     on_ms, on_bytes = configs.eligible_local_log_ms > 0, configs.eligible_local_log_bytes > 0
     reachable = (on_ms & ~_is_above_ms(configs)) | (on_bytes & ~_is_above_bytes(configs))
-    unreachable: Bool = (on_ms | on_bytes) & ~reachable
-    return unreachable
+    return (on_ms | on_bytes) & ~reachable
 
 
 @risk(
