@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from twin.declarations.declare import rule
-from twin.declarations.signature import Before, Cycle, Latest
+from twin.declarations.signature import Before, Cycle, Latest, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -106,29 +106,35 @@ class Predictions(SparseTable, kind="predictions"):
     local_bytes: Int64 = column("size of the new leader's local log")
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeFacts(TableGroup):
+    """The tables of this cycle and of the one before that show why a leader changed."""
+
+    partitions: Partitions
+    assignment: Assignment
+    roles: Roles
+    candidates: Candidates
+    configs: TopicConfigs
+    ends: Before[LeaderEnds]
+    forecasts: Before[Forecasts]
+
+
 @rule
 def predictions(
-    partitions: Partitions,
-    assignment: Assignment,
-    roles: Roles,
-    candidates: Candidates,
+    facts: ChangeFacts,
     coverage: ReplicaCoverage,
-    topic_configs: TopicConfigs,
     leaders: Leaders,
-    ends: Before[LeaderEnds],
-    forecasts: Before[Forecasts],
     outcomes: Before[ForecastOutcomes],
     latest: Latest[Predictions],
     cycle: Cycle,
 ) -> Predictions:
     """Changes of earlier cycles are kept; those of this cycle are judged again with each frame."""
     kept = _newest(latest.pick(latest.at_ms < cycle.observed_at_ms))
-    row = _changed_rows(partitions, ends, outcomes)
+    partitions = facts.partitions
+    row = _changed_rows(partitions, facts.ends, outcomes)
     if not len(row):
         return kept
-    change = _Change.of_rows(
-        row, partitions, assignment, roles, candidates, topic_configs, ends, forecasts
-    )
+    change = _Change.of_rows(row, facts)
     cause = _causes(change)
     predicted, is_loss = _predicted(change, cause), cause == Cause.LOSS
     elections = partitions.leader_epoch[row] - outcomes.leader_epoch[row]
@@ -191,20 +197,18 @@ class _Change:
     is_in_elr: Slots
 
     @staticmethod
-    def of_rows(
-        row: Rows, partitions: Partitions, assignment: Assignment, roles: Roles,
-        candidates: Candidates, configs: TopicConfigs, ends: LeaderEnds, forecasts: Forecasts,
-    ) -> _Change:  # fmt: skip
+    def of_rows(row: Rows, facts: ChangeFacts) -> _Change:
+        roles, configs = facts.roles, facts.configs
         assigned, leads = roles.is_assigned[row], roles.is_leader[row]
-        row_forecasts = Forecasts(forecasts.flags[row] * assigned)
+        row_forecasts = Forecasts(facts.forecasts.flags[row] * assigned)
         last_known = row_forecasts.has(Forecast.IN_LAST_KNOWN_ELR)
         is_forbidden = (configs.unclean_leader_election == 0) | (configs.unclean_elections == 0)
         return _Change(
-            old=ends.leader[row],
-            new=partitions.leader[row],
+            old=facts.ends.leader[row],
+            new=facts.partitions.leader[row],
             is_unclean_allowed=holds_unclean_elections(configs)[row],
             may_be_unclean=~is_forbidden[row],
-            broker=np.where(assigned, assignment.broker[row], NO_BROKER).astype(np.int32),
+            broker=np.where(assigned, facts.assignment.broker[row], NO_BROKER).astype(np.int32),
             forecasts=row_forecasts,
             was_described=row_forecasts.has(Forecast.IS_DESCRIBED),
             was_acceptable=row_forecasts.has(Forecast.IS_ACCEPTABLE),
@@ -212,7 +216,7 @@ class _Change:
             was_in_elr=row_forecasts.has(Forecast.IN_ELR),
             was_last_known=last_known & (last_known.sum(axis=1) == 1)[:, None],
             # A broker that leads is not fenced, even if an earlier list says so.
-            is_acceptable=candidates.is_acceptable[row] | leads,
+            is_acceptable=facts.candidates.is_acceptable[row] | leads,
             is_in_isr=roles.in_isr[row] & assigned,
             is_in_elr=roles.in_elr[row] & assigned,
         )

@@ -9,7 +9,7 @@ followers are known, it also shows in a fetch that asked for all records and wai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from twin.declarations.declare import (
     risk,
     rule,
 )
-from twin.declarations.signature import Before, Cycle, Latest
+from twin.declarations.signature import Before, Cycle, Latest, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -95,52 +95,20 @@ class IsrShrinks(SparseTable, kind="isr_shrinks", version=4):
     )
 
 
-@rule
-def isr_shrinks(
-    partitions: Partitions,
-    assignment: Assignment,
-    replicas: Replicas,
-    roles: Roles,
-    leaders: Leaders,
-    brokers: Brokers,
-    metrics: BrokerMetrics,
-    configs: Configs,
-    followers: FollowerStates,
-    removals: IsrRemovals,
-    was_member: Before[IsrMembers],
-    previous: Before[LeaderEnds],
-    latest: Latest[IsrShrinks],
-    cycle: Cycle,
-) -> IsrShrinks:
-    """The shrinks of the window: earlier ones, those of this cycle, and those that logs report.
-
-    Those of this cycle, and those that only a log reports, are computed again with each frame, so
-    the order of frames does not matter.
-    """
-    it = _ShrinkInputs(partitions, assignment, replicas, roles, leaders, brokers, metrics, removals,
-                 previous, cycle)  # fmt: skip
-    now_ms = cycle.observed_at_ms
-    polled = latest.pick(latest.at_ms != latest.logged_at_ms)
-    recent = (polled.at_ms < now_ms) & (now_ms - polled.at_ms <= SHRINK_WINDOW_MS)
-    row, slot = np.nonzero(was_member.in_isr & ~roles.in_isr & roles.is_assigned)
-    table = _with_rejoins(it, polled.pick(recent)).with_rows(_of_this_cycle(it, row, slot, latest))
-    if len(removals):
-        table = _with_removals(it, table, latest)
-    lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
-    return _with_pending_fetches(table, removals, followers, lag_max_ms)
-
-
-class _ShrinkInputs:
+@dataclass(frozen=True, slots=True)
+class ShrinkEvidence(TableGroup):
     """The tables of this cycle that shrinks are judged by."""
 
-    def __init__(
-        self, partitions: Partitions, assignment: Assignment, replicas: Replicas, roles: Roles,
-        leaders: Leaders, brokers: Brokers, metrics: BrokerMetrics, removals: IsrRemovals,
-        previous: LeaderEnds, cycle: Cycle,
-    ) -> None:  # fmt: skip
-        self.partitions, self.assignment, self.replicas = partitions, assignment, replicas
-        self.roles, self.leaders, self.brokers, self.metrics = roles, leaders, brokers, metrics
-        self.removals, self.previous, self.cycle = removals, previous, cycle
+    partitions: Partitions
+    assignment: Assignment
+    replicas: Replicas
+    roles: Roles
+    leaders: Leaders
+    brokers: Brokers
+    metrics: BrokerMetrics
+    removals: IsrRemovals
+    previous: Before[LeaderEnds]
+    cycle: Cycle
 
     def in_isr(self, row: Int32, broker: Int32) -> Bool:
         """[N] the broker is in the ISR of that partition."""
@@ -153,7 +121,31 @@ class _ShrinkInputs:
         return offline.any(axis=1)
 
 
-def _of_this_cycle(it: _ShrinkInputs, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
+@rule
+def isr_shrinks(
+    it: ShrinkEvidence,
+    configs: Configs,
+    followers: FollowerStates,
+    was_member: Before[IsrMembers],
+    latest: Latest[IsrShrinks],
+) -> IsrShrinks:
+    """The shrinks of the window: earlier ones, those of this cycle, and those that logs report.
+
+    Those of this cycle, and those that only a log reports, are computed again with each frame, so
+    the order of frames does not matter.
+    """
+    roles, removals, now_ms = it.roles, it.removals, it.cycle.observed_at_ms
+    polled = latest.pick(latest.at_ms != latest.logged_at_ms)
+    recent = (polled.at_ms < now_ms) & (now_ms - polled.at_ms <= SHRINK_WINDOW_MS)
+    row, slot = np.nonzero(was_member.in_isr & ~roles.in_isr & roles.is_assigned)
+    table = _with_rejoins(it, polled.pick(recent)).with_rows(_of_this_cycle(it, row, slot, latest))
+    if len(removals):
+        table = _with_removals(it, table, latest)
+    lag_max_ms = configs.cluster_wide("replica_lag_time_max_ms")
+    return _with_pending_fetches(table, removals, followers, lag_max_ms)
+
+
+def _of_this_cycle(it: ShrinkEvidence, row: Rows, slot: Rows, latest: IsrShrinks) -> IsrShrinks:
     """Replicas that the previous cycle had in the ISR and this one has not."""
     if not len(row):
         return IsrShrinks.empty()
@@ -181,7 +173,7 @@ def _of_this_cycle(it: _ShrinkInputs, row: Rows, slot: Rows, latest: IsrShrinks)
     )
 
 
-def _evidence(it: _ShrinkInputs, row: Rows, slot: Rows, leader: Int32) -> Int32:
+def _evidence(it: ShrinkEvidence, row: Rows, slot: Rows, leader: Int32) -> Int32:
     """[N] what the polls say of each replica that left."""
     broker, brokers, now_ms = it.assignment.broker[row, slot], it.brokers, it.cycle.observed_at_ms
     silent = brokers.broker[~brokers.answered]
@@ -231,7 +223,7 @@ def _several(row: Rows, alive: Bool) -> Bool:
     return alive & (np.bincount(row[alive], minlength=row.max() + 1)[row] > 1)
 
 
-def _with_rejoins(it: _ShrinkInputs, earlier: IsrShrinks) -> IsrShrinks:
+def _with_rejoins(it: ShrinkEvidence, earlier: IsrShrinks) -> IsrShrinks:
     """Earlier shrinks, with the time at which a replica was first observed in the ISR again.
 
     A crashed follower may leave by lag before it is fenced, so its death shows later. A follower in
@@ -252,7 +244,7 @@ def _with_rejoins(it: _ShrinkInputs, earlier: IsrShrinks) -> IsrShrinks:
     return replace(earlier, rejoined_at_ms=at_ms, evidence=evidence, verdict=verdict_of(evidence))
 
 
-def _fell_silent(it: _ShrinkInputs, shrinks: IsrShrinks) -> Bool:
+def _fell_silent(it: ShrinkEvidence, shrinks: IsrShrinks) -> Bool:
     """[N] the newest silence of the replica's broker began about when it left the ISR."""
     brokers = it.brokers
     if not len(brokers.broker):
@@ -265,7 +257,7 @@ def _fell_silent(it: _ShrinkInputs, shrinks: IsrShrinks) -> Bool:
     return silent
 
 
-def _with_removals(it: _ShrinkInputs, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
+def _with_removals(it: ShrinkEvidence, polled: IsrShrinks, latest: IsrShrinks) -> IsrShrinks:
     """The polled shrinks with what logs say of them, and those that no poll saw.
 
     An ISR that shrinks and expands between two polls is seen only in a log.
@@ -290,7 +282,7 @@ def _with_removals(it: _ShrinkInputs, polled: IsrShrinks, latest: IsrShrinks) ->
     return polled.with_rows(_logged_only(it, unseen, latest))
 
 
-def _logged_only(it: _ShrinkInputs, logged: IsrRemovals, latest: IsrShrinks) -> IsrShrinks:
+def _logged_only(it: ShrinkEvidence, logged: IsrRemovals, latest: IsrShrinks) -> IsrShrinks:
     """Shrinks that only a log reports, with what earlier steps found out about them."""
     earlier = latest.pick(latest.at_ms == latest.logged_at_ms)
     here, there = keys.pairs(
