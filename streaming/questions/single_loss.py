@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
 import numpy as np
@@ -26,6 +27,9 @@ from twin.tables.state import Brokers, PartitionIndex, Topics
 MOST_NAMED: Final = 5
 """More brokers than these are counted, not listed."""
 
+SILENT_MS: Final = 10_000
+"""A broker that has not answered for longer than two cycles is said to be silent."""
+
 _HARMED: Final = "kafka_twin_broker_loss_harmed_partitions"
 
 
@@ -41,13 +45,15 @@ class BrokerLoss(TypedDict):
 class SingleLoss(TypedDict):
     """Brokers by whether each can be lost, and partitions that no broker's loss spares.
 
-    Brokers that are fenced or not listed are in neither list. ``one_replica_own`` of the partitions
+    Brokers that are fenced or not listed are in neither list; those in ``silent`` do not answer,
+    and Kafka has not fenced them. ``one_replica_own`` of the partitions
     with ``one_replica`` are of topics of kafka-twin; accepted ones are not in them.
     """
 
     sentence: str
     can_be_lost: list[int]
     cannot_be_lost: list[int]
+    silent: list[int]
     one_replica: int
     one_replica_own: int
     one_replica_accepted: int
@@ -116,10 +122,12 @@ def single_loss(view: ClusterView, own_topics: Collection[str]) -> SingleLoss:
         no_spare_replica=int(totals.value("kafka_twin_partitions_no_spare_replica")),
         not_described=int(totals.value("kafka_twin_partitions_not_described")),
     )
+    silence = _silence(view, brokers)
     return {
-        "sentence": _sentence(can, cannot, apart),
+        "sentence": _sentence(can, cannot, apart, silence),
         "can_be_lost": can,
         "cannot_be_lost": cannot,
+        "silent": sorted(silence),
         "one_replica": apart.one_replica,
         "one_replica_own": apart.one_replica_own,
         "one_replica_accepted": int(totals.value("kafka_twin_partitions_one_replica_accepted")),
@@ -155,6 +163,17 @@ def _serving(view: ClusterView) -> list[int]:
     return [int(broker) for broker in brokers.broker[serves]]
 
 
+def _silence(view: ClusterView, serving: Collection[int]) -> dict[int, int]:
+    """Those of the serving brokers that do not answer, with the time of their last answer."""
+    if view.newest is None:
+        return {}
+    brokers, now_ms = view.newest[Brokers], view.newest.observed_at_ms
+    is_silent = ~brokers.answered & (now_ms - brokers.answered_at_ms > SILENT_MS)
+    is_silent &= np.isin(brokers.broker, list(serving))
+    since_ms = brokers.answered_at_ms[is_silent].tolist()
+    return dict(zip(brokers.broker[is_silent].tolist(), since_ms, strict=True))
+
+
 def _own_one_replica(state: ShardState, own_topics: Collection[str]) -> int:
     names = np.array(sorted(own_topics), object)
     row = keys.find_sorted(state[Topics].topic, names)
@@ -162,11 +181,22 @@ def _own_one_replica(state: ShardState, own_topics: Collection[str]) -> int:
     return int((one & np.isin(state[PartitionIndex].topic_index, row[row != UNKNOWN])).sum())
 
 
-def _sentence(can: Sequence[int], cannot: Sequence[int], apart: _SeparateCounts) -> str:
+def _sentence(
+    can: Sequence[int], cannot: Sequence[int], apart: _SeparateCounts, silence: Mapping[int, int]
+) -> str:
     """One sentence: the brokers, then what is said apart."""
     if not can and not cannot:
         return "Nothing is known of any broker yet."
+    if len(silence) == len(can) + len(cannot):
+        return (
+            f"No broker has answered since {_time(max(silence.values()))}: what is shown is how "
+            "the cluster was then."
+        )
     clauses = [_brokers(can, cannot)]
+    if silence:
+        who = f"{'broker' if len(silence) == 1 else 'brokers'} {_all(sorted(silence))}"
+        has = "has" if len(silence) == 1 else "have"
+        clauses.append(f"{who} {has} not answered since {_time(min(silence.values()))}")
     if apart.one_replica:
         own = f" ({apart.one_replica_own} of kafka-twin's own topics)"
         clauses.append(
@@ -194,6 +224,13 @@ def _sentence(can: Sequence[int], cannot: Sequence[int], apart: _SeparateCounts)
             )
         )
     return "; ".join(clauses) + "."
+
+
+def _time(at_ms: int) -> str:
+    """The time of day, e.g. ``03:33:52 UTC``; words if there is none."""
+    if at_ms <= 0:
+        return "the twin started"
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S UTC")
 
 
 def _all(brokers: Sequence[int]) -> str:

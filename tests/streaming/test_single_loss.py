@@ -6,11 +6,12 @@ import pytest
 
 from streaming.bus.view import ClusterView, SnapshotStore
 from streaming.questions.single_loss import lose_each, single_loss
-from tests.builders import Partition, a_state
+from tests.builders import NOW_MS, Partition, a_state, brokers_frame
 from tests.exporter.test_exporter import a_client, with_events
 from twin.builtin import CATALOG
 from twin.engine import codec
 from twin.engine.state import ShardState
+from twin.step import step
 
 HEALTHY = Partition("orders")
 ONE = Partition("scratch", replicas=(3,))
@@ -28,6 +29,28 @@ def view_of(state: ShardState) -> ClusterView:
 def sentence(*parts: Partition, own: tuple[str, ...] = (), **configs) -> str:
     view = view_of(a_state(*parts, brokers=(1, 2, 3), **configs))
     return single_loss(view, own)["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("silent", "expected"),
+    [
+        ((), "You can lose any one broker."),
+        ((3,), "You can lose any one broker; broker 3 has not answered since 08:00:00 UTC."),
+        ((2, 3), "You can lose any one broker; brokers 2 and 3 have not answered since "
+                 "08:00:00 UTC."),
+        ((1, 2, 3), "No broker has answered since 08:00:00 UTC: what is shown is how the cluster "
+                    "was then."),
+    ],
+)  # fmt: skip
+def test_brokers_that_do_not_answer_are_said_after_two_cycles(silent, expected):
+    state = a_state(HEALTHY, brokers=(1, 2, 3))
+    for at_ms in (NOW_MS + 5_000, NOW_MS + 10_000):
+        state, _ = step(state, [brokers_frame(at_ms=at_ms, silent=silent)], at_ms)
+        assert single_loss(view_of(state), ())["silent"] == []
+    state, _ = step(state, [brokers_frame(at_ms=NOW_MS + 15_000, silent=silent)], NOW_MS + 15_000)
+    answer = single_loss(view_of(state), ())
+    assert answer["sentence"] == expected
+    assert answer["silent"] == list(silent)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,8 @@ export class Matrix extends Component {
       <div class="scroller" ref=${this.scroller} onScroll=${this.look} tabindex="0" role="region"
         aria-label="Topics by brokers">
         <table style=${{ minWidth: `${namesPx() + LEAST_PX * columns.length}px` }}><caption class="unseen">What each topic's replicas are, by broker</caption>
-          <colgroup><col />${ids.map(id => html`<col class=${lost.includes(id) ? "lost" : ""} />`)}</colgroup>
+          <colgroup><col />${columns.map(({ broker, answered }) => html`<col
+            class=${lost.includes(broker) ? "lost" : answered ? "" : "silent"} />`)}</colgroup>
           <${Heads} brokers=${columns} choice=${choice} lost=${lost} width=${width} />
           <tbody>
             <${Spacer} rows=${from} />

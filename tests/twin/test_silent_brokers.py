@@ -1,0 +1,51 @@
+"""Brokers that do not answer, and a cluster of which none does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import NOW_MS, Partition, brokers_frame, partitions_frame
+from tests.scope import reported
+from twin.builtin import CATALOG
+from twin.cluster import empty_cluster, step_cluster
+from twin.cluster_rules.silent_brokers import SilentBrokers
+from twin.declarations.table import NO_BROKER
+from twin.engine.cluster_risks import ClusterRisks
+
+TOPICS = ("a", "b", "c")
+
+
+def after(seconds: int, shards: int = 1, **brokers):
+    """The cluster's own shard after a cycle with answers, and so many seconds without."""
+    parts = [Partition(topic) for topic in TOPICS]
+    cycles = []
+    for at_ms in range(NOW_MS, NOW_MS + seconds * 1_000 + 1, 5_000):
+        told = brokers if at_ms > NOW_MS else {}
+        frames = [brokers_frame(at_ms=at_ms, **told), partitions_frame(parts, at_ms)]
+        cycles.append((frames, at_ms))
+    state = empty_cluster(CATALOG, "c", shards)
+    for of_cycle in reported(CATALOG, cycles, shards, TOPICS):
+        state, _ = step_cluster(state, of_cycle)
+    return state
+
+
+@pytest.mark.parametrize("shards", [1, 4, 25])
+def test_a_broker_that_has_been_silent_for_a_minute_is_at_risk(shards):
+    early, late = after(60, shards, silent=(3,)), after(65, shards, silent=(3,))
+    assert early[ClusterRisks].brokers("broker_silent") == []
+    assert late[ClusterRisks].brokers("broker_silent") == [3]
+    assert late[SilentBrokers].silent_since_ms.tolist() == [-1, -1, NOW_MS]
+
+
+@pytest.mark.parametrize("shards", [1, 4, 25])
+def test_a_cluster_is_silent_once_no_broker_has_answered_for_a_few_cycles(shards):
+    def opened(seconds: int, silent: tuple[int, ...]) -> list[int] | None:
+        return after(seconds, shards, silent=silent)[ClusterRisks].brokers("cluster_silent")
+
+    assert [opened(s, (1, 2, 3)) for s in (5, 10, 15)] == [[], [], [NO_BROKER]]
+    assert opened(30, (1, 2)) == []
+
+
+def test_a_broker_that_was_removed_is_not_expected_to_answer():
+    gone = after(90, unlisted=(4,), ids=(1, 2, 3, 4))
+    assert gone[SilentBrokers].broker.tolist() == [1, 2, 3]

@@ -1,0 +1,100 @@
+"""Brokers that do not answer the twin, and the cluster when none does.
+
+A broker that is stopped on purpose does not answer either: the alert says how many, and the gate
+says whether the cluster can do without them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twin.declarations.declare import Alert, ByBroker, risk, rule
+from twin.declarations.table import (
+    UNKNOWN,
+    Bool,
+    ClusterTable,
+    Int32,
+    Int64,
+    ShardReport,
+    column,
+)
+from twin.rules.partitions.leaders import Roles
+from twin.tables.state import Assignment, Brokers
+
+
+class BrokerAnswers(ShardReport, kind="broker_answers"):
+    """[K] whether each broker answers, as a shard was told, sorted by id."""
+
+    broker: Int32 = column("broker id")
+    silent_since_ms: Int64 = column("its last answer; unknown while it answers")
+    is_expected: Bool = column("the cluster lists it, or a replica is assigned to it", fill=False)
+
+
+@rule
+def broker_answers(brokers: Brokers, assignment: Assignment, roles: Roles) -> BrokerAnswers:
+    """The brokers of the newest cycle. A shard without a topic knows them as well."""
+    holds = np.isin(brokers.broker, assignment.broker[roles.is_assigned])
+    since = np.where(brokers.answered, UNKNOWN, np.maximum(brokers.answered_at_ms, 0))
+    return BrokerAnswers(brokers.broker, since, brokers.listed | holds)
+
+
+class SilentBrokers(ClusterTable, kind="silent_brokers"):
+    """[K] since when each broker is silent, sorted by id."""
+
+    broker: Int32 = column("broker id")
+    silent_since_ms: Int64 = column("its last answer, 0 if it never did; unknown if it answers")
+
+
+@rule
+def silent_brokers(reported: BrokerAnswers) -> SilentBrokers:
+    """One answer is enough: a report of an earlier cycle may still name a broker silent."""
+    broker, at = np.unique(reported.broker, return_inverse=True)
+    since = np.full(len(broker), np.iinfo(np.int64).max)
+    np.minimum.at(since, at, reported.silent_since_ms)
+    is_expected = np.zeros(len(broker), bool)
+    np.logical_or.at(is_expected, at, reported.is_expected)
+    return SilentBrokers(broker[is_expected], since[is_expected])
+
+
+@risk(
+    "cluster_silent",
+    rank=5,
+    severity="page",
+    per="cluster",
+    open_after_ms=10_000,
+    sentence="no broker answers",
+    source="answers of brokers",
+    alert=Alert(
+        summary="does not answer: none of its brokers does",
+        description="No broker of {cluster} answers the twin. All that is shown of the cluster is "
+        "how it was before.",
+        wait="0s",
+        keep_firing_for="1m",
+    ),
+)
+def is_cluster_silent(silent: SilentBrokers) -> int:
+    """Unknown before any broker is known."""
+    if not len(silent.broker):
+        return UNKNOWN
+    return int((silent.silent_since_ms != UNKNOWN).all())
+
+
+@risk(
+    "broker_silent",
+    rank=45,
+    severity="warn",
+    per="broker",
+    # A restart in good order takes a broker away for about as long.
+    open_after_ms=60_000,
+    sentence="it does not answer",
+    source="answers of brokers",
+    alert=Alert(
+        summary="do not answer",
+        description="{n} brokers of {cluster} have not answered the twin for a minute.",
+        wait="0s",
+        keep_firing_for="1m",
+    ),
+)
+def is_silent(silent: SilentBrokers) -> ByBroker:
+    """A broker that the cluster no longer lists, and that holds no replica, is not expected."""
+    return ByBroker(silent.broker, (silent.silent_since_ms != UNKNOWN).astype(np.int64))

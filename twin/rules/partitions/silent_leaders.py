@@ -1,0 +1,38 @@
+"""Partitions whose leader does not answer, although Kafka has elected no other.
+
+A broker that is lost is fenced once its session has expired (9 s by default), and its partitions
+get other leaders. Nobody is fenced or elected while the controllers have no majority, and nobody
+can be elected where all candidates are lost. Then the metadata go on naming a leader that no
+client can reach.
+"""
+
+from __future__ import annotations
+
+from twin.arrays import keys
+from twin.declarations.declare import Alert, risk
+from twin.declarations.table import NO_BROKER, UNKNOWN, Bool
+from twin.tables.state import Brokers, Partitions
+
+
+@risk(
+    "leader_silent",
+    rank=15,
+    severity="page",
+    # A session, and a cycle more: in that time Kafka elects another leader if it can.
+    open_after_ms=15_000,
+    sentence="the leader does not answer, and Kafka has elected no other",
+    source="answers of brokers",
+    alert=Alert(
+        summary="have a leader that does not answer",
+        description="The leaders of {n} partitions of {cluster} do not answer, and Kafka has "
+        "elected no others: clients can neither write nor read there.",
+        wait="0s",
+        keep_firing_for="1m",
+    ),
+)
+def has_silent_leader(partitions: Partitions, brokers: Brokers) -> Bool:
+    """The leader's broker is known and did not answer in this cycle."""
+    if not len(brokers.broker):
+        return partitions.leader != partitions.leader
+    row = keys.find_sorted(brokers.broker, partitions.leader)
+    return (partitions.leader != NO_BROKER) & (row != UNKNOWN) & ~brokers.answered[row]
