@@ -125,7 +125,7 @@ def _log(end: int, local_start: int, tiered: int, minutes: int, size_bytes: int)
 
 def small(
     *, leader_of_ledger: int = 2, judged: bool = True, fenced: tuple[int, ...] = (),
-    in_sync: bool = False,
+    in_sync: bool = False, at_ms: int | None = None,
 ) -> ShardState:  # fmt: skip
     """Six brokers in three racks; the ledger's next leader is cold, scratch has one replica.
 
@@ -138,7 +138,7 @@ def small(
         for topic in ("orders", "payments", "ledger", "scratch", ODD_NAME)
     }  # fmt: skip
     config = {"eligible_local_log_ms": 3_600_000} if judged else {}
-    state, at_ms = empty(), now_ms()
+    state, at_ms = empty(), now_ms() if at_ms is None else at_ms
     for before_ms, end in ((5_000, 2_980), (0, 3_000)):
         parts = [
             replace(part, offline=tuple(set(part.replicas) & set(fenced)))

@@ -7,10 +7,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.builders import Partition, a_state
+from tests.builders import Partition, a_state, brokers_frame
 from tests.console.browser import NARROW
 from tests.console.cluster import BROKERS, Shown, now_ms, small
 from tests.console.conftest import Open
+from twin.engine.state import ShardState
+from twin.step import step
 
 pytestmark = pytest.mark.browser
 
@@ -126,3 +128,33 @@ def test_on_a_phone_the_name_of_a_topic_stays_beside_what_is_wrong_with_it(open_
     assert mark.inner_text() == "1"
     name = page.locator(f"{row('scratch')} .name")
     assert name.evaluate("it => it.scrollWidth <= it.clientWidth")
+
+
+def silenced(silent: tuple[int, ...]) -> ShardState:
+    """The small cluster, of which these brokers have not answered for a quarter of a minute."""
+    begin_ms = now_ms() - 15_000
+    state = small(at_ms=begin_ms)
+    for at_ms in range(begin_ms + 5_000, begin_ms + 15_001, 5_000):
+        state, _ = step(state, [brokers_frame(BROKERS, at_ms, silent=silent)], at_ms)
+    return state
+
+
+def test_the_columns_of_silent_brokers_are_marked_and_the_first_sentence_names_them(
+    open_view: Open, shown: Shown
+):
+    shown.show(silenced((5,)))
+    page = open_view()
+    expect(page.locator("h1 .bad").first).to_have_text(
+        re.compile(r"^Broker 5 has not answered since \d\d:\d\d:\d\d UTC\. $")
+    )
+    expect(page.locator(".matrix col.silent")).to_have_count(1)
+
+
+def test_of_a_cluster_that_does_not_answer_nothing_else_is_said(open_view: Open, shown: Shown):
+    shown.show(silenced(BROKERS))
+    page = open_view()
+    expect(page.locator("h1")).to_have_text(
+        re.compile(r"^No broker has answered since .* UTC: what is shown is how .* was then\.$")
+    )
+    expect(page.locator("h1 .bad")).to_have_count(1)
+    expect(page.locator(".matrix col.silent")).to_have_count(len(BROKERS))

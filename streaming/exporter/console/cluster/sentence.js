@@ -99,7 +99,8 @@ export function Sentence({ brokers, summary, rule }) {
   const racks = [...new Set(brokers.map(each => each.rack).filter(Boolean))].sort();
   const now = presentSentence(brokers, summary);
   const { loss } = summary;
-  const allSilent = isOfSilence(clausesOf(loss)[0]);
+  const serving = loss.can_be_lost.length + loss.cannot_be_lost.length;
+  const allSilent = serving > 0 && loss.silent.length === serving;
   return html`<h1 class="sentence">
     ${now && html`<span class="bad">${now} </span>`}
     <span class=${loss.cannot_be_lost.length || allSilent ? "bad" : ""}>${clausesOf(loss)[0]}.</span>
