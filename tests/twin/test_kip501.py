@@ -5,13 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.builders import NOW_MS, Fetch, Log, Partition, a_state, fetches_frame
+from tests.builders import (
+    NOW_MS,
+    Fetch,
+    Log,
+    Partition,
+    a_state,
+    brokers_frame,
+    fetches_frame,
+    partitions_frame,
+    replicas_frame,
+)
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.engine import codec
 from twin.engine.state import ShardState
 from twin.proposals.kip501 import InSyncKip501
 from twin.proposals.kip501_handovers import HandoverKip501
+from twin.rules.election.next_leader import NextLeaders
 from twin.rules.replication.caught_up import InSync
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.step import step
@@ -101,6 +112,18 @@ def test_to_the_next_live_member_and_says_if_that_one_is_cold():
     assert state[HandoverKip501].leader.tolist() == [3]
     assert state[ReplicaCoverage].coverage[0, 2] == Coverage.COLD
     assert state[HandoverKip501].is_cold.tolist() == [1]
+
+
+def test_a_leader_that_removed_every_follower_hands_over_to_one_that_solution_1_keeps():
+    # KIP-501's motivation: the ISR is the slow leader alone, so nobody else may lead.
+    state = fetched(AHEAD, *slow(LAG_MAX_MS + 5_000, NOW_MS + 4_000))
+    later = NOW_MS + 5_000
+    alone = replace(AHEAD, isr=(1,))
+    frames = [brokers_frame(at_ms=later), partitions_frame([alone], later),
+              replicas_frame([alone], later)]  # fmt: skip
+    shrunk, _ = step(state, frames, later)
+    assert shrunk[NextLeaders].leader.tolist() == [NO_BROKER]
+    assert shrunk[HandoverKip501].leader.tolist() == [2]
 
 
 def test_not_for_ever():

@@ -17,6 +17,7 @@ from twin.declarations.declare import gauge, rule
 from twin.declarations.signature import Before, NowMs
 from twin.declarations.table import (
     UNKNOWN,
+    Bool,
     Int8,
     Int64,
     ReplicaTable,
@@ -28,6 +29,7 @@ from twin.kafka.follower_state import (
     is_caught_up,
     is_caught_up_pending,
 )
+from twin.rules.election.ballots import in_isr
 from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
 from twin.rules.replication.caught_up import InSync, tracked
 from twin.rules.replication.isr_shrinks import IsrShrinks
@@ -119,6 +121,25 @@ def would_have_stayed(shrinks: IsrShrinks) -> Int8:
     pending = shrinks.fetch_was_pending
     by_controller = (shrinks.evidence & _BY_CONTROLLER) != 0
     return np.where(by_controller & (pending == UNKNOWN), 0, pending).astype(np.int8)
+
+
+def kept_isr(
+    roles: Roles, assignment: Assignment, shrinks: IsrShrinks, now_in_sync: InSyncKip501
+) -> Bool:
+    """[P, R] the ISR, and replicas that left it in the last minutes and would have stayed.
+
+    A replica whose pending fetch is not known, or that is known to be out of sync now, is not in
+    sync by solution 1 either.
+    """
+    members = in_isr(roles)
+    left = shrinks.pick((would_have_stayed(shrinks) == 1) & (shrinks.rejoined_at_ms == UNKNOWN))
+    if len(left):
+        at, slot = np.nonzero(assignment.broker[left.row] == left.broker[:, None])
+        row = left.row[at]
+        members[row, slot] |= roles.is_assigned[row, slot] & (
+            now_in_sync.in_sync_kip501[row, slot] != 0
+        )
+    return members
 
 
 # ---------------------------------------------------------------- exported

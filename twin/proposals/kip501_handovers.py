@@ -14,7 +14,7 @@ import numpy as np
 
 from twin.arrays import keys, plain
 from twin.declarations.declare import api_field, counter, gauge, rule
-from twin.declarations.signature import Before, Cycle, Latest
+from twin.declarations.signature import Before, Cycle, Latest, Lazy
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -29,7 +29,7 @@ from twin.declarations.table import (
     column,
 )
 from twin.kafka.follower_state import SLOW_FETCH_KEPT_MS
-from twin.proposals.kip501 import would_have_stayed
+from twin.proposals.kip501 import InSyncKip501, kept_isr, would_have_stayed
 from twin.rules.election.next_leader import Candidates
 from twin.rules.partitions.leaders import IsrMembers, LeaderEnds, Roles
 from twin.rules.replication.caught_up import tracked
@@ -72,9 +72,14 @@ def handover_kip501(
     partitions: Partitions,
     candidates: Candidates,
     coverage: ReplicaCoverage,
+    shrinks: IsrShrinks,
+    now_in_sync: Lazy[InSyncKip501],
     cycle: Cycle,
 ) -> HandoverKip501:
     """A leader is too slow if it processed a recent fetch for longer than the limit.
+
+    It hands over to a member of the ISR as solution 1 keeps it: by then Kafka's leader may have
+    removed every follower.
 
     The time that a fetch waited in the request queue does not count: the leader knows of a fetch
     once a request handler has taken it.
@@ -88,8 +93,9 @@ def handover_kip501(
     recent = cycle.observed_at_ms - states.longest_processing_at_ms <= SLOW_FETCH_KEPT_MS
     row = np.unique(rows[recent & (states.longest_processing_ms > limit_ms)])
     if len(row):
+        members = kept_isr(roles, assignment, shrinks, now_in_sync())
         to[row], cold[row] = _next_member(
-            row, roles.in_isr, partitions.leader, assignment, candidates, coverage
+            row, members, partitions.leader, assignment, candidates, coverage
         )
     return HandoverKip501(to, cold)
 
