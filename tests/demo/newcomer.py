@@ -132,7 +132,9 @@ def _lose(tab: Page, record: Played, visit: Visit) -> None:
             each: leader for each, leader in visit.forecast.items() if leads.get(each) == leader
         }
         visit.took_s = monotonic() - killed_at_s
-    visit.heading = tab.locator("h1").inner_text()
+    heading = tab.locator("h1")
+    expect(heading).to_contain_text("no leader")  # the page asks for its sentence by itself
+    visit.heading = heading.inner_text()
     visit.by_kafka = _leaders_by_kafka(record, visit)
     tab.locator("nav").get_by_text("Timeline").click()
     tab.get_by_label("kind").select_option("prediction_judged")
