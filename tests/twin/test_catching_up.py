@@ -26,6 +26,8 @@ from twin.engine import codec
 from twin.engine.state import ShardState
 from twin.rules.replication.catch_up_estimates import CatchUpEstimates, LeadEstimates, is_late
 from twin.rules.replication.catching_up import CatchingUp, StuckReason, is_stuck
+from twin.rules.replication.isr_shrinks import IsrShrinks
+from twin.rules.replication.isr_verdicts import Verdict
 from twin.rules.tiering.bootstrap import BootstrapPath, FollowerFeatures
 from twin.step import step
 from twin.tables.enums import PendingUpload
@@ -185,6 +187,16 @@ def test_without_an_explanation_it_takes_ten_seconds():
     assert stuck(watched(half, half)) == [False]
     state = watched(half, half, half)
     assert only(state).stuck.tolist() == [StuckReason.UNEXPLAINED]
+
+
+def test_a_follower_that_a_slow_leader_removed_waits_for_it_and_is_not_stuck():
+    logs = {1: Log(end=1_000), 2: Log(end=950), 3: Log(end=950)}
+    whole, alone = Partition(logs=logs), Partition(logs=logs, isr=(1,))
+    both = watched(whole, alone, alone, alone)  # both followers leave at once: the leader is slow
+    assert both[IsrShrinks].verdict.tolist() == [Verdict.SLOW_LEADER] * 2
+    assert stuck(both) == [False]
+    one = replace(whole, isr=(1, 3))
+    assert stuck(watched(whole, one, one, one)) == [True]  # one alone: the follower is
 
 
 def test_a_silent_broker_is_named_as_the_reason():

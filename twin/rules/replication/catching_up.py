@@ -32,6 +32,8 @@ from twin.declarations.table import (
 )
 from twin.rules.partitions.growth import moving_average
 from twin.rules.partitions.leaders import Leaders, Roles, has_flag
+from twin.rules.replication.isr_shrinks import SUSPECTED_MS, IsrShrinks
+from twin.rules.replication.isr_verdicts import LEADERS_FAULT
 from twin.rules.tiering.bootstrap import (
     BootstrapOff,
     BootstrapOn,
@@ -90,6 +92,7 @@ def catching_up(
     on: Lazy[BootstrapOn],
     off: Lazy[BootstrapOff],
     lookups: PendingUploadLookups,
+    shrinks: IsrShrinks,
     before: Before[CatchingUp],
     now_ms: NowMs,
 ) -> CatchingUp:
@@ -138,7 +141,9 @@ def catching_up(
         stuck=np.full(len(row), UNKNOWN, np.int8),
     )
     path_if_empty = path_as_configured(features(), on, off, row, slot)
-    return replace(rows, stuck=_stuck(rows, path_if_empty, partitions, leaders, brokers, now_ms))
+    stuck = _stuck(rows, path_if_empty, partitions, leaders, brokers, now_ms)
+    waits = (stuck == StuckReason.UNEXPLAINED) & _waits_for_leader(rows, shrinks, now_ms)
+    return replace(rows, stuck=np.where(waits, np.int8(UNKNOWN), stuck))
 
 
 class _Samples:
@@ -234,6 +239,13 @@ def _stuck(
         [UNKNOWN, explained, otherwise],
         UNKNOWN,
     ).astype(np.int8)
+
+
+def _waits_for_leader(rows: CatchingUp, shrinks: IsrShrinks, now_ms: int) -> Bool:
+    """[N] a leader that is slow removed the replica lately: the risk is ``slow_leader``."""
+    recent = now_ms - shrinks.at_ms <= SUSPECTED_MS
+    removed = shrinks.pick(recent & np.isin(shrinks.verdict, LEADERS_FAULT))
+    return np.isin(keys.pack(rows.row, rows.broker), keys.pack(removed.row, removed.broker))
 
 
 # ---------------------------------------------------------------- risks
