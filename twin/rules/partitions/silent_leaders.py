@@ -18,8 +18,8 @@ from twin.tables.state import Brokers, Partitions
     "leader_silent",
     rank=15,
     severity="page",
-    # A session, and a cycle more: in that time Kafka elects another leader if it can.
-    open_after_ms=15_000,
+    # Longer than a session, also a longer one than the default: Kafka elects another if it can.
+    open_after_ms=30_000,
     sentence="the leader does not answer, and Kafka has elected no other",
     source="answers of brokers",
     alert=Alert(
