@@ -83,7 +83,8 @@ def test_an_unknown_size_of_one_replica_makes_it_unknown(shards):
     assert state[ClusterRisks].brokers("broker_disk_skewed") is None
     assert state[DiskShares].local_log_bytes.tolist() == [80 * GIB, 9 * GIB, UNKNOWN]
     assert shard_totals(state)["kafka_twin_broker_local_log_even_share_ratio"] == {}
-    assert shard_totals(state)["kafka_twin_brokers_at_risk"] == {}
+    counted = {risk for risk, _ in shard_totals(state)["kafka_twin_brokers_at_risk"]}
+    assert "broker_disk_skewed" not in counted
 
 
 @pytest.mark.parametrize("sizes", [{}, dict.fromkeys(CALM, 0), {1: 3 << 20, 2: 0, 3: 0}])
