@@ -13,6 +13,9 @@ from streaming.runtime.deadline import Deadline
 
 T = TypeVar("T")
 
+AMPLE_MS: Final = 60_000
+"""A deadline for tests in which every broker answers."""
+
 PATIENCE: Final = 10
 """How many times as long as on a quiet machine a wait may take before its test fails."""
 

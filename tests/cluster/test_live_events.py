@@ -161,10 +161,14 @@ def shrinks(twin: Pipeline, topic: str) -> list[dict[str, Any]]:
 
 
 def judged(twin: Pipeline, topic: str) -> list[dict[str, Any]] | None:
-    """The shrinks, once a fetch is evidence: brokers log a request as they answer it."""
+    """The shrinks, once both logs are read: that of the shrink and that of the slow fetch.
+
+    Brokers log a request as they answer it. Until the time of the shrink is known from a log, a
+    fetch that was taken meanwhile may have been pending or queued.
+    """
     listed = shrinks(twin, topic)
-    evidence = {name for shrink in listed for name in shrink["evidence"]}
-    return listed if evidence & {"fetch_was_pending", "fetch_was_queued"} else None
+    known = all(shrink["fetch_was_pending"] is not None for shrink in listed)
+    return listed if known else None
 
 
 def would_have_stayed(twin: Pipeline, topic: str) -> list[bool | None]:

@@ -16,7 +16,7 @@ from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import ClusterConfig, Config, EligibilityConfig, load
 from streaming.runtime.stop import on_hangup_signal
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
-from tests.waiting import patient_ms
+from tests.waiting import AMPLE_MS
 from twin.tables.enums import NOT_SET
 from twin.tables.observations import ConfigsFrame
 
@@ -37,7 +37,7 @@ class Asker:
         self.path = path
         config = load(path)
         self.file = EligibilityFile(path, config.eligibility)
-        self.brokers = BrokerConnections(cluster.bootstrap, {}, patient_ms(900))
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, AMPLE_MS)
         self.collector = Collector(config, self.brokers, eligibility=self.file)
 
     def __call__(self) -> dict[str, int]:

@@ -24,7 +24,7 @@ from tests.collector.fake_broker import (
     World,
     fake_cluster,
 )
-from tests.waiting import patient_ms
+from tests.waiting import AMPLE_MS
 
 LONG_MS = 3_600_000
 
@@ -40,14 +40,14 @@ class Asker:
 
     def __init__(self, cluster: FakeCluster, reread_ms: int = LONG_MS, **limits: int) -> None:
         self.cluster = cluster
-        self.brokers = BrokerConnections(cluster.bootstrap, {}, patient_ms(3_000))
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, AMPLE_MS)
         self.topics = MetadataSource(Config(), "test")
         self.epochs = EpochSource("test", reread_ms, **limits)
 
     def __call__(
         self, *, tiered: bool = True, log_start: bool = True
     ) -> dict[tuple[str, int], tuple[tuple[int, int], ...]]:
-        view = self.topics.read(self.brokers, Deadline.after_ms(patient_ms(3_000)))
+        view = self.topics.read(self.brokers, Deadline.after_ms(AMPLE_MS))
         assert view is not None
         self.placement = place = view.listing.placement
         starts = [
@@ -56,7 +56,7 @@ class Asker:
                                     view.listing.leader.tolist(), strict=True)
         ]  # fmt: skip
         self.histories = self.epochs.walk(
-            CycleContext(self.brokers, self.topics.metadata_broker, patient_ms(9_000)),
+            CycleContext(self.brokers, self.topics.metadata_broker, AMPLE_MS),
             view.listing, np.full(len(place), tiered),
             np.array(starts) if log_start else np.full(len(place), -1),
         )  # fmt: skip

@@ -16,7 +16,7 @@ from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import BusConfig, ClusterConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Partition, Topic, World, fake_cluster
 from tests.collector.fake_groups import GROUP_AUTHORIZATION_FAILED, Group, Member
-from tests.waiting import patient_ms
+from tests.waiting import AMPLE_MS
 from twin.builtin import CATALOG
 from twin.engine import frames
 from twin.engine.frames import Frame
@@ -82,10 +82,10 @@ def ask(cluster: FakeCluster) -> Iterator[Asker]:
     config = Config(
         cluster=ClusterConfig(bootstrap=cluster.bootstrap),
         bus=BusConfig(shards=SHARDS),
-        collector=CollectorConfig(deadline_ms=patient_ms(4_000), max_group_offsets=5),
+        collector=CollectorConfig(deadline_ms=AMPLE_MS, max_group_offsets=5),
     )
     with (
-        BrokerConnections(cluster.bootstrap, {}, patient_ms(4_000)) as brokers,
+        BrokerConnections(cluster.bootstrap, {}, AMPLE_MS) as brokers,
         GroupSource(config, brokers.client_id, background=False) as groups,
     ):
         collector = Collector(config, brokers, groups)

@@ -11,7 +11,7 @@ from streaming.collector.context import CycleContext
 from streaming.collector.sources.quorum import QuorumSource
 from streaming.collector.wire.brokers import BrokerConnections
 from tests.collector.fake_broker import FakeCluster, World, fake_cluster
-from tests.waiting import patient_ms
+from tests.waiting import AMPLE_MS
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def cluster() -> Iterator[FakeCluster]:
 
 def voters(cluster: FakeCluster) -> list[tuple[int, bool, int]]:
     """Node, whether it is active, and when it was caught up."""
-    with BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000)) as brokers:
+    with BrokerConnections(cluster.bootstrap, {}, AMPLE_MS) as brokers:
         source = QuorumSource("test")
-        quorum = source.read(CycleContext(brokers, 2, patient_ms(900)))
+        quorum = source.read(CycleContext(brokers, 2, AMPLE_MS))
         assert source.problems == ()
     assert quorum is not None
     columns = (

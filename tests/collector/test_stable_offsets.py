@@ -23,7 +23,7 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.test_wire import placement as placed
-from tests.waiting import patient_ms
+from tests.waiting import AMPLE_MS
 from twin.declarations.table import UNKNOWN
 
 HELD = placed({"a": {0, 1, 2}, "b": {0}})
@@ -50,9 +50,9 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 def read(cluster: FakeCluster, source: StableOffsetSource, status: ReplicaStatus) -> list[int]:
-    with BrokerConnections(cluster.bootstrap, {}, patient_ms(2_000)) as brokers:
+    with BrokerConnections(cluster.bootstrap, {}, AMPLE_MS) as brokers:
         replies = brokers.ask(
-            [1], lambda b, v: source.requests(b, v, status), Deadline.after_ms(patient_ms(1_000))
+            [1], lambda b, v: source.requests(b, v, status), Deadline.after_ms(AMPLE_MS)
         )
         offsets = source.read(status, {b: r.bodies for b, r in replies.items()})
         return offsets.last_stable_offset.tolist()

@@ -22,7 +22,7 @@ from tests.collector.fake_broker import (
     batch,
     fake_cluster,
 )
-from tests.waiting import patient_ms
+from tests.waiting import AMPLE_MS
 
 
 @pytest.fixture
@@ -35,22 +35,22 @@ class Asker:
     """Lists, samples and reads timestamps; gives them by topic, partition and broker."""
 
     def __init__(self, cluster: FakeCluster, **limits: int) -> None:
-        self.brokers = BrokerConnections(cluster.bootstrap, {}, patient_ms(1_000))
+        self.brokers = BrokerConnections(cluster.bootstrap, {}, AMPLE_MS)
         self.topics = MetadataSource(Config(), "test")
-        self.offsets = OffsetSource(patient_ms(1_000), "test")
+        self.offsets = OffsetSource(AMPLE_MS, "test")
         self.timestamps = TimestampSource("test", ReadLimits(**limits))
 
     def __call__(self) -> dict[tuple[str, int, int], int]:
-        view = self.topics.read(self.brokers, Deadline.after_ms(patient_ms(900)))
+        view = self.topics.read(self.brokers, Deadline.after_ms(AMPLE_MS))
         assert view is not None
         place = view.listing.placement
-        deadline = Deadline.after_ms(patient_ms(900))
+        deadline = Deadline.after_ms(AMPLE_MS)
         replies = self.brokers.ask(
             [1, 2], lambda b, v: self.offsets.requests(b, v, place), deadline
         )
         samples = self.offsets.read(place, {b: r.bodies for b, r in replies.items()})
         starts = self.timestamps.read(
-            CycleContext(self.brokers, self.topics.metadata_broker, patient_ms(900)), place, samples
+            CycleContext(self.brokers, self.topics.metadata_broker, AMPLE_MS), place, samples
         )
         return {
             (place.topic[place.topic_of[p]], int(place.partition[p]), int(b)): int(ms)

@@ -26,7 +26,7 @@ from tests.collector.fake_broker import (
     World,
     fake_cluster,
 )
-from tests.waiting import patient_ms
+from tests.waiting import AMPLE_MS
 from twin.builtin import CATALOG
 from twin.engine import frames
 from twin.engine.state import ShardState
@@ -40,7 +40,7 @@ from twin.tables.state import Partitions
 
 START = 60
 UNKNOWN_HOLDER = {"producer_id": None, "transactional_id": None, "began_at_ms": None}
-CONFIG = Config(bus=BusConfig(shards=1), collector=CollectorConfig(deadline_ms=patient_ms(1_000)))
+CONFIG = Config(bus=BusConfig(shards=1), collector=CollectorConfig(deadline_ms=AMPLE_MS))
 
 
 class Twin:

@@ -24,10 +24,10 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.older import all_be_kafka
-from tests.waiting import patient_ms
+from tests.waiting import AMPLE_MS
 from twin.tables.state import UNLISTED_STAYS_MS
 
-CONFIG = Config(collector=CollectorConfig(deadline_ms=patient_ms(3_000)))
+CONFIG = Config(collector=CollectorConfig(deadline_ms=AMPLE_MS))
 
 
 @pytest.fixture

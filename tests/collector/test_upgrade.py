@@ -21,9 +21,9 @@ from tests.collector.fake_broker import (
     fake_cluster,
 )
 from tests.collector.older import all_be_kafka, be_kafka
-from tests.waiting import patient_ms, until
+from tests.waiting import AMPLE_MS, until
 
-CONFIG = Config(collector=CollectorConfig(deadline_ms=patient_ms(600)))
+CONFIG = Config(collector=CollectorConfig(deadline_ms=AMPLE_MS))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def known_offsets(observation: CycleResult) -> list[tuple[int, int, int]]:
 
 def test_a_rolling_upgrade_is_noticed_by_a_running_collector(cluster: FakeCluster) -> None:
     all_be_kafka("3.7", cluster)
-    with BrokerConnections(cluster.bootstrap, {}, patient_ms(600)) as brokers:
+    with BrokerConnections(cluster.bootstrap, {}, AMPLE_MS) as brokers:
         collector = Collector(CONFIG, brokers)
         before = observed(collector)
         assert known_offsets(before) == [(30, -1, -1)] * 3
@@ -82,13 +82,13 @@ def test_each_broker_is_asked_in_its_own_version_whichever_is_met_first(
     first: int, cluster: FakeCluster
 ) -> None:
     be_kafka("3.6", cluster[2])
-    with BrokerConnections(f"127.0.0.1:{cluster[first].port}", {}, patient_ms(600)) as brokers:
+    with BrokerConnections(f"127.0.0.1:{cluster[first].port}", {}, AMPLE_MS) as brokers:
         offsets = known_offsets(observed(Collector(CONFIG, brokers)))
     assert offsets == [(30, 59, 60), (30, -1, -1), (30, 59, 60)]
 
 
 def test_a_broker_that_goes_back_to_an_older_version_is_asked_as_one(cluster: FakeCluster) -> None:
-    with BrokerConnections(cluster.bootstrap, {}, patient_ms(600)) as brokers:
+    with BrokerConnections(cluster.bootstrap, {}, AMPLE_MS) as brokers:
         collector = Collector(CONFIG, brokers)
         assert known_offsets(observed(collector)) == [(30, 59, 60)] * 3
         for node in (1, 2, 3):
