@@ -21,14 +21,12 @@ from twin.arrays import keys
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
+from twin.rules.brokers.brokers import is_silent
 from twin.rules.election.redundancy import Redundancy, Spare
 from twin.tables.state import Brokers, PartitionIndex, Topics
 
 MOST_NAMED: Final = 5
 """More brokers than these are counted, not listed."""
-
-SILENT_MS: Final = 10_000
-"""A broker that has not answered for longer than two cycles is said to be silent."""
 
 _HARMED: Final = "kafka_twin_broker_loss_harmed_partitions"
 
@@ -167,11 +165,10 @@ def _silence(view: ClusterView, serving: Collection[int]) -> dict[int, int]:
     """Those of the serving brokers that do not answer, with the time of their last answer."""
     if view.newest is None:
         return {}
-    brokers, now_ms = view.newest[Brokers], view.newest.observed_at_ms
-    is_silent = ~brokers.answered & (now_ms - brokers.answered_at_ms > SILENT_MS)
-    is_silent &= np.isin(brokers.broker, list(serving))
-    since_ms = brokers.answered_at_ms[is_silent].tolist()
-    return dict(zip(brokers.broker[is_silent].tolist(), since_ms, strict=True))
+    brokers = view.newest[Brokers]
+    mask = is_silent(brokers, view.newest.observed_at_ms) & np.isin(brokers.broker, list(serving))
+    ids, since_ms = brokers.broker[mask].tolist(), brokers.answered_at_ms[mask].tolist()
+    return dict(zip(ids, since_ms, strict=True))
 
 
 def _own_one_replica(state: ShardState, own_topics: Collection[str]) -> int:
@@ -184,19 +181,17 @@ def _own_one_replica(state: ShardState, own_topics: Collection[str]) -> int:
 def _sentence(
     can: Sequence[int], cannot: Sequence[int], apart: _SeparateCounts, silence: Mapping[int, int]
 ) -> str:
-    """One sentence: the brokers, then what is said apart."""
+    """The brokers that do not answer, then those that can be lost, then what is said apart."""
     if not can and not cannot:
         return "Nothing is known of any broker yet."
+    since = _time(max(silence.values())) if silence else ""  # none of them has answered since
     if len(silence) == len(can) + len(cannot):
-        return (
-            f"No broker has answered since {_time(max(silence.values()))}: what is shown is how "
-            "the cluster was then."
-        )
+        return f"No broker has answered since {since}: what is shown is how the cluster was then."
     clauses = [_brokers(can, cannot)]
     if silence:
-        who = f"{'broker' if len(silence) == 1 else 'brokers'} {_all(sorted(silence))}"
+        who = "Broker" if len(silence) == 1 else "Brokers"
         has = "has" if len(silence) == 1 else "have"
-        clauses.append(f"{who} {has} not answered since {_time(min(silence.values()))}")
+        clauses[0] = f"{who} {_all(sorted(silence))} {has} not answered since {since}. {clauses[0]}"
     if apart.one_replica:
         own = f" ({apart.one_replica_own} of kafka-twin's own topics)"
         clauses.append(
@@ -227,10 +222,10 @@ def _sentence(
 
 
 def _time(at_ms: int) -> str:
-    """The time of day, e.g. ``03:33:52 UTC``; words if there is none."""
-    if at_ms <= 0:
+    """Date and time, e.g. ``2026-01-15 03:33:52 UTC``; words if there is none."""
+    if at_ms == UNKNOWN:
         return "the twin started"
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S UTC")
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _all(brokers: Sequence[int]) -> str:

@@ -35,11 +35,12 @@ def sentence(*parts: Partition, own: tuple[str, ...] = (), **configs) -> str:
     ("silent", "expected"),
     [
         ((), "You can lose any one broker."),
-        ((3,), "You can lose any one broker; broker 3 has not answered since 08:00:00 UTC."),
-        ((2, 3), "You can lose any one broker; brokers 2 and 3 have not answered since "
-                 "08:00:00 UTC."),
-        ((1, 2, 3), "No broker has answered since 08:00:00 UTC: what is shown is how the cluster "
-                    "was then."),
+        ((3,), "Broker 3 has not answered since 2027-01-15 08:00:00 UTC. You can lose any one "
+               "broker."),
+        ((2, 3), "Brokers 2 and 3 have not answered since 2027-01-15 08:00:00 UTC. You can lose "
+                 "any one broker."),
+        ((1, 2, 3), "No broker has answered since 2027-01-15 08:00:00 UTC: what is shown is how "
+                    "the cluster was then."),
     ],
 )  # fmt: skip
 def test_brokers_that_do_not_answer_are_said_after_two_cycles(silent, expected):

@@ -1,7 +1,7 @@
 """Brokers that do not answer the twin, and the cluster when none does.
 
-A broker that is stopped on purpose does not answer either: the alert says how many, and the gate
-says whether the cluster can do without them.
+A broker that was stopped on purpose does not answer either. A shard without a topic knows the
+brokers too, so every shard reports them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twin.tables.state import Assignment, Brokers
 
 
 class BrokerAnswers(ShardReport, kind="broker_answers"):
-    """[K] whether each broker answers, as a shard was told, sorted by id."""
+    """[K] whether each broker answered the newest cycle, sorted by id."""
 
     broker: Int32 = column("broker id")
     silent_since_ms: Int64 = column("its last answer; unknown while it answers")
@@ -32,7 +32,7 @@ class BrokerAnswers(ShardReport, kind="broker_answers"):
 
 @rule
 def broker_answers(brokers: Brokers, assignment: Assignment, roles: Roles) -> BrokerAnswers:
-    """The brokers of the newest cycle. A shard without a topic knows them as well."""
+    """The brokers of the newest cycle."""
     holds = np.isin(brokers.broker, assignment.broker[roles.is_assigned])
     since = np.where(brokers.answered, UNKNOWN, np.maximum(brokers.answered_at_ms, 0))
     return BrokerAnswers(brokers.broker, since, brokers.listed | holds)
@@ -47,7 +47,7 @@ class SilentBrokers(ClusterTable, kind="silent_brokers"):
 
 @rule
 def silent_brokers(reported: BrokerAnswers) -> SilentBrokers:
-    """One answer is enough: a report of an earlier cycle may still name a broker silent."""
+    """A broker answers if one shard says so: the report of another may be of an earlier cycle."""
     broker, at = np.unique(reported.broker, return_inverse=True)
     since = np.full(len(broker), np.iinfo(np.int64).max)
     np.minimum.at(since, at, reported.silent_since_ms)

@@ -9,10 +9,19 @@ import numpy as np
 
 from twin.declarations.declare import ByBroker, Metric, Occurrence, event, gauge, ratio
 from twin.declarations.signature import Cycle, Earlier, parameters
-from twin.declarations.table import UNKNOWN
+from twin.declarations.table import UNKNOWN, Bool
 from twin.tables.state import STALE_METRICS_MS, BrokerMetrics, Brokers
 
 _MS: Final = 1 / 1000
+
+SILENT_MS: Final = 10_000
+"""A broker is called silent once it has not answered for two cycles of the default interval."""
+
+
+def is_silent(brokers: Brokers, now_ms: int) -> Bool:
+    """[B] it has not answered for more than SILENT_MS; also if it never did."""
+    return ~brokers.answered & (now_ms - brokers.answered_at_ms > SILENT_MS)
+
 
 # ---------------------------------------------------------------- events
 

@@ -2,15 +2,16 @@
 
 A broker that is lost is fenced once its session has expired (9 s by default), and its partitions
 get other leaders. Nobody is fenced or elected while the controllers have no majority, and nobody
-can be elected where all candidates are lost. Then the metadata go on naming a leader that no
-client can reach.
+can be elected if all candidates are lost. Then the metadata still name a leader that is gone.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from twin.arrays import keys
 from twin.declarations.declare import Alert, risk
-from twin.declarations.table import NO_BROKER, UNKNOWN, Bool
+from twin.declarations.table import Bool
 from twin.tables.state import Brokers, Partitions
 
 
@@ -25,14 +26,13 @@ from twin.tables.state import Brokers, Partitions
     alert=Alert(
         summary="have a leader that does not answer",
         description="The leaders of {n} partitions of {cluster} do not answer, and Kafka has "
-        "elected no others: clients can neither write nor read there.",
+        "elected no others. Unless only the twin cannot reach them, clients can neither write nor "
+        "read there.",
         wait="0s",
         keep_firing_for="1m",
     ),
 )
 def has_silent_leader(partitions: Partitions, brokers: Brokers) -> Bool:
     """The leader's broker is known and did not answer in this cycle."""
-    if not len(brokers.broker):
-        return partitions.leader != partitions.leader
-    row = keys.find_sorted(brokers.broker, partitions.leader)
-    return (partitions.leader != NO_BROKER) & (row != UNKNOWN) & ~brokers.answered[row]
+    answered = np.append(brokers.answered, True)  # for leaders that are not known as brokers
+    return ~answered[keys.find_sorted(brokers.broker, partitions.leader)]

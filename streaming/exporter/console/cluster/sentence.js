@@ -24,8 +24,6 @@ export function presentSentence(brokers, summary) {
   if (offline) {
     parts.push(`${counted(offline, "partition")} ${offline === 1 ? "has" : "have"} no leader.`);
   }
-  const silent = summary && clausesOf(summary.loss).slice(1).find(isOfSilence);
-  if (silent) parts.push(`${silent[0].toUpperCase()}${silent.slice(1)}.`);
   return parts.join(" ");
 }
 
@@ -85,10 +83,9 @@ class RackLosses extends Component {
 
 /** Which broker can be lost: the API's own sentence. What is said apart is no alarm. */
 const clausesOf = loss => loss.sentence.replace(/\.$/, "").split("; ");
-const isOfSilence = clause => clause.includes("not answered since");
 
 function Apart({ loss }) {
-  const apart = clausesOf(loss).slice(1).filter(each => !isOfSilence(each));
+  const [, ...apart] = clausesOf(loss);
   if (!apart.length) return null;
   const which = loss.one_replica ? "one_replica" : "no_spare";
   return html`<p class="apart"><a href=${href(["partitions"], { redundancy: which })}>${
@@ -103,7 +100,7 @@ export function Sentence({ brokers, summary, rule }) {
   const allSilent = serving > 0 && loss.silent.length === serving;
   return html`<h1 class="sentence">
     ${now && html`<span class="bad">${now} </span>`}
-    <span class=${loss.cannot_be_lost.length || allSilent ? "bad" : ""}>${clausesOf(loss)[0]}.</span>
+    <span class=${loss.cannot_be_lost.length || loss.silent.length ? "bad" : ""}>${clausesOf(loss)[0]}.</span>
     ${!allSilent && html`<${RackLosses} key=${racks.join("\n")} racks=${racks} rule=${rule}
       brokers=${brokers} />`}
   </h1><${Apart} loss=${loss} />`;
