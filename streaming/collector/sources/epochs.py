@@ -1,39 +1,34 @@
 """Leader epoch histories: the first offset of each leader epoch, as the current leader has it.
 
 Only tiered partitions need one (leader epochs decide whether a remote segment belongs to a log),
-and it changes only with the leader epoch. No request returns a whole history. OffsetForLeaderEpoch
-returns the newest entry at or below the requested epoch, and its end offset, where the next entry
-begins. So histories are read from the newest entry down to the log start, for all partitions at
-once. If no lower entry exists, the response repeats the requested epoch.
+and it changes only with the leader epoch. No request returns a whole history, so histories are read
+from the newest entry down to the log start, for all partitions at once (``leader_epochs``).
 
-Source: LeaderEpochFileCache.endOffsetFor, Kafka 4.3. Needs DESCRIBE on the topic.
+Needs DESCRIBE on the topic.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
-from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 from streaming.bus.arrow import numbers
 from streaming.collector.about import About, Acl
 from streaming.collector.context import CycleContext
 from streaming.collector.denied import RETRY_DENIED_MS, DeniedTopics
+from streaming.collector.leader_epochs import LeaderEpochRequests
 from streaming.collector.listing import Array, PartitionListing, Placement
-from streaming.collector.problem import Problem, is_lasting
+from streaming.collector.problem import Problem
 from streaming.collector.reading import Reading, Rows, partition_keys
 from streaming.collector.source import Setup, Source
 from streaming.collector.sources.configs import TopicSettings
 from streaming.collector.sources.offsets import ReplicaOffsets
 from streaming.collector.sources.replica_status import ReplicaStatus
-from streaming.collector.wire.brokers import EncodedRequest, Versions, negotiate_version
-from streaming.runtime.deadline import Deadline
 from twin.declarations.table import NO_BROKER, UNKNOWN
 from twin.tables.observations import EpochsFrame
 
@@ -47,10 +42,6 @@ MOST_WALKS: Final = 5_000
 """Partitions whose history is read in one cycle; the others follow in later cycles."""
 
 _SHARE_OF_DEADLINE: Final = 0.3
-_LOWEST: Final = 2
-"""Kafka 2.1: from this version on the broker checks the leader epoch, so a former leader fails."""
-
-_CONSUMER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +141,13 @@ class EpochSource(Source):
     ) -> None:
         """``reread_ms``: read a history again after this time, for a query that starts without
         state."""
-        self._client_id = client_id
         self._reread_s = reread_ms / 1_000
         self._most_walks = most_walks
         self._placement: Placement | None = None
         self._read_at_epoch = np.zeros(0, np.int64)  # [P]
         self._read_at_s = np.zeros(0)  # [P]
         self._denied = DeniedTopics(retry_denied_ms)
+        self._requests = LeaderEpochRequests(client_id, self._denied)
         self._unanswered: dict[int, Problem] = {}  # by broker, in this cycle
 
     @property
@@ -194,7 +185,11 @@ class EpochSource(Source):
         complete: list[EpochHistory] = []
         self._unanswered, answered = {}, set[int]()
         while walks and not deadline.is_over:
-            entries = self._ask_leaders(context, listing, walks, deadline, answered)
+            requests = {row: (walk.leader_epoch, walk.next_epoch) for row, walk in walks.items()}
+            answers = self._requests.ask(context, listing, requests, deadline)
+            self._unanswered |= {b: p.at(HISTORIES.name) for b, p in answers.problems.items()}
+            answered |= answers.answered
+            entries = answers.entries
             if not entries:
                 break
             for row, (epoch, end_offset) in entries.items():
@@ -253,71 +248,6 @@ class EpochSource(Source):
                     read_at_s[row] = self._read_at_s[old]
         self._placement = placement
         self._read_at_epoch, self._read_at_s = read_at_epoch, read_at_s
-
-    def _ask_leaders(
-        self,
-        context: CycleContext,
-        listing: PartitionListing,
-        walks: Mapping[int, _Walk],
-        deadline: Deadline,
-        answered: set[int],
-    ) -> dict[int, tuple[int, int]]:
-        """Ask each leader once: (epoch, end offset) by row. Adds the brokers to ``answered``."""
-        by_leader: defaultdict[int, list[_Walk]] = defaultdict(list)
-        for walk in walks.values():
-            by_leader[int(listing.leader[walk.row])].append(walk)
-        version_of: dict[int, int] = {}
-
-        def make(broker: int, versions: Versions) -> list[EncodedRequest]:
-            version = negotiate_version(versions, OffsetForLeaderEpochRequest)
-            if version is None or version < _LOWEST:
-                return []
-            version_of[broker] = version
-            request = _request(listing.placement, by_leader[broker])
-            return [EncodedRequest.encode(request, version, self._client_id)]
-
-        entries: dict[int, tuple[int, int]] = {}
-        for broker, response in context.brokers.ask(sorted(by_leader), make, deadline).items():
-            if response.problem is not None:
-                self._unanswered[broker] = response.problem.at(HISTORIES.name)
-            if response.first is not None:
-                answered.add(broker)
-                decoded = OffsetForLeaderEpochResponse.decode(
-                    response.first, version=version_of[broker]
-                )
-                for row, epoch, end_offset in self._usable(listing.placement, decoded):
-                    if row in walks:
-                        entries[row] = epoch, end_offset
-        return entries
-
-    def _usable(self, placement: Placement, decoded: Any) -> Iterator[tuple[int, int, int]]:
-        """Row, epoch and end offset of each partition without an error."""
-        number = {name: i for i, name in enumerate(placement.topic)}
-        for topic in decoded.topics:
-            for partition in topic.partitions:
-                if is_lasting(partition.error_code):
-                    self._denied.add(topic.topic, partition.error_code)
-                row = placement.row_of(number.get(topic.topic, -1), partition.partition)
-                if partition.error_code == 0 and row is not None:
-                    self._denied.discard(topic.topic)
-                    yield row, partition.leader_epoch, partition.end_offset
-
-
-def _request(placement: Placement, walks: Sequence[_Walk]) -> OffsetForLeaderEpochRequest:
-    topics: defaultdict[str, list[Any]] = defaultdict(list)
-    kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    for walk in walks:
-        topics[placement.topic[placement.topic_of[walk.row]]].append(
-            kind.OffsetForLeaderPartition(
-                partition=int(placement.partition[walk.row]),
-                current_leader_epoch=walk.leader_epoch,
-                leader_epoch=walk.next_epoch,
-            )
-        )
-    return OffsetForLeaderEpochRequest(
-        replica_id=_CONSUMER,
-        topics=[kind(topic=name, partitions=partitions) for name, partitions in topics.items()],
-    )
 
 
 def _keys(placement: Placement) -> Iterator[tuple[bytes, int]]:
