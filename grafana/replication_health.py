@@ -181,8 +181,8 @@ def _records_lost() -> Json:
     by = ("topic", "partition")
     return table(
         "Records lost",
-        "Partitions whose new leader lacks records of the leader before: it was elected from "
-        "outside the ISR in the last hour.",
+        "Partitions whose leader, elected in the last hour, lacks records of the leader before: it "
+        "came from outside the ISR, or came back with less than it had. Lower bounds.",
         by,
         [TableColumn("Records", _HERE.latest("partition_records_lost", *by), Look("locale"))],
         sort="Records",

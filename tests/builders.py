@@ -13,6 +13,7 @@ from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN, Table
 from twin.engine.frames import Frame, FrameHeader
 from twin.engine.state import ShardState
+from twin.rules.election.leader_changes import EpochEndsFrame
 from twin.step import step
 from twin.tables.columns import BROKER_METRICS
 from twin.tables.enums import (
@@ -33,6 +34,7 @@ from twin.tables.observations import (
     GroupOffsetsFrame,
     GroupsFrame,
     IsrChangesFrame,
+    LoadedLogsFrame,
     PartitionsFrame,
     PendingUploadLookupsFrame,
     ProblemsFrame,
@@ -262,6 +264,28 @@ def epochs_frame(part: Partition, epochs: Sequence[tuple[int, int]], at_ms: int 
         **_keys([(part.topic, part.id, part.number)] * len(epochs)),
         leader_epoch=_ints([epoch for epoch, _ in epochs]),
         start_offset=_ints([offset for _, offset in epochs]),
+    )  # fmt: skip
+
+
+def epoch_ends_frame(part: Partition, prev_epoch: int, end: int, at_ms: int = NOW_MS) -> Frame:
+    """The new leader's answer: the records of that leader epoch end at that offset of its log."""
+    return _frame(
+        EpochEndsFrame, at_ms, {},
+        **_keys([(part.topic, part.id, part.number)]),
+        leader_epoch=_ints([part.epoch]),
+        prev_epoch=_ints([prev_epoch]),
+        end_offset=_ints([end]),
+    )  # fmt: skip
+
+
+def loaded_logs_frame(part: Partition, broker: int, end: int, at_ms: int) -> Frame:
+    """A broker logged at its start where the partition's log ends."""
+    return _frame(
+        LoadedLogsFrame, at_ms, {},
+        **_keys([(part.topic, part.id, part.number)]),
+        broker=_ints([broker]),
+        at_ms=_ints([at_ms]),
+        log_end_offset=_ints([end]),
     )  # fmt: skip
 
 

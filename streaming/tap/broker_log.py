@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from streaming.tap.isr_changes import IsrChange, IsrTracker, LeaderShrinks
-from streaming.tap.lines import FollowerLine, InvalidLineError, LeaderShrinkLine, parse
+from streaming.tap.lines import (
+    FollowerLine,
+    InvalidLineError,
+    LeaderShrinkLine,
+    LoadedLogLine,
+    parse,
+)
 from streaming.tap.request_log import (
     EARLIEST_PENDING_UPLOAD,
     CompletedAlterPartition,
@@ -22,7 +28,12 @@ from streaming.tap.request_log import (
 )
 from streaming.tap.sessions import FetchRow, FetchSessions
 from twin.declarations.table import UNKNOWN, Table
-from twin.tables.observations import FetchesFrame, IsrChangesFrame, PendingUploadLookupsFrame
+from twin.tables.observations import (
+    FetchesFrame,
+    IsrChangesFrame,
+    LoadedLogsFrame,
+    PendingUploadLookupsFrame,
+)
 
 
 class PendingUploadLookup(NamedTuple):
@@ -36,6 +47,15 @@ class PendingUploadLookup(NamedTuple):
     error_code: int
 
 
+class LoadedLog(NamedTuple):
+    """A log that the broker loaded when it started."""
+
+    topic: str
+    partition: int
+    at_ms: int
+    log_end_offset: int
+
+
 class BrokerLogParser:
     """Parses one broker's logs, and holds the rows until the caller takes them.
 
@@ -43,7 +63,8 @@ class BrokerLogParser:
         broker: id of the broker whose logs they are.
         lines: how many lines were read.
         invalid_lines: how many of these could not be parsed, by reason.
-        fetches, isr_changes, pending_upload_lookups: the rows; the caller empties the lists.
+        fetches, isr_changes, pending_upload_lookups, loaded_logs: the rows; the caller empties the
+            lists.
         at_ms: the newest time of a line.
     """
 
@@ -54,6 +75,7 @@ class BrokerLogParser:
         self.fetches: list[FetchRow] = []
         self.isr_changes: list[IsrChange] = []
         self.pending_upload_lookups: list[PendingUploadLookup] = []
+        self.loaded_logs: list[LoadedLog] = []
         self.at_ms = UNKNOWN
         self._zone = zone
         self._sessions = FetchSessions()
@@ -82,6 +104,9 @@ class BrokerLogParser:
             self._shrinks.propose(at_ms, content)
         elif isinstance(content, FollowerLine):
             self._shrinks.follow(content)
+        elif isinstance(content, LoadedLogLine):
+            loaded = LoadedLog(content.topic, content.partition, at_ms, content.log_end_offset)
+            self.loaded_logs.append(loaded)
         else:
             self.isr_changes.extend(self._shrinks.agree(content))
         self.isr_changes.extend(self._shrinks.settled(at_ms))
@@ -105,6 +130,7 @@ class BrokerLogParser:
         yield FetchesFrame, self.fetches
         yield IsrChangesFrame, self.isr_changes
         yield PendingUploadLookupsFrame, self.pending_upload_lookups
+        yield LoadedLogsFrame, self.loaded_logs
 
     @property
     def row_count(self) -> int:

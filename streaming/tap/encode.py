@@ -15,7 +15,12 @@ from streaming.tap.topic_ids import LATER, Later, Topic
 from twin.declarations.table import Table
 from twin.engine import frames
 from twin.engine.frames import Frame, FrameHeader
-from twin.tables.observations import FetchesFrame, IsrChangesFrame, PendingUploadLookupsFrame
+from twin.tables.observations import (
+    FetchesFrame,
+    IsrChangesFrame,
+    LoadedLogsFrame,
+    PendingUploadLookupsFrame,
+)
 
 TopicRow = tuple[Topic, Any]
 
@@ -62,7 +67,9 @@ def messages(
     for shard, kinds in sorted(by_shard.items()):
         encoded: list[bytes] = []
         # ISR changes first: the query keeps a fetch longer if it was pending at such a change.
-        for table in (IsrChangesFrame, FetchesFrame, PendingUploadLookupsFrame):
+        for table in (
+            IsrChangesFrame, FetchesFrame, PendingUploadLookupsFrame, LoadedLogsFrame
+        ):  # fmt: skip
             if kinds[table.kind]:
                 arrow = _arrow_table(table, kinds[table.kind], parser.broker)
                 stamp = FrameHeader(

@@ -6,7 +6,7 @@ Two kinds of line matter, and all others are skipped as early as possible:
   ``[time] DEBUG Completed request:{json} (kafka.request.logger)``. Fetches and ListOffsets requests
   of followers are used, and AlterPartition requests.
 * The server log of a leader states why it shrinks an ISR, when the controller has agreed, and of
-  which partitions it became a follower.
+  which partitions it became a follower. When a broker starts, it states where each log ends.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _REQUEST: Final = b"Completed request:"
 _SHRINK: Final = b"Shrinking ISR from "
 _UPDATE: Final = b"ISR updated to "
 _FOLLOW: Final = b"Added fetcher to broker "
+_LOAD: Final = b"Completed load of Log("
 _BEFORE_3_0: Final = b'"partitionResponses"'
 """A field of fetch responses that is called ``partitions`` since Kafka 3.0."""
 
@@ -54,6 +55,10 @@ _LEADER_SHRINK: Final = re.compile(
     rb"Out of sync replicas: (?P<removed>.*)\."
 )
 _FOLLOWED: Final = re.compile(rb"[( ]([^\s(]+)-(\d+) -> ")
+_LOADED: Final = re.compile(
+    rb", topic=(?P<topic>[^\s,]+), partition=(?P<partition>\d+), "
+    rb".*logEndOffset=(?P<end>\d+)\) with "
+)
 _REMOVED: Final = re.compile(
     rb"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (-?\d+)\)"
 )
@@ -102,8 +107,17 @@ class FollowerLine:
     partitions: frozenset[tuple[str, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedLogLine:
+    """A broker's statement, at its start, of where a log ends."""
+
+    topic: str
+    partition: int
+    log_end_offset: int
+
+
 CompletedRequest = CompletedFetch | CompletedListOffsets | CompletedAlterPartition
-LogLine = CompletedRequest | LeaderShrinkLine | LeaderUpdateLine | FollowerLine
+LogLine = CompletedRequest | LeaderShrinkLine | LeaderUpdateLine | FollowerLine | LoadedLogLine
 
 _DECODERS: Final[dict[int, msgspec.json.Decoder[Any]]] = {
     FETCH: msgspec.json.Decoder(CompletedFetch),
@@ -123,7 +137,7 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
     Raises:
         InvalidLineError: the reason is ``request`` (the broker parsed the request before its log
             was enabled, so it is not logged), ``kafka_before_3_0``, ``json``, ``timestamp``,
-            ``shrink`` or ``isr``.
+            ``shrink``, ``isr`` or ``load``.
     """
     at = line.find(_REQUEST)
     if at >= 0:
@@ -136,6 +150,8 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
         followed = _FOLLOWED.findall(line)
         partitions = frozenset((topic.decode("ascii", "replace"), int(n)) for topic, n in followed)
         return _logged_at_ms(line, zone), FollowerLine(partitions)
+    if line.find(_LOAD) >= 0:
+        return _logged_at_ms(line, zone), _loaded_log(line)
     return None
 
 
@@ -185,6 +201,17 @@ def _leader_update(line: bytes) -> LeaderUpdateLine:
     return LeaderUpdateLine(
         topic=match["topic"].decode("ascii", "replace"),
         partition=int(match["partition"]),
+    )
+
+
+def _loaded_log(line: bytes) -> LoadedLogLine:
+    match = _LOADED.search(line)
+    if match is None:
+        raise InvalidLineError("load")
+    return LoadedLogLine(
+        topic=match["topic"].decode("ascii", "replace"),
+        partition=int(match["partition"]),
+        log_end_offset=int(match["end"]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -75,6 +75,10 @@ class Watch:
         remote = [frame for frame in sent if frame.header.kind in archives.KINDS]
         self.state, self._archive, _ = step_archive(self.state, self._archive, remote)
         return self.state
+
+    def take(self, frames_of_bus: Sequence[frames.Frame]) -> None:
+        """Frames that others sent, between two cycles."""
+        self.state, _ = step(self.state, frames_of_bus, self.state.observed_at_ms)
 
 
 @contextmanager

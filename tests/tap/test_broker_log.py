@@ -276,6 +276,23 @@ def list_offsets(timestamp: int, follower: int = 3) -> bytes:
     return request_line(T0_MS, 2, request, response, localTimeMs=2.0)
 
 
+@pytest.mark.parametrize("topic_id", ["topicId=RPOWk3QKQPSrm98jloIX7Q, ", ""])
+def test_a_broker_that_starts_logs_where_each_log_ends(topic_id: str):
+    line = (
+        f"Completed load of Log(dir=/data/orders-eu-3, {topic_id}topic=orders-eu, partition=3, "
+        "highWatermark=70, lastStableOffset=70, logStartOffset=0, logEndOffset=123) with 2 "
+        "segments, local-log-start-offset 0 and log-end-offset 123 in 15ms (1/1 completed in /data)"
+    )
+    log = parsed(stamped(T0_MS, line, "INFO", "kafka.log.LogManager"))
+    assert log.loaded_logs == [("orders-eu", 3, T0_MS, 123)]
+    assert log.invalid_lines == {}
+
+
+def test_a_load_without_a_log_end_is_counted():
+    log = parsed(stamped(T0_MS, "Completed load of Log(dir=/data/orders-eu-3) with 2 segments"))
+    assert (log.loaded_logs, log.invalid_lines) == ([], {"load": 1})
+
+
 def test_a_followers_lookup_of_the_earliest_pending_upload_is_a_row():
     log = parsed(list_offsets(-6), list_offsets(-1), list_offsets(-6, follower=-2))
     assert [tuple(start) for start in log.pending_upload_lookups] == [("t", 0, 3, T0_MS - 2, 36, 0)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import NOW_MS, Log, Partition, a_state
+from tests.builders import NOW_MS, Log, Partition, a_state, epoch_ends_frame
 from tests.examples import examples
 from tests.reading import computed, conditions
 from twin.declarations.table import NO_BROKER, UNKNOWN
@@ -27,6 +27,7 @@ from twin.rules.reading.selection import (
     select_warm,
 )
 from twin.rules.replication.high_watermark import HighWatermarks
+from twin.step import step
 from twin.tables.enums import ReplicaSelector
 from twin.tables.state import Assignment, Brokers, Replicas
 
@@ -305,7 +306,9 @@ class TestWindows:
         state = a_state(leaderless, at_ms=NOW_MS + 5_000, since=before)
         assert "out_of_range_window" not in conditions(state)
         elected = Partition(isr=(2,), leader=2, epoch=3, **gone)
-        state = a_state(elected, at_ms=NOW_MS + 10_000, since=state)
+        at_ms = NOW_MS + 10_000
+        state = a_state(elected, at_ms=at_ms, since=state)
+        state, _ = step(state, [epoch_ends_frame(elected, 1, 300, at_ms)], at_ms)
         assert "records_lost" in conditions(state)
         assert "out_of_range_window" not in conditions(state)
 

@@ -1,4 +1,4 @@
-"""The cost of an unclean election, and the offset at which a replica truncates after one."""
+"""The cost of an unclean election, and where replicas that were away truncate."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from tests.builders import (
     Partition,
     SegmentEvent,
     a_state,
+    epoch_ends_frame,
     epochs_frame,
     segments_frame,
 )
 from twin.engine.state import ShardState
 from twin.questions import whatif
-from twin.step import step_archive
+from twin.step import step, step_archive
 from twin.tables.enums import SegmentState
 
 UPLOADED = ((0, 39), (40, 79), (80, 99))
@@ -75,15 +76,59 @@ def test_losing_the_leader_shows_the_bytes_that_an_unclean_successor_orphans():
     assert whatif.loss_fields(state, loss, np.array([0]))["orphaned_bytes"].tolist() == [60]
 
 
-def test_the_old_leader_truncates_to_where_the_new_one_began_when_it_is_back():
+def test_what_a_replica_that_must_truncate_has_in_common_ends_where_it_truncates():
+    """Leader 1 was lost at 120, 2 began at 60 and is at 90 and then at 150."""
+    before = a_state(partition())
+    for end in (90, 150):
+        logs = {1: Log(end=120), 2: Log(end=end), 3: Log(end=end)}
+        part = Partition(leader=2, isr=(2, 3), epoch=2, logs=logs, silent=(1,))
+        state = a_state(part, since=before, at_ms=NOW_MS + 5_000)
+        assert shown(state)["unclean_successors"][0]["records_lost"] is None, "not known yet"
+        state, _ = step(state, [epoch_ends_frame(part, 1, 60, NOW_MS + 5_000)], NOW_MS + 5_000)
+        assert shown(state)["unclean_successors"] == [
+            {"broker": 1, "records_lost": end - 60, "orphaned_segments": None,
+             "orphaned_bytes": None}
+        ]  # fmt: skip
+
+
+def test_a_replica_truncates_to_where_the_new_leader_began_for_as_long_as_it_is_away():
     def led_by_2(at_ms: int, since: ShardState, silent: tuple[int, ...]) -> ShardState:
-        logs = {1: Log(end=60), 2: Log(end=60)}
+        logs = {1: Log(end=60), 2: Log(end=95)}
         part = Partition(leader=2, isr=(2,), epoch=2, logs=logs, silent=silent)
-        return a_state(part, since=since, at_ms=at_ms)
+        state = a_state(part, since=since, at_ms=at_ms)
+        return step(state, [epoch_ends_frame(part, 1, 60, at_ms)], at_ms)[0]
 
     before = a_state(partition())
-    state = led_by_2(NOW_MS + 5_000, before, (1, 3))
-    assert shown(state)["truncations"] == [{"broker": 1, "to_offset": 60, "records": 60}]
-    state = led_by_2(NOW_MS + 10_000, state, (3,))
-    assert shown(state)["truncations"] == [], "it is back, and has done so"
     assert shown(before)["truncations"] == []
+    state = led_by_2(NOW_MS + 5_000, before, (1, 3))
+    for hours in (0, 1, 30):
+        state = led_by_2(NOW_MS + 6_000 + hours * 3_600_000, state, (1, 3))
+        assert shown(state)["truncations"] == [{"broker": 1, "to_offset": 60, "records": 60}]
+    state = led_by_2(NOW_MS + 40 * 3_600_000, state, (3,))
+    assert shown(state)["truncations"] == [], "it is back, and has done so"
+
+
+def test_without_the_leaders_epochs_it_is_unknown_where_a_replica_truncates():
+    part = Partition(leader=2, isr=(2,), epoch=2, logs={2: Log(end=95)}, silent=(1, 3))
+    state = a_state(partition())
+    for ms in (5_000, 20_000, 25_000):
+        state = a_state(part, since=state, at_ms=NOW_MS + ms)
+    assert shown(state)["truncations"] == [{"broker": 1, "to_offset": None, "records": None}]
+    assert [s["records_lost"] for s in shown(state)["unclean_successors"]] == [None, None]
+
+
+def test_a_longer_log_that_parted_before_loses_all_since_then():
+    """1 began at 450 while 2, which ends at 600, was away; then 1 is lost at 500 and 2 leads."""
+    silent = {"silent": (2, 3)}
+    second = Partition(leader=2, isr=(2,), epoch=1, logs={2: Log(end=600)}, silent=(1, 3))
+    first = Partition(leader=1, isr=(1,), epoch=2, logs={1: Log(end=500)}, **silent)
+    again = Partition(leader=2, isr=(2,), epoch=3, logs={2: Log(end=610)}, silent=(1, 3))
+    state = a_state(second)
+    for n, (part, prev_epoch, end) in enumerate([(first, 1, 450), (again, 2, 600)], start=1):
+        at_ms = NOW_MS + n * 5_000
+        state = a_state(part, since=state, at_ms=at_ms)
+        state, _ = step(state, [epoch_ends_frame(part, prev_epoch, end, at_ms)], at_ms)
+    first_loss, second_loss = shown(state)["records_lost"]
+    assert (first_loss["start_offset"], first_loss["end_offset"]) == (450, 600)
+    assert (second_loss["start_offset"], second_loss["end_offset"]) == (450, 500)
+    assert shown(state)["truncations"] == [{"broker": 1, "to_offset": 450, "records": 50}]

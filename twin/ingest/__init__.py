@@ -16,11 +16,11 @@ The laws, each a property test:
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import Final
 
 MODULES: Final[tuple[ModuleType, ...]] = tuple(
-    import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)
+    import_module(module.name) for module in walk_packages(__path__, f"{__name__}.")
 )
-"""Every module of this folder: a new kind of frame is a new file."""
+"""Every module of this folder and of those in it: a new kind of frame is a new file."""

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from twin.declarations.declare import ingest
+from twin.declarations.declare import expiry, ingest
+from twin.declarations.signature import Cycle
 from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Int32, Rows, to_numpy
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import refuse_duplicate_rows, rows_of
 from twin.engine.state import ShardState
 from twin.tables.columns import LOG_SAMPLE
 from twin.tables.observations import ReplicasFrame
-from twin.tables.state import Assignment, Partitions, Replicas
+from twin.tables.state import Assignment, Partitions, Replicas, ShorterLogs
 
-_ASKED_APART = ("local_log_bytes", "local_start_timestamp_ms")
+SHORTER_STAYS_MS: Final = 600_000
+"""A broker that has lost records may lead minutes after it has answered."""
+
+_ASKED_APART: Final = ("local_log_bytes", "local_start_timestamp_ms")
 """By other requests, which may fail alone; while the local start stays, so do these values."""
 
 
@@ -41,8 +45,34 @@ def take_replicas(state: ShardState, frame: Frame) -> ShardState:
         state = _with_unlisted(state, row[unlisted], broker[unlisted])
         slot = _slot_of(state, row, broker)
     place = row * state.slots + slot
-    fresh = (slot >= 0) & (at_ms > state[Replicas].sampled_at_ms.ravel()[np.maximum(place, 0)])
-    return state.with_tables(_sampled(state[Replicas], place, fresh, sample, at_ms))
+    before = state[Replicas]
+    fresh = (slot >= 0) & (at_ms > before.sampled_at_ms.ravel()[np.maximum(place, 0)])
+    end = sample["log_end_offset"]
+    is_shorter = fresh & (sample["error_code"] == 0) & (end != UNKNOWN)
+    is_shorter &= end < before.log_end_offset.ravel()[np.maximum(place, 0)]
+    if is_shorter.any():
+        state = _with_shorter(state, row[is_shorter], broker[is_shorter], place[is_shorter], at_ms)
+    return state.with_tables(_sampled(before, place, fresh, sample, at_ms))
+
+
+@expiry
+def recent_shorter_logs(shorter: ShorterLogs, cycle: Cycle) -> ShorterLogs:
+    """Drop answers that are too old for the next change of the leader."""
+    return shorter.pick(cycle.observed_at_ms - shorter.at_ms <= SHORTER_STAYS_MS)
+
+
+def _with_shorter(
+    state: ShardState, row: Rows, broker: Int32, place: Rows, at_ms: int
+) -> ShardState:
+    """Note that the logs of these replicas have become shorter."""
+    order = np.argsort(row, kind="stable")
+    shorter = ShorterLogs(
+        row=row[order].astype(np.int32),
+        broker=broker[order],
+        at_ms=np.full(len(row), at_ms),
+        end_before_offset=state[Replicas].log_end_offset.ravel()[place[order]],
+    )
+    return state.with_tables(state[ShorterLogs].with_rows(shorter))
 
 
 def _sampled(

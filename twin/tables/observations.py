@@ -148,6 +148,16 @@ class PendingUploadLookupsFrame(
     error_code: Int16 = column("Kafka error code of the answer, 0 for none", fill=0)
 
 
+class LoadedLogsFrame(Observation, PartitionKey, kind="loaded_logs", event=True):
+    """One row a log that a broker loaded when it started."""
+
+    broker: Int32 = column("broker id of the replica")
+    at_ms: Int64 = column("when, by its clock")
+    log_end_offset: Int64 = column(
+        "log end offset, before anything is cut off", source="the log line 'Completed load of'"
+    )
+
+
 class QuorumFrame(Observation, VoterColumns, kind="controller_quorum"):
     """One row a voter of the controller quorum."""
 
@@ -207,6 +217,7 @@ OBSERVATIONS: Final[dict[str, type[Observation]]] = {
         FetchesFrame,
         IsrChangesFrame,
         PendingUploadLookupsFrame,
+        LoadedLogsFrame,
         SegmentsFrame,
         EpochsFrame,
         BrokerMetricsFrame,

@@ -194,6 +194,22 @@ class LoggedHighWatermarks(SparseTable, kind="logged_high_watermarks"):
     offset: Int64 = column("high watermark of the answer")
 
 
+class ShorterLogs(SparseTable, kind="shorter_logs"):
+    """[N] one row an answer of a replica whose log ended before the end of its last answer."""
+
+    broker: Int32 = column("broker id of the replica")
+    at_ms: Int64 = column("when it answered")
+    end_before_offset: Int64 = column("its log end offset by the answer before")
+
+
+class LoadedLogs(SparseTable, kind="loaded_logs"):
+    """[N] one row a replica whose broker has just started and loaded its log."""
+
+    broker: Int32 = column("broker id of the replica")
+    at_ms: Int64 = column("when, by its clock")
+    log_end_offset: Int64 = column("log end offset, before anything was cut off")
+
+
 class IsrRemovals(SparseTable, kind="isr_removals"):
     """[N] one row a replica that left the ISR recently, as a broker logged it."""
 

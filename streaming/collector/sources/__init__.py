@@ -8,6 +8,7 @@ from streaming.collector.about import NO_SOURCES, About
 from streaming.collector.source import Setup, Source
 from streaming.collector.sources.broker_configs import BrokerConfigSource
 from streaming.collector.sources.configs import ConfigSource
+from streaming.collector.sources.epoch_ends import EpochEndSource
 from streaming.collector.sources.epochs import EpochSource
 from streaming.collector.sources.groups import GroupSource
 from streaming.collector.sources.jmx import MetricsSource
@@ -31,6 +32,7 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     BrokerConfigSource,
     TimestampSource,
     TransactionSource,
+    EpochEndSource,
     EpochSource,
     MetricsSource,
     GroupSource,

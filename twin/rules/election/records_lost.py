@@ -1,21 +1,30 @@
-"""Records that were lost because the elected leader did not have them.
+"""Records that were lost, or cut off, when a leader was elected.
 
-A leader from outside the ISR and the ELR (an unclean election, or the last known leader) begins
-where its own log ends; every other replica truncates to that. The records between the old leader's
-log end and the new one's are lost, acknowledged or not.
+A leader from outside the ISR and the ELR (an unclean election, or the last known leader) begins its
+epoch where its own log ends; every other replica truncates to that. The records between that offset
+and the old leader's log end are lost, acknowledged or not. So are those that a leader had and lacks
+when it is back: its disk was replaced, or it lost power before it had flushed them. A leader that
+was in sync has every committed record; what only the old leader had was never acknowledged to
+producers with acks=all.
+
+Where a loss begins is known exactly from the new leader's epochs. Nobody can poll where it ends:
+the old leader wrote until it was lost. Its last sample is a lower bound, and its rate gives an
+estimate. If a tap reads its log, it is known when the old leader has loaded its log again.
 
 Source: KIP-966, and PartitionChangeBuilder.electLeader, Kafka 4.3: Election.UNCLEAN and the last
-known leader.
+known leader; UnifiedLog's load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
 
-from twin.arrays import plain
+from twin.arrays import keys, plain
 from twin.arrays.alignment import appeared
 from twin.declarations.declare import (
     Alert,
@@ -28,106 +37,151 @@ from twin.declarations.declare import (
     risk,
     rule,
 )
-from twin.declarations.signature import Before, Cycle, Earlier, Latest
+from twin.declarations.signature import Before, Cycle, Earlier, Latest, TableGroup
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
     Array,
     Bool,
+    Int8,
     Int32,
     Int64,
-    ReplicaTable,
     SparseTable,
     column,
 )
 from twin.kafka.election import Outcome
+from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.election.next_leader import NextLeaders
-from twin.rules.partitions.leaders import LeaderEnds, Leaders, Roles
-from twin.tables.state import Assignment, Partitions, Replicas
+from twin.rules.election.truncations import CommonLogs, Truncations, first_difference
+from twin.rules.partitions.leaders import Leaders
+from twin.tables.state import Assignment, LoadedLogs, Partitions, ShorterLogs
 
 LOSS_WINDOW_MS: Final = 3_600_000
 """How long a loss is shown: until somebody had time to look at what producers wrote."""
 
 
-class SafeSuccessors(ReplicaTable, kind="safe_successors", on_demand="flags of the table replicas"):
-    """[P, R] replicas that have every committed record by the controller's view."""
+class LossCause(IntEnum):
+    """Why the new leader lacks records that the old leader had."""
 
-    is_safe: Bool = column("in the ISR or in the ELR", fill=False)
-
-
-class LeaderChanges(SparseTable, kind="leader_changes"):
-    """[N] one row a partition whose leader is gone, until a new one has answered."""
-
-    old_leader: Int32 = column("broker id of the leader before")
-    end_offset: Int64 = column("its last known log end offset")
-    new_leader: Int32 = column("broker id of the leader now, -1 for none", fill=NO_BROKER)
-    new_end_offset: Int64 = column("its log end offset; unknown until it has answered")
-    is_unclean: Bool = column("it was neither in the ISR nor in the ELR", fill=False)
+    UNCLEAN = 0  # it was elected from outside the ISR and the ELR
+    SHORTER_LOG = 1  # it came back with less than it had
+    ACKS_1 = 2  # it was in sync, and the old leader had not replicated them
 
 
-class RecordsLost(SparseTable, kind="records_lost"):
-    """[N] one row an election in the last hour that lost records."""
+class RecordsLost(SparseTable, kind="records_lost", version=2):
+    """[N] one row an election that lost records, in the last hour or until the old leader is
+    back."""
 
-    at_ms: Int64 = column("when the new leader was first observed")
+    at_ms: Int64 = column("when the new leader's epoch was known")
+    cause: Int8 = column("why", enum=LossCause)
     old_leader: Int32 = column("broker id of the leader before")
     new_leader: Int32 = column("broker id of the leader since")
-    start_offset: Int64 = column("first offset that is lost: the log end of the new leader")
-    end_offset: Int64 = column("first offset behind the loss: the last known log end before")
+    start_offset: Int64 = column("first offset that is lost: the start of the new leader's epoch")
+    start_is_exact: Bool = column("it was read from the leader's epochs", fill=False)
+    end_offset: Int64 = column("first offset behind the loss, or a lower bound of it")
+    end_estimate_offset: Int64 = column("the same, estimated from the old leader's rate")
+    end_is_exact: Bool = column("the old leader logged it when it was back", fill=False)
+    sampled_at_ms: Int64 = column("when the old leader last answered before", in_api=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LossEvidence(TableGroup):
+    """What this cycle shows of changes of leaders."""
+
+    changes: LeaderChanges
+    shorter: ShorterLogs
+    away: Truncations
+    was_away: Before[Truncations]
+    loaded: LoadedLogs
+    partitions: Partitions
+    cycle: Cycle
 
 
 @rule
-def safe_successors(roles: Roles) -> SafeSuccessors:
-    """If one of these becomes the leader, no committed record is lost."""
-    return SafeSuccessors(roles.in_isr | roles.in_elr)
-
-
-@rule
-def leader_changes(
-    partitions: Partitions,
-    leaders: Leaders,
-    ends: Before[LeaderEnds],
-    was_safe: Before[SafeSuccessors],
-    before: Before[LeaderChanges],
-    cycle: Cycle,
-) -> LeaderChanges:
-    """A successor is judged in the cycle that first lists it: later ISRs are set by it."""
-    waiting = before.pick(before.new_end_offset == UNKNOWN)
-    old_leader, end = ends.leader.copy(), ends.offset.copy()
-    unclean = np.zeros(len(end), bool)
-    old_leader[waiting.row], end[waiting.row] = waiting.old_leader, waiting.end_offset
-    unclean[waiting.row] = waiting.is_unclean
-    row = np.flatnonzero((old_leader != NO_BROKER) & (partitions.leader != old_leader))
-    leader = partitions.leader[row]
-    is_new = (leader != NO_BROKER) & (leader != ends.leader[row])
-    is_safe = was_safe.is_safe[row, leaders.slot[row]]
-    answered = (leader != NO_BROKER) & (leaders.sampled_at_ms[row] == cycle.observed_at_ms)
-    return LeaderChanges(
-        row=row.astype(np.int32),
-        old_leader=old_leader[row],
-        end_offset=end[row],
-        new_leader=leader,
-        new_end_offset=np.where(answered, leaders.log_end_offset[row], UNKNOWN),
-        is_unclean=unclean[row] | (is_new & ~is_safe),
-    )
-
-
-@rule
-def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cycle) -> RecordsLost:
+def records_lost(it: LossEvidence, latest: Latest[RecordsLost]) -> RecordsLost:
     """Losses of this cycle are computed again with each frame; earlier ones are kept."""
-    now_ms = cycle.observed_at_ms
-    kept = latest.pick((latest.at_ms < now_ms) & (now_ms - latest.at_ms <= LOSS_WINDOW_MS))
-    answered = changes.new_end_offset != UNKNOWN
-    lacks = answered & (changes.new_end_offset < changes.end_offset)
-    losses = changes.pick(lacks & changes.is_unclean)
-    news = RecordsLost(
-        row=losses.row,
-        at_ms=np.full(len(losses), now_ms),
-        old_leader=losses.old_leader,
-        new_leader=losses.new_leader,
-        start_offset=losses.new_end_offset,
-        end_offset=losses.end_offset,
+    now_ms = it.cycle.observed_at_ms
+    earlier = latest.pick(latest.at_ms < now_ms)
+    awaited = np.isin(
+        keys.pack(earlier.row, earlier.old_leader), keys.pack(it.away.row, it.away.broker)
     )
-    return kept.with_rows(news)
+    kept = earlier.pick(awaited | (now_ms - earlier.at_ms <= LOSS_WINDOW_MS))
+    losses = kept.with_rows(_by_samples(it))
+    end = _logged_ends(it.loaded, losses.row, losses.old_leader, losses.sampled_at_ms)
+    is_logged = ~losses.end_is_exact & (end >= losses.end_offset)
+    losses = replace(
+        losses,
+        end_offset=np.where(is_logged, end, losses.end_offset),
+        end_is_exact=losses.end_is_exact | is_logged,
+    )
+    return losses.with_rows(_by_logs(it, losses))
+
+
+def _by_samples(it: LossEvidence) -> RecordsLost:
+    """Elections of this cycle whose leaders begin below the last sample of the old leader."""
+    changes = it.changes.pick(
+        (it.changes.start_offset != UNKNOWN) & (it.changes.new_leader != NO_BROKER)
+    )
+    start = first_difference(changes, it.was_away)
+    had = keys.look_up(
+        keys.pack(it.shorter.row, it.shorter.broker), it.shorter.end_before_offset,
+        keys.pack(changes.row, changes.new_leader),
+    )  # fmt: skip
+    is_shorter = (changes.new_leader == changes.old_leader) | (had > start)
+    cause = np.where(is_shorter, LossCause.SHORTER_LOG, LossCause.ACKS_1)
+    cause = np.where(changes.is_unclean, LossCause.UNCLEAN, cause)
+    # Two samples of different times prove nothing of a leader that was in sync.
+    is_lost = (start < changes.end_offset) & (changes.start_is_exact | (cause != LossCause.ACKS_1))
+    return RecordsLost(
+        row=changes.row,
+        at_ms=np.full(len(changes), it.cycle.observed_at_ms),
+        cause=cause.astype(np.int8),
+        old_leader=changes.old_leader,
+        new_leader=changes.new_leader,
+        start_offset=start,
+        start_is_exact=changes.start_is_exact,
+        end_offset=changes.end_offset,
+        end_estimate_offset=changes.end_estimate_offset,
+        end_is_exact=np.zeros(len(changes), bool),
+        sampled_at_ms=changes.sampled_at_ms,
+    ).pick(is_lost)
+
+
+def _by_logs(it: LossEvidence, known: RecordsLost) -> RecordsLost:
+    """Elections whose losses only the old leader's own log shows: it wrote on after its sample."""
+    led = it.away.pick(it.away.was_leader & (it.away.to_offset != UNKNOWN))
+    end = _logged_ends(it.loaded, led.row, led.broker, led.sampled_at_ms)
+    is_known = np.isin(keys.pack(led.row, led.broker), keys.pack(known.row, known.old_leader))
+    is_lost = (end > led.to_offset) & ~is_known
+    led, end = led.pick(is_lost), end[is_lost]
+    return RecordsLost(
+        row=led.row,
+        at_ms=np.full(len(led), it.cycle.observed_at_ms),
+        cause=np.where(led.is_unclean, LossCause.UNCLEAN, LossCause.ACKS_1).astype(np.int8),
+        old_leader=led.broker,
+        new_leader=it.partitions.leader[led.row],
+        start_offset=led.to_offset,
+        start_is_exact=np.ones(len(led), bool),
+        end_offset=end,
+        end_estimate_offset=end,
+        end_is_exact=np.ones(len(led), bool),
+        sampled_at_ms=led.sampled_at_ms,
+    )
+
+
+def _logged_ends(loaded: LoadedLogs, row: Int32, broker: Int32, since_ms: Int64) -> Int64:
+    """[N] the log end that the broker logged at its first start since then, or unknown."""
+    place = keys.find(keys.pack(loaded.row, loaded.broker), keys.pack(row, broker))
+    if not len(loaded):
+        return np.full(len(row), UNKNOWN, np.int64)
+    is_later = (place != UNKNOWN) & (loaded.at_ms[place] > since_ms)
+    return np.where(is_later, loaded.log_end_offset[place], UNKNOWN)
+
+
+def _recent(losses: RecordsLost, cycle: Cycle, *, acknowledged: bool) -> RecordsLost:
+    """The losses of the last hour: of records that may have been acknowledged, or of the others."""
+    recent = cycle.observed_at_ms - losses.at_ms <= LOSS_WINDOW_MS
+    return losses.pick(recent & ((losses.cause != LossCause.ACKS_1) == acknowledged))
 
 
 @risk(
@@ -138,63 +192,127 @@ def records_lost(changes: LeaderChanges, latest: Latest[RecordsLost], cycle: Cyc
     source="KIP-966; PartitionChangeBuilder.electLeader, Kafka 4.3",
     alert=Alert(
         summary="lost records in a leader election",
-        description="Leaders of {n} partitions of {cluster} were elected from outside the ISR in "
-        "the last hour and lack records of the leaders before; kafka_twin_partition_records_lost "
-        "is their number.",
+        description="Leaders of {n} partitions of {cluster} were elected in the last hour that "
+        "lack records of the leaders before; kafka_twin_partition_records_lost is their number, "
+        "or a lower bound of it.",
         wait="0s",
         keep_firing_for="5m",
     ),
 )
-def lost_records(losses: RecordsLost, partitions: Partitions) -> Bool:
-    """Records were lost within the last hour."""
-    return losses.row_mask(len(partitions.leader))
+def lost_records(losses: RecordsLost, partitions: Partitions, cycle: Cycle) -> Bool:
+    """Records that may have been acknowledged were lost within the last hour."""
+    return _recent(losses, cycle, acknowledged=True).row_mask(len(partitions.leader))
 
 
 @event("records_lost")
 def records_were_lost(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[Occurrence]:
-    """Each election that lost records is reported once."""
+    """Each election that lost records; and where the loss ends, once the old leader logged it."""
+    lost = now.cause != LossCause.ACKS_1
     for i in appeared(was, now):
-        start, end = int(now.start_offset[i]), int(now.end_offset[i])
-        text = (
-            f"{{p}}: {plain.counted(end - start, 'record')} lost, offsets {start} to {end - 1}: "
-            f"the new leader {now.new_leader[i]} lacks them, leader {now.old_leader[i]} had them"
-        )
-        broker, row = int(now.new_leader[i]), int(now.row[i])
-        yield Occurrence(text, row, broker=broker, before=(end,), after=(start,))
+        if lost[i]:
+            yield _occurrence(now, i, _WHY[LossCause(int(now.cause[i]))])
+    ended = keys.pairs(keys.pack(was.row, was.old_leader), keys.pack(now.row, now.old_leader))
+    for then, i in zip(*ended, strict=True):
+        same = was.at_ms[then] == now.at_ms[i]
+        if same and lost[i] and now.end_is_exact[i] and not was.end_is_exact[then]:
+            yield _occurrence(now, int(i), "leader {old} has logged where they end")
+
+
+@event("records_cut")
+def records_were_cut(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[Occurrence]:
+    """Each election after which the old leader cuts off records that it had not replicated."""
+    for i in appeared(was, now):
+        if now.cause[i] == LossCause.ACKS_1:
+            yield _occurrence(now, i, _WHY[LossCause.ACKS_1])
+
+
+_WHY: Final = {
+    LossCause.UNCLEAN: "the new leader {new} lacks them, leader {old} had them",
+    LossCause.SHORTER_LOG: "leader {new} came back with a shorter log",
+    LossCause.ACKS_1: "leader {old} had not replicated them when {new} took over; producers with "
+    "acks=all were not told that they are stored",
+}
+
+
+def _occurrence(losses: RecordsLost, i: int, why: str) -> Occurrence:
+    start, end = int(losses.start_offset[i]), int(losses.end_offset[i])
+    old, new, row = int(losses.old_leader[i]), int(losses.new_leader[i]), int(losses.row[i])
+    records, beyond = plain.counted(end - start, "record"), ""
+    if not losses.end_is_exact[i]:
+        records = f"at least {records}"
+        beyond = f" or beyond (estimated: {max(int(losses.end_estimate_offset[i]) - 1, end - 1)})"
+    text = f"{{p}}: {records} lost, offsets {start} to {end - 1}{beyond}: "
+    reason = why.format(old=old, new=new)
+    return Occurrence(text + reason, row, broker=new, before=(end,), after=(start,))
 
 
 @gauge(
     "records_lost_recent",
-    "Records lost in leader elections in the last hour: the new leader lacked them.",
+    "Records lost in leader elections in the last hour, or a lower bound: the new leader lacked "
+    "them.",
 )
-def records_lost_recent(losses: RecordsLost) -> int:
+def records_lost_recent(losses: RecordsLost, cycle: Cycle) -> int:
     """The lost records of all elections, added up."""
+    return _number(_recent(losses, cycle, acknowledged=True))
+
+
+@gauge(
+    "records_cut_recent",
+    "Records that only the old leader had when a replica in sync took over, in the last hour, or a "
+    "lower bound: no producer with acks=all was told that they are stored.",
+)
+def records_cut_recent(losses: RecordsLost, cycle: Cycle) -> int:
+    """The records of all such elections, added up."""
+    return _number(_recent(losses, cycle, acknowledged=False))
+
+
+def _number(losses: RecordsLost) -> int:
     return int((losses.end_offset - losses.start_offset).sum())
 
 
 @gauge(
     "records_lost",
-    "Records of the partition lost in leader elections in the last hour.",
+    "Records of the partition lost in leader elections in the last hour, or a lower bound.",
     level="partition",
 )
-def partition_records_lost(losses: RecordsLost) -> OfRows:
+def partition_records_lost(losses: RecordsLost, cycle: Cycle) -> OfRows:
     """The lost records of each partition; no series without any."""
-    row, at = np.unique(losses.row, return_inverse=True)
+    recent = _recent(losses, cycle, acknowledged=True)
+    row, at = np.unique(recent.row, return_inverse=True)
     records = np.zeros(len(row), np.int64)
-    np.add.at(records, at, losses.end_offset - losses.start_offset)
+    np.add.at(records, at, recent.end_offset - recent.start_offset)
     return OfRows(row, records)
 
 
 @api_field(
     "records_lost",
-    "elections in the last hour that lost records: `at_ms`, `old_leader`, `new_leader`, and the "
-    "lost offsets from `start_offset` to before `end_offset`",
+    "elections in the last hour that lost records: `at_ms`, `old_leader`, `new_leader`, `cause` "
+    "(`unclean`; `shorter_log`: a leader came back with less than it had; `acks_1`: only the old "
+    "leader had them, and the new one was in sync), and the lost offsets from `start_offset` to "
+    "before `end_offset`. `start_is_exact` if it was read from the leader's epochs; unless "
+    "`end_is_exact`, the end is the old leader's last sample, and `end_estimate_offset` adds what "
+    "it may have written until it was lost",
 )
-def records_lost_field(losses: RecordsLost, partitions: Partitions) -> list[list[dict[str, Any]]]:
+def records_lost_field(
+    losses: RecordsLost, partitions: Partitions, cycle: Cycle
+) -> list[list[dict[str, Any]]]:
     """A list of elections that lost records for each partition."""
-    names = [c.name for c in RecordsLost.columns if c.name != "row"]
-    objects = ({name: int(getattr(losses, name)[i]) for name in names} for i in range(len(losses)))
-    return plain.by_partition(losses.row, objects, len(partitions.leader))
+    recent = losses.pick(cycle.observed_at_ms - losses.at_ms <= LOSS_WINDOW_MS)
+    objects = (
+        {
+            "at_ms": int(recent.at_ms[i]),
+            "cause": LossCause(int(recent.cause[i])).name.lower(),
+            "old_leader": int(recent.old_leader[i]),
+            "new_leader": int(recent.new_leader[i]),
+            "start_offset": int(recent.start_offset[i]),
+            "start_is_exact": bool(recent.start_is_exact[i]),
+            "end_offset": int(recent.end_offset[i]),
+            "end_estimate_offset": int(recent.end_estimate_offset[i]),
+            "end_is_exact": bool(recent.end_is_exact[i]),
+        }
+        for i in range(len(recent))
+    )
+    return plain.by_partition(recent.row, objects, len(partitions.leader))
 
 
 @loss_field(
@@ -203,14 +321,18 @@ def records_lost_field(losses: RecordsLost, partitions: Partitions) -> list[list
     "records that the new leader lacks, for one from outside the ISR and the ELR",
 )
 def records_lost_then(
-    following: NextLeaders, leaders: Leaders, assignment: Assignment, replicas: Replicas
+    following: NextLeaders, leaders: Leaders, assignment: Assignment, common: CommonLogs
 ) -> Array:
-    """The difference of the present log ends, in records; unknown for clean successors."""
+    """The leader's log end less what the successor has of it; unknown for clean successors."""
     unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe & (leaders.log_end_offset != UNKNOWN))
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
-    end = replicas.log_end_offset[row, slot]
     lost_records = np.full(len(unsafe), UNKNOWN, np.int64)
-    lacking = np.maximum(leaders.log_end_offset[row] - end, 0)
-    lost_records[row] = np.where(end == UNKNOWN, UNKNOWN, lacking)
+    lost_records[row] = lacking(leaders.log_end_offset[row], common.end_offset[row, slot])
     return lost_records
+
+
+def lacking(leader_end: Int64, common_end: Int64) -> Int64:
+    """[N] records that the leader has and the replica lacks; unknown if one of the two is."""
+    known = (leader_end != UNKNOWN) & (common_end != UNKNOWN)
+    return np.where(known, np.maximum(leader_end - common_end, 0), UNKNOWN)

@@ -1,8 +1,8 @@
-"""The cost of an unclean election, and where replicas cut their logs after one.
+"""The cost of an unclean election.
 
 A leader from outside the ISR and the ELR begins a new leader epoch where its own log ends. The
-records beyond are lost, remote segments that reach beyond become orphans, and a replica that has
-records beyond truncates to that offset when it is back.
+records beyond are lost, and remote segments that reach beyond become orphans. If the replica was
+away when an earlier leader changed, its log differs from an earlier offset on.
 
 Source: the tiered lineage document; RemoteLogManager.isRemoteSegmentWithinLeaderEpochs and
 LeaderEpochFileCache.endOffsetFor, Kafka 4.3.
@@ -19,12 +19,13 @@ from twin.declarations.declare import api_field, loss_field
 from twin.declarations.table import UNKNOWN, Array, Int64
 from twin.kafka.election import Outcome
 from twin.rules.election.next_leader import NextLeaders
-from twin.rules.election.records_lost import RecordsLost
+from twin.rules.election.records_lost import lacking
+from twin.rules.election.truncations import CommonLogs
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.tiering.lineage import Lineage
 from twin.rules.tiering.remote_segments import RemoteSegments
 from twin.tables.enums import SegmentVerdict
-from twin.tables.state import Assignment, Partitions, Replicas
+from twin.tables.state import Assignment
 
 _OF_THE_LOG: Final = (
     SegmentVerdict.ON_LINEAGE,
@@ -62,15 +63,15 @@ def orphaned(
     "and the ELR",
 )
 def orphaned_bytes_then(
-    following: NextLeaders, assignment: Assignment, replicas: Replicas, segments: RemoteSegments,
+    following: NextLeaders, assignment: Assignment, common: CommonLogs, segments: RemoteSegments,
     lineage: Lineage,
 ) -> Array:  # fmt: skip
-    """The bytes beyond the successor's present log end; unknown for clean successors."""
+    """The bytes beyond what the successor has of the log; unknown for clean successors."""
     unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
     row = np.flatnonzero(unsafe)
     slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
     size = np.full(len(unsafe), UNKNOWN, np.int64)
-    size[row] = orphaned(row, replicas.log_end_offset[row, slot], segments, lineage)[1]
+    size[row] = orphaned(row, common.end_offset[row, slot], segments, lineage)[1]
     return size
 
 
@@ -83,7 +84,7 @@ def orphaned_bytes_then(
 def unclean_successors(
     assignment: Assignment,
     roles: Roles,
-    replicas: Replicas,
+    common: CommonLogs,
     leaders: Leaders,
     segments: RemoteSegments,
     lineage: Lineage,
@@ -91,9 +92,8 @@ def unclean_successors(
     """A list of successors for each partition, empty if every replica is in the ISR or the ELR."""
     outside = roles.is_assigned & ~roles.is_leader & ~roles.in_isr & ~roles.in_elr
     row, slot = np.nonzero(outside)
-    end, leader_end = replicas.log_end_offset[row, slot], leaders.log_end_offset[row]
-    both_known = (end != UNKNOWN) & (leader_end != UNKNOWN)
-    lost_records = np.where(both_known, np.maximum(leader_end - end, 0), UNKNOWN)
+    end = common.end_offset[row, slot]
+    lost_records = lacking(leaders.log_end_offset[row], end)
     count, size = orphaned(row, end, segments, lineage)
     brokers = assignment.broker[row, slot]
     objects = (
@@ -106,28 +106,3 @@ def unclean_successors(
         for i in range(len(row))
     )
     return plain.by_partition(row, objects, len(outside))
-
-
-@api_field(
-    "truncations",
-    "replicas that an unclean election of the last hour left with records that the log does not "
-    "have: `broker`, the offset `to_offset` to which it truncates when it is back, and how many "
-    "`records` that cuts off",
-)
-def truncations(
-    losses: RecordsLost, assignment: Assignment, replicas: Replicas, partitions: Partitions
-) -> list[list[dict[str, Any]]]:
-    """Replicas that must truncate, by their last answer, until they answer after the election."""
-    ends = replicas.log_end_offset[losses.row]
-    waits = (replicas.sampled_at_ms[losses.row] < losses.at_ms[:, None]) & (ends != UNKNOWN)
-    which, slot = np.nonzero(waits & (ends > losses.start_offset[:, None]))
-    brokers = assignment.broker[losses.row[which], slot]
-    objects = (
-        {
-            "broker": int(brokers[i]),
-            "to_offset": int(losses.start_offset[which[i]]),
-            "records": int(ends[which[i], slot[i]] - losses.start_offset[which[i]]),
-        }
-        for i in range(len(which))
-    )
-    return plain.by_partition(losses.row[which], objects, len(partitions.leader))

@@ -62,10 +62,11 @@ class Leaders(PartitionTable, kind="leaders", on_demand=_COPY):
         return leader_values
 
 
-class LeaderEnds(PartitionTable, kind="leader_ends", on_demand=_COPY):
+class LeaderEnds(PartitionTable, kind="leader_ends", version=2, on_demand=_COPY):
     """[P] the newest sample of each leader's log end."""
 
     leader: Int32 = column("broker id of the leader, -1 if none")
+    leader_epoch: Int32 = column("leader epoch")
     offset: Int64 = column("log end offset")
     sampled_at_ms: Int64 = column("when it was sampled")
 
@@ -118,8 +119,10 @@ def leaders(roles: Roles, replicas: Replicas) -> Leaders:
 
 @rule
 def leader_ends(partitions: Partitions, leaders: Leaders) -> LeaderEnds:
-    """The two columns that rates and caught-up times are derived from."""
-    return LeaderEnds(partitions.leader, leaders.log_end_offset, leaders.sampled_at_ms)
+    """The columns that rates, caught-up times and losses are derived from."""
+    return LeaderEnds(
+        partitions.leader, partitions.leader_epoch, leaders.log_end_offset, leaders.sampled_at_ms
+    )
 
 
 def has_flag(flags: Array, flag: ReplicaFlags) -> Bool:

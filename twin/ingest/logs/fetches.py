@@ -19,8 +19,8 @@ from twin.declarations.table import UNKNOWN, Array, Bool, Int8, Int64, Rows, bla
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.rows import rows_of
 from twin.engine.state import ShardState
-from twin.ingest.high_watermarks import with_high_watermarks
-from twin.ingest.isr_changes import with_tracked_caught_up
+from twin.ingest.logs.high_watermarks import with_high_watermarks
+from twin.ingest.logs.isr_changes import with_tracked_caught_up
 from twin.kafka.follower_state import (
     SLOW_FETCH_KEPT_MS,
     ReplicaState,

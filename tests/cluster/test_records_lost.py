@@ -1,0 +1,247 @@
+"""Records that elections lose on real brokers, while producers write and count."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from streaming.exporter.views.api import partition_objects
+from streaming.lab.cluster import LocalCluster
+from streaming.tap.broker_log import BrokerLogParser
+from streaming.tap.encode import Deployment, RowCounts, messages
+from streaming.tap.sources import FileSource
+from streaming.tap.topic_ids import Topic
+from tests.cluster.broker_client import BrokerClient, await_in_sync
+from tests.cluster.watching import Watch, keys, watching
+from tests.waiting import until
+from twin.builtin import CATALOG
+from twin.engine import frames
+from twin.tables.state import Topics
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+UNCLEAN: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+ACKS_1: Final = {"unclean.leader.election.enable": "false", "min.insync.replicas": "1"}
+PARTITIONS: Final = range(5)
+PER_S: Final = 20
+"""Records a second of each partition."""
+
+FROZEN_S: Final = 3
+"""A broker is fenced, and out of all ISRs, after 9 s."""
+
+_HEADER: Final = struct.Struct(">qi")
+_LAST_OFFSET_DELTA: Final = slice(23, 27)
+
+
+class Writers:
+    """Write numbered records with acks=1, and keep what each leader acknowledged where."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        self._cluster, self.topic = cluster, topic
+        self._stop = threading.Event()
+        self._next = 0
+        self.acked: list[tuple[int, int, bytes]] = []  # partition, offset, value
+
+    def write(self) -> None:
+        """Until ``stop``; what is not acknowledged is not written again."""
+        producer = KafkaProducer(
+            bootstrap_servers=self._cluster.bootstrap, acks=1, linger_ms=0, retries=0,
+            enable_idempotence=False, request_timeout_ms=2_000, delivery_timeout_ms=3_000,
+            max_block_ms=2_000, metadata_max_age_ms=1_000,
+        )  # fmt: skip
+        while not self._stop.wait(1 / PER_S):
+            for n in PARTITIONS:
+                self._next += 1
+                value = b"%d" % self._next
+                with suppress(KafkaError):
+                    sent = producer.send(self.topic, value, partition=n)
+                    sent.add_callback(
+                        lambda meta, v=value: self.acked.append((meta.partition, meta.offset, v))
+                    )
+        with suppress(KafkaError):
+            producer.close(timeout=5)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Write meanwhile."""
+        self._stop.clear()
+        thread = threading.Thread(target=self.write)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join()
+
+
+def end_on_disk(cluster: LocalCluster, broker: int, topic: str, number: int) -> int:
+    """The log end offset of a broker that does not run, from the batches of its segments."""
+    end = 0
+    for path in (cluster.layout.disks(broker)[0] / f"{topic}-{number}").glob("*.log"):
+        content, at = path.read_bytes(), 0
+        while at + 61 <= len(content):
+            base, length = _HEADER.unpack_from(content, at)
+            if length <= 0 or at + 12 + length > len(content):
+                break
+            delta = int.from_bytes(content[at:][_LAST_OFFSET_DELTA], "big")
+            end, at = max(end, base + delta + 1), at + 12 + length
+    return end
+
+
+def first_lost(cluster: LocalCluster, writers: Writers, number: int, before: int) -> int:
+    """The first offset, of those acknowledged before the fault, that holds another record now."""
+    tp = TopicPartition(writers.topic, number)
+    with closing(KafkaConsumer(bootstrap_servers=cluster.bootstrap)) as consumer:
+        consumer.assign([tp])
+        end = consumer.end_offsets([tp])[tp]
+        consumer.seek_to_beginning(tp)
+        now: dict[int, bytes] = {}
+        while consumer.position(tp) < end:
+            for records in consumer.poll(1_000).values():
+                now |= {record.offset: record.value for record in records}
+    acked = {o: v for n, o, v in writers.acked[:before] if n == number}
+    return min(offset for offset, value in acked.items() if now.get(offset) != value)
+
+
+class Tap:
+    """What a broker logs from now on, as frames."""
+
+    def __init__(self, cluster: LocalCluster, broker: int) -> None:
+        self._source = FileSource(cluster.layout.folder(broker) / "server.log")
+        self._parser = BrokerLogParser(broker)
+
+    def give(self, watch: Watch) -> None:
+        """Let the twin take in what there is."""
+        for line in self._source.lines():
+            self._parser.feed(line)
+        topics = watch.state[Topics]
+        ids = dict(zip(topics.topic.tolist(), topics.topic_id.tolist(), strict=True))
+
+        def resolve(name: str) -> Topic | None:
+            return Topic(name, ids[name]) if name in ids else None
+
+        counts = RowCounts(Counter(), Counter())
+        for _, message in messages(Deployment("real", 1), self._parser, resolve, counts):
+            watch.take(frames.decode(message, CATALOG.observations).frames)
+
+
+def shown(watch: Watch, topic: str) -> dict[int, dict[str, Any]]:
+    """The partitions of a topic by number, as the API has them."""
+    rows = np.array([i for i, (name, _) in enumerate(keys(watch.state)) if name == topic])
+    objects = partition_objects(watch.state, rows, watch.state.observed_at_ms)
+    return {part["partition"]: part for part in objects}
+
+
+def losses(watch: Watch, topic: str) -> dict[int, dict[str, Any]]:
+    """The newest loss of each partition that has one."""
+    watch.look()
+    return {n: p["records_lost"][-1] for n, p in shown(watch, topic).items() if p["records_lost"]}
+
+
+def restart_with_tap(five: LocalCluster, watch: Watch, topic: str) -> dict[int, dict[str, Any]]:
+    """Start broker 4 while its log is read; the losses once their ends are logged."""
+    tap = Tap(five, 4)
+    five.start([4])
+
+    def ended() -> dict[int, dict[str, Any]] | None:
+        tap.give(watch)
+        found = losses(watch, topic)
+        ends = [loss["end_is_exact"] for loss in found.values()]
+        return found if len(ends) == len(PARTITIONS) and all(ends) else None
+
+    return until(ended, 60, "the ends of the losses are not known")
+
+
+@pytest.fixture
+def five(five_brokers: LocalCluster) -> Iterator[LocalCluster]:
+    yield five_brokers
+    for node in five_brokers.status():
+        if node.state == "paused":
+            five_brokers.resume(node.id)
+    five_brokers.start()
+    await_in_sync(five_brokers)
+
+
+def test_an_unclean_election_loses_what_the_twin_says(five: LocalCluster) -> None:
+    """5 is frozen out of the ISR; 4 is killed while it is written; 5 is elected and written."""
+    topic, client = "lost-unclean", BrokerClient(five)
+    client.create(topic, [[4, 5]] * len(PARTITIONS), UNCLEAN)
+    writers = Writers(five, topic)
+    with watching(five.bootstrap) as watch:
+        until(lambda: watch.look() and len(shown(watch, topic)) == len(PARTITIONS))
+        with writers.running():
+            until(lambda: watch.look() and len(writers.acked) > 200)
+            five.pause(5)
+            until(lambda: watch.look() and client.partition(1, topic).isr == {4}, 60)
+            seen = len(writers.acked)
+            until(lambda: watch.look() and len(writers.acked) > seen + 200)
+            five.kill(4)
+            before = len(writers.acked)
+            five.resume(5)
+            found = until(
+                lambda: len(it := losses(watch, topic)) == len(PARTITIONS) and it, 60,
+                "the twin knows of no loss",
+            )  # fmt: skip
+        ends = {n: end_on_disk(five, 4, topic, n) for n in PARTITIONS}
+        for n, loss in found.items():
+            assert (loss["cause"], loss["start_is_exact"]) == ("unclean", True)
+            assert loss["start_offset"] == first_lost(five, writers, n, before)
+            assert loss["end_offset"] <= ends[n]
+            # A cycle of this test takes no time, but on a busy machine.
+            assert ends[n] - loss["end_offset"] <= 10 * PER_S
+            [cut] = shown(watch, topic)[n]["truncations"]
+            assert (cut["broker"], cut["to_offset"]) == (4, loss["start_offset"])
+        found = restart_with_tap(five, watch, topic)
+        assert {n: loss["end_offset"] for n, loss in found.items()} == ends
+
+
+def test_what_a_clean_failover_cuts_is_what_its_log_says(five: LocalCluster) -> None:
+    """5 is frozen for less than a session; 4 is killed meanwhile with records of its own."""
+    topic, client = "lost-acks-1", BrokerClient(five)
+    client.create(topic, [[4, 5]] * len(PARTITIONS), ACKS_1)
+    writers = Writers(five, topic)
+    with watching(five.bootstrap) as watch:
+        until(lambda: watch.look() and len(shown(watch, topic)) == len(PARTITIONS))
+        with writers.running():
+            until(lambda: watch.look() and len(writers.acked) > 200)
+            five.pause(5)
+            time.sleep(FROZEN_S)
+            five.kill(4)
+            before = len(writers.acked)
+            five.resume(5)
+            until(lambda: watch.look() and client.partition(1, topic).leader == 5, 60)
+        ends = {n: end_on_disk(five, 4, topic, n) for n in PARTITIONS}
+        found = restart_with_tap(five, watch, topic)
+        for n, loss in found.items():
+            assert (loss["cause"], loss["start_is_exact"]) == ("acks_1", True)
+            assert loss["start_offset"] == first_lost(five, writers, n, before)
+            assert loss["end_offset"] == ends[n]
+
+
+def test_a_leader_that_comes_back_with_an_empty_disk_has_lost_all(five: LocalCluster) -> None:
+    topic, client = "lost-disk", BrokerClient(five)
+    client.create(topic, [[4]], {"min.insync.replicas": "1"})
+    with closing(KafkaProducer(bootstrap_servers=five.bootstrap, acks="all")) as producer:
+        for n in range(500):
+            producer.send(topic, b"%d" % n, partition=0)
+        producer.flush(30)
+    with watching(five.bootstrap) as watch:
+        until(lambda: (watch.look() and shown(watch, topic))[0]["replicas"][0]["log_end_offset"])
+        five.stop([4])
+        shutil.rmtree(five.layout.disks(4)[0] / f"{topic}-0")
+        watch.look()
+        five.start([4])
+        loss = until(lambda: losses(watch, topic).get(0), 60, "the twin knows of no loss")
+        assert (loss["start_offset"], loss["end_offset"]) == (0, 500)
+        assert (loss["cause"], loss["start_is_exact"]) == ("shorter_log", True)

@@ -1,0 +1,172 @@
+"""Replicas whose logs differ from their leader's, and where they will cut them.
+
+A leader begins its epoch where its own log ends. A replica that was away and has records of an
+earlier epoch beyond that offset truncates to it when it is back. The replica of the former leader
+is listed until then in any case: it was written until it was lost, and nobody polls that end.
+
+Source: AbstractFetcherThread.maybeTruncateToEpochEndOffsets, Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from twin.arrays import keys, plain
+from twin.declarations.declare import api_field, rule
+from twin.declarations.signature import Before, Cycle, TableGroup
+from twin.declarations.table import (
+    NO_BROKER,
+    UNKNOWN,
+    Bool,
+    Int32,
+    Int64,
+    ReplicaTable,
+    Rows,
+    SparseTable,
+    column,
+)
+from twin.rules.election.leader_changes import LeaderChanges
+from twin.rules.partitions.leaders import Roles
+from twin.tables.state import Assignment, Partitions, Replicas
+
+_STAYS_MS: Final = 60_000
+"""After the return: the log of the replica's broker may be read later than its offsets."""
+
+
+class Truncations(SparseTable, kind="truncations"):
+    """[N] one row a replica that was away when its leader changed, until it is back."""
+
+    broker: Int32 = column("broker id of the replica")
+    to_offset: Int64 = column("offset to which it truncates; unknown without the leader's epochs")
+    since_ms: Int64 = column("when the new leader was known")
+    sampled_at_ms: Int64 = column("when it last answered before")
+    was_leader: Bool = column("it led before the change", fill=False)
+    is_unclean: Bool = column("the new leader was neither in the ISR nor in the ELR", fill=False)
+    returned_at_ms: Int64 = column("when it answered again")
+
+
+class CommonLogs(
+    ReplicaTable, kind="common_logs", on_demand="the stored log ends, but for a few replicas"
+):
+    """[P, R] what each replica has in common with its leader's log."""
+
+    end_offset: Int64 = column("log end offset, or where it truncates to if that is lower")
+
+
+@dataclass(frozen=True, slots=True)
+class Held(TableGroup):
+    """The replicas and their last samples."""
+
+    partitions: Partitions
+    assignment: Assignment
+    roles: Roles
+    replicas: Replicas
+    cycle: Cycle
+
+
+@rule
+def truncations(held: Held, changes: LeaderChanges, before: Before[Truncations]) -> Truncations:
+    """Of several changes while a replica is away, the lowest offset counts."""
+    known = changes.pick(changes.start_offset != UNKNOWN)
+    news = _away(held, replace(known, start_offset=first_difference(known, before)))
+    mine, theirs = keys.pack(news.row, news.broker), keys.pack(before.row, before.broker)
+    place = keys.find(theirs, mine)
+    if len(before):
+        lower = np.minimum(news.to_offset, before.to_offset[place])  # unknown is lower
+        news = replace(news, to_offset=np.where(place == UNKNOWN, news.to_offset, lower))
+    kept = before.pick(~np.isin(theirs, mine)).with_rows(news)
+    slot, is_held = _slots(held, kept.row, kept.broker)
+    now_ms = held.cycle.observed_at_ms
+    answers = held.replicas.sampled_at_ms[kept.row, slot] == now_ms
+    returns = answers & (kept.since_ms < now_ms) & (kept.returned_at_ms == UNKNOWN)
+    returned_at_ms = np.where(returns, now_ms, kept.returned_at_ms)
+    is_over = (returned_at_ms != UNKNOWN) & (now_ms - returned_at_ms > _STAYS_MS)
+    is_over |= kept.broker == held.partitions.leader[kept.row]
+    return replace(kept, returned_at_ms=returned_at_ms).pick(is_held & ~is_over)
+
+
+def first_difference(changes: LeaderChanges, before: Truncations) -> Int64:
+    """[N] where the new leader's log and the old one's part: for a new leader that was away
+    during an earlier change, where it would have truncated then."""
+    to_offset = keys.look_up(
+        keys.pack(before.row, before.broker), before.to_offset,
+        keys.pack(changes.row, changes.new_leader),
+    )  # fmt: skip
+    is_lower = (to_offset != UNKNOWN) & (to_offset < changes.start_offset)
+    return np.where(is_lower, to_offset, changes.start_offset)
+
+
+def _away(held: Held, changes: LeaderChanges) -> Truncations:
+    """The former leaders, and the replicas that are away with records beyond the new epoch."""
+    ends = held.replicas.log_end_offset[changes.row]
+    brokers = held.assignment.broker[changes.row]
+    others = held.roles.is_assigned[changes.row] & (brokers != changes.new_leader[:, None])
+    was_leader = brokers == changes.old_leader[:, None]
+    away = held.replicas.sampled_at_ms[changes.row] < held.cycle.observed_at_ms
+    beyond = (ends > changes.start_offset[:, None]) | ~changes.start_is_exact[:, None]
+    at, slot = np.nonzero(others & (was_leader | (away & beyond & (ends != UNKNOWN))))
+    return Truncations(
+        row=changes.row[at],
+        broker=brokers[at, slot],
+        to_offset=np.where(changes.start_is_exact, changes.start_offset, UNKNOWN)[at],
+        since_ms=np.full(len(at), held.cycle.observed_at_ms),
+        # A former leader may have come back and answered in this very cycle.
+        sampled_at_ms=np.where(
+            was_leader[at, slot],
+            changes.sampled_at_ms[at],
+            held.replicas.sampled_at_ms[changes.row[at], slot],
+        ),
+        was_leader=was_leader[at, slot],
+        is_unclean=changes.is_unclean[at],
+        returned_at_ms=np.full(len(at), UNKNOWN, np.int64),
+    )
+
+
+def _slots(held: Held, row: Int32, broker: Int32) -> tuple[Rows, Bool]:
+    """[N] the slot of each replica, 0 if it is no longer assigned; whether it is."""
+    match = (held.assignment.broker[row] == broker[:, None]) & held.roles.is_assigned[row]
+    return match.argmax(axis=1), match.any(axis=1)
+
+
+@rule
+def common_logs(held: Held, away: Truncations, changes: LeaderChanges) -> CommonLogs:
+    """Unknown for replicas that are away while it is not known where a new epoch begins."""
+    ends = held.replicas.log_end_offset.copy()
+    waiting = changes.pick((changes.start_offset == UNKNOWN) & (changes.new_leader != NO_BROKER))
+    silent = held.replicas.sampled_at_ms[waiting.row] < held.cycle.observed_at_ms
+    ends[waiting.row] = np.where(silent, UNKNOWN, ends[waiting.row])
+    rows = away.pick(away.returned_at_ms == UNKNOWN)
+    slot, is_held = _slots(held, rows.row, rows.broker)
+    row, slot, to_offset = rows.row[is_held], slot[is_held], rows.to_offset[is_held]
+    ends[row, slot] = np.minimum(ends[row, slot], to_offset)  # unknown is lower
+    return CommonLogs(ends)
+
+
+@api_field(
+    "truncations",
+    "replicas that were away when their leader changed and have records that its log does not "
+    "have, until they are back: `broker`, the offset `to_offset` to which it truncates then, and "
+    "how many `records` of its last answer that cuts off; both null if the leader's epochs could "
+    "not be read. A leader may have written more after its last answer",
+)
+def truncations_field(
+    away: Truncations, assignment: Assignment, roles: Roles, replicas: Replicas
+) -> list[list[dict[str, Any]]]:
+    """The replicas of each partition that must truncate, by their last answers."""
+    rows = away.pick(away.returned_at_ms == UNKNOWN)
+    match = (assignment.broker[rows.row] == rows.broker[:, None]) & roles.is_assigned[rows.row]
+    end = np.where(match, replicas.log_end_offset[rows.row], UNKNOWN).max(axis=1, initial=UNKNOWN)
+    is_known = rows.to_offset != UNKNOWN
+    cuts = ~is_known | (end > rows.to_offset)
+    objects = (
+        {
+            "broker": int(rows.broker[i]),
+            "to_offset": plain.integer(rows.to_offset[i]),
+            "records": int(end[i] - rows.to_offset[i]) if is_known[i] else None,
+        }
+        for i in np.flatnonzero(cuts).tolist()
+    )
+    return plain.by_partition(rows.row[cuts], objects, len(assignment.broker))
