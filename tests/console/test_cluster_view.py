@@ -12,7 +12,9 @@ from tests.console.browser import NARROW
 from tests.console.cluster import BROKERS, Shown, now_ms, small
 from tests.console.conftest import Open
 from twin.engine.state import ShardState
+from twin.rules.election.silent_successors import SilentSuccessors
 from twin.step import step
+from twin.tables.state import PartitionIndex
 
 pytestmark = pytest.mark.browser
 
@@ -148,6 +150,20 @@ def test_the_columns_of_silent_brokers_are_marked_and_the_first_sentence_names_t
         re.compile(r"^Broker 5 has not answered since .* UTC\. You can lose any broker but 3\.$")
     )
     expect(page.locator(".matrix col.silent")).to_have_count(1)
+
+
+def test_a_partition_says_that_its_next_leader_does_not_answer(open_view: Open, shown: Shown):
+    state = silenced((5,))
+    shown.show(state)
+    successors = state[SilentSuccessors]
+    row = successors.row[0]
+    topic, number = state.topic_names()[row], state[PartitionIndex].partition[row]
+    page = open_view(f"#/partitions/{topic}/{number}")
+    following = page.locator("dl.next > div").first
+    expect(following.locator("dd").first).to_contain_text("does not answer")
+    expect(following.locator(".why")).to_have_text(
+        re.compile(r"Its last answer is of .*\. Kafka may elect it until it is fenced; then ")
+    )
 
 
 def test_of_a_cluster_that_does_not_answer_nothing_else_is_said(open_view: Open, shown: Shown):

@@ -32,6 +32,7 @@ from twin.rules.brokers.racks import rack_names, racks_of
 from twin.rules.election.balance import BalancedLeaders
 from twin.rules.election.ballots import Ballot
 from twin.rules.election.next_leader import Electorate, NextLeaders, elected_under, elected_without
+from twin.rules.election.silent_successors import silent_replicas
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Roles
 from twin.rules.partitions.topic_configs import LeaderMinIsr, TopicConfigs
@@ -100,8 +101,9 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     """The effect of fencing those brokers at once.
 
     A replica that cannot lead now counts as lost too: the controller takes it out of the ISR when
-    it fences its broker, which an earlier listing does not show yet. So the loss of more brokers
-    is never judged safer.
+    it fences its broker, which an earlier listing does not show yet. So do those of brokers that do
+    not answer: Kafka may elect them until they are fenced, and elects again then. So the loss of
+    more brokers is never judged safer.
     """
     rows = described_on(state, brokers)
     # Nothing changes for the others, so no election is held for them.
@@ -109,6 +111,9 @@ def lose(state: ShardState, brokers: Collection[int]) -> Loss:
     roles = electorate.roles
     named = on_brokers(electorate.assignment.broker, brokers) & roles.is_assigned
     lost_replicas = named | (roles.is_assigned & ~electorate.candidates.is_acceptable)
+    lost_replicas |= silent_replicas(
+        electorate.assignment, roles, state[Brokers], state.observed_at_ms
+    )
     in_isr = roles.in_isr & roles.is_assigned
     following = elected_without(electorate, lost_replicas)
     # A leader from outside the ISR becomes the ISR (PartitionChangeBuilder.tryElection).

@@ -1,5 +1,5 @@
 /** The next leader under each election rule, and why it is that one. */
-import { counted } from "../format.js";
+import { broker, counted, moment } from "../format.js";
 import { html } from "../ui.js";
 import { COVERAGES } from "../words.js";
 import { NextLeader } from "./next_leader.js";
@@ -7,12 +7,22 @@ import { NextLeader } from "./next_leader.js";
 export function Next({ partition, rules }) {
   const { kafka, ...others } = partition.next_leaders;
   return html`<dl class="next">
-      <div><dt>by Kafka's rule</dt><dd><${NextLeader} next=${kafka} /></dd>
-        <dd class="why">${why(partition, kafka)}</dd></div>
+      <div><dt>by Kafka's rule</dt><dd><${NextLeader} next=${kafka} />${
+        partition.silent_successor && html`, <span class="bad">does not answer</span>`}</dd>
+        <dd class="why">${whySilent(partition.silent_successor) || why(partition, kafka)}</dd></div>
       ${Object.entries(others).map(([rule, next]) => html`
         <div key=${rule}><dt>by ${rules[rule] ?? rule}</dt><dd><${NextLeader} next=${next} /></dd>
           <dd class="why">${whyOther(partition, rule)}</dd></div>`)}
     </dl>`;
+}
+
+/** Until Kafka fences a broker it may elect it; then it elects again. */
+function whySilent(successor) {
+  if (!successor) return "";
+  const { since_ms: since, then } = successor;
+  const when = since === null ? "It has not answered yet." : `Its last answer is of ${moment(since)}.`;
+  return `${when} Kafka may elect it until it is fenced; then ${
+    then < 0 ? "nobody leads" : `${broker(then)} leads`}.`;
 }
 
 /** Kafka takes the first of the assignment that is in sync and not fenced. */
