@@ -17,6 +17,7 @@ class HurtGroup(TypedDict):
 
     group: str
     offline: int
+    ahead: int
     remote: int
     remote_records: int
     remote_bytes: int
@@ -34,6 +35,7 @@ def changed_data(harm: GroupHarm) -> HurtGroup:
     return {
         "group": harm.group,
         "offline": harm.offline,
+        "ahead": harm.ahead,
         "remote": harm.remote,
         "remote_records": harm.remote_records,
         "remote_bytes": harm.remote_bytes,
@@ -59,6 +61,8 @@ def harm_lines(
     lines = [f"{who} {size_text(remote_bytes)} more from remote storage."]
     for each in hurt[:_MOST_LINES]:
         offline = f"{counted(each['offline'], 'partition')} offline, " if each["offline"] else ""
+        if each["ahead"]:
+            offline += f"beyond the log end of {counted(each['ahead'], 'partition')}, "
         lines.append(
             f"  {each['group']}: {offline}{counted(each['remote_records'], 'record')} "
             f"({size_text(each['remote_bytes'])}) of {counted(each['remote'], 'partition')}"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streaming.exporter.views.api import partition_objects
 from tests.builders import (
     NOW_MS,
     Group,
@@ -21,10 +22,13 @@ from tests.builders import (
     partitions_frame,
     replicas_frame,
 )
+from tests.reading import conditions
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import UNKNOWN
 from twin.engine.state import ShardState
+from twin.questions import whatif
+from twin.questions.whatif_groups import hurt_by_loss, together
 from twin.rules.groups.forecasts import GroupForecasts
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.moves import GroupLags, GroupMoves
@@ -178,6 +182,58 @@ def test_what_is_below_the_log_start_is_read_nowhere():
     part = Partition(log=Log(start=20, local_start=40))
     assert reads(19, part) == (1, ReadsFrom.NOWHERE, UNKNOWN)
     assert reads(20, part) == (1, ReadsFrom.REMOTE, 20)
+
+
+CUT = Partition(log=Log(start=10, end=90))
+
+
+def after_a_truncation(offset: int, *, reads: int) -> ShardState:
+    """A group at that offset, whose log ended at 100, and then at 90; its offset is read so often
+    since the log is shorter."""
+    state = cycle(Group(offsets=[(Partition(), offset)]))
+    for n in range(1, reads + 1):
+        at_ms = NOW_MS + n * ROUND_MS
+        state = cycle(Group(offsets=[(CUT, offset)]), parts=(CUT,), since=state, at_ms=at_ms)
+        state = cycle(parts=(CUT,), since=state, at_ms=at_ms + 5_000, is_read=False)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("offset", "source", "lag"),
+    [(98, ReadsFrom.AHEAD, UNKNOWN), (91, ReadsFrom.AHEAD, UNKNOWN), (90, ReadsFrom.DISK, 0)],
+)
+def test_a_group_beyond_the_end_of_a_log_that_was_cut_is_ahead(offset, source, lag):
+    state = after_a_truncation(offset, reads=1)
+    assert state[GroupReads].reads_from.tolist() == [source]
+    assert state[GroupLags].lag_records.tolist() == [lag]
+    is_ahead = source == ReadsFrom.AHEAD
+    assert ("consumer_ahead_of_log" in conditions(state)) == is_ahead
+    [partition] = partition_objects(state, np.array([0]), state.observed_at_ms)
+    [group] = partition["groups"]
+    assert group["reset_to"] == ({"earliest": 10, "latest": 90} if is_ahead else None)
+    assert not (is_ahead and (group["never_lost"] or group["never_remote"]))
+
+
+def test_an_offset_that_moved_since_the_log_end_was_sampled_is_not_ahead():
+    """The log has grown since the sample, and the group has read on."""
+    state = cycle(Group(offsets=[(Partition(), 100)]))
+    state = cycle(Group(offsets=[(Partition(), 120)]), since=state, at_ms=NOW_MS + ROUND_MS)
+    assert state[GroupReads].reads_from.tolist() == [ReadsFrom.DISK]
+    state = cycle(since=state, at_ms=NOW_MS + ROUND_MS + 5_000, is_read=False)
+    assert state[GroupReads].reads_from.tolist() == [ReadsFrom.DISK]
+
+
+@pytest.mark.parametrize(("isr", "source"), [((1,), ReadsFrom.AHEAD), ((1, 2), ReadsFrom.DISK)])
+def test_the_loss_of_a_leader_leaves_groups_ahead_if_its_successor_lacks_what_they_read(
+    isr, source
+):
+    """Of two samples of replicas in sync the lower one proves nothing."""
+    part = Partition(replicas=(1, 2), isr=isr, logs={1: Log(end=100), 2: Log(end=90)})
+    settings = {"unclean_leader_election": 1, "min_insync_replicas": 1}
+    state = cycle(Group(offsets=[(part, 95)]), parts=(part,), **settings)
+    assert state[GroupsIfLeaderLost].reads_from.tolist() == [source]
+    [*hurt] = together([hurt_by_loss(state, [1], whatif.lose(state, [1]))])
+    assert [each.ahead for each in hurt] == ([1] if source == ReadsFrom.AHEAD else [])
 
 
 def test_nobody_serves_a_partition_without_a_leader():

@@ -35,11 +35,12 @@ class GroupHarm(AddsUp):
     remote_bytes: int = 0  # of these, where the size of a record is known
     remote_bytes_by_rule: Mapping[str, int] = field(default_factory=dict)  # where leaders move
     unknown: int = 0  # partitions for which that is unknown
+    ahead: int = 0  # partitions whose new leaders lack what it has read
 
     @property
     def is_hurt(self) -> bool:
-        """The group reads more remotely, or cannot read a partition."""
-        return self.offline > 0 or self.remote > 0
+        """The group reads more remotely, cannot read a partition, or is reset."""
+        return self.offline > 0 or self.ahead > 0 or self.remote > 0
 
 
 def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
@@ -50,7 +51,9 @@ def together(shards: Iterable[Iterable[GroupHarm]]) -> list[GroupHarm]:
             total = by_group.get(each.group)
             by_group[each.group] = each if total is None else total + each
     hurt = [each for each in by_group.values() if each.is_hurt]
-    return sorted(hurt, key=lambda h: (-h.offline, -h.remote_bytes, -h.remote_records, h.group))
+    return sorted(
+        hurt, key=lambda h: (-h.offline, -h.ahead, -h.remote_bytes, -h.remote_records, h.group)
+    )
 
 
 def hurt_by_loss(state: ShardState, brokers: Collection[int], loss: Loss) -> list[GroupHarm]:
@@ -110,9 +113,10 @@ def _reads_after_loss(state: ShardState, leader: Int32, brokers: Collection[int]
 
 def _harms(state: ShardState, then: _Reads, by_rule: Mapping[str, _Reads]) -> list[GroupHarm]:
     offsets, names = state[GroupOffsets], state[Groups].group.tolist()
-    was_offline = state[GroupReads].reads_from == ReadsFrom.NOBODY
+    now = state[GroupReads].reads_from
     columns = {
-        "offline": (then.reads_from == ReadsFrom.NOBODY) & ~was_offline,
+        "offline": (then.reads_from == ReadsFrom.NOBODY) & (now != ReadsFrom.NOBODY),
+        "ahead": (then.reads_from == ReadsFrom.AHEAD) & (now != ReadsFrom.AHEAD),
         "remote": then.more_records > 0,
         "remote_records": np.maximum(then.more_records, 0),
         "remote_bytes": _known(then.more_bytes),

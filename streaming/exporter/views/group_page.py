@@ -18,7 +18,9 @@ from twin.rules.groups.moves import GroupLags
 from twin.rules.groups.reads import GroupReads, ReadsFrom
 from twin.tables.state import GroupOffsets, Groups, Partitions
 
-_WORST_FIRST: Final = (ReadsFrom.NOBODY, ReadsFrom.NOWHERE, UNKNOWN, ReadsFrom.REMOTE)
+_WORST_FIRST: Final = (
+    ReadsFrom.NOBODY, ReadsFrom.AHEAD, ReadsFrom.NOWHERE, UNKNOWN, ReadsFrom.REMOTE
+)  # fmt: skip
 
 
 class GroupThen(TypedDict):

@@ -66,7 +66,7 @@ def badness(group: dict[str, Any]) -> tuple[float, ...]:
     then = group.get("if_leader_lost_remote_bytes", {}).get("kafka") or 0.0
     return (
         not group["in_use"],
-        -(reads["nobody"] + reads["nowhere"]),
+        -(reads["nobody"] + reads["nowhere"] + reads["ahead"]),
         _soon(group, "until_loss_seconds", LOSES_SOON_S),
         -(group.get("remote_records") or 0),
         _soon(group, "until_remote_seconds", FALLS_OFF_SOON_S),

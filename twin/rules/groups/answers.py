@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from twin.arrays import plain
 from twin.declarations.declare import api_field
 from twin.declarations.signature import EachRule
@@ -11,7 +13,8 @@ from twin.declarations.table import SparseTable, Table
 from twin.rules.groups.forecasts import GroupForecasts
 from twin.rules.groups.loss import GroupsIfLeaderLost
 from twin.rules.groups.moves import GroupLags, GroupMoves
-from twin.rules.groups.reads import GroupReads, GroupServers
+from twin.rules.groups.reads import GroupReads, GroupServers, ReadsFrom
+from twin.rules.partitions.leaders import Leaders
 from twin.rules.tiering.warm_up import NEVER
 from twin.tables.state import GroupOffsets, Groups, Partitions, ReaderRacks
 
@@ -24,7 +27,9 @@ _NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "
     "that was read, `assigned` (a member reads the partition) and its `rack`, `records_per_s` that "
     "the group reads, `lag_records`, `lag_s` in which these were appended, `in_use` (it has "
     "members, or moved within a day), `broker` that serves it, where it `reads_from` (`disk`, "
-    "`remote` storage, `nowhere`: the records are deleted, `nobody`: there is no leader), "
+    "`remote` storage, `nowhere`: the records are deleted, `ahead`: the log ends before its "
+    "offset, `nobody`: there is no leader), `reset_to` where auto.offset.reset sends it if it "
+    "reads `nowhere` or is `ahead`: the offsets for `earliest` and `latest`, else null; "
     "`remote_records` that it reads from remote storage, seconds `until_remote_s` and "
     "`until_loss_s` (null if unknown, or never: `never_remote`, `never_lost`), and under "
     "`if_leader_lost`, by election rule, the `broker` that would serve it then, `reads_from`, "
@@ -41,6 +46,7 @@ def groups_field(
     servers: GroupServers,
     forecasts: GroupForecasts,
     then: EachRule[GroupsIfLeaderLost],
+    leaders: Leaders,
 ) -> list[list[dict[str, Any]]]:
     """A list of groups for each partition, sorted by name."""
     columns: dict[str, list[Any]] = {"group": groups.group[offsets.group_index].tolist()}
@@ -53,9 +59,22 @@ def groups_field(
         ("never_lost", forecasts.until_loss_s),
     ):
         columns[name] = (seconds == NEVER).tolist()
+    columns["reset_to"] = _resets(reads, leaders)
     by_rule = {name: _objects(plain_columns(each)) for name, each in then.items()}
     columns["if_leader_lost"] = _objects(by_rule)
     return plain.by_partition(offsets.row, _objects(columns), len(partitions.leader))
+
+
+def _resets(reads: GroupReads, leaders: Leaders) -> list[dict[str, int | None] | None]:
+    """[N] the first and the last offset of the log, of groups that cannot continue."""
+    resets: list[dict[str, int | None] | None] = [None] * len(reads)
+    for i in np.flatnonzero(np.isin(reads.reads_from, (ReadsFrom.NOWHERE, ReadsFrom.AHEAD))):
+        row = reads.row[i]
+        resets[i] = {
+            "earliest": plain.integer(leaders.log_start_offset[row]),
+            "latest": plain.integer(leaders.log_end_offset[row]),
+        }
+    return resets
 
 
 def plain_columns(table: SparseTable | Table) -> dict[str, list[Any]]:

@@ -85,7 +85,7 @@ def group_forecasts(
     at_end = lags.lag_records == 0
     remote, loss = (np.where(at_end, NEVER, each) for each in (remote, loss))
     source = reads.reads_from
-    is_unknown = (source == UNKNOWN) | (source == ReadsFrom.NOBODY)
+    is_unknown = np.isin(source, (UNKNOWN, ReadsFrom.NOBODY, ReadsFrom.AHEAD))
     off_disk = (source == ReadsFrom.REMOTE) | (source == ReadsFrom.NOWHERE)
     return GroupForecasts(
         row=moves.row,

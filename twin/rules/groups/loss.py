@@ -114,6 +114,9 @@ def reads_then(
 ) -> tuple[Array, ...]:
     """The rows, followed by the columns of ``ReadsThen``."""
     reads_from, records = after_loss.servers.read(moves, after_loss.slot, after_loss.selector, rack)
+    ahead = after_loss.servers.ahead_then(moves, after_loss.slot)
+    reads_from = np.where(ahead, np.int8(ReadsFrom.AHEAD), reads_from)
+    records = np.where(ahead, UNKNOWN, records)
     broker = after_loss.servers.serving(moves, after_loss.slot, after_loss.selector, rack)
     known_now = np.maximum(reads.remote_records, 0)
     more = np.where(records == UNKNOWN, UNKNOWN, np.maximum(records - known_now, 0))

@@ -17,6 +17,7 @@ from twin.declarations.declare import gauge, group_gauge, rule
 from twin.declarations.signature import Before, NowMs
 from twin.declarations.table import UNKNOWN, Array, Bool, Float64, Int32, Int64, SparseTable, column
 from twin.rules.partitions.growth import Growth, moving_average
+from twin.rules.partitions.leaders import Leaders
 from twin.rules.replication.high_watermark import HighWatermarks
 from twin.tables.enums import GroupState
 from twin.tables.state import GroupOffsets, Groups
@@ -83,9 +84,15 @@ def group_moves(
 
 
 @rule
-def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs) -> GroupLags:
-    """The lag of each group, unknown if its offset or the high watermark is unknown."""
+def group_lags(
+    moves: GroupMoves, groups: Groups, growth: Growth, leaders: Leaders, now_ms: NowMs
+) -> GroupLags:
+    """The lag of each group, unknown if its offset or the high watermark is unknown.
+
+    A group that is ahead of the log has none: where it continues is for its consumer to say.
+    """
     is_known = (moves.committed_offset != UNKNOWN) & (moves.end_offset != UNKNOWN)
+    is_known &= ~is_ahead(moves, leaders)
     lag = np.where(is_known, np.maximum(moves.end_offset - moves.committed_offset, 0), UNKNOWN)
     rate = growth.appended_records_per_s[moves.row.astype(np.intp)]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -96,6 +103,20 @@ def group_lags(moves: GroupMoves, groups: Groups, growth: Growth, now_ms: NowMs)
         lag_s=np.where(lag == 0, 0.0, lag_s),
         in_use=is_in_use(moves, groups, now_ms),
     )
+
+
+def is_ahead(moves: GroupMoves, leaders: Leaders) -> Bool:
+    """[N] the leader's log ends before the committed offset.
+
+    An offset that was read after the log end may be of later records. So the leader must have
+    answered since the offset was read, and the offset must not have changed at that reading.
+    """
+    row = moves.row.astype(np.intp)
+    end = leaders.log_end_offset[row]
+    is_beyond: Bool = (end != UNKNOWN) & (moves.committed_offset > end)
+    is_beyond &= leaders.sampled_at_ms[row] > moves.read_at_ms
+    is_beyond &= moves.moved_at_ms < moves.read_at_ms
+    return is_beyond
 
 
 def is_in_use(moves: GroupMoves, groups: Groups, now_ms: int) -> Bool:

@@ -5,6 +5,10 @@ the leader has RackAwareReplicaSelector (KIP-392). Records that are not on the d
 replica come from remote storage; records below the log start are gone. A group without members is
 judged as if its consumer came back without a rack.
 
+After an election that lost records, a group may continue beyond the log end (KIP-392, case 4). A
+consumer that knows the leader epoch of its position detects that and continues where the logs part
+(KIP-320); others get OFFSET_OUT_OF_RANGE and go where auto.offset.reset sends them.
+
 Source: ReplicaManager.readFromLog and findPreferredReadReplica, Kafka 4.3.
 """
 
@@ -24,6 +28,7 @@ from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
     Array,
+    Bool,
     Int8,
     Int32,
     Int64,
@@ -32,7 +37,8 @@ from twin.declarations.table import (
     column,
 )
 from twin.rules.brokers.racks import rack_names
-from twin.rules.groups.moves import GroupMoves
+from twin.rules.election.truncations import CommonLogs
+from twin.rules.groups.moves import GroupMoves, is_ahead
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.reading.selection import (
@@ -61,6 +67,7 @@ class ReadsFrom(IntEnum):
     REMOTE = 1  # remote storage
     NOWHERE = 2  # they are deleted: the consumer is reset, or stops
     NOBODY = 3  # no replica leads the partition
+    AHEAD = 4  # the log ends before its offset: the consumer is reset, or stops
 
 
 class GroupReads(
@@ -97,6 +104,7 @@ class Servers(TableGroup):
     configs: TopicConfigs
     racks: ReaderRacks
     views: Lazy[SelectorViews]
+    common: Lazy[CommonLogs]
 
     def read(
         self, moves: GroupMoves, leading: Array, selector: Int8, rack: Int64
@@ -145,6 +153,19 @@ class Servers(TableGroup):
         served = self.assignment.broker[row, np.maximum(slot, 0)]
         return np.where(is_known & (slot != UNKNOWN), served, np.int32(NO_BROKER))
 
+    def ahead_then(self, moves: GroupMoves, leading: Array) -> Bool:
+        """[N] the leaders in those slots [P] are from outside the ISR and lack what was read."""
+        row = moves.row.astype(np.intp)
+        slot = leading[row]
+        members = self.roles.in_isr | self.roles.in_elr
+        row = np.flatnonzero((slot != UNKNOWN) & ~members[row, slot])
+        is_ahead = np.zeros(len(moves), bool)
+        if len(row):  # few elections are unclean
+            place = moves.row[row].astype(np.intp), slot[row]
+            end = self.common().end_offset[place]
+            is_ahead[row] = (end != UNKNOWN) & (moves.committed_offset[row] > end)
+        return is_ahead
+
     def _slots(self, row: Rows, offset: Int64, slot: Rows, kind: Int8, rack: Int64) -> Rows:
         """[N] the slot of the replica that serves each group, given that of the leader."""
         near = (kind == ReplicaSelector.RACK_AWARE) & (rack != UNKNOWN) & (slot != UNKNOWN)
@@ -190,7 +211,13 @@ def group_reads(
 ) -> GroupReads:
     """The reads of each group, by the offsets of the replica that serves it."""
     rack, kind = servers.reader_racks(offsets), selectors.replica_selector
-    return GroupReads(moves.row, *servers.read(moves, leaders.slot, kind, rack))
+    reads, records = servers.read(moves, leaders.slot, kind, rack)
+    ahead = is_ahead(moves, leaders)
+    return GroupReads(
+        moves.row,
+        np.where(ahead, np.int8(ReadsFrom.AHEAD), reads),
+        np.where(ahead, UNKNOWN, records),
+    )
 
 
 @rule

@@ -18,12 +18,8 @@ from twin.declarations.declare import Alert, risk, rule
 from twin.declarations.signature import NowMs
 from twin.declarations.table import UNKNOWN, Bool, Float64, Int8, Int64, SparseTable, column
 from twin.rules.groups.forecasts import group_forecasts
-from twin.rules.groups.moves import GroupMoves, group_lags, is_in_use
-from twin.rules.groups.reads import (
-    GroupReads,
-    ReadsFrom,
-    Servers,
-)
+from twin.rules.groups.moves import GroupMoves, group_lags, is_ahead, is_in_use
+from twin.rules.groups.reads import GroupReads, ReadsFrom, Servers
 from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.leaders import Leaders
 from twin.rules.partitions.topic_configs import TopicConfigs
@@ -74,20 +70,20 @@ def groups_near_risk(
     retention = Retention(leaders, replicas, growth, sizes, now_ms)
     overtaken = _may_be_overtaken(moves, retention, configs)
     off_disk = moves.committed_offset < servers.on_every_disk[moves.row.astype(np.intp)]
-    near = np.flatnonzero(overtaken | off_disk)
+    ahead = is_ahead(moves, leaders)
+    near = np.flatnonzero(overtaken | off_disk | ahead)
     near = near[is_in_use(moves.pick(near), groups, now_ms)]
     if not len(near):
         return GroupsNearRisk.empty()
-    moves, overtaken = moves.pick(near), overtaken[near]
+    moves, overtaken, ahead = moves.pick(near), overtaken[near], ahead[near]
     rack = servers.reader_racks(offsets.pick(near))
-    reads = GroupReads(
-        moves.row, *servers.read(moves, leaders.slot, selectors.replica_selector, rack)
-    )
+    reads_from, records = servers.read(moves, leaders.slot, selectors.replica_selector, rack)
+    reads = GroupReads(moves.row, np.where(ahead, np.int8(ReadsFrom.AHEAD), reads_from), records)
     until_remote_s = np.full(len(near), np.nan)
     until_loss_s = np.where(reads.reads_from == ReadsFrom.NOWHERE, 0.0, np.nan)
     if overtaken.any():
         moves, reads_then = moves.pick(overtaken), reads.pick(overtaken)
-        lags = group_lags(moves, groups, growth, now_ms)
+        lags = group_lags(moves, groups, growth, leaders, now_ms)
         until = group_forecasts(
             moves, lags, reads_then, leaders, replicas, configs, growth, sizes, now_ms
         )
@@ -193,6 +189,29 @@ class Retention:
 def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
     """A group in use has lost records or is about to."""
     return near.pick(near.until_loss_s <= LOSES_SOON_S).row_mask(len(partitions.leader))
+
+
+@risk(
+    "consumer_ahead_of_log",
+    rank=28,
+    severity="page",
+    open_after_ms=30_000,
+    close_after_ms=30_000,
+    sentence="a group of consumers continues beyond the log end: it is reset, or stops",
+    source="KIP-392, case 4; KIP-320",
+    alert=Alert(
+        summary="end before the offsets of consumers",
+        description="The logs of {n} partitions of {cluster} end before the committed offset of a "
+        "group of consumers, since a new leader lacks records. The group continues where the logs "
+        "part (KIP-320) or where auto.offset.reset sends it, or stops; groups[].reads_from of the "
+        "API is ahead.",
+        wait="0s",
+        keep_firing_for="5m",
+    ),
+)
+def continues_beyond_the_log(near: GroupsNearRisk, partitions: Partitions) -> Bool:
+    """A group in use committed an offset that the log does not have any more."""
+    return near.pick(near.reads_from == ReadsFrom.AHEAD).row_mask(len(partitions.leader))
 
 
 @risk(

@@ -16,10 +16,11 @@ export function HurtGroups({ groups, rule }) {
       counted(groups.length - SHOWN, "other group")}</p>`}`;
 }
 
-function inWords({ offline, remote, remote_bytes: kafka, remote_bytes_by_rule: bytesBy, unknown }, rule) {
+function inWords({ offline, ahead, remote, remote_bytes: kafka, remote_bytes_by_rule: bytesBy, unknown }, rule) {
   const size = bytesBy?.[rule] ?? kafka;
   const parts = [];
   if (offline) parts.push(`not read ${counted(offline, "partition")}`);
+  if (ahead) parts.push(`be beyond the log end of ${counted(ahead, "partition")}`);
   if (remote && size) parts.push(`read ${bytes(size)} remotely`);
   if (unknown) parts.push(`unknown for ${count(unknown)}`);
   return parts.join(", ") || "read nothing remotely by this rule";

@@ -87,7 +87,7 @@ function Sum({ of: then }) {
     parts.join(", ") || "nothing"}</td>`;
 }
 
-const BADNESS = ["nobody", "nowhere", null, "remote", "disk"];
+const BADNESS = ["nobody", "ahead", "nowhere", null, "remote", "disk"];
 
 /** The worst first: what it cannot read, then what it reads remotely, then by lag. */
 const worse = (a, b) => BADNESS.indexOf(a.reads_from) - BADNESS.indexOf(b.reads_from)

@@ -4,6 +4,7 @@ import { bytes, count, counted, duration } from "../format.js";
 /** Where a group reads: what it is called, and how bad it is; the worst first. */
 const PLACES = {
   nobody: ["without a leader", "bad"],
+  ahead: ["beyond the log end", "bad"],
   nowhere: ["deleted already", "bad"],
   unknown: ["unknown", "unknown"],
   remote: ["from remote storage", "warn"],
