@@ -34,12 +34,12 @@ from twin.tables.observations import (
     GroupOffsetsFrame,
     GroupsFrame,
     IsrChangesFrame,
-    LoadedLogsFrame,
     PartitionsFrame,
     PendingUploadLookupsFrame,
     ProblemsFrame,
     ReplicasFrame,
     SegmentsFrame,
+    TruncatedLogsFrame,
 )
 
 NOW_MS = 1_800_000_000_000
@@ -278,14 +278,17 @@ def epoch_ends_frame(part: Partition, prev_epoch: int, end: int, at_ms: int = NO
     )  # fmt: skip
 
 
-def loaded_logs_frame(part: Partition, broker: int, end: int, at_ms: int) -> Frame:
-    """A broker logged at its start where the partition's log ends."""
+def truncated_logs_frame(
+    part: Partition, broker: int, end: int, to_offset: int, at_ms: int
+) -> Frame:
+    """A broker logged after its start that it truncates the partition's log."""
     return _frame(
-        LoadedLogsFrame, at_ms, {},
+        TruncatedLogsFrame, at_ms, {},
         **_keys([(part.topic, part.id, part.number)]),
         broker=_ints([broker]),
         at_ms=_ints([at_ms]),
-        log_end_offset=_ints([end]),
+        end_offset=_ints([end]),
+        to_offset=_ints([to_offset]),
     )  # fmt: skip
 
 

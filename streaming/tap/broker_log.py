@@ -16,6 +16,7 @@ from streaming.tap.lines import (
     InvalidLineError,
     LeaderShrinkLine,
     LoadedLogLine,
+    TruncationLine,
     parse,
 )
 from streaming.tap.request_log import (
@@ -31,8 +32,8 @@ from twin.declarations.table import UNKNOWN, Table
 from twin.tables.observations import (
     FetchesFrame,
     IsrChangesFrame,
-    LoadedLogsFrame,
     PendingUploadLookupsFrame,
+    TruncatedLogsFrame,
 )
 
 
@@ -47,13 +48,14 @@ class PendingUploadLookup(NamedTuple):
     error_code: int
 
 
-class LoadedLog(NamedTuple):
-    """A log that the broker loaded when it started."""
+class TruncatedLog(NamedTuple):
+    """A log that the broker truncated after it had loaded it at its start."""
 
     topic: str
     partition: int
     at_ms: int
-    log_end_offset: int
+    end_offset: int
+    to_offset: int
 
 
 class BrokerLogParser:
@@ -63,8 +65,8 @@ class BrokerLogParser:
         broker: id of the broker whose logs they are.
         lines: how many lines were read.
         invalid_lines: how many of these could not be parsed, by reason.
-        fetches, isr_changes, pending_upload_lookups, loaded_logs: the rows; the caller empties the
-            lists.
+        fetches, isr_changes, pending_upload_lookups, truncated_logs: the rows; the caller empties
+            the lists.
         at_ms: the newest time of a line.
     """
 
@@ -75,12 +77,13 @@ class BrokerLogParser:
         self.fetches: list[FetchRow] = []
         self.isr_changes: list[IsrChange] = []
         self.pending_upload_lookups: list[PendingUploadLookup] = []
-        self.loaded_logs: list[LoadedLog] = []
+        self.truncated_logs: list[TruncatedLog] = []
         self.at_ms = UNKNOWN
         self._zone = zone
         self._sessions = FetchSessions()
         self._isrs = IsrTracker()
         self._shrinks = LeaderShrinks()
+        self._loaded: dict[tuple[str, int], int] = {}  # log ends at the broker's start
 
     def feed(self, line: bytes) -> None:
         """Parse one line; a line that cannot be parsed is counted in ``invalid_lines``."""
@@ -105,17 +108,26 @@ class BrokerLogParser:
         elif isinstance(content, FollowerLine):
             self._shrinks.follow(content)
         elif isinstance(content, LoadedLogLine):
-            loaded = LoadedLog(content.topic, content.partition, at_ms, content.log_end_offset)
-            self.loaded_logs.append(loaded)
+            self._loaded[content.topic, content.partition] = content.log_end_offset
+        elif isinstance(content, TruncationLine):
+            self._truncate(at_ms, content)
         else:
             self.isr_changes.extend(self._shrinks.agree(content))
         self.isr_changes.extend(self._shrinks.settled(at_ms))
+
+    def _truncate(self, at_ms: int, line: TruncationLine) -> None:
+        """Make a row of the first truncation after a load: until then nothing was appended."""
+        end_offset = self._loaded.pop((line.topic, line.partition), UNKNOWN)
+        if end_offset > line.to_offset:
+            cut = TruncatedLog(line.topic, line.partition, at_ms, end_offset, line.to_offset)
+            self.truncated_logs.append(cut)
 
     def reset_sessions(self) -> None:
         """Forget fetch sessions and ISRs: lines were skipped, so all may be out of date."""
         self._sessions.reset()
         self._isrs.reset()
         self._shrinks.reset()
+        self._loaded.clear()
 
     def flush(self) -> None:
         """Make rows of what waits for a later line: there may be none for a while."""
@@ -130,7 +142,7 @@ class BrokerLogParser:
         yield FetchesFrame, self.fetches
         yield IsrChangesFrame, self.isr_changes
         yield PendingUploadLookupsFrame, self.pending_upload_lookups
-        yield LoadedLogsFrame, self.loaded_logs
+        yield TruncatedLogsFrame, self.truncated_logs
 
     @property
     def row_count(self) -> int:

@@ -18,8 +18,8 @@ from twin.engine.frames import Frame, FrameHeader
 from twin.tables.observations import (
     FetchesFrame,
     IsrChangesFrame,
-    LoadedLogsFrame,
     PendingUploadLookupsFrame,
+    TruncatedLogsFrame,
 )
 
 TopicRow = tuple[Topic, Any]
@@ -68,7 +68,7 @@ def messages(
         encoded: list[bytes] = []
         # ISR changes first: the query keeps a fetch longer if it was pending at such a change.
         for table in (
-            IsrChangesFrame, FetchesFrame, PendingUploadLookupsFrame, LoadedLogsFrame
+            IsrChangesFrame, FetchesFrame, PendingUploadLookupsFrame, TruncatedLogsFrame
         ):  # fmt: skip
             if kinds[table.kind]:
                 arrow = _arrow_table(table, kinds[table.kind], parser.broker)

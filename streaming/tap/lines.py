@@ -6,7 +6,8 @@ Two kinds of line matter, and all others are skipped as early as possible:
   ``[time] DEBUG Completed request:{json} (kafka.request.logger)``. Fetches and ListOffsets requests
   of followers are used, and AlterPartition requests.
 * The server log of a leader states why it shrinks an ISR, when the controller has agreed, and of
-  which partitions it became a follower. When a broker starts, it states where each log ends.
+  which partitions it became a follower. When a broker starts, it states where each log ends, and
+  then to where it truncates the logs of which it has become a follower.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _SHRINK: Final = b"Shrinking ISR from "
 _UPDATE: Final = b"ISR updated to "
 _FOLLOW: Final = b"Added fetcher to broker "
 _LOAD: Final = b"Completed load of Log("
+_TRUNCATE: Final = b"] Truncating to offset "
 _BEFORE_3_0: Final = b'"partitionResponses"'
 """A field of fetch responses that is called ``partitions`` since Kafka 3.0."""
 
@@ -58,6 +60,10 @@ _FOLLOWED: Final = re.compile(rb"[( ]([^\s(]+)-(\d+) -> ")
 _LOADED: Final = re.compile(
     rb", topic=(?P<topic>[^\s,]+), partition=(?P<partition>\d+), "
     rb".*logEndOffset=(?P<end>\d+)\) with "
+)
+_TRUNCATED: Final = re.compile(
+    rb"\[UnifiedLog partition=(?P<topic>\S+)-(?P<partition>\d+), dir=.*\] "
+    rb"Truncating to offset (?P<to>\d+)"
 )
 _REMOVED: Final = re.compile(
     rb"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (-?\d+)\)"
@@ -116,8 +122,24 @@ class LoadedLogLine:
     log_end_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class TruncationLine:
+    """A broker's statement that it truncates a log."""
+
+    topic: str
+    partition: int
+    to_offset: int
+
+
 CompletedRequest = CompletedFetch | CompletedListOffsets | CompletedAlterPartition
-LogLine = CompletedRequest | LeaderShrinkLine | LeaderUpdateLine | FollowerLine | LoadedLogLine
+LogLine = (
+    CompletedRequest
+    | LeaderShrinkLine
+    | LeaderUpdateLine
+    | FollowerLine
+    | LoadedLogLine
+    | TruncationLine
+)
 
 _DECODERS: Final[dict[int, msgspec.json.Decoder[Any]]] = {
     FETCH: msgspec.json.Decoder(CompletedFetch),
@@ -137,7 +159,7 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
     Raises:
         InvalidLineError: the reason is ``request`` (the broker parsed the request before its log
             was enabled, so it is not logged), ``kafka_before_3_0``, ``json``, ``timestamp``,
-            ``shrink``, ``isr`` or ``load``.
+            ``shrink``, ``isr``, ``load`` or ``truncation``.
     """
     at = line.find(_REQUEST)
     if at >= 0:
@@ -152,6 +174,8 @@ def parse(line: bytes, zone: ZoneInfo | None = None) -> tuple[int, LogLine] | No
         return _logged_at_ms(line, zone), FollowerLine(partitions)
     if line.find(_LOAD) >= 0:
         return _logged_at_ms(line, zone), _loaded_log(line)
+    if line.find(_TRUNCATE) >= 0:
+        return _logged_at_ms(line, zone), _truncation(line)
     return None
 
 
@@ -212,6 +236,17 @@ def _loaded_log(line: bytes) -> LoadedLogLine:
         topic=match["topic"].decode("ascii", "replace"),
         partition=int(match["partition"]),
         log_end_offset=int(match["end"]),
+    )
+
+
+def _truncation(line: bytes) -> TruncationLine:
+    match = _TRUNCATED.search(line)
+    if match is None:
+        raise InvalidLineError("truncation")
+    return TruncationLine(
+        topic=match["topic"].decode("ascii", "replace"),
+        partition=int(match["partition"]),
+        to_offset=int(match["to"]),
     )
 
 

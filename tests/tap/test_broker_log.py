@@ -276,21 +276,45 @@ def list_offsets(timestamp: int, follower: int = 3) -> bytes:
     return request_line(T0_MS, 2, request, response, localTimeMs=2.0)
 
 
-@pytest.mark.parametrize("topic_id", ["topicId=RPOWk3QKQPSrm98jloIX7Q, ", ""])
-def test_a_broker_that_starts_logs_where_each_log_ends(topic_id: str):
+def loads(topic_id: str = "") -> bytes:
     line = (
         f"Completed load of Log(dir=/data/orders-eu-3, {topic_id}topic=orders-eu, partition=3, "
         "highWatermark=70, lastStableOffset=70, logStartOffset=0, logEndOffset=123) with 2 "
         "segments, local-log-start-offset 0 and log-end-offset 123 in 15ms (1/1 completed in /data)"
     )
-    log = parsed(stamped(T0_MS, line, "INFO", "kafka.log.LogManager"))
-    assert log.loaded_logs == [("orders-eu", 3, T0_MS, 123)]
+    return stamped(T0_MS, line, "INFO", "kafka.log.LogManager")
+
+
+def truncates(to_offset: int, at_ms: int = T0_MS + 700) -> bytes:
+    line = f"[UnifiedLog partition=orders-eu-3, dir=/data] Truncating to offset {to_offset}"
+    return stamped(at_ms, line, "INFO", "org.apache.kafka.storage.internals.log.UnifiedLog")
+
+
+@pytest.mark.parametrize("topic_id", ["topicId=RPOWk3QKQPSrm98jloIX7Q, ", ""])
+def test_a_broker_that_starts_logs_where_a_log_ended_and_to_where_it_is_truncated(topic_id: str):
+    log = parsed(loads(topic_id), truncates(70))
+    assert log.truncated_logs == [("orders-eu", 3, T0_MS + 700, 123, 70)]
     assert log.invalid_lines == {}
 
 
-def test_a_load_without_a_log_end_is_counted():
-    log = parsed(stamped(T0_MS, "Completed load of Log(dir=/data/orders-eu-3) with 2 segments"))
-    assert (log.loaded_logs, log.invalid_lines) == ([], {"load": 1})
+def test_a_truncation_without_a_load_or_later_ones_say_nothing_of_the_log_end():
+    log = parsed(truncates(70), loads(), truncates(123), truncates(100))
+    assert log.truncated_logs == []
+
+
+def test_loads_before_skipped_lines_are_forgotten():
+    log = parsed(loads())
+    log.reset_sessions()
+    log.feed(truncates(70))
+    assert log.truncated_logs == []
+
+
+def test_lines_of_that_form_without_an_offset_are_counted():
+    log = parsed(
+        stamped(T0_MS, "Completed load of Log(dir=/data/orders-eu-3) with 2 segments"),
+        stamped(T0_MS, "[Log of mine] Truncating to offset 7"),
+    )
+    assert log.invalid_lines == {"load": 1, "truncation": 1}
 
 
 def test_a_followers_lookup_of_the_earliest_pending_upload_is_a_row():

@@ -22,10 +22,10 @@ from tests.builders import (
     epoch_ends_frame,
     group_offsets_frame,
     groups_frame,
-    loaded_logs_frame,
     partitions_frame,
     problems_frame,
     replicas_frame,
+    truncated_logs_frame,
 )
 from tests.examples import examples
 from tests.simulator.shard import Shape, SimulatedShard
@@ -267,9 +267,10 @@ def a_cycle(
     before.update((part.topic_id, part.number) for part in parts)
     for part in rng.sample(listed, len(listed) // 2):
         frames.append(epoch_ends_frame(part, max(part.epoch - 1, 0), rng.randint(0, 50), at_ms))
-        loaded_ms = at_ms - rng.randint(0, 5_000)
+        cut_ms, to_offset = at_ms - rng.randint(0, 5_000), rng.randint(0, 50)
+        end = to_offset + rng.randint(1, 9)
         broker = rng.choice(part.replicas)
-        frames.append(loaded_logs_frame(part, broker, rng.randint(0, 60), loaded_ms))
+        frames.append(truncated_logs_frame(part, broker, end, to_offset, cut_ms))
     return [*frames, problems_of(rng, at_ms), *frames_of_groups(rng, parts, at_ms)]
 
 
@@ -314,7 +315,7 @@ def test_frames_of_one_cycle_commute_and_repeats_and_late_ones_change_nothing(se
             at_ms = max(frame.header.observed_at_ms, one_by_one.observed_at_ms)
             one_by_one, _ = step(one_by_one, [frame], at_ms)
         # A partition that was deleted and created again since has not seen the line before.
-        past += [frame for frame in frames if frame.header.kind != "loaded_logs"]
+        past += [frame for frame in frames if frame.header.kind != "truncated_logs"]
         assert same(whole, one_by_one)
 
 

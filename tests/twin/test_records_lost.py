@@ -15,9 +15,9 @@ from tests.builders import (
     a_state,
     brokers_frame,
     epoch_ends_frame,
-    loaded_logs_frame,
     partitions_frame,
     replicas_frame,
+    truncated_logs_frame,
 )
 from tests.reading import computed, conditions, open_risks
 from twin.builtin import CATALOG
@@ -122,7 +122,9 @@ def test_the_old_leaders_log_says_where_the_loss_ended_hours_later():
     back_ms = NOW_MS + 3 * LOSS_WINDOW_MS
     state, _ = after(state, given, back_ms - SECOND)
     assert "records_lost" not in conditions(state), "it is no risk any more"
-    state, changes = step(state, [loaded_logs_frame(given, 1, 123, back_ms)], back_ms - SECOND)
+    state, changes = step(
+        state, [truncated_logs_frame(given, 1, 123, 70, back_ms)], back_ms - SECOND
+    )
     assert texts_of(changes) == [
         "t-0: 53 records lost, offsets 70 to 122: leader 1 has logged where they end"
     ]
@@ -130,9 +132,10 @@ def test_the_old_leaders_log_says_where_the_loss_ended_hours_later():
     assert texts == []
 
 
-def test_a_log_that_was_loaded_before_the_last_sample_says_nothing():
+def test_a_truncation_before_the_last_sample_says_nothing():
     state = led_by_1()
-    state, _ = step(state, [loaded_logs_frame(part(1, (1,), 100), 1, 100, NOW_MS - 1)], NOW_MS)
+    before = truncated_logs_frame(part(1, (1,), 100), 1, 110, 60, NOW_MS - 1)
+    state, _ = step(state, [before], NOW_MS)
     state, _ = after(state, part(2, (2,), FOLLOWER_ENDS), NOW_MS + SECOND, 70)
     assert not shown(state)["end_is_exact"]
 
@@ -204,7 +207,7 @@ def test_only_the_old_leaders_log_shows_what_it_wrote_after_its_last_sample():
     state, texts = after(state, given, NOW_MS + SECOND, 104)
     assert texts == []
     at_ms = NOW_MS + 9 * SECOND
-    state, changes = step(state, [loaded_logs_frame(given, 1, 107, at_ms)], NOW_MS + SECOND)
+    state, changes = step(state, [truncated_logs_frame(given, 1, 107, 104, at_ms)], NOW_MS + SECOND)
     [text] = texts_of(changes)
     assert text.startswith("t-0: 3 records lost, offsets 104 to 106: leader 1 had not replicated")
     state, texts = after(state, given, at_ms + SECOND)
@@ -214,10 +217,28 @@ def test_only_the_old_leaders_log_shows_what_it_wrote_after_its_last_sample():
 def test_an_old_leader_that_is_back_before_its_loss_was_noticed_has_logged_its_end():
     state = a_state(part(1, (1, 2), LEADER_ENDS), brokers=(1, 2))
     both = part(2, (1, 2), 110, silent=())
-    loaded_ms, now_ms = NOW_MS + 4 * SECOND, NOW_MS + 5 * SECOND
-    state, _ = step(state, [loaded_logs_frame(both, 1, 107, loaded_ms)], NOW_MS)
+    cut_ms, now_ms = NOW_MS + 4 * SECOND, NOW_MS + 5 * SECOND
+    state, _ = step(state, [truncated_logs_frame(both, 1, 107, 104, cut_ms)], NOW_MS)
     state, [text] = after(state, both, now_ms, 104)
     assert text.startswith("t-0: 3 records lost, offsets 104 to 106")
+
+
+def test_a_rolling_restart_loses_and_cuts_nothing():
+    """1 hands over at 105, follows to 130, stops, is back, and leads again half a minute later."""
+    state = a_state(part(1, (1, 2), LEADER_ENDS, silent=()), brokers=(1, 2))
+    second = {"leader": 2, "end": 130, "epoch": 2}
+    steps = (
+        (part(isr=(1, 2), silent=(), **second), 105, 1),
+        (part(isr=(2,), offline=(1,), silent=(1,), **second), None, 1),
+        (part(isr=(1, 2), silent=(), **second), None, 1),
+        (part(1, (1, 2), 190, epoch=3, silent=()), 170, 2),
+    )
+    for n, (given, epoch_end, prev_epoch) in enumerate(steps, start=1):
+        at_ms = NOW_MS + n * 5 * SECOND
+        state, texts = after(state, given, at_ms, epoch_end, prev_epoch)
+        [partition] = partition_objects(state, np.array([0]), at_ms)
+        assert (texts, partition["records_lost"], partition["truncations"]) == ([], [], [])
+    assert not len(state[RecordsLost])
 
 
 @pytest.mark.parametrize(

@@ -148,14 +148,13 @@ class PendingUploadLookupsFrame(
     error_code: Int16 = column("Kafka error code of the answer, 0 for none", fill=0)
 
 
-class LoadedLogsFrame(Observation, PartitionKey, kind="loaded_logs", event=True):
-    """One row a log that a broker loaded when it started."""
+class TruncatedLogsFrame(Observation, PartitionKey, kind="truncated_logs", event=True):
+    """One row a log that a broker truncated after it had started and loaded it."""
 
     broker: Int32 = column("broker id of the replica")
     at_ms: Int64 = column("when, by its clock")
-    log_end_offset: Int64 = column(
-        "log end offset, before anything is cut off", source="the log line 'Completed load of'"
-    )
+    end_offset: Int64 = column("log end offset before", source="the log line 'Completed load of'")
+    to_offset: Int64 = column("log end offset since", source="the log line 'Truncating to offset'")
 
 
 class QuorumFrame(Observation, VoterColumns, kind="controller_quorum"):
@@ -217,7 +216,7 @@ OBSERVATIONS: Final[dict[str, type[Observation]]] = {
         FetchesFrame,
         IsrChangesFrame,
         PendingUploadLookupsFrame,
-        LoadedLogsFrame,
+        TruncatedLogsFrame,
         SegmentsFrame,
         EpochsFrame,
         BrokerMetricsFrame,

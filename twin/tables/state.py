@@ -202,12 +202,13 @@ class ShorterLogs(SparseTable, kind="shorter_logs"):
     end_before_offset: Int64 = column("its log end offset by the answer before")
 
 
-class LoadedLogs(SparseTable, kind="loaded_logs"):
-    """[N] one row a replica whose broker has just started and loaded its log."""
+class TruncatedLogs(SparseTable, kind="truncated_logs"):
+    """[N] one row a replica that has just truncated its log, after the start of its broker."""
 
     broker: Int32 = column("broker id of the replica")
     at_ms: Int64 = column("when, by its clock")
-    log_end_offset: Int64 = column("log end offset, before anything was cut off")
+    end_offset: Int64 = column("log end offset before")
+    to_offset: Int64 = column("log end offset since")
 
 
 class IsrRemovals(SparseTable, kind="isr_removals"):

@@ -54,7 +54,7 @@ from twin.rules.election.leader_changes import LeaderChanges
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.election.truncations import CommonLogs, Truncations, first_difference
 from twin.rules.partitions.leaders import Leaders
-from twin.tables.state import Assignment, LoadedLogs, Partitions, ShorterLogs
+from twin.tables.state import Assignment, Partitions, ShorterLogs, TruncatedLogs
 
 LOSS_WINDOW_MS: Final = 3_600_000
 """How long a loss is shown: until somebody had time to look at what producers wrote."""
@@ -92,7 +92,7 @@ class LossEvidence(TableGroup):
     shorter: ShorterLogs
     away: Truncations
     was_away: Before[Truncations]
-    loaded: LoadedLogs
+    truncated: TruncatedLogs
     partitions: Partitions
     cycle: Cycle
 
@@ -107,7 +107,7 @@ def records_lost(it: LossEvidence, latest: Latest[RecordsLost]) -> RecordsLost:
     )
     kept = earlier.pick(awaited | (now_ms - earlier.at_ms <= LOSS_WINDOW_MS))
     losses = kept.with_rows(_by_samples(it))
-    end = _logged_ends(it.loaded, losses.row, losses.old_leader, losses.sampled_at_ms)
+    end = _logged_ends(it.truncated, losses)
     is_logged = ~losses.end_is_exact & (end >= losses.end_offset)
     losses = replace(
         losses,
@@ -150,11 +150,9 @@ def _by_samples(it: LossEvidence) -> RecordsLost:
 def _by_logs(it: LossEvidence, known: RecordsLost) -> RecordsLost:
     """Elections whose losses only the old leader's own log shows: it wrote on after its sample."""
     led = it.away.pick(it.away.was_leader & (it.away.to_offset != UNKNOWN))
-    end = _logged_ends(it.loaded, led.row, led.broker, led.sampled_at_ms)
     is_known = np.isin(keys.pack(led.row, led.broker), keys.pack(known.row, known.old_leader))
-    is_lost = (end > led.to_offset) & ~is_known
-    led, end = led.pick(is_lost), end[is_lost]
-    return RecordsLost(
+    led = led.pick(~is_known)
+    losses = RecordsLost(
         row=led.row,
         at_ms=np.full(len(led), it.cycle.observed_at_ms),
         cause=np.where(led.is_unclean, LossCause.UNCLEAN, LossCause.ACKS_1).astype(np.int8),
@@ -162,20 +160,30 @@ def _by_logs(it: LossEvidence, known: RecordsLost) -> RecordsLost:
         new_leader=it.partitions.leader[led.row],
         start_offset=led.to_offset,
         start_is_exact=np.ones(len(led), bool),
-        end_offset=end,
-        end_estimate_offset=end,
+        end_offset=led.to_offset,
+        end_estimate_offset=led.to_offset,
         end_is_exact=np.ones(len(led), bool),
         sampled_at_ms=led.sampled_at_ms,
     )
+    end = _logged_ends(it.truncated, losses)
+    return replace(losses, end_offset=end, end_estimate_offset=end).pick(end != UNKNOWN)
 
 
-def _logged_ends(loaded: LoadedLogs, row: Int32, broker: Int32, since_ms: Int64) -> Int64:
-    """[N] the log end that the broker logged at its first start since then, or unknown."""
-    place = keys.find(keys.pack(loaded.row, loaded.broker), keys.pack(row, broker))
-    if not len(loaded):
-        return np.full(len(row), UNKNOWN, np.int64)
-    is_later = (place != UNKNOWN) & (loaded.at_ms[place] > since_ms)
-    return np.where(is_later, loaded.log_end_offset[place], UNKNOWN)
+def _logged_ends(truncated: TruncatedLogs, losses: RecordsLost) -> Int64:
+    """[N] where the old leader's log ended before it cut off what was lost, or unknown.
+
+    A former leader that had followed the new one before it stopped does not truncate: it has the
+    new leader's records, and its log end says nothing.
+    """
+    place = keys.find(
+        keys.pack(truncated.row, truncated.broker), keys.pack(losses.row, losses.old_leader)
+    )
+    if not len(truncated):
+        return np.full(len(losses), UNKNOWN, np.int64)
+    to_offset, end = truncated.to_offset[place], truncated.end_offset[place]
+    holds = (place != UNKNOWN) & (truncated.at_ms[place] > losses.sampled_at_ms)
+    holds &= (to_offset <= losses.start_offset) & (end > losses.start_offset)
+    return np.where(holds, end, UNKNOWN)
 
 
 def _recent(losses: RecordsLost, cycle: Cycle, *, acknowledged: bool) -> RecordsLost:

@@ -81,7 +81,7 @@ def truncations(held: Held, changes: LeaderChanges, before: Before[Truncations])
     slot, is_held = _slots(held, kept.row, kept.broker)
     now_ms = held.cycle.observed_at_ms
     answers = held.replicas.sampled_at_ms[kept.row, slot] == now_ms
-    returns = answers & (kept.since_ms < now_ms) & (kept.returned_at_ms == UNKNOWN)
+    returns = answers & (kept.returned_at_ms == UNKNOWN)
     returned_at_ms = np.where(returns, now_ms, kept.returned_at_ms)
     is_over = (returned_at_ms != UNKNOWN) & (now_ms - returned_at_ms > _STAYS_MS)
     is_over |= kept.broker == held.partitions.leader[kept.row]
@@ -89,13 +89,17 @@ def truncations(held: Held, changes: LeaderChanges, before: Before[Truncations])
 
 
 def first_difference(changes: LeaderChanges, before: Truncations) -> Int64:
-    """[N] where the new leader's log and the old one's part: for a new leader that was away
-    during an earlier change, where it would have truncated then."""
+    """[N] where the new leader's log and the old one's part.
+
+    A leader from outside the ISR that was away during an earlier change has not truncated since:
+    its log parts from the old leader's where it would have. One in sync has the old leader's.
+    """
+    away = before.pick(before.returned_at_ms == UNKNOWN)
     to_offset = keys.look_up(
-        keys.pack(before.row, before.broker), before.to_offset,
+        keys.pack(away.row, away.broker), away.to_offset,
         keys.pack(changes.row, changes.new_leader),
     )  # fmt: skip
-    is_lower = (to_offset != UNKNOWN) & (to_offset < changes.start_offset)
+    is_lower = changes.is_unclean & (to_offset != UNKNOWN) & (to_offset < changes.start_offset)
     return np.where(is_lower, to_offset, changes.start_offset)
 
 
