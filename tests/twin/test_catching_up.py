@@ -105,6 +105,32 @@ def test_a_replica_that_had_records_catches_up_from_its_first_sampled_end():
     assert (rows.path[0], rows.start_offset[0]) == (UNKNOWN, 40)
 
 
+@pytest.mark.parametrize(
+    ("pending", "path"),
+    [(UNKNOWN, BootstrapPath.FROM_LOCAL_START), (9_500, BootstrapPath.FROM_PENDING_UPLOAD)],
+)
+def test_a_replica_that_ends_below_its_leaders_local_log_starts_anew(pending, path):
+    """KIP-1023, case 2.2: it has records, and the next one is in remote storage alone."""
+    leader = Log(end=20_000, local_start=8_000)
+    start = 8_000 if pending == UNKNOWN else pending
+    back = Partition(replicas=(1, 3), isr=(1,), logs={1: leader, 3: Log(end=5_000)})
+    joined = replace(back, logs={1: leader, 3: Log(end=start + 1_000, local_start=start)})
+    state = watched(back, joined)
+    row = only(state)
+    assert (row.path.tolist(), row.start_offset.tolist()) == ([path], [start])
+    assert row.records_per_s.tolist() == [200]
+    assert state[CatchUpEstimates].progress.tolist() == [pytest.approx(1_000 / (20_000 - start))]
+    assert seconds_left(state) == [pytest.approx((20_000 - start - 1_000) / 200)]
+
+
+def test_a_replica_whose_first_segments_are_deleted_goes_on():
+    leader = Log(end=20_000, local_start=8_000)
+    back = Partition(replicas=(1, 3), isr=(1,), logs={1: leader, 3: Log(end=9_000)})
+    later = replace(back, logs={1: leader, 3: Log(end=10_000, local_start=8_000)})
+    row = only(watched(back, later))
+    assert (row.path.tolist(), row.start_offset.tolist()) == ([UNKNOWN], [9_000])
+
+
 def test_progress_rate_and_time_left():
     """It starts at 900 of 1000, and copies 25 in 5 s: 5 a second, 50 are left."""
     state = watched(joins(Log(end=925, local_start=900)), joins(Log(end=950, local_start=900)))

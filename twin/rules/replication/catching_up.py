@@ -2,7 +2,8 @@
 
 Every follower outside the ISR whose broker is alive is catching up: its fetcher never stops
 trying. One that was empty when the twin first saw it is a bootstrap, and the path it took shows in
-where its local log begins (KIP-1023).
+where its local log begins (KIP-1023). So is one that ends below its leader's local log: the leader
+has not got the next record on disk, so the follower drops its log and starts as an empty one does.
 """
 
 from __future__ import annotations
@@ -120,7 +121,10 @@ def catching_up(
         previous(before.path, UNKNOWN),
         previous(before.start_offset, UNKNOWN),
         was_here,
+        prev_end,
     )
+    local = replicas.local_log_start_offset[row, slot]
+    copied_from = np.where(_starts_anew(local, prev_end), local, prev_end)
     moved = (end != prev_end) & (end != UNKNOWN) & (prev_end != UNKNOWN)
     moved_at_ms = np.where(moved, now_ms, previous(before.moved_at_ms, now_ms))
     rows = CatchingUp(
@@ -133,7 +137,7 @@ def catching_up(
         sampled_at_ms=at_ms,
         moved_at_ms=moved_at_ms,
         records_per_s=_rate(
-            end - prev_end,
+            end - copied_from,
             at_ms - prev_at_ms,
             (prev_end != UNKNOWN) & (at_ms > prev_at_ms),
             previous(before.records_per_s, UNKNOWN),
@@ -160,15 +164,18 @@ class _Samples:
 
 
 def _origin(
-    samples: _Samples, lookups: PendingUploadLookups, path: Int8, start: Int64, was_here: Bool
-) -> tuple[Int8, Int64]:
+    samples: _Samples, lookups: PendingUploadLookups, path: Int8, start: Int64, was_here: Bool,
+    prev_end: Int64,
+) -> tuple[Int8, Int64]:  # fmt: skip
     """[N] the path and the first offset of each replica, kept once they are known.
 
-    A replica began empty if it was known before and had no records, or if a reassignment adds it.
-    Any other replica only catches up, from the offset at which it was first seen.
+    A replica began empty if it was known before and had no records, if a reassignment adds it, or
+    if it has dropped its log since. Any other replica only catches up, from the offset at which it
+    was first seen.
     """
     begins = (start == UNKNOWN) & (samples.end > 0)
     was_empty = begins & (was_here | samples.is_added)
+    was_empty |= _starts_anew(samples.local, prev_end)
     has_local_starts = (samples.local != UNKNOWN) & (samples.leader_local != UNKNOWN)
     answer = keys.look_up(
         keys.pack(lookups.row, lookups.broker),
@@ -194,6 +201,14 @@ def _origin(
         np.where(was_empty, took, path).astype(np.int8),
         np.where(was_empty, samples.local, np.where(begins, samples.end, start)),
     )
+
+
+def _starts_anew(local: Int64, prev_end: Int64) -> Bool:
+    """[N] the local log begins beyond its previous end: the replica has dropped it since.
+
+    Retention does not get that far: it deletes whole segments below the end.
+    """
+    return (prev_end != UNKNOWN) & (local > prev_end)
 
 
 def _rate(records: Int64, elapsed_ms: Int64, measured: Bool, average: Float64) -> Float64:
