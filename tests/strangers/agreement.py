@@ -29,7 +29,7 @@ def disagreements(stranger: Stranger) -> list[str]:
     before, partitions, summary, after = _at_rest(stranger)
     lines = differences(before, partitions, summary, after[1])
     deadline = Deadline.after_s(CLOSED_WITHIN_S)
-    while wrong := false_risks(before[0], after[1], partitions):
+    while wrong := false_risks(before[0], after[1], partitions, stranger.lost):
         if deadline.is_over:
             break
         before, partitions, _, after = _at_rest(stranger)

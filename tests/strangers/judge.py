@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from tests.cluster.broker_client import Key
 from tests.strangers.kafka_view import GAUGES, KafkaView, Offsets
 
 Partitions = Mapping[Key, Mapping[str, Any]]  # of the API
+Lost = tuple[bytes, int]  # topic id and partition number
 
 FOLLOW: Final = ("partition_offline", "under_min_isr", "at_min_isr", "no_clean_successor")
 """Risks that follow from Kafka's metadata and settings alone."""
@@ -93,11 +94,15 @@ class Risks:
         return is_open - self.must - self.may, self.must - is_open
 
 
-def risks_of(view: KafkaView, offsets: Offsets | None, key: Key) -> Risks:
-    """The risks that are true of a partition."""
+def risks_of(
+    view: KafkaView, offsets: Offsets | None, key: Key, lost: Collection[Lost] = ()
+) -> Risks:
+    """The risks that are true of a partition; ``lost``: those that have lost records."""
     state = view.partitions[key]
     in_sync, least = len(state.isr), view.least(key)
     must, may = set[str](), set[str]()
+    if (state.topic_id, key[1]) in lost:
+        must.add("records_lost")
     if state.leader < 0:
         must.add("partition_offline")
     else:
@@ -123,11 +128,12 @@ def false_risks(
     view: KafkaView,
     offsets: Mapping[Key, Offsets],
     partitions: Partitions,
+    lost: Collection[Lost] = (),
 ) -> list[str]:
     """Risks that are open and not true, or true and not open, a line each."""
     lines = []
     for key in sorted(view.partitions.keys() & partitions.keys()):
-        true = risks_of(view, offsets.get(key), key)
+        true = risks_of(view, offsets.get(key), key, lost)
         false, missing = true.wrong(partitions[key]["risks"])
         state = view.partitions[key]
         what = f"leader {state.leader}, isr {sorted(state.isr)} of {state.replicas}"

@@ -1,9 +1,4 @@
-"""What happens to a cluster in its life: each step is done, and ends when Kafka is at rest again.
-
-Not judged yet, since the twin does not judge it: records that a broker loses with its only replica
-when it comes back with an empty disk. Topics of one replica on that broker are not looked at for
-lost records; their offsets, leaders and the other risks are.
-"""
+"""What happens to a cluster in its life: each step ends when Kafka is at rest again."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ from kafka.errors import KafkaError
 
 from streaming.lab.cluster import ClusterError
 from streaming.runtime.deadline import Deadline
-from tests.cluster.broker_client import TOPIC_RESOURCE, BrokerClient, Key
+from tests.cluster.broker_client import LATEST, TOPIC_RESOURCE, BrokerClient, Key
 from tests.strangers.agreement import disagreements
 from tests.strangers.kinds import BROKERS, Kind
 from tests.strangers.setup import Stranger, fill
@@ -272,8 +267,24 @@ def disk_emptied(life: Life) -> str:
                 if path.name not in ("meta.properties", "bootstrap.checkpoint"):
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
+    alone = ends_of(life.client, broker)
     life.restart(broker, empty)
+    now = {(s.topic_id, key[1]): (key, s) for key, s in life.client.partitions(1).items()}
+    for lost, end in alone.items():
+        if lost in now:
+            key, state = now[lost]
+            if life.client.offset(state.leader, *key, LATEST) < end:
+                life.stranger.lost.add(lost)
     return f"broker {broker}"
+
+
+def ends_of(client: BrokerClient, broker: int) -> dict[tuple[bytes, int], int]:
+    """Log ends of the partitions that have a replica in sync on that broker alone."""
+    return {
+        (state.topic_id, key[1]): client.offset(broker, *key, LATEST)
+        for key, state in client.partitions(1).items()
+        if state.isr == {broker}
+    }
 
 
 def log_dir_taken_away(life: Life) -> str:

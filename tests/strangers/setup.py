@@ -71,6 +71,7 @@ class Stranger:
     programs: Sequence[Child]
     say: Say
     topics: dict[str, int] = field(default_factory=dict)  # number of partitions
+    lost: set[tuple[bytes, int]] = field(default_factory=set)  # topic id and partition
     stop: threading.Event = field(default_factory=threading.Event)
 
     def admin(self) -> KafkaAdminClient:

@@ -112,6 +112,16 @@ def test_false_and_missing_risks_are_named() -> None:
     assert false_risks(view, {KEY: AT}, {KEY: served(risks=["at_min_isr"])}) == []
 
 
+def test_records_that_were_lost_must_be_a_risk_and_others_must_not() -> None:
+    lost = {(WHOLE.topic_id, KEY[1])}
+    for risks, truth, expected in (
+        (["records_lost"], lost, []), ([], lost, ["t-0: records_lost is missing"]),
+        (["records_lost"], set(), ["t-0: records_lost is false"]),
+    ):  # fmt: skip
+        lines = false_risks(seen(), {KEY: AT}, {KEY: served(risks=risks)}, truth)
+        assert [line.split(" (")[0] for line in lines] == expected
+
+
 def test_cold_may_only_be_who_lacks_what_is_in_remote_storage() -> None:
     settings = {"t": {"min.insync.replicas": "2", "remote.storage.enable": "true"}}
     tiered = replace(seen(), settings=settings)
