@@ -139,9 +139,10 @@ def watch(record: Played) -> None:
             record.without_fetches = without_fetches(record.exporter)
         if panels_due and record.prints("script stuck-bootstrap came true"):
             panels_due = False
-            record.empty = empty_panels(record.prometheus)
+            # The panels take longest, and the demo ends a minute later.
             metrics = httpx2.get(f"{record.exporter}/metrics", timeout=100).text
             record.undocumented = undocumented(metrics)
+            record.empty = empty_panels(record.prometheus)
 
 
 def look(record: Played) -> None:
