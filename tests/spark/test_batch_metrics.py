@@ -81,7 +81,7 @@ from pyspark.sql import SparkSession
 from streaming.query.batch_metrics import BatchMetrics
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "1")
+    .config("spark.sql.shuffle.partitions", "1").config("spark.ui.showConsoleProgress", "false")
     .config("spark.sql.streaming.noDataProgressEventInterval", "100").getOrCreate()
 )
 rows = spark.readStream.format("rate").option("rowsPerSecond", "5").load()
