@@ -83,7 +83,8 @@ class BrokerLogParser:
         self._sessions = FetchSessions()
         self._isrs = IsrTracker()
         self._shrinks = LeaderShrinks()
-        self._loaded: dict[tuple[str, int], int] = {}  # log ends at the broker's start
+        self._loaded: dict[tuple[str, int], int] = {}  # log ends at the start, until it follows
+        self._unappended: dict[tuple[str, int], int] = {}  # the same, since it follows
 
     def feed(self, line: bytes) -> None:
         """Parse one line; a line that cannot be parsed is counted in ``invalid_lines``."""
@@ -107,6 +108,7 @@ class BrokerLogParser:
             self._shrinks.propose(at_ms, content)
         elif isinstance(content, FollowerLine):
             self._shrinks.follow(content)
+            self._follow(content)
         elif isinstance(content, LoadedLogLine):
             self._loaded[content.topic, content.partition] = content.log_end_offset
         elif isinstance(content, TruncationLine):
@@ -115,9 +117,16 @@ class BrokerLogParser:
             self.isr_changes.extend(self._shrinks.agree(content))
         self.isr_changes.extend(self._shrinks.settled(at_ms))
 
+    def _follow(self, line: FollowerLine) -> None:
+        """A follower truncates before it appends; once it follows anew, it may have appended."""
+        for key in line.partitions & (self._loaded.keys() | self._unappended.keys()):
+            self._unappended.pop(key, None)
+            if key in self._loaded:
+                self._unappended[key] = self._loaded.pop(key)
+
     def _truncate(self, at_ms: int, line: TruncationLine) -> None:
-        """Make a row of the first truncation after a load: until then nothing was appended."""
-        end_offset = self._loaded.pop((line.topic, line.partition), UNKNOWN)
+        """Make a row of the first truncation of a log that the broker has just loaded."""
+        end_offset = self._unappended.pop((line.topic, line.partition), UNKNOWN)
         if end_offset > line.to_offset:
             cut = TruncatedLog(line.topic, line.partition, at_ms, end_offset, line.to_offset)
             self.truncated_logs.append(cut)
@@ -128,6 +137,7 @@ class BrokerLogParser:
         self._isrs.reset()
         self._shrinks.reset()
         self._loaded.clear()
+        self._unappended.clear()
 
     def flush(self) -> None:
         """Make rows of what waits for a later line: there may be none for a while."""

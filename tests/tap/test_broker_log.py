@@ -290,20 +290,28 @@ def truncates(to_offset: int, at_ms: int = T0_MS + 700) -> bytes:
     return stamped(at_ms, line, "INFO", "org.apache.kafka.storage.internals.log.UnifiedLog")
 
 
+FOLLOWS_3 = stamped(T0_MS + 600, FOLLOWS.replace("orders-eu-1", "orders-eu-3"))
+
+
 @pytest.mark.parametrize("topic_id", ["topicId=RPOWk3QKQPSrm98jloIX7Q, ", ""])
 def test_a_broker_that_starts_logs_where_a_log_ended_and_to_where_it_is_truncated(topic_id: str):
-    log = parsed(loads(topic_id), truncates(70))
+    log = parsed(loads(topic_id), FOLLOWS_3, truncates(70))
     assert log.truncated_logs == [("orders-eu", 3, T0_MS + 700, 123, 70)]
     assert log.invalid_lines == {}
 
 
 def test_a_truncation_without_a_load_or_later_ones_say_nothing_of_the_log_end():
-    log = parsed(truncates(70), loads(), truncates(123), truncates(100))
+    log = parsed(truncates(70), loads(), FOLLOWS_3, truncates(123), truncates(100))
     assert log.truncated_logs == []
 
 
+def test_a_follower_that_has_appended_does_not_truncate_what_it_loaded():
+    """It followed one leader, and truncates when it follows the next."""
+    assert parsed(loads(), FOLLOWS_3, FOLLOWS_3, truncates(70)).truncated_logs == []
+
+
 def test_loads_before_skipped_lines_are_forgotten():
-    log = parsed(loads())
+    log = parsed(loads(), FOLLOWS_3)
     log.reset_sessions()
     log.feed(truncates(70))
     assert log.truncated_logs == []

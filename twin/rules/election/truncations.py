@@ -41,7 +41,6 @@ class Truncations(SparseTable, kind="truncations"):
 
     broker: Int32 = column("broker id of the replica")
     to_offset: Int64 = column("offset to which it truncates; unknown without the leader's epochs")
-    since_ms: Int64 = column("when the new leader was known")
     sampled_at_ms: Int64 = column("when it last answered before")
     was_leader: Bool = column("it led before the change", fill=False)
     is_unclean: Bool = column("the new leader was neither in the ISR nor in the ELR", fill=False)
@@ -116,7 +115,6 @@ def _away(held: Held, changes: LeaderChanges) -> Truncations:
         row=changes.row[at],
         broker=brokers[at, slot],
         to_offset=np.where(changes.start_is_exact, changes.start_offset, UNKNOWN)[at],
-        since_ms=np.full(len(at), held.cycle.observed_at_ms),
         # A former leader may have come back and answered in this very cycle.
         sampled_at_ms=np.where(
             was_leader[at, slot],
