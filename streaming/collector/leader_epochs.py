@@ -31,7 +31,7 @@ _CONSUMER: Final = -1
 
 @dataclass(slots=True)
 class EpochAnswers:
-    """What the leaders answered."""
+    """The responses of the leaders."""
 
     entries: dict[int, tuple[int, int]] = field(default_factory=dict)  # epoch, end offset; by row
     answered: set[int] = field(default_factory=set)  # brokers
@@ -67,8 +67,8 @@ class LeaderEpochRequests:
             if version is None or version < _LOWEST:
                 return []
             version_of[broker] = version
-            asked = {row: epochs[row] for row in by_leader[broker]}
-            request = _request(listing.placement, asked)
+            requested = {row: epochs[row] for row in by_leader[broker]}
+            request = _request(listing.placement, requested)
             return [EncodedRequest.encode(request, version, self._client_id)]
 
         answers = EpochAnswers()

@@ -8,7 +8,7 @@ ISR.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -64,6 +64,11 @@ class Placement:
             and np.array_equal(self.first, other.first)
             and np.array_equal(self.broker, other.broker)
         )
+
+    def partition_ids(self) -> Iterator[tuple[bytes, int]]:
+        """[P] topic id and partition number."""
+        for topic, number in zip(self.topic_of.tolist(), self.partition.tolist(), strict=True):
+            yield self.topic_id[topic], number
 
     def row_of(self, topic: int, partition: int) -> int | None:
         """The row of a partition of a topic (index), None if there is none."""

@@ -61,10 +61,9 @@ def harm_lines(
     lines = [f"{who} {size_text(remote_bytes)} more from remote storage."]
     for each in hurt[:_MOST_LINES]:
         offline = f"{counted(each['offline'], 'partition')} offline, " if each["offline"] else ""
-        if each["ahead"]:
-            offline += f"beyond the log end of {counted(each['ahead'], 'partition')}, "
+        ahead = f"ahead of {counted(each['ahead'], 'log')}, " if each["ahead"] else ""
         lines.append(
-            f"  {each['group']}: {offline}{counted(each['remote_records'], 'record')} "
+            f"  {each['group']}: {offline}{ahead}{counted(each['remote_records'], 'record')} "
             f"({size_text(each['remote_bytes'])}) of {counted(each['remote'], 'partition')}"
         )
     if count > _MOST_LINES:

@@ -9,6 +9,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from streaming.collector.cycle.collector import Collector
 from streaming.collector.cycle.observation import ObservationEncoder
+from streaming.collector.sources.epoch_ends import EpochEndSource
 from streaming.collector.wire.brokers import BrokerConnections
 from streaming.runtime.config import BusConfig, CollectorConfig, Config
 from tests.collector.fake_broker import FakeCluster, Log, Partition, Topic, World, fake_cluster
@@ -88,6 +89,15 @@ def test_a_leader_without_a_history_answers_that_it_does_not_know(cluster, watch
     watch.elect(2, epoch=5, start=90)
     cluster.world.topics["a"].partitions[0].history = []
     assert watch() == {"a": (5, 4, -1)}
+
+
+def test_of_many_partitions_some_follow_in_later_cycles(cluster, watch):
+    source = EpochEndSource("test", retry_denied_ms=0, most_partitions=1)
+    watch.collector = Collector(CONFIG, watch.brokers, source)
+    watch()
+    for topic in ("a", "b"):
+        watch.elect(2, epoch=5, start=90, topic=topic)
+    assert [len(watch()), len(watch()), len(watch())] == [1, 1, 0]
 
 
 def test_what_did_not_arrive_is_sent_again(watch):

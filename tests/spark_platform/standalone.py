@@ -82,6 +82,10 @@ class Twin:
         """As a person would, in a shell."""
         self.machine.start(["sh", "-c", self._line], QUICK_SPARK)
 
+    def started(self) -> set[int]:
+        """Ids of the executors that run, with or without a task."""
+        return set(machines.executors(self._port))
+
     def executors(self) -> dict[int, int]:
         """Process ids of those in which tasks in Python have run, by executor id."""
         running = machines.executors(self._port)

@@ -146,17 +146,11 @@ class EpochEndSource(Source):
         if placement is not self._placement:
             known = self._unlisted
             if self._placement is not None:
-                known |= dict(zip(_keys(self._placement), self._epoch.tolist(), strict=True))
-            epochs = [known.pop(key, UNKNOWN) for key in _keys(placement)]
+                known |= dict(
+                    zip(self._placement.partition_ids(), self._epoch.tolist(), strict=True)
+                )
+            epochs = [known.pop(key, UNKNOWN) for key in placement.partition_ids()]
             self._placement, self._epoch = placement, np.array(epochs, np.int64)
             self._unlisted = {} if listing.complete else known
         is_new = self._epoch == UNKNOWN
         self._epoch[is_new] = listing.leader_epoch[is_new]
-
-
-def _keys(placement: Placement) -> Iterator[tuple[bytes, int]]:
-    """[P] topic id and partition number."""
-    for topic, number in zip(
-        placement.topic_of.tolist(), placement.partition.tolist(), strict=True
-    ):
-        yield placement.topic_id[topic], number

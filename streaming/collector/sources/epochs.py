@@ -241,18 +241,10 @@ class EpochSource(Source):
         read_at_epoch = np.full(len(placement), UNKNOWN, np.int64)
         read_at_s = np.full(len(placement), -np.inf)
         if self._placement is not None:
-            old_rows = {key: row for row, key in enumerate(_keys(self._placement))}
-            for row, key in enumerate(_keys(placement)):
+            old_rows = {key: row for row, key in enumerate(self._placement.partition_ids())}
+            for row, key in enumerate(placement.partition_ids()):
                 if (old := old_rows.get(key)) is not None:
                     read_at_epoch[row] = self._read_at_epoch[old]
                     read_at_s[row] = self._read_at_s[old]
         self._placement = placement
         self._read_at_epoch, self._read_at_s = read_at_epoch, read_at_s
-
-
-def _keys(placement: Placement) -> Iterator[tuple[bytes, int]]:
-    """[P] topic id and partition number."""
-    for topic, number in zip(
-        placement.topic_of.tolist(), placement.partition.tolist(), strict=True
-    ):
-        yield placement.topic_id[topic], number

@@ -122,7 +122,9 @@ def _specificity(cause: str) -> int:
     """How much a cause explains: a timeout least, then a disconnect, then anything else."""
     if not cause:
         return -1
-    return 0 if "timed out" in cause else 1 if cause.endswith(_DISCONNECTED) else 2
+    if "timed out" in cause or "Timeout" in cause:
+        return 0
+    return 1 if cause.endswith(_DISCONNECTED) else 2
 
 
 def quiet() -> None:

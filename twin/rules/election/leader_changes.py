@@ -114,6 +114,7 @@ def leader_changes(
     old_leader[waiting.row], old_epoch[waiting.row] = waiting.old_leader, waiting.old_epoch
     end[waiting.row], sampled_at_ms[waiting.row] = waiting.end_offset, waiting.sampled_at_ms
     answered = (partitions.leader != NO_BROKER) & (leaders.sampled_at_ms == now_ms)
+    answered &= leaders.log_end_offset != UNKNOWN
     changed = partitions.leader_epoch != old_epoch
     shorter = (partitions.leader == old_leader) & answered & (leaders.log_end_offset < end)
     known = (old_leader != NO_BROKER) & (end != UNKNOWN)

@@ -33,7 +33,6 @@ from twin.declarations.declare import (
     api_field,
     event,
     gauge,
-    loss_field,
     risk,
     rule,
 )
@@ -41,7 +40,6 @@ from twin.declarations.signature import Before, Cycle, Earlier, Latest, TableGro
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
-    Array,
     Bool,
     Int8,
     Int32,
@@ -49,12 +47,9 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
-from twin.kafka.election import Outcome
 from twin.rules.election.leader_changes import LeaderChanges
-from twin.rules.election.next_leader import NextLeaders
-from twin.rules.election.truncations import CommonLogs, Truncations, first_difference
-from twin.rules.partitions.leaders import Leaders
-from twin.tables.state import Assignment, Partitions, ShorterLogs, TruncatedLogs
+from twin.rules.election.truncations import Truncations, first_difference
+from twin.tables.state import Partitions, ShorterLogs, TruncatedLogs
 
 LOSS_WINDOW_MS: Final = 3_600_000
 """How long a loss is shown: until somebody had time to look at what producers wrote."""
@@ -321,26 +316,3 @@ def records_lost_field(
         for i in range(len(recent))
     )
     return plain.by_partition(recent.row, objects, len(partitions.leader))
-
-
-@loss_field(
-    "records_lost",
-    "records lost",
-    "records that the new leader lacks, for one from outside the ISR and the ELR",
-)
-def records_lost_then(
-    following: NextLeaders, leaders: Leaders, assignment: Assignment, common: CommonLogs
-) -> Array:
-    """The leader's log end less what the successor has of it; unknown for clean successors."""
-    unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
-    row = np.flatnonzero(unsafe & (leaders.log_end_offset != UNKNOWN))
-    slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
-    lost_records = np.full(len(unsafe), UNKNOWN, np.int64)
-    lost_records[row] = lacking(leaders.log_end_offset[row], common.end_offset[row, slot])
-    return lost_records
-
-
-def lacking(leader_end: Int64, common_end: Int64) -> Int64:
-    """[N] records that the leader has and the replica lacks; unknown if one of the two is."""
-    known = (leader_end != UNKNOWN) & (common_end != UNKNOWN)
-    return np.where(known, np.maximum(leader_end - common_end, 0), UNKNOWN)

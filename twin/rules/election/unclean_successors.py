@@ -19,7 +19,6 @@ from twin.declarations.declare import api_field, loss_field
 from twin.declarations.table import UNKNOWN, Array, Int64
 from twin.kafka.election import Outcome
 from twin.rules.election.next_leader import NextLeaders
-from twin.rules.election.records_lost import lacking
 from twin.rules.election.truncations import CommonLogs
 from twin.rules.partitions.leaders import Leaders, Roles
 from twin.rules.tiering.lineage import Lineage
@@ -32,6 +31,12 @@ _OF_THE_LOG: Final = (
     SegmentVerdict.OVERLAP,
     SegmentVerdict.DUPLICATE,
 )
+
+
+def lacking(leader_end: Int64, common_end: Int64) -> Int64:
+    """[N] records that the leader has and the replica lacks; unknown if one of the two is."""
+    known = (leader_end != UNKNOWN) & (common_end != UNKNOWN)
+    return np.where(known, np.maximum(leader_end - common_end, 0), UNKNOWN)
 
 
 def orphaned(
@@ -54,6 +59,23 @@ def orphaned(
             count[i] = beyond.sum()
             size[i] = ours.log_bytes[ours.row == row[i]][beyond].sum()
     return count, size
+
+
+@loss_field(
+    "records_lost",
+    "records lost",
+    "records that the new leader lacks, for one from outside the ISR and the ELR",
+)
+def records_lost_then(
+    following: NextLeaders, leaders: Leaders, assignment: Assignment, common: CommonLogs
+) -> Array:
+    """The leader's log end less what the successor has of it; unknown for clean successors."""
+    unsafe = np.isin(following.outcome, (Outcome.LAST_KNOWN, Outcome.UNCLEAN))
+    row = np.flatnonzero(unsafe & (leaders.log_end_offset != UNKNOWN))
+    slot = (assignment.broker[row] == following.leader[row][:, None]).argmax(axis=1)
+    lost_records = np.full(len(unsafe), UNKNOWN, np.int64)
+    lost_records[row] = lacking(leaders.log_end_offset[row], common.end_offset[row, slot])
+    return lost_records
 
 
 @loss_field(

@@ -20,7 +20,7 @@ function inWords({ offline, ahead, remote, remote_bytes: kafka, remote_bytes_by_
   const size = bytesBy?.[rule] ?? kafka;
   const parts = [];
   if (offline) parts.push(`not read ${counted(offline, "partition")}`);
-  if (ahead) parts.push(`be beyond the log end of ${counted(ahead, "partition")}`);
+  if (ahead) parts.push(`be ahead of ${counted(ahead, "log")}`);
   if (remote && size) parts.push(`read ${bytes(size)} remotely`);
   if (unknown) parts.push(`unknown for ${count(unknown)}`);
   return parts.join(", ") || "read nothing remotely by this rule";
