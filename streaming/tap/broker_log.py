@@ -128,8 +128,8 @@ class BrokerLogParser:
         """Make a row of the first truncation of a log that the broker has just loaded."""
         end_offset = self._unappended.pop((line.topic, line.partition), UNKNOWN)
         if end_offset > line.to_offset:
-            cut = TruncatedLog(line.topic, line.partition, at_ms, end_offset, line.to_offset)
-            self.truncated_logs.append(cut)
+            row = TruncatedLog(line.topic, line.partition, at_ms, end_offset, line.to_offset)
+            self.truncated_logs.append(row)
 
     def reset_sessions(self) -> None:
         """Forget fetch sessions and ISRs: lines were skipped, so all may be out of date."""

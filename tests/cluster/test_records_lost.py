@@ -115,7 +115,7 @@ def first_lost(cluster: LocalCluster, writers: Writers, number: int, before: int
 
 
 class Tap:
-    """What a broker logs from now on, as frames."""
+    """Parses the lines that a broker logs from now on into frames."""
 
     def __init__(self, cluster: LocalCluster, broker: int) -> None:
         self._source = FileSource(cluster.layout.folder(broker) / "server.log")
@@ -173,13 +173,22 @@ def five(five_brokers: LocalCluster) -> Iterator[LocalCluster]:
     await_in_sync(five_brokers)
 
 
-def test_an_unclean_election_loses_what_the_twin_says(five: LocalCluster) -> None:
-    """5 is frozen out of the ISR; 4 is killed while it is written; 5 is elected and written."""
-    topic, client = "lost-unclean", BrokerClient(five)
-    client.create(topic, [[4, 5]] * len(PARTITIONS), UNCLEAN)
-    writers = Writers(five, topic)
+@contextmanager
+def watched(
+    five: LocalCluster, topic: str, config: dict[str, str]
+) -> Iterator[tuple[BrokerClient, Watch, Writers]]:
+    """A new topic whose partitions broker 4 leads and 5 follows, and who writes to it."""
+    client = BrokerClient(five)
+    client.create(topic, [[4, 5]] * len(PARTITIONS), config)
     with watching(five.bootstrap) as watch:
         until(lambda: watch.look() and len(shown(watch, topic)) == len(PARTITIONS))
+        yield client, watch, Writers(five, topic)
+
+
+def test_an_unclean_election_loses_what_the_twin_says(five: LocalCluster) -> None:
+    """5 is frozen out of the ISR; 4 is killed while it is written; 5 is elected and written."""
+    topic = "lost-unclean"
+    with watched(five, topic, UNCLEAN) as (client, watch, writers):
         with writers.running():
             until(lambda: watch.look() and len(writers.acked) > 200)
             five.pause(5)
@@ -198,21 +207,18 @@ def test_an_unclean_election_loses_what_the_twin_says(five: LocalCluster) -> Non
             assert (loss["cause"], loss["start_is_exact"]) == ("unclean", True)
             assert loss["start_offset"] == first_lost(five, writers, n, before)
             assert loss["end_offset"] <= ends[n]
-            # A cycle of this test takes no time, but on a busy machine.
+            # A cycle of this test takes far less than a second on a quiet machine.
             assert ends[n] - loss["end_offset"] <= 10 * PER_S
-            [cut] = shown(watch, topic)[n]["truncations"]
-            assert (cut["broker"], cut["to_offset"]) == (4, loss["start_offset"])
+            [away] = shown(watch, topic)[n]["truncations"]
+            assert (away["broker"], away["to_offset"]) == (4, loss["start_offset"])
         found = restart_with_tap(five, watch, topic)
         assert {n: loss["end_offset"] for n, loss in found.items()} == ends
 
 
-def test_what_a_clean_failover_cuts_is_what_its_log_says(five: LocalCluster) -> None:
+def test_a_clean_failover_loses_what_the_old_leaders_log_says(five: LocalCluster) -> None:
     """5 is frozen for less than a session; 4 is killed meanwhile with records of its own."""
-    topic, client = "lost-acks-1", BrokerClient(five)
-    client.create(topic, [[4, 5]] * len(PARTITIONS), ACKS_1)
-    writers = Writers(five, topic)
-    with watching(five.bootstrap) as watch:
-        until(lambda: watch.look() and len(shown(watch, topic)) == len(PARTITIONS))
+    topic = "lost-acks-1"
+    with watched(five, topic, ACKS_1) as (client, watch, writers):
         with writers.running():
             until(lambda: watch.look() and len(writers.acked) > 200)
             five.pause(5)

@@ -21,7 +21,7 @@ from streaming.exporter.metrics.exposition import Exposition
 from streaming.exporter.source import ViewSource
 from tests.builders import NOW_MS
 from tests.exporter.serving import served
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web import get
 from twin.builtin import CATALOG
 

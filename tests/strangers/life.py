@@ -1,4 +1,4 @@
-"""What happens to a cluster in its life: each step ends when Kafka is at rest again."""
+"""The steps of a cluster's life; each ends when Kafka is at rest again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that an election loses or cuts off: from where, up to where, and who said so."""
+"""Records that an election loses or truncates: from where, up to where, and who said so."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def after(
 
 
 def texts_of(changes: list[Any]) -> list[str]:
-    return [c.text for c in changes if c.kind in ("records_lost", "records_cut")]
+    return [c.text for c in changes if c.kind in ("records_lost", "records_truncated")]
 
 
 def led_by_1(**more: tuple[int, ...]) -> ShardState:
@@ -95,7 +95,7 @@ def test_an_unclean_leader_loses_the_records_that_it_lacks():
     }
     assert "records_lost" in open_risks(state)
     assert computed(state, "kafka_twin_records_lost_recent") == 30
-    assert computed(state, "kafka_twin_records_cut_recent") == 0
+    assert computed(state, "kafka_twin_records_truncated_recent") == 0
     series = computed(state, "kafka_twin_partition_records_lost")
     assert (series.row.tolist(), series.values.tolist()) == ([0], [30])
 
@@ -121,7 +121,7 @@ def test_the_old_leaders_log_says_where_the_loss_ended_hours_later():
     state, _ = after(led_by_1(), given, NOW_MS + SECOND, 70)
     back_ms = NOW_MS + 3 * LOSS_WINDOW_MS
     state, _ = after(state, given, back_ms - SECOND)
-    assert "records_lost" not in conditions(state), "it is no risk any more"
+    assert "records_lost" not in conditions(state), "the risk has closed"
     state, changes = step(
         state, [truncated_logs_frame(given, 1, 123, 70, back_ms)], back_ms - SECOND
     )
@@ -187,16 +187,16 @@ def test_a_replica_in_sync_that_lost_its_records_and_leads_then_has_lost_them():
     assert "records_lost" in open_risks(state)
 
 
-def test_what_a_clean_failover_cuts_is_an_event_and_a_number_and_no_risk():
+def test_what_is_truncated_after_a_clean_failover_is_an_event_and_a_number_and_no_risk():
     state = a_state(part(1, (1, 2), LEADER_ENDS), brokers=(1, 2))
     state, texts = after(state, part(2, (2,), 110), NOW_MS + SECOND, 98)
     assert texts == [
         "t-0: at least 2 records lost, offsets 98 to 99 or beyond (estimated: 99): leader 1 had "
-        "not replicated them when 2 took over; producers with acks=all were not told that they are "
-        "stored"
+        "not replicated them when 2 took over; producers with acks=all got no acknowledgement for "
+        "them"
     ]
     assert shown(state)["cause"] == "acks_1"
-    assert computed(state, "kafka_twin_records_cut_recent") == 2
+    assert computed(state, "kafka_twin_records_truncated_recent") == 2
     assert computed(state, "kafka_twin_records_lost_recent") == 0
     assert "records_lost" not in conditions(state)
 

@@ -1,4 +1,4 @@
-"""Records that were lost, or cut off, when a leader was elected.
+"""Records that were lost, or truncated, when a leader was elected.
 
 A leader from outside the ISR and the ELR (an unclean election, or the last known leader) begins its
 epoch where its own log ends; every other replica truncates to that. The records between that offset
@@ -165,7 +165,7 @@ def _by_logs(it: LossEvidence, known: RecordsLost) -> RecordsLost:
 
 
 def _logged_ends(truncated: TruncatedLogs, losses: RecordsLost) -> Int64:
-    """[N] where the old leader's log ended before it cut off what was lost, or unknown.
+    """[N] where the old leader's log ended before it truncated what was lost, or unknown.
 
     A former leader that had followed the new one before it stopped does not truncate: it has the
     new leader's records, and its log end says nothing.
@@ -221,9 +221,9 @@ def records_were_lost(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[O
             yield _occurrence(now, int(i), "leader {old} has logged where they end")
 
 
-@event("records_cut")
-def records_were_cut(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[Occurrence]:
-    """Each election after which the old leader cuts off records that it had not replicated."""
+@event("records_truncated")
+def records_were_truncated(was: Earlier[RecordsLost], now: RecordsLost) -> Iterator[Occurrence]:
+    """Each election after which the old leader truncates records that it had not replicated."""
     for i in appeared(was, now):
         if now.cause[i] == LossCause.ACKS_1:
             yield _occurrence(now, i, _WHY[LossCause.ACKS_1])
@@ -233,7 +233,7 @@ _WHY: Final = {
     LossCause.UNCLEAN: "the new leader {new} lacks them, leader {old} had them",
     LossCause.SHORTER_LOG: "leader {new} came back with a shorter log",
     LossCause.ACKS_1: "leader {old} had not replicated them when {new} took over; producers with "
-    "acks=all were not told that they are stored",
+    "acks=all got no acknowledgement for them",
 }
 
 
@@ -260,11 +260,11 @@ def records_lost_recent(losses: RecordsLost, cycle: Cycle) -> int:
 
 
 @gauge(
-    "records_cut_recent",
+    "records_truncated_recent",
     "Records that only the old leader had when a replica in sync took over, in the last hour, or a "
-    "lower bound: no producer with acks=all was told that they are stored.",
+    "lower bound: no producer with acks=all got an acknowledgement for them.",
 )
-def records_cut_recent(losses: RecordsLost, cycle: Cycle) -> int:
+def records_truncated_recent(losses: RecordsLost, cycle: Cycle) -> int:
     """The records of all such elections, added up."""
     return _number(_recent(losses, cycle, acknowledged=False))
 

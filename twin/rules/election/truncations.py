@@ -1,4 +1,4 @@
-"""Replicas whose logs differ from their leader's, and where they will cut them.
+"""Replicas whose logs differ from their leader's, and to where they will truncate them.
 
 A leader begins its epoch where its own log ends. A replica that was away and has records of an
 earlier epoch beyond that offset truncates to it when it is back. The replica of the former leader
@@ -88,10 +88,10 @@ def truncations(held: Held, changes: LeaderChanges, before: Before[Truncations])
 
 
 def first_difference(changes: LeaderChanges, before: Truncations) -> Int64:
-    """[N] where the new leader's log and the old one's part.
+    """[N] the first offset at which the new leader's log and the old one's differ.
 
     A leader from outside the ISR that was away during an earlier change has not truncated since:
-    its log parts from the old leader's where it would have. One in sync has the old leader's.
+    its log differs from the old leader's from where it would have. One in sync has all of it.
     """
     away = before.pick(before.returned_at_ms == UNKNOWN)
     to_offset = keys.look_up(
@@ -151,7 +151,7 @@ def common_logs(held: Held, away: Truncations, changes: LeaderChanges) -> Common
     "truncations",
     "replicas that were away when their leader changed and have records that its log does not "
     "have, until they are back: `broker`, the offset `to_offset` to which it truncates then, and "
-    "how many `records` of its last answer that cuts off; both null if the leader's epochs could "
+    "how many `records` of its last answer that removes; both null if the leader's epochs could "
     "not be read. A leader may have written more after its last answer",
 )
 def truncations_field(
@@ -162,13 +162,13 @@ def truncations_field(
     match = (assignment.broker[rows.row] == rows.broker[:, None]) & roles.is_assigned[rows.row]
     end = np.where(match, replicas.log_end_offset[rows.row], UNKNOWN).max(axis=1, initial=UNKNOWN)
     is_known = rows.to_offset != UNKNOWN
-    cuts = ~is_known | (end > rows.to_offset)
+    truncates = ~is_known | (end > rows.to_offset)
     objects = (
         {
             "broker": int(rows.broker[i]),
             "to_offset": plain.integer(rows.to_offset[i]),
             "records": int(end[i] - rows.to_offset[i]) if is_known[i] else None,
         }
-        for i in np.flatnonzero(cuts).tolist()
+        for i in np.flatnonzero(truncates).tolist()
     )
-    return plain.by_partition(rows.row[cuts], objects, len(assignment.broker))
+    return plain.by_partition(rows.row[truncates], objects, len(assignment.broker))

@@ -23,17 +23,17 @@ _NOT_SHOWN = ("row", "group_index", "rack_index", "end_offset", "moved_at_ms", "
 
 @api_field(
     "groups",
-    "groups of consumers that committed offsets: `group`, `committed_offset` and `read_at_ms` when "
-    "that was read, `assigned` (a member reads the partition) and its `rack`, `records_per_s` that "
-    "the group reads, `lag_records`, `lag_s` in which these were appended, `in_use` (it has "
-    "members, or moved within a day), `broker` that serves it, where it `reads_from` (`disk`, "
-    "`remote` storage, `nowhere`: the records are deleted, `ahead`: the log ends before its "
-    "offset, `nobody`: there is no leader), `reset_to` where auto.offset.reset sends it if it "
-    "reads `nowhere` or is `ahead`: the offsets for `earliest` and `latest`, else null; "
-    "`remote_records` that it reads from remote storage, seconds `until_remote_s` and "
-    "`until_loss_s` (null if unknown, or never: `never_remote`, `never_lost`), and under "
-    "`if_leader_lost`, by election rule, the `broker` that would serve it then, `reads_from`, "
-    "`remote_records` and `remote_bytes`",
+    "groups of consumers that committed offsets. Each has: `group`; `committed_offset`, and "
+    "`read_at_ms` when it was read; `assigned`: a member reads the partition, in its `rack`; "
+    "`in_use`: it has members, or moved within a day; `records_per_s` that it reads; "
+    "`lag_records`, and `lag_s` in which these were appended; `broker` that serves it; "
+    "`reads_from`: `disk`, `remote` storage, `nowhere` (the records are deleted), `ahead` (the "
+    "log ends before its offset) or `nobody` (there is no leader); `reset_to`: the offset that "
+    "each value of auto.offset.reset gives, `earliest` and `latest`, if it is `nowhere` or "
+    "`ahead`, else null; `remote_records` that it reads from remote storage; seconds "
+    "`until_remote_s` and `until_loss_s`, null if unknown or never (`never_remote`, "
+    "`never_lost`). `if_leader_lost` has, by election rule, the `broker` that would serve it "
+    "then, `reads_from`, `remote_records` and `remote_bytes`",
 )
 def groups_field(
     partitions: Partitions,

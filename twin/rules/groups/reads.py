@@ -6,8 +6,8 @@ replica come from remote storage; records below the log start are gone. A group 
 judged as if its consumer came back without a rack.
 
 After an election that lost records, a group may continue beyond the log end (KIP-392, case 4). A
-consumer that knows the leader epoch of its position detects that and continues where the logs part
-(KIP-320); others get OFFSET_OUT_OF_RANGE and go where auto.offset.reset sends them.
+consumer that knows the leader epoch of its position detects that and continues where the logs
+diverge (KIP-320); others get OFFSET_OUT_OF_RANGE and go where auto.offset.reset sends them.
 
 Source: ReplicaManager.readFromLog and findPreferredReadReplica, Kafka 4.3.
 """

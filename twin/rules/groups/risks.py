@@ -202,9 +202,9 @@ def loses_records(near: GroupsNearRisk, partitions: Partitions) -> Bool:
     alert=Alert(
         summary="end before the offsets of consumers",
         description="The logs of {n} partitions of {cluster} end before the committed offset of a "
-        "group of consumers, since a new leader lacks records. The group continues where the logs "
-        "part (KIP-320) or where auto.offset.reset sends it, or stops; groups[].reads_from of the "
-        "API is ahead.",
+        "group of consumers. Either a new leader lacks records, or the offset was set so. The "
+        "group continues where the logs diverge (KIP-320) or where auto.offset.reset sends it, or "
+        "it stops. In the API its groups[].reads_from is ahead.",
         wait="0s",
         keep_firing_for="5m",
     ),
