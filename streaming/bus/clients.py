@@ -9,7 +9,11 @@ from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
@@ -32,13 +36,22 @@ _LOOK_MS: Final = 2_000
 """Short, since a reader that looks at another topic delays its own records."""
 
 
+_UNREACHABLE: Final = (KafkaConnectionError, KafkaTimeoutError, OSError)
+
+
 class BusError(UserError, RuntimeError):
     """The bus cannot be used: one line that says which address or topic, and why."""
 
     def __init__(
-        self, message: str, *, topic_missing: bool = False, may_not_create: bool = False
+        self,
+        message: str,
+        *,
+        topic_missing: bool = False,
+        may_not_create: bool = False,
+        unreachable: bool = False,
     ) -> None:
         super().__init__(message)
+        self.unreachable = unreachable  # nobody answers
         self.topic_missing = topic_missing
         self.may_not_create = may_not_create
 
@@ -289,13 +302,19 @@ class Reader:
         )
 
     def has_records_since(self, name: str, since_ms: int) -> bool | None:
-        """True if a record was written to the topic since then; None if the bus does not answer."""
+        """True if a record was written to the topic since then; None if that may not be seen.
+
+        Raises:
+            BusError: the bus does not answer.
+        """
         try:
             partitions = self._consumer.partitions_for_topic(name) or ()
             start_times = {TopicPartition(name, p): since_ms for p in partitions}
             offsets = self._consumer.offsets_for_times(start_times, timeout_ms=_LOOK_MS)
-        except KafkaError:  # no right to describe it, or nobody answers
-            return None
+        except KafkaError as error:
+            if not isinstance(error, _UNREACHABLE):
+                return None
+            raise failed(self._config, error) from None
         return any(offsets.values()) if start_times else None
 
     def close(self) -> None:
@@ -311,4 +330,5 @@ class Reader:
 
 def failed(config: Config, error: BaseException) -> BusError:
     """A ``BusError`` from an error of kafka-python, with the address of the bus."""
-    return BusError(f"bus {config.bus_bootstrap}: {clients.one_line(error)}")
+    text = f"bus {config.bus_bootstrap}: {clients.one_line(error)}"
+    return BusError(text, unreachable=isinstance(error, _UNREACHABLE))

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
+from streaming.bus.freshness import BusState, Rhythm
 from streaming.bus.parts import PartSets, parts_of
 from streaming.bus.topics import key as bus_key
+from streaming.runtime.config import CollectorConfig
 from twin.declarations.table import UNKNOWN
 from twin.engine import codec
 from twin.engine.catalog import Catalog
@@ -27,23 +29,8 @@ from twin.rules.partitions.staleness import STALE_MS
 from twin.tables.state import ProblemListing
 from twin.totals import Totals, cluster_totals, shard_totals
 
-STALE_AFTER_MS: Final = 60_000
-"""With older observations the twin is not up, unless the cycles are longer."""
-
-STALE_AFTER_CYCLES: Final = 3
-
-_STALE: Final = {
-    None: "observation is {s} s old: are the collector and the query running?",
-    False: "observation is {s} s old: is the collector running?",
-    True: "snapshot is {s} s old, and newer observations wait for the query: it is slow, or not "
-    "running",
-}
-_WITHOUT_SNAPSHOTS: Final = {
-    None: "",
-    False: ", and nothing was observed: is the collector running?",
-    True: ", and observations wait for the query: it is slow, or not running",
-}
-"""Says which program the twin waits for, by whether observations arrive."""
+_AHEAD_MS: Final = 60_000
+"""An observation that is as far in the future is not believed."""
 
 _IDS_KEPT: Final = 100_000
 """Ids of events that are remembered: events are delivered at least once, and each counts once."""
@@ -100,7 +87,8 @@ class ClusterView:
     # The cluster's own shard, which has no partitions; None while its findings are unknown.
     cluster: ShardState | None = None
     shards_expected: int = 0
-    stale_after_ms: int = STALE_AFTER_MS
+    rhythm: Rhythm = field(default_factory=lambda: Rhythm(CollectorConfig().interval_ms))
+    bus: BusState = field(default_factory=BusState)
     snapshots_read: int = 0
     totals: Totals = field(default_factory=Totals)
     events: Counter[str] = field(default_factory=Counter)
@@ -110,8 +98,6 @@ class ClusterView:
     state_bytes: int = 0  # of the newest snapshots, which are the query's state
     # From the newest observations to their snapshots, of the slowest shard.
     end_to_end_latency_ms: int = UNKNOWN
-    # Observations newer than ``stale_after_ms`` are on the bus; None while nobody has looked.
-    observations_arrive: bool | None = None
 
     @property
     def states(self) -> list[ShardState]:
@@ -147,16 +133,21 @@ class ClusterView:
         states = [shard.state for shard in self.shards if len(shard.state[ProblemListing].at_ms)]
         return max(states, key=lambda state: int(state[ProblemListing].at_ms[0]), default=None)
 
+    def is_late(self, now_ms: int) -> bool:
+        """Whether nothing was read yet, or an observation should have arrived a cycle ago."""
+        age_ms = now_ms - self.observed_at_ms
+        return len(self.shards) < self.shards_expected or self.rhythm.is_late(age_ms)
+
     def why_not_up(self, now_ms: int) -> str:
         """Why the twin is not up, in one sentence; empty while the view is complete and fresh."""
         if not self.shards:
-            return f"no snapshot has been read yet{_WITHOUT_SNAPSHOTS[self.observations_arrive]}"
+            return self.bus.why_empty()
         if len(self.shards) < self.shards_expected:
             return f"snapshots of {len(self.shards)} of {self.shards_expected} shards were read"
         age_ms = now_ms - self.observed_at_ms
-        if age_ms > self.stale_after_ms:
-            return f"the newest {_STALE[self.observations_arrive].format(s=age_ms // 1000)}"
-        if -age_ms > self.stale_after_ms:
+        if age_ms > self.rhythm.stale_after_ms:
+            return self.bus.why_old(max(age_ms, age_ms - self.rhythm.lag_ms))
+        if -age_ms > _AHEAD_MS:
             # Until then, older observations of any collector are ignored: the twin may stand still.
             return (
                 f"the newest observation is from {-age_ms // 1000} s ahead: "
@@ -168,9 +159,14 @@ class ClusterView:
 class SnapshotStore:
     """Takes messages of the bus and gives views."""
 
-    def __init__(self, catalog: Catalog, cluster: str, shards: int, interval_ms: int = 0) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        cluster: str,
+        shards: int,
+        interval_ms: int = CollectorConfig().interval_ms,
+    ) -> None:
         self._catalog, self._cluster, self._shards = catalog, cluster, shards
-        self._stale_after_ms = max(STALE_AFTER_MS, STALE_AFTER_CYCLES * interval_ms)
         self._parts: defaultdict[int, PartSets] = defaultdict(PartSets)
         self._fresh: dict[int, ShardState] = {}
         self._views: dict[int, ShardView] = {}
@@ -182,7 +178,7 @@ class SnapshotStore:
         # By shard and part: size of the message, when it was written, and the time it observed.
         self._messages: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.annotations: Counter[str] = Counter()
-        self.view = ClusterView(shards_expected=shards, stale_after_ms=self._stale_after_ms)
+        self.view = ClusterView(shards_expected=shards, rhythm=Rhythm(interval_ms))
 
     def take_snapshot(self, key: bytes | None, value: bytes | None, at_ms: int = UNKNOWN) -> bool:
         """Take a message of the snapshots topic; true if it is usable. Other clusters' are not.
@@ -228,15 +224,19 @@ class SnapshotStore:
             self._refused[event.reason] += 1
         return event
 
-    def note_observations(self, arrive: bool | None) -> ClusterView:
-        """Add to the view whether recent observations are on the bus."""
-        if self.view.observations_arrive != arrive:
-            self.view = replace(self.view, observations_arrive=arrive)
+    def note_bus(self, state: BusState) -> ClusterView:
+        """Add to the view what is known of the bus."""
+        if self.view.bus != state:
+            self.view = replace(self.view, bus=state)
         return self.view
 
-    def publish(self) -> ClusterView:
+    def publish(self, now_ms: int = UNKNOWN) -> ClusterView:
         """Publish the messages taken so far. Snapshots that were replaced meanwhile are not
-        counted."""
+        counted.
+
+        Args:
+            now_ms: when they arrived, for a reader that goes on reading; UNKNOWN for others.
+        """
         self._views |= {
             shard: ShardView(state, shard_totals(state)) for shard, state in self._fresh.items()
         }
@@ -250,10 +250,12 @@ class SnapshotStore:
             for (shard, _), (_, written_at_ms, observed_at_ms) in self._messages.items()
             if written_at_ms != UNKNOWN and shard != CLUSTER
         ]
+        before = self.view
         self.view = ClusterView(
             shards=shards,
             shards_expected=self._shards,
-            stale_after_ms=self._stale_after_ms,
+            rhythm=before.rhythm,
+            bus=before.bus,
             snapshots_read=self._snapshots_read,
             cluster=None if own is None else own.state,
             totals=cluster_totals(
@@ -267,8 +269,11 @@ class SnapshotStore:
             annotations=Counter(self.annotations),
             state_bytes=sum(size for size, *_ in self._messages.values()),
             end_to_end_latency_ms=max(latencies, default=UNKNOWN),
-            observations_arrive=self.view.observations_arrive,
         )
+        observed_at_ms = self.view.observed_at_ms
+        if now_ms != UNKNOWN and observed_at_ms > before.observed_at_ms:
+            rhythm = before.rhythm.arrived(observed_at_ms, before.observed_at_ms, now_ms)
+            self.view = replace(self.view, rhythm=rhythm)
         return self.view
 
 

@@ -25,12 +25,18 @@ _OLDEST: Final = 0
 """Version of Heartbeat: every one returns an error code."""
 
 
+_SAME: Final = (
+    " are on the watched cluster: nothing newer is known while its brokers do not answer; "
+    "bus.bootstrap puts them on another"
+)
+
+
 def of_bus(config: Config) -> Iterator[CheckResult]:
     """Check the bus topics and the rights on them."""
     name = bus.topics(config)
     try:
         bus.ensure_topics(config)
-        yield CheckResult(f"bus topics {', '.join(name)}")
+        yield CheckResult(f"bus topics {', '.join(name)}{'' if config.bus.bootstrap else _SAME}")
         lacking = _missing_on(config)
         for right in lacking:
             yield missing(right, essential=True)

@@ -37,7 +37,27 @@ ROUNDS: Final = Metric(
 )
 SENT_AT: Final = Metric(
     "collector_last_sent_timestamp_seconds",
-    "Time at which the newest observation was completely on the bus.",
+    "Time at which the newest observation was completely on the bus; before the first one, the "
+    "start of the collector.",
 )
 
-OWN: Final = (CYCLES, CYCLE_SECONDS, OVERRUNS, UNSENT, PROBLEMS, ROUNDS, SENT_AT)
+ANSWERED_AT: Final = Metric(
+    "collector_last_answer_timestamp_seconds",
+    "Time of the newest cycle in which a broker of the watched cluster answered; before the first "
+    "one, the start of the collector.",
+)
+INTERVAL: Final = Metric(
+    "collector_interval_seconds", "Time between two cycles: collector.interval_ms."
+)
+
+OWN: Final = (
+    CYCLES,
+    CYCLE_SECONDS,
+    OVERRUNS,
+    UNSENT,
+    PROBLEMS,
+    ROUNDS,
+    SENT_AT,
+    ANSWERED_AT,
+    INTERVAL,
+)

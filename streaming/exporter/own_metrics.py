@@ -16,6 +16,7 @@ def _counter(name: str, text: str, *labels: str) -> Metric:
 
 
 UP: Final = _gauge("up", "1 while snapshots of all shards are there and fresh, else 0.")
+BUS_UP: Final = _gauge("bus_up", "0 while the bus does not answer the exporter, else 1.")
 OBSERVATION_AGE: Final = _gauge(
     "observation_age_seconds", "Age of the newest observation of the stalest shard."
 )
@@ -61,11 +62,12 @@ EVENT_GAPS: Final = _counter(
     "Gaps that were sent to clients of /api/v1/events, which were too slow or away for too long.",
 )
 
-AT_SCRAPE: Final = (UP, OBSERVATION_AGE, EVENT_STREAMS, EVENT_GAPS)
+AT_SCRAPE: Final = (UP, BUS_UP, OBSERVATION_AGE, EVENT_STREAMS, EVENT_GAPS)
 """Metrics that depend on the clock and on clients, and are rendered for each scrape."""
 
 OWN: Final = (
     UP,
+    BUS_UP,
     OBSERVATION_AGE,
     LOSS,
     SHARDS,

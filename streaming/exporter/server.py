@@ -12,18 +12,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 from streaming import bus
+from streaming.bus.freshness import BusState
 from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.events.log import EventLog
 from streaming.exporter.metrics.exposition import Exposition, Renderer
-from streaming.exporter.source import ViewSource
+from streaming.exporter.source import ViewSource, wall_clock_ms
 from streaming.grafana.annotate import Annotator
 from streaming.runtime.config import Config
 from streaming.runtime.errors import UserError
@@ -37,7 +38,7 @@ EVENTS_READ_BACK: Final = 10_000
 STALLED_AFTER_MS: Final = 60_000
 SEND_ON_FOR_S: Final = 2
 POLL_MS: Final = 200
-LOOK_EVERY_S: Final = 5.0
+LOOK_EVERY_S: Final = 2.0
 RETRY_PAUSE_S: Final = 2.0
 LOG_AGAIN_AFTER_S: Final = 60.0
 """How often the same cause is logged while it lasts."""
@@ -74,6 +75,7 @@ class SnapshotReader:
         self._renderer = Renderer(catalog, config.cluster.name, config.exporter, own_topics)
         self._stop = threading.Event()
         self._look_at_s = 0.0
+        self._answered_at_ms = wall_clock_ms()  # the bus; at first it has had no time to
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
         self.exposition = Exposition(self._store.view)
 
@@ -106,6 +108,8 @@ class SnapshotReader:
                 self._read()
             except bus.BusError as error:
                 now_s = time.monotonic()
+                if error.unreachable:
+                    self._note_bus(silent_since_ms=self._answered_at_ms)
                 if (
                     str(error) != logged or now_s - logged_at_s >= LOG_AGAIN_AFTER_S
                 ):  # not at each try
@@ -144,21 +148,33 @@ class SnapshotReader:
                     self._events.publish(is_ready=events.caught_up())
                 # Old snapshots are not rendered one by one.
                 if (records or reported) and (ready := ready or snapshots.caught_up()):
-                    self.exposition = self._renderer.render(self._store.publish())
-                self._look_for_observations(snapshots)
+                    self.exposition = self._renderer.render(self._store.publish(wall_clock_ms()))
+                if records or reported:
+                    self._answered_at_ms = wall_clock_ms()
+                self._look_at_bus(snapshots)
 
-    def _look_for_observations(self, reader: bus.Reader) -> None:
-        """While the twin is not up, find out whether it waits for the collector or the query."""
+    def _look_at_bus(self, reader: bus.Reader) -> None:
+        """While observations are late, find out whom they wait for: bus, collector or query."""
         if time.monotonic() < self._look_at_s:
             return
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
-        view, now_ms = self._store.view, time.time_ns() // 1_000_000
+        view, now_ms = self._store.view, wall_clock_ms()
         arrive = None
-        if view.why_not_up(now_ms):
+        if view.is_late(now_ms):
             observations = bus.topics(self._config).observations
-            arrive = reader.has_records_since(observations, now_ms - view.stale_after_ms)
-        if arrive != view.observations_arrive:
-            noted = self._store.note_observations(arrive)
+            try:
+                since_ms = now_ms - view.rhythm.stale_after_ms
+                arrive = reader.has_records_since(observations, since_ms)
+            except bus.BusError:
+                self._note_bus(silent_since_ms=self._answered_at_ms)
+                return
+            self._answered_at_ms = wall_clock_ms()
+        self._note_bus(observations_arrive=arrive)
+
+    def _note_bus(self, **seen: Any) -> None:
+        """Publish what was seen of the bus."""
+        noted = self._store.note_bus(BusState(holds_cluster=not self._config.bus.bootstrap, **seen))
+        if noted is not self.exposition.view:
             self.exposition = replace(self.exposition, view=noted)
 
 

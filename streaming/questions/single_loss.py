@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.question import OwnTopics, question
+from streaming.runtime.clock import utc_text
 from twin.arrays import keys
 from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
@@ -225,7 +225,7 @@ def _time(at_ms: int) -> str:
     """Date and time, e.g. ``2026-01-15 03:33:52 UTC``; words if there is none."""
     if at_ms == UNKNOWN:
         return "the twin started"
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return utc_text(at_ms)
 
 
 def _all(brokers: Sequence[int]) -> str:

@@ -152,6 +152,30 @@ def test_collector_and_query_serve_metrics_about_themselves(pipeline: Pipeline) 
     )
 
 
+def test_it_says_that_no_broker_answers_although_its_bus_is_on_them(pipeline: Pipeline) -> None:
+    frozen_s = time.time()
+    for node in pipeline.cluster.status():
+        pipeline.cluster.pause(node.id)
+
+    def reason() -> str:
+        status, why = pipeline.get("/healthz")
+        return why if status == 503 and "not answered" in why else ""
+
+    why = until(reason, 30, "/healthz says nothing")
+    print(f"/healthz after {time.time() - frozen_s:.1f} s: {why}")
+    assert why.startswith("the bus, which is on the watched cluster, has not answered since ")
+    assert (pipeline.metrics().value("up"), pipeline.metrics().value("bus_up")) == (0, 0)
+    url = f"http://127.0.0.1:{pipeline.config.metrics.collector_port}/healthz"
+    _, why = until(lambda: (it := get(url))[0] == 503 and it)
+    print(f"the collector after {time.time() - frozen_s:.1f} s: {why}")
+    assert why.startswith("no broker has answered since ")
+    for node in pipeline.cluster.status():
+        pipeline.cluster.resume(node.id)
+    until(lambda: pipeline.metrics().value("bus_up") == 1, 60, "the bus is still silent")
+    until(pipeline.is_live, STARTS_WITHIN_S, "the pipeline is not live")
+    until(lambda: get(url)[0] == 200, 30, "the collector does not get on")
+
+
 def test_taps_serve_metrics_about_themselves(pipeline: Pipeline) -> None:
     missing, log = pipeline.folder / "missing.log", pipeline.folder / "tap.log"
     server_log = pipeline.cluster.layout.folder(1) / "server.log"

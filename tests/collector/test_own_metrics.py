@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from tests.collector.fake_broker import (
 from tests.collector.fake_groups import Group
 from tests.scraping import Scraped, assert_declared, judged, needs_promtool, scrape
 from tests.waiting import patient_ms, until
+from tests.web import get
 
 INTERVAL_MS = 200
 DEADLINE_MS = patient_ms(500)
@@ -59,6 +61,9 @@ class Running:
     def scrape(self) -> Scraped:
         return scrape(self._port)
 
+    def health(self) -> tuple[int, str]:
+        return get(f"http://127.0.0.1:{self._port}/healthz")
+
     def value(self, name: str, **labels: str) -> float:
         return self.scrape().value(f"collector_{name}", **labels)
 
@@ -82,11 +87,12 @@ def _collecting(cluster: FakeCluster) -> Iterator[Running]:
         interval_ms=INTERVAL_MS, deadline_ms=DEADLINE_MS, groups_interval_ms=200
     )
     config = Config(cluster=ClusterConfig(name="c", bootstrap=cluster.bootstrap), collector=section)
-    bus, port, stop, metrics = Bus(), free_base_port(span=1), threading.Event(), CycleMetrics("c")
+    bus, port, stop = Bus(), free_base_port(span=1), threading.Event()
+    metrics = CycleMetrics("c", INTERVAL_MS)
     with (
         BrokerConnections(cluster.bootstrap, {}, DEADLINE_MS) as brokers,
         GroupSource(config, brokers.client_id) as groups,
-        served(metrics.registry, "127.0.0.1", port, "x"),
+        served(metrics.registry, "127.0.0.1", port, "x", metrics.why_unhealthy),
     ):
         collector = Collector(config, brokers, groups)
         thread = threading.Thread(
@@ -95,7 +101,7 @@ def _collecting(cluster: FakeCluster) -> Iterator[Running]:
         thread.start()
         try:
             made = Running(cluster, bus, port)
-            until(lambda: made.scrape().series("collector_last_sent_timestamp_seconds"))
+            until(lambda: made.bus.taken)
             yield made
         finally:
             stop.set()
@@ -115,6 +121,30 @@ def test_it_serves_what_is_declared_and_cycles_are_counted(running: Running) -> 
     assert began_s <= sent_at_s <= time.time()
     assert scraped.value("collector_observations_unsent_total") == 0
     assert {labels["source"] for labels, _ in scraped.series("collector_problems")} == set(ABOUT)
+
+
+def test_a_bus_that_takes_nothing_is_said_beside_the_bus(running: Running) -> None:
+    until(lambda: running.health() == (200, "ok\n"))
+    running.bus.is_full = True
+    _, why = until(lambda: (it := running.health())[0] == 503 and it)
+    assert re.fullmatch(
+        r"the bus has taken no observation since \S+ \S+ UTC: bus topic x: it is full\n", why
+    )
+    assert running.value("last_answer_timestamp_seconds") > time.time() - 10
+    running.bus.is_full = False
+    until(lambda: running.health() == (200, "ok\n"))
+
+
+def test_a_cluster_of_which_no_broker_answers_is_said_beside_the_bus(running: Running) -> None:
+    for broker in running.cluster.brokers.values():
+        broker.silent = True
+    _, why = until(lambda: (it := running.health())[0] == 503 and it)
+    assert why.startswith("no broker has answered since ")
+    was_s = running.value("last_answer_timestamp_seconds")
+    for broker in running.cluster.brokers.values():
+        broker.silent = False
+    until(lambda: running.value("last_answer_timestamp_seconds") > was_s)
+    until(lambda: running.health() == (200, "ok\n"))
 
 
 @needs_promtool

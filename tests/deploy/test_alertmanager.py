@@ -88,8 +88,9 @@ def test_a_twin_that_is_down_holds_back_what_it_said_of_its_own_cluster(running:
     offline = {"alertname": "KafkaTwinPartitionOffline", "severity": "page"}
     other = {"alertname": "SomebodyElses", "severity": "page", "cluster": "a"}
     down = {"alertname": "KafkaTwinDown", "severity": "page", "cluster": "a"}
-    assert inhibited(running, down, offline | {"cluster": "a"}, offline | {"cluster": "b"}, other) \
-        == {("KafkaTwinPartitionOffline", "a")}  # fmt: skip
+    why = {"alertname": "KafkaTwinNoBrokerAnswers", "severity": "page", "cluster": "a"}
+    own, others = offline | {"cluster": "a"}, offline | {"cluster": "b"}
+    assert inhibited(running, down, own, others, other, why) == {("KafkaTwinPartitionOffline", "a")}
 
 
 def test_an_alert_without_a_cluster_inhibits_nothing(running: str):

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from streaming.bus.view import STALE_AFTER_MS, SnapshotStore
+from streaming.bus.view import SnapshotStore
 from streaming.exporter.answers import gzipped
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer, at_scrape
@@ -333,20 +333,21 @@ def test_it_is_up_only_while_every_shard_is_fresh():
         step(empty("c", n, 2), [partitions_frame([Partition()], shard=n, shards=2)], NOW_MS)[0]
         for n in (0, 1)
     )
-    store = a_store(one)
-    assert "1 of 2 shards" in store.view.why_not_up(NOW_MS)
-    store.take_snapshot(b"c/1", codec.encode(two))
-    view = store.publish()
+    assert "1 of 2 shards" in a_store(one).view.why_not_up(NOW_MS)
+    store = SnapshotStore(CATALOG, "c", 2)
+    for shard in (one, two):
+        store.take_snapshot(b"c/%d" % shard.shard, codec.encode(shard))
+    view = store.publish(NOW_MS + 1_000)
     assert view.why_not_up(NOW_MS) == ""
-    assert "s old" in view.why_not_up(NOW_MS + STALE_AFTER_MS + 1)
-    assert view.why_not_up(NOW_MS + STALE_AFTER_MS) == ""
+    assert "16 s old" in view.why_not_up(NOW_MS + 16_001)
+    assert view.why_not_up(NOW_MS + 16_000) == ""
     assert value(at_scrape("c", view, NOW_MS + 7_000).decode(), "observation_age_seconds") == 7
 
 
 def test_it_is_not_up_while_a_clock_that_was_ahead_keeps_newer_observations_out():
     view = a_store(a_state()).view
-    assert view.why_not_up(NOW_MS - STALE_AFTER_MS) == ""
-    assert "60 s ahead" in view.why_not_up(NOW_MS - STALE_AFTER_MS - 1)
+    assert view.why_not_up(NOW_MS - 60_000) == ""
+    assert "60 s ahead" in view.why_not_up(NOW_MS - 60_000 - 1)
 
 
 def test_a_snapshot_of_another_number_of_shards_is_refused():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -35,7 +37,11 @@ def bus_brokers() -> Iterator[FakeCluster]:
 
 
 def why_not_up(
-    brokers: FakeCluster, *, observations: Topic, observed_at_ms: int | None = None
+    brokers: FakeCluster,
+    *,
+    observations: Topic,
+    observed_at_ms: int | None = None,
+    then_silent: bool = False,
 ) -> str:
     """The exporter's reason for not being up, given the newest observation and snapshot."""
     config = Config(
@@ -49,8 +55,11 @@ def why_not_up(
         exporter._store.take_snapshot(f"{CLUSTER}/0".encode(), codec.encode(state))
         exporter.exposition = Exposition(exporter._store.publish())
     with bus.Reader(config, [names.snapshots], "beginning") as reader:
-        exporter._look_for_observations(reader)
-    return exporter.exposition.view.why_not_up(now_ms())
+        if then_silent:
+            brokers[1].silent = True
+        exporter._look_at_bus(reader)
+    # A busy machine takes more than a second for this.
+    return re.sub(r"\d+ s old", "N s old", exporter.exposition.view.why_not_up(now_ms()))
 
 
 def test_a_slow_query_is_not_taken_for_a_collector_that_does_not_run(
@@ -58,7 +67,7 @@ def test_a_slow_query_is_not_taken_for_a_collector_that_does_not_run(
 ) -> None:
     why = why_not_up(bus_brokers, observations=stored(now_ms()), observed_at_ms=now_ms() - 75_000)
     assert why == (
-        "the newest snapshot is 75 s old, and newer observations wait for the query: it is "
+        "the newest snapshot is N s old, and newer observations wait for the query: it is "
         "slow, or not running"
     )
 
@@ -66,7 +75,10 @@ def test_a_slow_query_is_not_taken_for_a_collector_that_does_not_run(
 def test_without_new_observations_the_collector_is_asked_about(bus_brokers: FakeCluster) -> None:
     old_ms = now_ms() - 75_000
     why = why_not_up(bus_brokers, observations=stored(old_ms), observed_at_ms=old_ms)
-    assert why == "the newest observation is 75 s old: is the collector running?"
+    assert why == (
+        "the newest observation is N s old: is the collector running, and does the bus take its "
+        "writes?"
+    )
 
 
 def test_before_the_first_snapshot_the_two_are_distinguished_as_well(
@@ -75,7 +87,7 @@ def test_before_the_first_snapshot_the_two_are_distinguished_as_well(
     why = why_not_up(bus_brokers, observations=stored(now_ms()))
     assert why.endswith("observations wait for the query: it is slow, or not running")
     why = why_not_up(bus_brokers, observations=stored())
-    assert why.endswith("nothing was observed: is the collector running?")
+    assert why.endswith("is the collector running, and does the bus take its writes?")
 
 
 def test_both_are_named_without_the_right_to_describe_observations(
@@ -83,8 +95,23 @@ def test_both_are_named_without_the_right_to_describe_observations(
 ) -> None:
     bus_brokers.world.hidden = {bus.topics(Config()).observations}
     why = why_not_up(bus_brokers, observations=stored(now_ms()), observed_at_ms=now_ms() - 75_000)
-    assert why == "the newest observation is 75 s old: are the collector and the query running?"
+    assert why == "the newest observation is N s old: are the collector and the query running?"
 
 
 def test_a_twin_that_is_up_does_not_look(bus_brokers: FakeCluster) -> None:
     assert why_not_up(bus_brokers, observations=stored(), observed_at_ms=now_ms()) == ""
+
+
+def test_a_bus_that_does_not_answer_is_named(bus_brokers: FakeCluster) -> None:
+    began_ms = now_ms()
+    why = why_not_up(
+        bus_brokers, observations=stored(), observed_at_ms=now_ms() - 75_000, then_silent=True
+    )
+    found = re.fullmatch(
+        r"the bus, which is on the watched cluster, has not answered since (.*) UTC; the newest "
+        r"observation is N s old",
+        why,
+    )
+    assert found is not None
+    since = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    assert began_ms // 1000 <= since.timestamp() <= time.time()

@@ -98,6 +98,11 @@ class Collector:
         )
 
     @property
+    def is_answered(self) -> bool:
+        """Whether a broker has answered in the last cycle."""
+        return any(response.problem is None for response in self._responses.values())
+
+    @property
     def rounds(self) -> dict[str, int]:
         """For each background source, the number of rounds since the start."""
         rounds = {source.about[0].name: source.rounds for source in self._sources}
@@ -216,12 +221,18 @@ def run(config: Config, path: Path | None = None, *, cycles: int | None = None) 
     use_little_memory()
     stop = threading.Event()
     section, at = config.collector, config.metrics
-    measured = CycleMetrics(config.cluster.name)
+    measured = CycleMetrics(config.cluster.name, section.interval_ms)
     eligibility = EligibilityFile(path, config.eligibility)
     with (
         on_stop_signal(stop),
         on_hangup_signal(eligibility.request),
-        served(measured.registry, at.host, at.collector_port, "metrics.collector_port"),
+        served(
+            measured.registry,
+            at.host,
+            at.collector_port,
+            "metrics.collector_port",
+            measured.why_unhealthy,
+        ),
         BrokerConnections(
             config.cluster.bootstrap, config.cluster.client, section.deadline_ms
         ) as brokers,
@@ -247,20 +258,22 @@ def collect(
     metrics: CycleMetrics | None = None,
 ) -> None:
     """Observe and send at a fixed rate until ``stop`` is set, or for that many cycles."""
-    metrics = metrics or CycleMetrics(config.cluster.name)
+    metrics = metrics or CycleMetrics(config.cluster.name, config.collector.interval_ms)
     cycle_log = CycleLog()
     schedule = FixedRateSchedule(config.collector.interval_ms / 1_000, time.monotonic())
     while not stop.wait(max(0.0, schedule.due_s - time.monotonic())):
         began_s = time.monotonic()
         observation = collector.observe()
         problems = list(collector.problems)
+        if collector.is_answered:
+            metrics.answered()
         if observation is not None:
             try:
                 send(observation)
                 metrics.sent()
             except BusError as error:
                 cycle_log.unsent += 1
-                metrics.unsent()
+                metrics.unsent(str(error))
                 collector.on_send_failed()
                 problems.append(Problem(BUS.name, NO_BROKER, "SendFailed", str(error)))
         took_s = time.monotonic() - began_s

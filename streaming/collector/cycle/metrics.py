@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from streaming.collector import own_metrics as own
+from streaming.collector.cycle.health import CycleHealth
 from streaming.collector.problem import Problem
 from streaming.collector.sources import ABOUT
 from streaming.runtime.program_metrics import ProgramMetrics
@@ -15,8 +16,16 @@ from streaming.runtime.program_metrics import ProgramMetrics
 class CycleMetrics:
     """Fills in the metrics of the collector (``own_metrics``)."""
 
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, interval_ms: int) -> None:
         self._metrics = ProgramMetrics(cluster, own.OWN)
+        now_s = time.time()
+        # Alerts count from the start if nobody has answered since.
+        for metric, value in (
+            (own.INTERVAL, interval_ms / 1_000), (own.ANSWERED_AT, now_s), (own.SENT_AT, now_s),
+        ):  # fmt: skip
+            self._metrics.set(metric, value)
+        now_ms = int(now_s * 1_000)
+        self.health = CycleHealth(interval_ms, now_ms, now_ms)
         self.registry = self._metrics.registry
         self._rounds: Counter[str] = Counter()  # as of the last cycle
 
@@ -28,13 +37,26 @@ class CycleMetrics:
         for name in ABOUT:
             self._metrics.set(own.PROBLEMS, by_source[name], name)
 
-    def sent(self) -> None:
-        """Count an observation that has arrived on the bus."""
-        self._metrics.set(own.SENT_AT, time.time())
+    def answered(self) -> None:
+        """Note that a broker has answered."""
+        now_s = time.time()
+        self._metrics.set(own.ANSWERED_AT, now_s)
+        self.health.answered(int(now_s * 1_000))
 
-    def unsent(self) -> None:
+    def sent(self) -> None:
+        """Note that an observation has arrived on the bus."""
+        now_s = time.time()
+        self._metrics.set(own.SENT_AT, now_s)
+        self.health.sent(int(now_s * 1_000))
+
+    def unsent(self, error: str) -> None:
         """Count an observation that has not arrived completely."""
         self._metrics.add(own.UNSENT)
+        self.health.unsent(error)
+
+    def why_unhealthy(self) -> str:
+        """For ``/healthz``: one sentence, empty while the collector gets on."""
+        return self.health.why_unhealthy(time.time_ns() // 1_000_000)
 
     def left_out(self, cycles: int) -> None:
         """Count cycles that did not begin in time."""

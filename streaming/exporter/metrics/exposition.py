@@ -260,6 +260,7 @@ def at_scrape(
     label = f'cluster="{escaped(cluster)}"'
     samples: dict[str, Samples] = {
         own.UP.series_name: [(label, 0 if view.why_not_up(now_ms) else 1)],
+        own.BUS_UP.series_name: [(label, 1 if view.bus.answers else 0)],
         own.EVENT_STREAMS.series_name: [(label, streams.open)],
         own.EVENT_GAPS.series_name: [(label, streams.gaps)],
     }
