@@ -47,7 +47,7 @@ def consuming(
     finally:
         child.terminate()  # it leaves its group
         try:
-            child.wait(20)
+            child.wait(200)
         finally:
             child.kill()
 

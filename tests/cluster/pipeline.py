@@ -120,7 +120,7 @@ class Pipeline:
     def kill(self, name: str) -> None:
         """End a program as a crash would; what it had started has to notice by itself."""
         self.process(name).kill()
-        self.process(name).wait(10)
+        self.process(name).wait(100)
 
     def term(self, name: str) -> int:
         """Ask a program to end; its exit code."""
@@ -148,7 +148,7 @@ class Pipeline:
                 os.killpg(group, signal.SIGKILL)
         for name in self.programs:
             if self.programs[name].process is not None:
-                self.process(name).wait(10)
+                self.process(name).wait(100)
 
     def observed_since(self, at_s: float) -> bool:
         """Every shard that is served was observed since that time."""

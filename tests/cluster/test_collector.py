@@ -404,7 +404,7 @@ def test_a_program_that_is_terminated_ends_its_cycle_and_leaves(
         time.sleep(1)
         program.send_signal(signal.SIGTERM)
         output = program.stderr.read()
-        assert program.wait(10) == 0
+        assert program.wait(100) == 0
     assert "cycles=" in output
     assert "stopped" in output
     assert "Traceback" not in output

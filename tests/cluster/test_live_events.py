@@ -414,7 +414,7 @@ def test_the_tap_leaves_the_request_logs_as_they_were(twin: Pipeline, orphan: Or
     tap = twin.process("tap")
     before = len(twin.log("tap"))
     tap.send_signal(signal.SIGINT)
-    assert tap.wait(20) == 0
+    assert tap.wait(200) == 0
     log = twin.log("tap")
     assert log[before:].count("request log restored") == 5
     assert log.count("broker=5 was=WARN") > 1, "it was restarted, and enabled again"

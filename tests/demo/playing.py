@@ -105,12 +105,12 @@ def play(home: Path, onlookers: list[Callable[[Played], None]]) -> Played:
         assert process.stdout is not None
         for line in process.stdout:  # until it ends
             record.note(line.rstrip())
-        record.code = process.wait(60)
+        record.code = process.wait(200)
     finally:
         give_up.cancel()
         if process.poll() is None:
             process.terminate()
-            process.wait(60)
+            process.wait(200)
         record.is_over.set()
         for thread in threads:
             thread.join(60)

@@ -55,7 +55,7 @@ def answer_of(port: int, path: str) -> tuple[int, str]:
 
     def answer() -> tuple[int, str] | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=200) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -84,7 +84,7 @@ def test_a_client_that_reads_events_does_not_keep_it_from_ending(tmp_path):
     port = a_free_port()
     with an_exporter(configured(tmp_path, port)) as process:
         answer_of(port, "/healthz")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/events", timeout=60) as events:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/events", timeout=200) as events:
             assert events.readline() == b"retry: 2000\n"
             process.send_signal(signal.SIGTERM)
             _, printed = process.communicate(timeout=WITHIN_S)

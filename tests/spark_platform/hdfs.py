@@ -69,7 +69,7 @@ class Hdfs:
         """Both servers."""
         for process in self._processes:
             process.kill()
-            process.wait(30)
+            process.wait(300)
 
 
 def _classpath(folder: Path) -> str:

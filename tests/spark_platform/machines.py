@@ -100,7 +100,7 @@ class Machine:
         """End all processes of the machine at once, as ``kill -9`` of each would."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.wait(300)
 
 
 def executors(driver_port: int) -> dict[int, int]:

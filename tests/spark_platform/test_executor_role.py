@@ -92,7 +92,7 @@ def test_an_executor_registers_and_runs_the_python_of_the_image(
             SPARK_EXECUTOR_POD_NAME="executor-1", SPARK_RESOURCE_PROFILE_ID="0",
             SPARK_JAVA_OPT_10="-Dtest=last one", SPARK_JAVA_OPT_2="-Dtest=2",
         )  # fmt: skip
-        assert driver.wait(60) == 0, (tmp_path / "log").read_text()
+        assert driver.wait(600) == 0, (tmp_path / "log").read_text()
         assert driver.stdout.read().splitlines() == [
             "/opt/kafka-twin/venv/bin/python -Dtest=2 -Dtest=last one",
             "NO_TASK",

@@ -90,7 +90,7 @@ def test_the_exporter_serves_the_console(installed: Installed) -> None:
         assert "// vendor/preact.mjs" in get(f"{url}/console.js")[1]
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(300)
 
 
 def test_spark_finds_the_jars_that_the_wheel_lists(installed: Installed) -> None:
@@ -113,6 +113,6 @@ def test_a_packed_environment_works_in_any_folder_beside_another_spark(
     printed = subprocess.run(
         [str(tmp_path / "elsewhere/bin/python"), "-c", IMPORTS], cwd=tmp_path, check=True,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": ":".join(map(str, zips))},
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=300,
     ).stdout  # fmt: skip
     assert printed.startswith(str(tmp_path / "elsewhere/packages/streaming"))
