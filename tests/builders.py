@@ -37,6 +37,7 @@ from twin.tables.observations import (
     PartitionsFrame,
     PendingUploadLookupsFrame,
     ProblemsFrame,
+    QuorumFrame,
     ReplicasFrame,
     SegmentsFrame,
     TruncatedLogsFrame,
@@ -360,6 +361,18 @@ def brokers_frame(
         follower_last_tiered_fetch=_ints([own.get(i, UNKNOWN) for i in ids]),
         lag_time_max_ms=_ints([UNKNOWN] * n),
         fetch_wait_max_ms=_ints([UNKNOWN] * n),
+    )  # fmt: skip
+
+
+def quorum_frame(
+    voters: Sequence[int] = (1, 2, 3), at_ms: int = NOW_MS, active: int = 1, **stamp: Any
+) -> Frame:
+    """The controller quorum, whose voters are all caught up."""
+    n = len(voters)
+    return _frame(
+        QuorumFrame, at_ms, stamp,
+        node=_ints(voters), is_active=np.array([v == active for v in voters], bool),
+        log_end_offset=_ints([100] * n), caught_up_at_ms=_ints([at_ms] * n),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from streaming.questions.answer import (
 from streaming.questions.groups import HurtGroup, harm_data, harm_lines
 from streaming.questions.parameters import MAX_ROWS, limit, number, text
 from streaming.questions.question import question
+from streaming.questions.quorum import elects
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import catalog_of
 from twin.arrays import keys, plain
@@ -37,10 +38,13 @@ from twin.tables.state import Brokers, PartitionIndex, Partitions
 class Lost(TypedDict):
     """The lost brokers, and the partitions that lose their leader or end under min ISR.
 
+    ``elects``: a majority of the controllers is left then, so that the next leaders are elected;
+    null if that is unknown.
     ``outcomes`` counts, by rule, outcome and coverage of the next leader, those that lose theirs.
     """
 
     brokers: list[int]
+    elects: bool | None
     total: int
     offline: int
     under_min_isr: int
@@ -187,6 +191,12 @@ def _safety(rule: str, row: dict[str, Any]) -> str:
     return str(following["outcome"]) + (f", {coverage}".replace("_", " ") if coverage else "")
 
 
+_NO_QUORUM: Final = (
+    "No majority of the controllers would be left: none of these leaders is elected before one is "
+    "back."
+)
+
+
 def _text(data: Mapping[str, Any]) -> Answer:
     """The answer with those data, for a person."""
     catalog = catalog_of(Config())
@@ -198,7 +208,8 @@ def _text(data: Mapping[str, Any]) -> Answer:
         f"{plain.counted(data['under_min_isr'], 'ends', 'end')} under min ISR."
     )
     rows = [tuple(cell(row) for cell in columns.values()) for row in data["partitions"]]
-    lines = [line, *harm_lines(data["groups"])]
+    lines = [line, *([] if data["elects"] in (True, None) else [_NO_QUORUM])]
+    lines += harm_lines(data["groups"])
     return Answer(data, lines, tuple(columns), rows, data["total"])
 
 
@@ -229,6 +240,7 @@ def lose(
     )
     return {
         "brokers": gone,
+        "elects": elects(view, gone),
         "total": sum(len(loss.row) for loss in losses),
         "offline": sum(int(loss.offline.sum()) for loss in losses),
         "under_min_isr": sum(int(loss.under_min_isr.sum()) for loss in losses),

@@ -16,6 +16,7 @@ import numpy as np
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import Answer
 from streaming.questions.question import OwnTopics, question
+from streaming.questions.quorum import silent_since_ms
 from streaming.runtime.clock import utc_text
 from twin.arrays import keys
 from twin.arrays.plain import counted
@@ -29,6 +30,7 @@ MOST_NAMED: Final = 5
 """More brokers than these are counted, not listed."""
 
 _HARMED: Final = "kafka_twin_broker_loss_harmed_partitions"
+_LEADS: Final = "kafka_twin_broker_leaders"
 
 
 class BrokerLoss(TypedDict):
@@ -111,7 +113,10 @@ def single_loss(view: ClusterView, own_topics: Collection[str]) -> SingleLoss:
     """
     totals = view.totals
     brokers = _serving(view)
-    harmed = {int(broker) for (broker,), count in totals[_HARMED].items() if count}
+    quorum_since_ms = silent_since_ms(view)
+    # Nobody is elected then, so each loss of a leader harms.
+    harms = _HARMED if quorum_since_ms == UNKNOWN else _LEADS
+    harmed = {int(broker) for (broker,), count in totals[harms].items() if count}
     can = [broker for broker in brokers if broker not in harmed]
     cannot = [broker for broker in brokers if broker in harmed]
     apart = _SeparateCounts(
@@ -122,7 +127,7 @@ def single_loss(view: ClusterView, own_topics: Collection[str]) -> SingleLoss:
     )
     silence = _silence(view, brokers)
     return {
-        "sentence": _sentence(can, cannot, apart, silence),
+        "sentence": _of_quorum(quorum_since_ms) + _sentence(can, cannot, apart, silence),
         "can_be_lost": can,
         "cannot_be_lost": cannot,
         "silent": sorted(silence),
@@ -232,6 +237,13 @@ def _all(brokers: Sequence[int]) -> str:
     """Ids for a sentence, e.g. ``1, 2 and 3``."""
     *first, last = map(str, brokers)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def _of_quorum(since_ms: int) -> str:
+    if since_ms == UNKNOWN:
+        return ""
+    since = utc_text(since_ms)
+    return f"No controller has answered since {since}: no leader is elected until one does. "
 
 
 def _brokers(can: Sequence[int], cannot: Sequence[int]) -> str:

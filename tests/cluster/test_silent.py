@@ -1,6 +1,8 @@
-"""A cluster of which no broker answers any more, while the twin's bus is elsewhere and goes on."""
+"""A cluster of which no broker answers any more, or no controller, while the bus is elsewhere."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from kafka import KafkaAdminClient
 
 from streaming.bus.view import ClusterView, ShardView
 from streaming.lab.cluster import LocalCluster
+from streaming.questions.loss import lose
 from streaming.questions.single_loss import single_loss
+from tests.cluster.broker_client import BrokerClient, Key, await_in_sync
 from tests.cluster.watching import watching
 from tests.waiting import until
 from twin.builtin import CATALOG
@@ -17,8 +21,10 @@ from twin.declarations.table import NO_BROKER
 from twin.engine.cluster_risks import ClusterRisks
 from twin.engine.risks import OpenRisks
 from twin.engine.state import ShardState
+from twin.questions import gate
+from twin.questions.gate import Reason
 from twin.tables.state import Partitions
-from twin.totals import shard_totals
+from twin.totals import cluster_totals, shard_totals
 
 pytestmark = pytest.mark.cluster
 
@@ -31,9 +37,20 @@ def are_silent(state: ShardState) -> bool:
     return bool(led.any() and is_open[led].all())
 
 
-def sentence(state: ShardState) -> str:
-    view = ClusterView(shards=(ShardView(state, shard_totals(state)),), shards_expected=1)
-    return single_loss(view, ())["sentence"]
+def view_of(state: ShardState, own: ShardState | None = None) -> ClusterView:
+    shards = (ShardView(state, shard_totals(state)),)
+    totals = cluster_totals(CATALOG, [shard.totals for shard in shards])
+    return ClusterView(shards=shards, shards_expected=1, cluster=own, totals=totals)
+
+
+def sentence(state: ShardState, own: ShardState | None = None) -> str:
+    return single_loss(view_of(state, own), ())["sentence"]
+
+
+def leaders_of(cluster: LocalCluster, keys: Iterable[Key]) -> dict[Key, int]:
+    """The leaders of those partitions, as broker 3 knows them."""
+    leaders = BrokerClient(cluster).leaders(3)
+    return {key: leaders[key] for key in keys}
 
 
 def test_a_cluster_that_stands_still_is_said_to_be_silent_and_then_to_be_back(
@@ -66,3 +83,47 @@ def test_a_cluster_that_stands_still_is_said_to_be_silent_and_then_to_be_back(
 
         until(is_over)
         until(lambda: looked() is not None and own[ClusterRisks].brokers("cluster_silent") == [])
+
+
+def test_a_cluster_without_a_majority_of_its_controllers_elects_nobody(whole: LocalCluster) -> None:
+    """Two of three nodes are frozen: the third goes on with the leaders that it knows."""
+    spec = {"num_partitions": 6, "replication_factor": 3}
+    with KafkaAdminClient(bootstrap_servers=whole.bootstrap) as admin:
+        admin.create_topics({"elects": spec}, timeout_ms=20_000, wait_for_metadata=True)
+    with watching(whole.bootstrap) as watch:
+        own = empty_cluster(CATALOG, "real", 1)
+
+        def looked() -> ShardState:
+            nonlocal own
+            state = watch.look()
+            own, _ = step_cluster(own, reports(state))
+            return state
+
+        def is_lost() -> bool:
+            return own[ClusterRisks].brokers("quorum_lost") == [NO_BROKER]
+
+        until(lambda: "elects" in looked().topic_names())
+        await_in_sync(whole)
+        view = view_of(looked(), own)
+        one = lose.data(view, {"broker": [1]})
+        assert one["elects"] is True
+        assert lose.data(view, {"broker": [1, 2]})["elects"] is False
+        for node in (1, 2):
+            whole.pause(node)
+        state = until(lambda: (it := looked()) and is_lost() and it)
+        assert sentence(state, own).startswith("No controller has answered since ")
+        assert single_loss(view_of(state, own), ())["can_be_lost"] == []
+        assert lose.data(view_of(state, own), {"broker": [3]})["elects"] is False
+        assert Reason.QUORUM_UNKNOWN in gate.reasons([state], [3], gate.Terms())
+        # A majority is back, without 1: it elects whom the twin named for the loss of 1.
+        whole.kill(1)
+        whole.resume(2)
+        predicted = {
+            (row["topic"], row["partition"]): row["next_leaders"]["kafka"]["leader"]
+            for row in one["partitions"] if row["leader"] == 1 and row["topic"] == "elects"
+        }  # fmt: skip
+        assert predicted
+        until(lambda: leaders_of(whole, predicted) == predicted, 60, "others lead")
+        until(lambda: looked() is not None and not is_lost())
+    whole.start()
+    await_in_sync(whole)

@@ -45,3 +45,13 @@ def test_times_are_unknown_before_kafka_3_4(cluster: FakeCluster) -> None:
 def test_a_cluster_with_zookeeper_has_no_quorum(cluster: FakeCluster) -> None:
     cluster[2].highest[DescribeQuorumRequest.API_KEY] = None
     assert voters(cluster) == [(-1, False, -1)]
+
+
+def test_without_the_right_to_describe_it_nothing_is_known_any_more(cluster: FakeCluster) -> None:
+    cluster.world.denied = {DescribeQuorumRequest.API_KEY}
+    with BrokerConnections(cluster.bootstrap, {}, AMPLE_MS) as brokers:
+        source = QuorumSource("test")
+        quorum = source.read(CycleContext(brokers, 2, AMPLE_MS))
+    assert [problem.is_denied for problem in source.problems] == [True]
+    assert quorum is not None
+    assert quorum.voters.num_rows == 0

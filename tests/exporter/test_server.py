@@ -84,7 +84,9 @@ def test_a_client_that_reads_events_does_not_keep_it_from_ending(tmp_path):
     port = a_free_port()
     with an_exporter(configured(tmp_path, port)) as process:
         answer_of(port, "/healthz")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/events", timeout=200) as events:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{port}/api/v1/events", timeout=200
+        ) as events:
             assert events.readline() == b"retry: 2000\n"
             process.send_signal(signal.SIGTERM)
             _, printed = process.communicate(timeout=WITHIN_S)

@@ -19,6 +19,7 @@ from twin.engine.state import ShardState
 from twin.plans.restart_cost import RestartCosts, restart_costs, total_costs
 from twin.questions import gate, whatif
 from twin.questions.gate import Names, Terms
+from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
 from twin.rules.partitions.leaders import Roles
 from twin.tables.state import Assignment
@@ -140,7 +141,7 @@ def _blocking(against: Names, terms: Terms) -> Names:
 
 def _active_controllers(states: Sequence[ShardState]) -> frozenset[int]:
     """The active controller; empty if unknown."""
-    quorum = gate.newest_quorum(states)
+    quorum = newest_quorum(states)
     return frozenset(quorum.node[quorum.is_active].tolist())
 
 

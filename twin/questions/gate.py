@@ -30,6 +30,7 @@ from twin.declarations.table import NO_BROKER, UNKNOWN, Array, Bool, Rows
 from twin.engine.state import ShardState
 from twin.kafka.election import Outcome
 from twin.questions import whatif
+from twin.questions.quorum import newest_quorum
 from twin.questions.whatif import Loss
 from twin.rules.election.next_leader import Candidates
 from twin.rules.election.redundancy import Redundancy, Spare
@@ -132,15 +133,6 @@ def newest_brokers(states: Iterable[ShardState]) -> Brokers:
     """The brokers as the shard that was observed last lists them."""
     newest = max(states, key=lambda state: state.observed_at_ms, default=None)
     return Brokers.empty() if newest is None else newest[Brokers]
-
-
-def newest_quorum(states: Iterable[ShardState]) -> ControllerQuorum:
-    """The controller quorum as it was observed last."""
-    return max(
-        (state[ControllerQuorum] for state in states),
-        key=lambda quorum: int(quorum.observed_at_ms.max(initial=UNKNOWN)),
-        default=ControllerQuorum.empty(),
-    )
 
 
 def restart(state: ShardState, together: Collection[int], terms: Terms, loss: Loss) -> Names:

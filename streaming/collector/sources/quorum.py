@@ -106,7 +106,8 @@ class QuorumSource(Source):
             code = next(filter(None, codes), UNKNOWN)
             text = "whether its controllers can do without one is not known"
             self._problem = from_code(QUORUM.name, code, text)
-            return None
+            # Without the right nothing is known of it; otherwise it should have answered.
+            return _quorum([]) if self._problem.is_denied else None
         [quorum] = partitions
         return _quorum([
             (v.replica_id, v.replica_id == quorum.leader_id, v.log_end_offset,
@@ -116,7 +117,6 @@ class QuorumSource(Source):
 
 
 def _quorum(voters: list[tuple[int, bool, int, int]]) -> Quorum:
-    columns = dict(
-        zip(QuorumFrame.schema().names, map(list, zip(*voters, strict=True)), strict=True)
-    )
-    return Quorum(pa.table(columns, schema=QuorumFrame.schema()))
+    schema = QuorumFrame.schema()
+    rows = [dict(zip(schema.names, voter, strict=True)) for voter in voters]
+    return Quorum(pa.Table.from_pylist(rows, schema=schema))

@@ -57,6 +57,8 @@ function Loss({ answer, error, rule, titles }) {
         <th scope="row" class=${numbers.some(Boolean) ? state : "muted"}>${text}</th>
         ${numbers.map(number => html`<td class=${number ? state : "muted"}>${count(number)}</td>`)}
         </tr>`)}</tbody></table>
+    ${answer.elects === false && html`<p class="bad">No majority of the controllers would be left:
+      none of these leaders is elected before one is back.</p>`}
     ${answer.under_min_isr > 0 && html`<p class="bad">${counted(answer.under_min_isr, "partition")} would
       end under min ISR: acks=all is refused.</p>`}
     <${HurtGroups} groups=${answer.groups} rule=${rule} />
