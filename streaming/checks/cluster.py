@@ -7,6 +7,7 @@ from typing import Final
 
 from streaming.checks.cluster_rights import of_rights
 from streaming.checks.finding import CheckResult
+from streaming.checks.list_offsets import of_list_offsets
 from streaming.checks.rights import WITHOUT, rights
 from streaming.checks.thresholds import of_thresholds
 from streaming.collector.cycle.collector import Collector
@@ -32,6 +33,11 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
         ) as them:
             collector = Collector(config, them)
             observation = collector.observe()
+            tiered = (
+                ()
+                if observation is None
+                else tuple(of_list_offsets(observation, them, section.deadline_ms))
+            )
             groups, more = (None, ()) if observation is None else _groups(config, observation)
             problems = (*collector.problems, *more)
     except (CollectorError, ConfigError) as error:
@@ -52,6 +58,7 @@ def of_cluster(config: Config) -> Iterator[CheckResult]:
             yield CheckResult(str(problem), WITHOUT[problem.source])
     if groups is not None:
         yield _grouped(groups)
+    yield from tiered
     yield from of_thresholds(observation)
     if not any(p.is_denied and p.source == "broker configs" for p in problems):
         yield from _selectors(observation)

@@ -181,3 +181,26 @@ def test_local_retention_below_the_threshold_is_said_before_anybody_is_paged(
         "threshold, or raise local.retention.ms or local.retention.bytes"
     )
     assert lines[1:] == ([short] if is_short else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "missing"),
+    [("3.7", ["-5", "-6"]), ("3.9", ["-6"]), ("4.0", ["-6"])],
+)
+def test_questions_that_brokers_do_not_know_are_said_where_a_topic_is_tiered(
+    version: str, missing: list[str], cluster: FakeCluster
+) -> None:
+    all_be_kafka(version, cluster)
+
+    def about_offsets() -> list[str]:
+        return [line for line in findings(cluster) if "ListOffsets" in line]
+
+    assert about_offsets() == []
+    cluster.world.topics["orders"].configs["remote.storage.enable"] = "true"
+    lines = about_offsets()
+    assert [line.split()[2].rstrip(",") for line in lines] == ["-5", "-6"]
+    assert [line.split()[2].rstrip(",") for line in lines if line.startswith("missing")] == missing
+    assert lines[1] == (
+        "missing: ListOffsets -6, which Kafka 4.2 and later answer (not brokers 1, 2, 3) -> the "
+        "offset at which leaders let a new follower start (KIP-1023)"
+    )
