@@ -62,7 +62,7 @@ EVENT_GAPS: Final = _counter(
     "Gaps that were sent to clients of /api/v1/events, which were too slow or away for too long.",
 )
 
-AT_SCRAPE: Final = (UP, BUS_UP, OBSERVATION_AGE, EVENT_STREAMS, EVENT_GAPS)
+AT_SCRAPE: Final = (UP, BUS_UP, OBSERVATION_AGE, LOSS, EVENT_STREAMS, EVENT_GAPS)
 """Metrics that depend on the clock and on clients, and are rendered for each scrape."""
 
 OWN: Final = (

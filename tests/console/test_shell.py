@@ -32,6 +32,9 @@ def test_what_is_old_is_said_to_be(open_view: Open, shown: Shown):
     expect(page.get_by_role("alert")).to_contain_text("Do not rely on this page")
     expect(page.get_by_role("alert")).not_to_contain_text("?.")
     expect(page.locator(".top .pill.bad")).to_contain_text("observed 2 min ago")
+    expect(page.locator("h1")).to_contain_text("Last known state: You can lose")
+    grey = "getComputedStyle(document.querySelector('main .card')).filter"
+    assert page.evaluate(grey) == "grayscale(1)"
 
 
 def test_before_the_first_snapshot_nothing_is_claimed(open_view: Open, shown: Shown):

@@ -83,8 +83,8 @@ def a_store(*shards: ShardState) -> SnapshotStore:
 
 
 def exposition(store: SnapshotStore, **config) -> str:
-    blocks = Renderer(CATALOG, "c", ExporterConfig(**config)).render(store.view).blocks
-    return (at_scrape("c", store.view, NOW_MS + 1_000) + b"".join(blocks)).decode()
+    rendered = Renderer(CATALOG, "c", ExporterConfig(**config)).render(store.view)
+    return (at_scrape("c", rendered, NOW_MS + 1_000) + b"".join(rendered.blocks)).decode()
 
 
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -341,7 +341,12 @@ def test_it_is_up_only_while_every_shard_is_fresh():
     assert view.why_not_up(NOW_MS) == ""
     assert "16 s old" in view.why_not_up(NOW_MS + 16_001)
     assert view.why_not_up(NOW_MS + 16_000) == ""
-    assert value(at_scrape("c", view, NOW_MS + 7_000).decode(), "observation_age_seconds") == 7
+    rendered = Renderer(CATALOG, "c", ExporterConfig()).render(view)
+    fresh, stale = (at_scrape("c", rendered, NOW_MS + ms).decode() for ms in (7_000, 17_000))
+    assert value(fresh, "observation_age_seconds") == 7
+    assert (value(fresh, "up"), value(stale, "up")) == (1, 0)
+    assert 'sentence="Nothing is known of any broker yet."' in fresh
+    assert 'sentence="The twin is not up, and nothing is known now; last known state: Not' in stale
 
 
 def test_it_is_not_up_while_a_clock_that_was_ahead_keeps_newer_observations_out():

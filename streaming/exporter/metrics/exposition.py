@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -58,6 +59,7 @@ class Exposition:
 
     view: ClusterView = field(default_factory=ClusterView)
     blocks: tuple[bytes, ...] = ()
+    loss_sentence: str = ""  # which brokers can be lost, in that view
 
 
 class Renderer:
@@ -98,7 +100,7 @@ class Renderer:
                 parts += [header(metric) + text, *body]
         if self._config.compatibility == "kafka_exporter":
             parts += self._kafka_exporter.render(view)
-        return Exposition(view, tuple(parts))
+        return Exposition(view, tuple(parts), single_loss(view, self._own_topics)["sentence"])
 
     # ------------------------------------------------------------ series
 
@@ -149,7 +151,6 @@ class Renderer:
             pairs = zip(metric.labels, labels, strict=True)
             by_series[metric.series_name].append((self._labels(*pairs), value))
 
-        add(own.LOSS, 1, single_loss(view, self._own_topics)["sentence"])
         add(own.SHARDS, len(view.shards))
         add(own.SERIES_DROPPED, self._dropped)
         if view.shards:
@@ -253,17 +254,26 @@ def _named(
             yield "rack", racks.get(value, "")
 
 
+_LAST_KNOWN: Final = "The twin is not up, and nothing is known now; last known state:"
+
+
 def at_scrape(
-    cluster: str, view: ClusterView, now_ms: int, streams: StreamCounts = StreamCounts()
+    cluster: str, exposition: Exposition, now_ms: int, streams: StreamCounts = StreamCounts()
 ) -> bytes:
     """Samples that depend on the clock and on clients, whatever was observed."""
     label = f'cluster="{escaped(cluster)}"'
+    view = exposition.view
+    is_up = not view.why_not_up(now_ms)
     samples: dict[str, Samples] = {
-        own.UP.series_name: [(label, 0 if view.why_not_up(now_ms) else 1)],
+        own.UP.series_name: [(label, int(is_up))],
         own.BUS_UP.series_name: [(label, 1 if view.bus.answers else 0)],
         own.EVENT_STREAMS.series_name: [(label, streams.open)],
         own.EVENT_GAPS.series_name: [(label, streams.gaps)],
     }
+    if loss := exposition.loss_sentence:
+        # Without the age, which would make a new series at each scrape.
+        loss = escaped(loss if is_up else f"{_LAST_KNOWN} {loss}")
+        samples[own.LOSS.series_name] = [(f'{label},sentence="{loss}"', 1)]
     if view.observed_at_ms != UNKNOWN:
         age = max(now_ms - view.observed_at_ms, 0) / 1000
         samples[own.OBSERVATION_AGE.series_name] = [(label, age)]
