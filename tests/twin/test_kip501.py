@@ -165,5 +165,11 @@ def test_handovers_are_counted_once_each():
     state = next_cycle(next_cycle(state, 60_000), 5_000)
     assert counts(state) == (1, 0)
     again = slow(40_000, state.observed_at_ms)
-    state = step(state, [fetches_frame(again)], state.observed_at_ms)[0]
+    state, changes = step(state, [fetches_frame(again)], state.observed_at_ms)
     assert counts(state) == (2, 1)
+    assert [c.text for c in changes if c.kind == "kip501_handover"] == [
+        "t-0: leader 1 processed a fetch for too long; by solution 2 of KIP-501 it would hand over "
+        "to 2"
+    ]
+    _, changes = step(state, [fetches_frame(again)], state.observed_at_ms + 1)
+    assert "kip501_handover" not in {c.kind for c in changes}

@@ -8,13 +8,14 @@ reports a fetch before it is answered.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from twin.arrays import keys, plain
-from twin.declarations.declare import api_field, counter, gauge, rule
-from twin.declarations.signature import Before, Cycle, Latest, Lazy
+from twin.declarations.declare import Occurrence, api_field, counter, event, gauge, rule
+from twin.declarations.signature import Before, Cycle, Earlier, Latest, Lazy
 from twin.declarations.table import (
     NO_BROKER,
     UNKNOWN,
@@ -176,6 +177,19 @@ def _next_member(
 def kip501_handovers_now(following: HandoverKip501) -> int:
     """The partitions whose leader has a live member of the ISR to hand over to."""
     return int((following.leader != NO_BROKER).sum())
+
+
+@event("kip501_handover")
+def would_have_handed_over(
+    was: Earlier[HandoverKip501], now: HandoverKip501, partitions: Partitions
+) -> Iterator[Occurrence]:
+    """Each leader that stayed in the previous cycle and would hand over in this one."""
+    for row in np.flatnonzero((now.leader != NO_BROKER) & (was.leader == NO_BROKER)).tolist():
+        leader, to = int(partitions.leader[row]), int(now.leader[row])
+        cold = ", which is cold" if now.is_cold[row] == 1 else ""
+        text = f"{{p}}: leader {leader} processed a fetch for too long; by solution 2 of KIP-501 "
+        text += f"it would hand over to {to}{cold}"
+        yield Occurrence(text, row, broker=leader, before=(leader,), after=(to,))
 
 
 @counter(
