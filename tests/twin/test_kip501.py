@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from streaming.exporter.views.api import partition_objects
 from tests.builders import (
     NOW_MS,
     Fetch,
@@ -24,6 +25,7 @@ from twin.proposals.kip501 import InSyncKip501
 from twin.proposals.kip501_handovers import HandoverKip501
 from twin.rules.election.next_leader import NextLeaders
 from twin.rules.replication.caught_up import InSync
+from twin.rules.replication.last_fetches import LastFetches
 from twin.rules.tiering.coverage import Coverage, ReplicaCoverage
 from twin.step import step
 from twin.totals import cluster_totals, shard_totals
@@ -173,3 +175,14 @@ def test_handovers_are_counted_once_each():
     ]
     _, changes = step(state, [fetches_frame(again)], state.observed_at_ms + 1)
     assert "kip501_handover" not in {c.kind for c in changes}
+
+
+def test_the_last_fetch_that_it_is_judged_by_is_shown():
+    state = fetched(AHEAD, *slow(LAG_MAX_MS))
+    arrived_ms = NOW_MS - 1_000 - LAG_MAX_MS
+    assert state[LastFetches].last_fetch_at_ms.tolist() == [[UNKNOWN, arrived_ms, UNKNOWN]]
+    assert state[LastFetches].last_fetch_leader_end_offset.tolist() == [[UNKNOWN, 150, UNKNOWN]]
+    [shown] = partition_objects(state, np.array([0]), NOW_MS)
+    assert [replica["last_fetch_at_ms"] for replica in shown["replicas"]] == [
+        None, arrived_ms, None
+    ]  # fmt: skip
