@@ -10,6 +10,13 @@ from twin.declarations.table import UNKNOWN
 
 STALE_AFTER_CYCLES: Final = 3
 
+FAILOVER_MS: Final = 15_000
+"""A state is never stale before, however short the cycles are.
+
+A bus that loses one broker takes no writes for its partitions until the controller has fenced that
+broker (``broker.session.timeout.ms``, 9 s by default) and other leaders are known. That is when the
+state is needed most, and it is soon complete again."""
+
 MOST_LAG_MS: Final = 45_000
 """Time from an observation to its snapshot, and between two clocks, that is not called stale."""
 
@@ -98,8 +105,8 @@ class Rhythm:
     @property
     def stale_after_ms(self) -> int:
         """The age, by the reader's clock, from which an observation is stale."""
-        return STALE_AFTER_CYCLES * self.cycle_ms + self.lag_ms
+        return max(STALE_AFTER_CYCLES * self.cycle_ms, FAILOVER_MS) + self.lag_ms
 
     def is_late(self, age_ms: int) -> bool:
         """Whether the next observation should have arrived a cycle ago."""
-        return age_ms > self.stale_after_ms - self.cycle_ms
+        return age_ms > (STALE_AFTER_CYCLES - 1) * self.cycle_ms + self.lag_ms

@@ -61,6 +61,7 @@ class Visit:
     judged: list[str] = field(default_factory=list)  # predictions on the timeline
     shown: list[str] = field(default_factory=list)  # views that showed what they should
     banners: list[str] = field(default_factory=list)  # red lines while the demo ran
+    while_lost: list[str] = field(default_factory=list)  # red lines until the successors led
     failed: list[str] = field(default_factory=list)  # requests
     after_the_end: str = ""  # what the page says then
     error: str = ""  # what ended all this early
@@ -126,7 +127,7 @@ def _lose(tab: Page, record: Played, visit: Visit) -> None:
     deadline = Deadline.after_s(COMES_TRUE_WITHIN_S)
     while visit.on_page != visit.forecast and not deadline.is_over:
         tab.wait_for_timeout(100)
-        visit.banners += tab.locator(".banner").all_inner_texts()
+        visit.while_lost += tab.locator(".banner").all_inner_texts()
         leads = _leaders(tab)
         visit.on_page |= {
             each: leader for each, leader in visit.forecast.items() if leads.get(each) == leader

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from streaming.bus.freshness import FAILOVER_MS
 from tests.console import browser as browsers
 from tests.demo.newcomer import NOBODY, ONE_REPLICA, VIEWS, Visit
 from tests.demo.playing import MARKS, Played
@@ -52,3 +55,11 @@ def test_every_view_shows_what_it_is_about_and_no_request_fails(visit: Visit):
 def test_nothing_is_red_until_the_exporter_ends_and_then_it_is_said(visit: Visit):
     assert visit.banners == []
     assert visit.after_the_end.startswith("The exporter does not answer.")
+
+
+def test_while_kafka_elects_the_page_says_at_most_how_old_it_is(visit: Visit):
+    # A lost controller is replaced before the lost broker is fenced: the bus may wait for longer.
+    ages_s = [re.findall(r" is (\d+) s old", banner) for banner in visit.while_lost]
+    assert all(len(age_s) == 1 and int(age_s[0]) >= FAILOVER_MS // 1_000 for age_s in ages_s), (
+        visit.while_lost
+    )

@@ -41,6 +41,12 @@ def test_it_is_stale_after_three_usual_cycles(arrivals, stale_after_ms):
     assert rhythm.is_late(stale_after_ms - rhythm.cycle_ms + 1)
 
 
+def test_short_cycles_do_not_make_a_failover_of_the_bus_stale():
+    rhythm = Rhythm(1_000).arrived(NOW_MS, UNKNOWN, NOW_MS)
+    assert rhythm.stale_after_ms == 15_000
+    assert rhythm.is_late(2_001), "the reader asks whom it waits for after two cycles all the same"
+
+
 def test_a_reader_that_reads_once_allows_for_latency_and_clocks():
     assert Rhythm(INTERVAL_MS).stale_after_ms == 60_000
 
