@@ -23,6 +23,12 @@ from streaming.runtime import jars
 MAIN: Final = "kafka.Kafka"
 """The class whose process is a node."""
 
+_FIRST_METADATA: Final = (
+    "bootstrap.checkpoint",  # before 4.4
+    "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint",
+)
+"""What a formatted disk has of the cluster's metadata: versions of its features."""
+
 _FORMAT_WITHIN_S: Final = 120.0
 
 
@@ -56,8 +62,10 @@ def format_disks(layout: ClusterLayout) -> None:
             if (target / "meta.properties").exists():
                 continue
             target.mkdir(parents=True, exist_ok=True)
-            if number == 0:
-                shutil.copy(source / "bootstrap.checkpoint", target)
+            for path in _FIRST_METADATA if number == 0 else ():
+                if (source / path).exists():
+                    (target / path).parent.mkdir(exist_ok=True)
+                    shutil.copy(source / path, target / path)
             (target / "meta.properties").write_text(disk_of(node, meta))
 
 

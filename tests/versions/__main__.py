@@ -14,11 +14,12 @@ from pathlib import Path
 from docs.pages import compatibility
 from docs.pages.compatibility import Measured
 from docs.pages.markdown import DOCS
-from tests.versions.releases import ALL, IN_CI, UPGRADE, Release
+from tests.versions.releases import ALL, IN_CI, UPGRADES, Release
 from tests.versions.stage import Stage, cluster_of, stage
 from tests.versions.story import Account, play, upgrade
 
-_UPGRADE_NAME = " to ".join(UPGRADE)
+_UPGRADES = {" to ".join(pair): pair for pair in UPGRADES}
+"""By the name in the table."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,11 +44,11 @@ def main(arguments: Sequence[str]) -> int:
 def _chosen(arguments: Sequence[str]) -> list[str]:
     """Names of what is played; an argument is the beginning of a version."""
     if not arguments:
-        return [*ALL, _UPGRADE_NAME]
+        return [*ALL, *_UPGRADES]
     names = []
     for argument in arguments:
         of_it = [v for v in ALL if v == argument or v.startswith(f"{argument}.")]
-        of_it += [_UPGRADE_NAME] if argument == "upgrade" else []
+        of_it += _UPGRADES if argument == "upgrade" else []
         if not of_it:
             sys.exit(f"{argument}: there are {', '.join(ALL)} and upgrade")
         names += of_it
@@ -56,8 +57,8 @@ def _chosen(arguments: Sequence[str]) -> list[str]:
 
 def _measured(name: str) -> Measured:
     """Play one story; what was wrong goes to standard error."""
-    if name == _UPGRADE_NAME:
-        before, after = map(Release, UPGRADE)
+    if name in _UPGRADES:
+        before, after = map(Release, _UPGRADES[name])
         account = _on(before, lambda here, folder: upgrade(here, after, folder))
     else:
         account = _on(Release(name), play)

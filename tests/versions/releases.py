@@ -23,12 +23,15 @@ from tests.cluster.broker_client import (
 RELEASES: Final = Path(__file__).parent / "jars"
 """A folder a release, named after its version."""
 
-OWN: Final = "4.3.1"
-"""The release of ``deploy/jars.xml``; its folder lists the jars of its tools only."""
+OWN: Final = "4.4.0"
+"""The release of ``deploy/jars.xml``, which has no folder here."""
+
+_NEWEST_TOOLS: Final = "4.3.1"
+"""The newest release whose tools are on Maven; they ask newer brokers as well."""
 
 IN_CI: Final = ("3.9.1", "4.1.2")
-ALL: Final = ("3.5.2", "3.7.2", "3.9.1", "4.0.2", "4.1.2", "4.2.1", OWN)
-UPGRADE: Final = ("3.9.1", "4.0.2")
+ALL: Final = ("3.5.2", "3.7.2", "3.9.1", "4.0.2", "4.1.2", "4.2.1", "4.3.1", OWN)
+UPGRADES: Final = (("3.9.1", "4.0.2"), ("4.3.1", OWN))
 """From the first to the second while the twin runs."""
 
 
@@ -92,5 +95,9 @@ class Release:
 
     def tools(self, node: list[Path]) -> list[Path]:
         """The class path of Kafka's tools, given the jars of a node."""
-        cache = jars.default_cache() / self.version
-        return [*jars.ensure("tools", cache, declared=RELEASES / self.version), *node]
+        if self.version != OWN:
+            cache = jars.default_cache() / self.version
+            return [*jars.ensure("tools", cache, declared=RELEASES / self.version), *node]
+        older = Release(_NEWEST_TOOLS)
+        cache = jars.default_cache() / older.version
+        return older.tools(jars.ensure("kafka", cache, declared=RELEASES / older.version))
