@@ -71,6 +71,8 @@ TIERED = {
     "remote.storage.enable": "true",
     "local.retention.ms": "3000",
     "local.retention.bytes": "-2",
+    "segment.ms": "604800000",
+    "segment.bytes": "1073741824",
     "retention.ms": "604800000",
     "retention.bytes": "-1",
     "min.insync.replicas": "2",
@@ -93,6 +95,10 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "compacted": 0,
         "local_retention_ms": 3_000,
         "local_retention_bytes": -1,
+        "upload_delay_ms": 0,
+        "upload_delay_bytes": 0,
+        "segment_ms": 604_800_000,
+        "segment_bytes": 1_073_741_824,
         "retention_ms": 604_800_000,
         "retention_bytes": -1,
         "eligible_local_log_ms": -2,
@@ -111,6 +117,10 @@ def test_topic_and_cluster_settings_stand_in_their_columns(
         "compacted": -1,
         "local_retention_ms": -1,
         "local_retention_bytes": -1,
+        "upload_delay_ms": -1,
+        "upload_delay_bytes": -1,
+        "segment_ms": -1,
+        "segment_bytes": -1,
         "retention_ms": -2,
         "retention_bytes": -2,
         "eligible_local_log_ms": -1,
@@ -146,6 +156,29 @@ def test_effective_local_retention_derives_as_in_kafka(
     configs: dict[str, str], expected_ms: int
 ) -> None:
     assert topic_columns(configs)["local_retention_ms"] == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "lag_bytes", "local_ms", "expected"),
+    [
+        (None, None, "5", (0, 0)),  # before Kafka 4.4
+        ("0", "-1", "5", (0, 0)),  # the defaults
+        ("3", "0", "5", (0, 0)),
+        ("3", "4", "5", (3, 4)),
+        ("3", "-1", "5", (3, 7)),
+        ("-1", "-1", "5", (5, 7)),
+        ("-1", "4", "-1", (-1, 4)),
+    ],
+)
+def test_the_effective_delay_of_uploads_derives_as_in_kafka(
+    lag_ms: str | None, lag_bytes: str | None, local_ms: str, expected: tuple[int, int]
+) -> None:
+    local = {"local.retention.ms": local_ms, "local.retention.bytes": "7"}
+    lags = {"remote.copy.lag.ms": lag_ms, "remote.copy.lag.bytes": lag_bytes}
+    columns = topic_columns(
+        {"remote.storage.enable": "true"} | local | {k: v for k, v in lags.items() if v is not None}
+    )
+    assert (columns["upload_delay_ms"], columns["upload_delay_bytes"]) == expected
 
 
 @pytest.mark.parametrize(

@@ -420,6 +420,10 @@ class SimulatedShard:
             "elr_enabled": 0,
             "unclean_elections": 1,
             "last_tiered_fetch": 1,
+            "upload_delay_ms": 0,
+            "upload_delay_bytes": 0,
+            "segment_ms": 604_800_000,
+            "segment_bytes": 1 << 30,
             "eligible_local_log_bytes": NOT_SET,
         }
         eligible = np.full(len(names), NOT_SET)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.builders import NOW_MS, Log, Partition, a_state, replicas_frame
 from twin.declarations.table import UNKNOWN
-from twin.rules.partitions.growth import Growth
+from twin.rules.partitions.growth import Growth, RecordSizes
 from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.rules.tiering.upload import UploadLag, lags_retention
 from twin.step import step
@@ -53,17 +53,34 @@ def test_a_broker_has_the_known_lag_of_what_it_leads_and_no_lag_where_none_is_kn
         ({"local_retention_ms": 5_001}, False),
         ({"local_retention_bytes": 1_000, "remote_storage": 0}, False),
         ({}, False),
+        # The segment that is written is not uploaded: no lag that fits into it is late.
+        ({"local_retention_bytes": 1_000, "segment_bytes": 818}, True),  # 81.8 of 90 records
+        ({"local_retention_bytes": 1_000, "segment_bytes": 819}, False),
+        ({"local_retention_bytes": 1_000, "segment_bytes": 9_999, "segment_ms": 4_090}, True),
+        ({"local_retention_bytes": 1_000, "segment_bytes": 9_999, "segment_ms": 4_100}, False),
+        # Uploads wait, by age or by bytes, whichever comes first: 81.8 records may.
+        ({"local_retention_ms": 5_000, "upload_delay_ms": 4_090}, True),
+        ({"local_retention_ms": 5_000, "upload_delay_ms": 4_100}, False),
+        ({"local_retention_ms": 5_000, "upload_delay_ms": 5_000, "upload_delay_bytes": 818}, True),
+        ({"local_retention_ms": 5_000, "upload_delay_ms": 5_000, "upload_delay_bytes": 819}, False),
+        ({"local_retention_ms": 5_000, "upload_delay_ms": 4_090, "segment_bytes": 10}, False),
+        # As late as local retention lets them, and no segment ever by neither.
+        ({"local_retention_bytes": 1_000, "upload_delay_bytes": 1_000}, False),
+        ({"local_retention_bytes": 1_000, "upload_delay_ms": -1, "upload_delay_bytes": -1}, False),
     ],
 )
 def test_what_waits_for_upload_is_held_against_local_retention(config, expected):
     def log(end: int) -> Partition:
         return Partition(log=Log(end=end, last_tiered=109, size_bytes=end * 10))
 
-    topics = {"t": {"remote_storage": 1} | config}
+    at_once = {"upload_delay_ms": 0, "upload_delay_bytes": 0}
+    if config.keys() & at_once.keys():
+        at_once = {"upload_delay_ms": UNKNOWN, "upload_delay_bytes": UNKNOWN}
+    topics = {"t": {"remote_storage": 1} | at_once | config}
     state, _ = step(
         a_state(log(100), topics=topics),
         [replicas_frame([log(200)], NOW_MS + 5_000)],
         NOW_MS + 5_000,
     )
-    lags = lags_retention(state[UploadLag], state[Growth], state[TopicConfigs])
+    lags = lags_retention(state[UploadLag], state[Growth], state[RecordSizes], state[TopicConfigs])
     assert lags.tolist() == [expected]

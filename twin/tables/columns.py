@@ -100,6 +100,18 @@ class ConfigColumns(Table):
         source="DescribeConfigs",
         fill=NOT_SET,
     )
+    upload_delay_ms: Int64 = column(
+        "effective remote.copy.lag.ms, 0 where uploads do not wait (before Kafka 4.4 none does), "
+        "-1 if no segment is due by its age, or unknown",
+        source="DescribeConfigs",
+    )
+    upload_delay_bytes: Int64 = column(
+        "effective remote.copy.lag.bytes, 0 where uploads do not wait, -1 if no segment is due by "
+        "the bytes after it, or unknown",
+        source="DescribeConfigs",
+    )
+    segment_ms: Int64 = column("segment.ms", source="DescribeConfigs")
+    segment_bytes: Int64 = column("segment.bytes", source="DescribeConfigs")
     eligible_local_log_ms: Int64 = column(
         "leader.election.eligible.local.log.ms, -2 if the topic does not override it",
         source="DescribeConfigs where Kafka has KIP-1303, else configuration of kafka-twin",

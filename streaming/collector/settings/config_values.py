@@ -16,6 +16,9 @@ THRESHOLDS: Final = {
 }
 """KIP-1303's settings of brokers and of topics, and their columns."""
 
+COPY_LAGS: Final = ("remote.copy.lag.ms", "remote.copy.lag.bytes")
+"""How long a closed segment waits for its upload (KIP-1241, Kafka 4.4)."""
+
 TOPIC_KEYS: Final = (
     *THRESHOLDS,
     "min.insync.replicas",
@@ -25,6 +28,9 @@ TOPIC_KEYS: Final = (
     "cleanup.policy",
     "local.retention.ms",
     "local.retention.bytes",
+    *COPY_LAGS,
+    "segment.ms",
+    "segment.bytes",
     "retention.ms",
     "retention.bytes",
 )
@@ -56,6 +62,9 @@ metadata.version does not: an upgrade of the brokers leaves it unchanged."""
 _SAME_AS_RETENTION: Final = -2
 """Value of local.retention.ms (or .bytes) that means: use retention.ms (or .bytes)."""
 
+_AS_LOCAL: Final = -1
+"""Value of remote.copy.lag.ms (or .bytes) that means: what local retention keeps."""
+
 _UNLIMITED: Final = -1
 """Value of retention.ms and retention.bytes that means: no limit."""
 
@@ -70,13 +79,20 @@ def topic_columns(values: Mapping[str, str | None], own: Collection[str] = ()) -
     copies = _boolean(values.get("remote.log.copy.disable")) != 1
     has_local_retention = tiered == 1 and copies
     policy = values.get("cleanup.policy")
+    local_ms = _local_retention(values, "retention.ms", has_local_retention)
+    local_bytes = _local_retention(values, "retention.bytes", has_local_retention)
+    delay_ms, delay_bytes = _upload_delays(values, local_ms, local_bytes)
     return {
         "min_insync_replicas": _number(values.get("min.insync.replicas")),
         "unclean_leader_election": _boolean(values.get("unclean.leader.election.enable")),
         "remote_storage": tiered,
         "compacted": UNKNOWN if policy is None else int("compact" in policy.split(",")),
-        "local_retention_ms": _local_retention(values, "retention.ms", has_local_retention),
-        "local_retention_bytes": _local_retention(values, "retention.bytes", has_local_retention),
+        "local_retention_ms": local_ms,
+        "local_retention_bytes": local_bytes,
+        "upload_delay_ms": delay_ms,
+        "upload_delay_bytes": delay_bytes,
+        "segment_ms": _number(values.get("segment.ms")),
+        "segment_bytes": _number(values.get("segment.bytes")),
         "retention_ms": _retention(values, "retention.ms"),
         "retention_bytes": _retention(values, "retention.bytes"),
         **{
@@ -150,6 +166,22 @@ def _finalized_levels(response: Any, version: int) -> dict[str, int] | None:
 def _local_retention(values: Mapping[str, str | None], key: str, has_own: bool) -> int:
     local = _number(values.get(f"local.{key}")) if has_own else _SAME_AS_RETENTION
     return _number(values.get(key)) if local == _SAME_AS_RETENTION else local
+
+
+def _upload_delays(
+    values: Mapping[str, str | None], local_ms: int, local_bytes: int
+) -> tuple[int, int]:
+    """How long, and for how many bytes, a closed segment waits for its upload.
+
+    A 0 in either setting ends the wait. Source: RLMCopyTask.isEligibleForUpload and
+    LogConfig.remoteCopyLagMs, Kafka 4.4.
+    """
+    if not any(key in values for key in COPY_LAGS):
+        return (UNKNOWN, UNKNOWN) if not values else (0, 0)
+    ms, size = (_number(values.get(key)) for key in COPY_LAGS)
+    if 0 in (ms, size):
+        return 0, 0
+    return (local_ms if ms == _AS_LOCAL else ms), (local_bytes if size == _AS_LOCAL else size)
 
 
 def _retention(values: Mapping[str, str | None], key: str) -> int:

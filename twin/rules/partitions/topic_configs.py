@@ -41,6 +41,12 @@ class TopicConfigs(
     retention_bytes: Int64 = column(
         "retention.bytes, -1 if nothing is deleted by it, -2 if unknown", fill=NOT_SET
     )
+    upload_delay_ms: Int64 = column("effective remote.copy.lag.ms, 0 where uploads do not wait")
+    upload_delay_bytes: Int64 = column(
+        "effective remote.copy.lag.bytes, 0 where uploads do not wait"
+    )
+    segment_ms: Int64 = column("segment.ms")
+    segment_bytes: Int64 = column("segment.bytes")
     one_replica_accepted: Int8 = column(
         "somebody accepted that its partitions have one replica", tri_state=True
     )

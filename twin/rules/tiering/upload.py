@@ -2,7 +2,9 @@
 
 A segment is deleted from disk only once it is in remote storage (UnifiedLog.deletableSegments,
 Kafka 4.3). When what is not uploaded yet grows to what local retention keeps, retention waits for
-uploads and the disk fills.
+uploads and the disk fills. The segment that is written has no upload yet, and from Kafka 4.4 on
+closed ones may wait on purpose (KIP-1241), up to what local retention keeps: uploads are late
+beyond that.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from twin.tables.state import Partitions
 
 NEARLY: Final = 0.9
 """Share of local retention at which an operator still has time to act."""
+
+LATE: Final = 1.1
+"""Times the lag that the settings allow, from which on uploads are late."""
 
 
 class UploadLag(
@@ -70,8 +75,12 @@ def upload_lag(leaders: Leaders, sizes: RecordSizes) -> UploadLag:
         keep_firing_for="5m",
     ),
 )
-def lags_retention(lag: UploadLag, growth: Growth, configs: TopicConfigs) -> Bool:
+def lags_retention(
+    lag: UploadLag, growth: Growth, sizes: RecordSizes, configs: TopicConfigs
+) -> Bool:
     """The part not uploaded is at least NEARLY of what local retention keeps, in bytes or in time.
+
+    It is also LATE times what may wait: the segment that is written, and the delay of uploads.
 
     The time follows from the rate at which the partition is written. An idle partition never
     counts: its active segment is rolled and uploaded when retention wants it.
@@ -82,7 +91,28 @@ def lags_retention(lag: UploadLag, growth: Growth, configs: TopicConfigs) -> Boo
         by_bytes = (kept_bytes > 0) & (lag.upload_lag_bytes >= NEARLY * kept_bytes)
     seconds = np.where(rate > 0, records / np.where(rate > 0, rate, 1), 0)
     by_time = (kept_ms > 0) & (records != UNKNOWN) & (seconds * 1000 >= NEARLY * kept_ms)
-    return (configs.remote_storage == 1) & (by_bytes | by_time)
+    is_late = records >= LATE * _records_that_may_wait(growth, sizes, configs)
+    return (configs.remote_storage == 1) & is_late & (by_bytes | by_time)
+
+
+def _records_that_may_wait(growth: Growth, sizes: RecordSizes, configs: TopicConfigs) -> Float64:
+    """[P] records that a leader need not have uploaded yet; what is unknown adds none.
+
+    A closed segment is due by its age or by the bytes after it, whichever comes first.
+    Source: RLMCopyTask.isEligibleForUpload, Kafka 4.4.
+    """
+    rate, size = growth.appended_records_per_s, sizes.bytes_per_record
+
+    def first(ms: Int64, size_bytes: Int64) -> Float64:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            by_age = np.where((ms > 0) & (rate > 0), ms / 1000 * rate, np.inf)
+            by_bytes = np.where((size_bytes > 0) & (size > 0), size_bytes / size, np.inf)
+        return np.minimum(by_age, by_bytes)
+
+    waits = (configs.upload_delay_ms != 0) & (configs.upload_delay_bytes != 0)
+    delayed = first(configs.upload_delay_ms, configs.upload_delay_bytes)
+    written = first(configs.segment_ms, configs.segment_bytes)
+    return np.where(waits, delayed, 0) + np.where(np.isinf(written), 0, written)
 
 
 @gauge(
