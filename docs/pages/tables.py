@@ -17,7 +17,8 @@ from twin.declarations.table import (
     ReplicaTable,
     Table,
 )
-from twin.engine import codec
+from twin.engine import codec, updates
+from twin.engine.state_reader import BEFORE
 from twin.remote_log import archive
 
 _STORED: Final = (*CATALOG.stored, *CATALOG.cluster.stored)
@@ -82,7 +83,8 @@ def _snapshots() -> list[str]:
         "",
         "# Snapshots",
         "",
-        "A state is one message, or several parts with some of its partitions each. Its frames:",
+        "A snapshot is a whole state or an [update](#updates) of the one before. A whole state is",
+        "one message, or several parts with some of its partitions each. Its frames:",
         "",
         *rows(
             ("frame", "rows", "tables"),
@@ -104,7 +106,7 @@ def _snapshots() -> list[str]:
         ),
         "",
         f"Rules remember tables as the previous cycle left them: {_kinds(CATALOG.remembered)}.",
-        f"These are in the same frames a second time, as `{codec.BEFORE}TABLE`.",
+        f"These are in the same frames a second time, as `{BEFORE}TABLE`.",
         "",
         "The metadata entry `tables` of the two wide frames lists their tables with versions. A",
         "reader that has another version of a table discards that table alone; the next cycle",
@@ -112,6 +114,49 @@ def _snapshots() -> list[str]:
         "",
         f"The column `row` of a table is the index of a partition in `{codec.PER_PARTITION}`. The",
         "column `topic_index` of `partition_index` is the index of a row in `topics`.",
+        *_updates(),
+    ]
+
+
+def _updates() -> list[str]:
+    """The frames of an update, and how a reader follows them."""
+    return [
+        "",
+        "## Updates",
+        "",
+        "After most cycles most columns are as they were, so the query sends what changed:",
+        "",
+        "```",
+        "key   c/0     c/0@1    c/0@2         c/0@7    c/0     c/0@1",
+        "      whole ◀ update ◀ update ◀ ... ◀ update   whole ◀ update",
+        "```",
+        "",
+        f"Every {updates.WHOLE_EVERY_CYCLES} cycles, and whenever partitions or replicas come or",
+        "go, a whole state begins a new chain. Frames of an update:",
+        "",
+        *rows(
+            ("frame", "rows"),
+            [
+                (f"`{updates.LISTING}`", "as in a whole state; its metadata link the update"),
+                (f"`{updates.PER_PARTITION}`", "one a partition; only columns that changed"),
+                (f"`{updates.PER_REPLICA}`", "one a replica; only columns that changed"),
+                (f"`{updates.PREFIX}TABLE`", "all rows of another table that changed"),
+            ],
+        ),
+        "",
+        "A column of a narrower integer type than declared has differences to the values before.",
+        "",
+        "| metadata | meaning |",
+        "| --- | --- |",
+        "| `since` | the id of the message that the update continues, in hexadecimal |",
+        "| `number` | updates since the whole state, this one included; the key ends with it |",
+        "| `copied` | tables that rules remember and that are now as the state before had them |",
+        "",
+        "The id of a message is the BLAKE2b digest (16 bytes) of its bytes, or of the bytes of all",
+        "parts in order. A reader applies an update to the state of the message that `since`",
+        "names, and to no other. An update waits for the message before it, or for the next whole",
+        "state; until then the last state is served. The topic is compacted, and each",
+        "place in the chain has a key of its own, so a new reader finds the newest chain in full.",
     ]
 
 

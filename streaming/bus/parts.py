@@ -8,12 +8,14 @@ shard is the newest complete set: an incomplete set does not replace the previou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from twin.declarations.table import UNKNOWN
+from twin.engine import updates
+from twin.engine.codec import DecodedState
 from twin.engine.state import ShardState, concatenated
 from twin.tables.state import PartitionIndex, Topics
 
@@ -21,28 +23,45 @@ SETS_KEPT: Final = 4
 """The maximum of incomplete sets: one partition of the topic may be read ahead of another."""
 
 
+class Whole(NamedTuple):
+    """A whole state, and the id by which an update names it."""
+
+    id: bytes
+    decoded: DecodedState
+
+
 class PartSets:
     """The incomplete sets of parts of one shard."""
 
     def __init__(self) -> None:
-        # (observed_at_ms, parts) -> part number -> state
-        self._sets: dict[tuple[int, int], dict[int, ShardState]] = {}
+        # (observed_at_ms, parts) -> part number -> its state and message
+        self._sets: dict[tuple[int, int], dict[int, tuple[DecodedState, bytes]]] = {}
         self._whole_at_ms = UNKNOWN
 
-    def take(self, part: int, parts: int, state: ShardState) -> ShardState | None:
-        """The whole shard if this part completes a set that is not older than the last."""
-        at_ms = state.observed_at_ms
+    def take(self, part: int, parts: int, decoded: DecodedState, message: bytes) -> Whole | None:
+        """The whole state if this part completes a set that is not older than the last."""
+        at_ms = decoded.state.observed_at_ms
         if at_ms < self._whole_at_ms:
             return None
-        states = self._sets.setdefault((at_ms, parts), {})
-        states[part] = state
-        whole = joined([states[n] for n in range(parts)]) if len(states) == parts else None
+        taken = self._sets.setdefault((at_ms, parts), {})
+        taken[part] = decoded, message
+        whole = _whole([taken[n] for n in range(parts)]) if len(taken) == parts else None
         if whole is not None:
             self._whole_at_ms = at_ms
-            self._sets = {key: states for key, states in self._sets.items() if key[0] > at_ms}
+            self._sets = {key: taken for key, taken in self._sets.items() if key[0] > at_ms}
         elif len(self._sets) > SETS_KEPT:
             del self._sets[min(self._sets)]
         return whole
+
+
+def _whole(parts: Sequence[tuple[DecodedState, bytes]]) -> Whole | None:
+    state = joined([decoded.state for decoded, _ in parts])
+    if state is None:
+        return None
+    discarded = dict.fromkeys(each for decoded, _ in parts for each in decoded.discarded)
+    return Whole(
+        updates.id_of([message for _, message in parts]), DecodedState(state, tuple(discarded))
+    )
 
 
 def parts_of(message: bytes) -> tuple[int, int]:

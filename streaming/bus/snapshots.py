@@ -16,14 +16,15 @@ from twin.engine import codec
 from twin.engine.frames import InvalidFrame
 from twin.engine.shard_reports import CLUSTER
 from twin.engine.state import ShardState
+from twin.engine.updates import WHOLE_EVERY_CYCLES
 
 WITHIN_S: Final = 20.0
 
 _RECENT: Final = 64
 
-_BACK: Final[tuple[int | Literal["beginning"], ...]] = (_RECENT, 4_096, "beginning")
-"""Records of each partition that are read first; more are read until all shards are known. Most
-topics hold the snapshots of several minutes, and each cycle writes one of every shard."""
+_BACK: Final[tuple[int | Literal["beginning"], ...]] = (4_096, "beginning")
+"""Records of each partition that are read when the recent ones are not enough. Most topics hold the
+snapshots of several minutes, and each cycle writes a message of every shard."""
 
 _KEPT: Final = 2
 """Messages of each key: the newest part of a shard may be ahead of its other parts."""
@@ -37,11 +38,20 @@ def newest(config: Config, within_s: float = WITHIN_S) -> ClusterView:
     """
     deadline = Deadline.after_s(within_s)
     view = ClusterView()
-    for start in _BACK:
+    for start in (_recent(config), *_BACK):
         view = _read(config, start, deadline)
-        if len(view.shards) == view.shards_expected:
+        if len(view.shards) == view.shards_expected and not view.shards_behind:
             break
     return view
+
+
+def _recent(config: Config) -> int:
+    """Records of each partition that should have a whole state of every shard, and its updates.
+
+    Half as many again, since the hash of the keys does not spread them evenly.
+    """
+    chain = WHOLE_EVERY_CYCLES + 1
+    return max(_RECENT, 3 * chain * config.bus.shards // (2 * config.bus_partitions))
 
 
 def newest_of_cluster(config: Config, within_s: float = WITHIN_S) -> ShardState | None:

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 
+from streaming.bus.chains import Chain
 from streaming.bus.freshness import BusState, Rhythm
-from streaming.bus.parts import PartSets, parts_of
+from streaming.bus.parts import parts_of
 from streaming.bus.topics import key as bus_key
 from streaming.runtime.config import CollectorConfig
+from twin.arrays.plain import counted
 from twin.declarations.table import UNKNOWN
-from twin.engine import codec
+from twin.engine import codec, updates
 from twin.engine.catalog import Catalog
-from twin.engine.frames import InvalidFrame
+from twin.engine.frames import FrameHeader, InvalidFrame
 from twin.engine.shard_reports import CLUSTER
 from twin.engine.state import ShardState
+from twin.engine.updates import Link
 from twin.questions.whatif import Loss, lose
 from twin.rules.partitions.staleness import STALE_MS
 from twin.tables.state import ProblemListing
@@ -96,6 +100,7 @@ class ClusterView:
     snapshots_refused: Counter[str] = field(default_factory=Counter)
     annotations: Counter[str] = field(default_factory=Counter)  # by result
     state_bytes: int = 0  # of the newest snapshots, which are the query's state
+    shards_behind: int = 0  # which lack a message, and wait for a whole state
     # From the newest observations to their snapshots, of the slowest shard.
     end_to_end_latency_ms: int = UNKNOWN
 
@@ -146,7 +151,11 @@ class ClusterView:
             return f"snapshots of {len(self.shards)} of {self.shards_expected} shards were read"
         age_ms = now_ms - self.observed_at_ms
         if age_ms > self.rhythm.stale_after_ms:
-            return self.bus.why_old(max(age_ms, age_ms - self.rhythm.lag_ms))
+            why_old = self.bus.why_old(max(age_ms, age_ms - self.rhythm.lag_ms))
+            if not self.shards_behind:
+                return why_old
+            missed = counted(self.shards_behind, "shard lacks", "shards lack")
+            return f"{why_old}; {missed} a message and waits for the next whole state"
         if -age_ms > _AHEAD_MS:
             # Until then, older observations of any collector are ignored: the twin may stand still.
             return (
@@ -167,7 +176,7 @@ class SnapshotStore:
         interval_ms: int = CollectorConfig().interval_ms,
     ) -> None:
         self._catalog, self._cluster, self._shards = catalog, cluster, shards
-        self._parts: defaultdict[int, PartSets] = defaultdict(PartSets)
+        self._chains: defaultdict[int, Chain] = defaultdict(Chain)
         self._fresh: dict[int, ShardState] = {}
         self._views: dict[int, ShardView] = {}
         self._events: Counter[str] = Counter()
@@ -175,8 +184,9 @@ class SnapshotStore:
         self._snapshots_read = 0
         self._snapshots_refused: Counter[str] = Counter()
         self._ids: OrderedDict[str, None] = OrderedDict()
-        # By shard and part: size of the message, when it was written, and the time it observed.
-        self._messages: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self._sizes: dict[int, dict[int, int]] = {}  # by shard and place: parts, updates below 0
+        # By shard: the time that its newest messages observed, and their latency.
+        self._latencies: dict[int, tuple[int, int]] = {}
         self.annotations: Counter[str] = Counter()
         self.view = ClusterView(shards_expected=shards, rhythm=Rhythm(interval_ms))
 
@@ -188,24 +198,61 @@ class SnapshotStore:
         if key is None or value is None or not key.startswith(f"{self._cluster}/".encode()):
             return False
         try:
-            of_cluster = key == bus_key(self._cluster, CLUSTER)
-            catalog = self._catalog.cluster if of_cluster else self._catalog
-            state = codec.decode(value, catalog).state
-            if state.shards != self._shards:
-                raise InvalidFrame("shards", f"{state.shards}, configured are {self._shards}")
-            part, parts = parts_of(value)
-            _check_key(key, state, part)
+            link = updates.link_of(value)
+            if link is None:
+                self._take_part(key, value, at_ms)
+            else:
+                self._take_update(key, value, link, at_ms)
         except InvalidFrame as error:
             self._snapshots_refused[error.reason] += 1
             return False
         self._snapshots_read += 1
-        self._messages[state.shard, part] = len(value), at_ms, state.observed_at_ms
-        whole = self._parts[state.shard].take(part, parts, state)
-        if whole is not None:
-            self._fresh[state.shard] = whole
-            for gone in [m for m in self._messages if m[0] == state.shard and m[1] >= parts]:
-                del self._messages[gone]
         return True
+
+    def _take_part(self, key: bytes, message: bytes, written_at_ms: int) -> None:
+        of_cluster = key == bus_key(self._cluster, CLUSTER)
+        decoded = codec.decode(message, self._catalog.cluster if of_cluster else self._catalog)
+        state = decoded.state
+        part, parts = parts_of(message)
+        self._check(key, state, updates.place(0, part))
+        sizes = self._sizes.setdefault(state.shard, {})
+        sizes[part] = len(message)
+        with self._chain(state, written_at_ms) as chain:
+            before = chain.state
+            chain.take_part(part, parts, decoded, message)
+            if chain.state is not before:
+                self._sizes[state.shard] = {n: sizes[n] for n in range(parts) if n in sizes}
+
+    def _take_update(self, key: bytes, message: bytes, link: Link, written_at_ms: int) -> None:
+        self._check(key, link.header, updates.place(link.number, 0))
+        with self._chain(link.header, written_at_ms) as chain:
+            chain.take_update(link, message)
+            self._sizes.setdefault(link.header.shard, {})[-link.number] = len(message)
+
+    @contextmanager
+    def _chain(self, of: ShardState | FrameHeader, written_at_ms: int) -> Iterator[Chain]:
+        """The chain of a shard, whose state is published if a message has changed it."""
+        chain = self._chains[of.shard]
+        before = chain.state
+        try:
+            yield chain
+        finally:  # of several updates that waited, the last may be unusable
+            if chain.state is not None and chain.state is not before:
+                self._fresh[of.shard] = chain.state
+        newest_ms, latency_ms = self._latencies.get(of.shard, (UNKNOWN, UNKNOWN))
+        if written_at_ms != UNKNOWN and of.observed_at_ms >= newest_ms:
+            latest_ms = written_at_ms - of.observed_at_ms
+            if of.observed_at_ms == newest_ms:
+                latest_ms = max(latest_ms, latency_ms)
+            self._latencies[of.shard] = of.observed_at_ms, latest_ms
+
+    def _check(self, key: bytes, of: ShardState | FrameHeader, place: str) -> None:
+        """The message must be of this deployment, and its key must name its shard and place."""
+        if of.shards != self._shards:
+            raise InvalidFrame("shards", f"{of.shards}, configured are {self._shards}")
+        expected = bus_key(of.cluster, of.shard).decode() + place
+        if key != expected.encode():
+            raise InvalidFrame("key", f"{expected} came under the key {key!r}")
 
     def take_event(self, value: bytes | None) -> Event | None:
         """Take a message of the events topic and count it once; None for repeats."""
@@ -245,11 +292,7 @@ class SnapshotStore:
         own = self._views.get(CLUSTER)
         if own is not None and _is_behind(own, shards):
             own = None
-        latencies = [
-            written_at_ms - observed_at_ms
-            for (shard, _), (_, written_at_ms, observed_at_ms) in self._messages.items()
-            if written_at_ms != UNKNOWN and shard != CLUSTER
-        ]
+        latencies = [ms for shard, (_, ms) in self._latencies.items() if shard != CLUSTER]
         before = self.view
         self.view = ClusterView(
             shards=shards,
@@ -267,7 +310,8 @@ class SnapshotStore:
             refused=Counter(self._refused),
             snapshots_refused=Counter(self._snapshots_refused),
             annotations=Counter(self.annotations),
-            state_bytes=sum(size for size, *_ in self._messages.values()),
+            state_bytes=sum(sum(sizes.values()) for sizes in self._sizes.values()),
+            shards_behind=sum(chain.is_behind for chain in self._chains.values()),
             end_to_end_latency_ms=max(latencies, default=UNKNOWN),
         )
         observed_at_ms = self.view.observed_at_ms
@@ -281,13 +325,6 @@ def _is_behind(own: ShardView, shards: Collection[ShardView]) -> bool:
     """Whether the cluster's own shard was not written for a minute, while others were."""
     newest_ms = max((shard.state.observed_at_ms for shard in shards), default=UNKNOWN)
     return newest_ms - own.state.observed_at_ms > STALE_MS
-
-
-def _check_key(key: bytes, state: ShardState, part: int) -> None:
-    """The key must name the shard and part of the message."""
-    expected = bus_key(state.cluster, state.shard).decode() + (f"/{part}" if part else "")
-    if key != expected.encode():
-        raise InvalidFrame("key", f"{expected} came under the key {key!r}")
 
 
 class Event(msgspec.Struct):

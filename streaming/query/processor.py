@@ -21,13 +21,16 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from streaming.query import events
-from streaming.query.state.written import WrittenStates
+from streaming.query.state import memory
+from streaming.query.state.files import MessageFiles
+from streaming.query.state.shards import ShardStates
 from streaming.runtime.plugins import catalog
 from twin.cluster import reports
 from twin.declarations.table import UNKNOWN
-from twin.engine import codec, frames
+from twin.engine import frames
 from twin.engine.catalog import Catalog
 from twin.engine.changes import Change
+from twin.engine.codec import DecodedState
 from twin.engine.frames import Frame, InvalidFrame
 from twin.engine.merge import merge
 from twin.engine.state import ShardState
@@ -35,8 +38,6 @@ from twin.remote_log import archive as archives
 from twin.remote_log.archive import Archive
 from twin.step import count_skipped, step, step_archive
 
-_STATE = StructType([StructField("state", BinaryType(), nullable=False)])
-_DIGEST = StructType([StructField("digest", BinaryType(), nullable=False)])
 _ARCHIVE = StructType([StructField("archive", BinaryType(), nullable=False)])
 
 REPORTS: Final = ""
@@ -69,9 +70,8 @@ class TwinProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark once for each task; makes the catalog on the task's machine."""
         self._catalog: Catalog = catalog(self._proposals)
-        self._state = handle.getValueState("state", _STATE)
-        self._digest = handle.getValueState("digest", _DIGEST)
-        self._written = WrittenStates.of_executor(os.environ)
+        files = MessageFiles.of_executor(os.environ)
+        self._states = ShardStates(handle, self._catalog, files, memory.OF_THIS_PROCESS)
         self._archive = handle.getValueState("archive", _ARCHIVE)
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -81,8 +81,8 @@ class TwinProcessor(StatefulProcessor):
         first = next(rows)
         shard_key = first.key
         batch = self._decoded(chain([first], rows))
-        digest = self._held_digest()
-        state = before = yield from self._held_state(shard_key, digest)
+        stored = yield from self._stored_state(shard_key)
+        state = before = None if stored is None else stored.state
         yield from self._reported(shard_key, [], batch.refused)
         for at_ms in sorted(batch.cycles):
             header = batch.cycles[at_ms][0][0].header
@@ -97,11 +97,8 @@ class TwinProcessor(StatefulProcessor):
             state = count_skipped(state, batch.unknown_kinds)
         if state is None or state is before:
             return
-        # State and snapshot have the same bytes; the size of a message is limited, hence the parts.
-        messages = codec.encode_parts(state)
-        self._store(frames.join(messages), digest)
-        for part, message in enumerate(messages):
-            yield Row(topic=self._snapshots, key=_part_key(shard_key, part), value=message)
+        for message_key, message in self._states.store(shard_key, stored, state):
+            yield Row(topic=self._snapshots, key=message_key, value=message)
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -134,36 +131,16 @@ class TwinProcessor(StatefulProcessor):
     def _empty(self, cluster: str, shard: int) -> ShardState:
         return ShardState.empty(self._catalog, cluster, shard, self._shards)
 
-    def _held_state(
-        self, shard_key: str, digest: bytes | None
-    ) -> Generator[Row, None, ShardState | None]:
+    def _stored_state(self, shard_key: str) -> Generator[Row, None, DecodedState | None]:
         """The state stored by Spark. Unreadable parts are reported as events and are not fatal."""
-        stored = self._stored(digest)
-        if stored is None:
-            return None
         try:
-            decoded = codec.decode(stored, self._catalog)
+            stored = self._states.load(shard_key)
         except InvalidFrame as error:
             yield self._event(*events.state_discarded(shard_key, error))
             return None
-        for table in decoded.discarded:
+        for table in () if stored is None else stored.discarded:
             yield self._event(*events.state_table_discarded(shard_key, table))
-        return decoded.state
-
-    def _held_digest(self) -> bytes | None:
-        stored = self._digest.get()
-        return None if stored is None else bytes(stored[0])
-
-    def _stored(self, digest: bytes | None) -> bytes | None:
-        written = None if digest is None else self._written.read(digest)
-        if written is not None:
-            return written
-        stored = self._state.get()
-        return None if stored is None else bytes(stored[0])
-
-    def _store(self, state: bytes, replaced: bytes | None) -> None:
-        self._state.update((state,))
-        self._digest.update((self._written.write(state, replaced),))
+        return stored
 
     def _held_archive(self, shard_key: str) -> Generator[Row, None, Archive]:
         stored = self._archive.get()
@@ -263,7 +240,3 @@ def _belongs(frame: Frame, shard_key: str) -> Frame:
     if named != shard_key:
         raise InvalidFrame("shard", f"a frame of {named} under the key {shard_key}")
     return frame
-
-
-def _part_key(shard_key: str, part: int) -> str:
-    return shard_key if part == 0 else f"{shard_key}/{part}"

@@ -1,26 +1,60 @@
-"""``make bench``: every figure in turn. ``--full`` adds the largest published cluster.
-
-With ``--sizes`` those of docs/deploy.md instead: what is needed at which size.
-"""
+"""Figures that the documentation quotes, one JSON line each, part by part."""
 
 from __future__ import annotations
 
-import sys
+import argparse
 from importlib import import_module
+from typing import Final, NamedTuple
 
 
-def main() -> None:
+class Part(NamedTuple):
+    """A module of this package whose ``main`` prints figures."""
+
+    about: str
+    takes_full: bool = False  # has a larger size, for --full
+
+
+PARTS: Final = {
+    "step": Part("a step of one shard, with and without its encoding; bytes of a state"),
+    "step_groups": Part("the same with groups of consumers"),
+    "exporter": Part("a scrape of 20 000 partitions with every series"),
+    "questions": Part("questions over HTTP, and a scrape beside them", takes_full=True),
+    "console": Part("the console's first picture and clicks, 100 000 partitions"),
+    "collector": Part("a cycle of the collector, on a real cluster"),
+    "end_to_end": Part(
+        "Kafka in, the whole twin, Kafka out, beside one Spark key a partition", takes_full=True
+    ),
+}
+"""In the order in which they run."""
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Run the parts; each prints its figures as it has them."""
-    if "--sizes" in sys.argv:
-        import_module("tests.bench.sizes").main([a for a in sys.argv[1:] if a != "--sizes"])
+    chosen, more = _parser().parse_known_args(arguments)
+    if chosen.sizes:
+        import_module("tests.bench.sizes").main([*["--full"] * chosen.full, *more])
         return
-    import_module("tests.bench.step").main()
-    import_module("tests.bench.step_groups").main()
-    import_module("tests.bench.exporter").main()
-    import_module("tests.bench.questions").main(sys.argv[1:])
-    import_module("tests.bench.console").main()
-    import_module("tests.bench.collector").main([])
-    import_module("tests.bench.end_to_end").main(sys.argv[1:])
+    if more:
+        _parser().error(f"unknown: {' '.join(more)}; only --sizes takes more")
+    for name in chosen.parts or PARTS:
+        part = PARTS[name]
+        options = [["--full"] * chosen.full] if part.takes_full else []
+        import_module(f"tests.bench.{name}").main(*options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parts = "\n".join(f"  {name:<12} {part.about}" for name, part in PARTS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description=f"{__doc__}\nparts, all unless some are named:\n{parts}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART", help="see above")
+    parser.add_argument("--full", action="store_true", help="also the largest published cluster")
+    parser.add_argument(
+        "--sizes", action="store_true", help="instead: what is needed at which size, for deploy.md"
+    )
+    return parser
 
 
 if __name__ == "__main__":

@@ -38,8 +38,10 @@ from tests.bench.deployment import (
 )
 from tests.bench.per_key import INPUT, OUTPUT, PartitionProcessor, as_rows
 from tests.simulator.shard import Shape, SimulatedShard
+from twin.engine.updates import WHOLE_EVERY_CYCLES
 
-CYCLES = 6
+CYCLES = 2 * WHOLE_EVERY_CYCLES
+"""The later half, which counts, has one whole state of every shard."""
 PER_KEY_PARTITIONS = 4_000
 
 
@@ -102,8 +104,9 @@ def _twin(bootstrap: str, home: Path, replicas: int, cycles: int) -> float:
     figure("end_to_end_cycle_cpu_seconds", statistics.median(cpu_s[steady]), "s", **about)
     figure("end_to_end_memory_bytes", used.memory_bytes, "B", **about)
     figure("end_to_end_checkpoint_bytes", size, "B", **about)
-    if held := bytes_on_disk(home, names.observations):
-        figure("end_to_end_observations_bytes_a_cycle", held / cycles, "B", **about)
+    for topic in ("observations", "snapshots"):
+        if size := bytes_on_disk(home, getattr(names, topic)):
+            figure(f"end_to_end_{topic}_bytes_a_cycle", size / cycles, "B", **about)
     return simulated.replicas / median
 
 

@@ -1,8 +1,9 @@
-"""Questions over HTTP at growing sizes, and what a scrape takes while they are asked."""
+"""Questions over HTTP and MCP at growing sizes, and what a scrape takes while they are asked."""
 
 from __future__ import annotations
 
 import http.client
+import json
 import statistics
 import sys
 import threading
@@ -15,6 +16,7 @@ from streaming.bus.view import SnapshotStore
 from streaming.exporter.api import application
 from streaming.exporter.metrics.exposition import Renderer
 from streaming.exporter.source import ViewSource
+from streaming.runtime import logs
 from streaming.runtime.config import ExporterConfig
 from tests.bench import figure
 from tests.exporter.serving import served
@@ -36,28 +38,41 @@ ASKING: Final = 8
 QUESTIONS: Final = {
     "lose": "/api/v1/whatif/lose?broker=3&limit=100",
     "lose_two_and_a_rack": "/api/v1/whatif/lose?broker=3&broker=4&rack=az-a&limit=100",
+    "pairs": "/api/v1/whatif/pairs?limit=100",
     "restart": "/api/v1/brokers/3/restart",
     "retention": "/api/v1/whatif/retention?local_ms=1h",
 }
 
+CALL: Final = json.dumps(
+    {
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "what_if_lose", "arguments": {"broker": [3], "limit": 100}},
+    }
+)  # fmt: skip
+"""``lose`` as an agent asks it."""
+
 
 def main(arguments: Sequence[str]) -> None:
     """Print the figures of each size; of the large one with ``--full``."""
+    logs.configure()  # calls of agents are logged: not among the figures
     for replicas, shards, goal_s in SIZES if "--full" in arguments else SIZES[:1]:
         about = {"replicas": replicas, "brokers": BROKERS, "shards": shards}
         with _exporter(replicas, shards) as url:
             for name, path in QUESTIONS.items():
                 more = {"goal_seconds": goal_s} if name == "lose" else {}
                 _measure(f"question_{name}_seconds", url, path, **more, **about)
+            _measure("question_lose_by_mcp_seconds", url, "/mcp", CALL, **about)
             _measure("scrape_seconds", url, "/metrics", asked_beside=0, **about)
-            with _busy(url):
+            with _busy(url, QUESTIONS["lose"]):
                 _measure("scrape_seconds", url, "/metrics", asked_beside=ASKING, **about)
+            with _busy(url, "/mcp", CALL):
+                _measure("scrape_seconds", url, "/metrics", called_beside=ASKING, **about)
 
 
-def _measure(name: str, url: str, path: str, **about: Any) -> None:
+def _measure(name: str, url: str, path: str, body: str | None = None, **about: Any) -> None:
     """The median of several answers; its CPU is that of all threads, the client's too."""
     worked = time.process_time()
-    spent = [_ask(url, path) for _ in range(TIMES)]
+    spent = [_ask(url, path, body) for _ in range(TIMES)]
     cpu = (time.process_time() - worked) / TIMES
     figure(name, statistics.median(spent), "s", slowest=round(max(spent), 4),
            cpu_seconds=round(cpu, 4), **about)  # fmt: skip
@@ -85,28 +100,33 @@ def _exporter(replicas: int, shards: int) -> Iterator[str]:
         yield url
 
 
-def _ask(url: str, path: str) -> float:
-    """Seconds until the answer is there."""
+def _ask(url: str, path: str, body: str | None = None) -> float:
+    """Seconds until the answer is there; with a body it is a call by MCP."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
     began = time.perf_counter()
-    connection.request("GET", path)
+    if body is None:
+        connection.request("GET", path)
+    else:
+        accept = "application/json, text/event-stream"
+        headers = {"Content-Type": "application/json", "Accept": accept}
+        connection.request("POST", path, body, headers)
     answer = connection.getresponse()
-    body = answer.read()
+    content = answer.read()
     spent = time.perf_counter() - began
     connection.close()
-    if answer.status != http.client.OK:
-        raise SystemExit(f"{path}: {answer.status} {body.decode()}")
+    if answer.status != http.client.OK or b'"isError":true' in content:
+        raise SystemExit(f"{path}: {answer.status} {content.decode()}")
     return spent
 
 
 @contextmanager
-def _busy(url: str) -> Iterator[None]:
+def _busy(url: str, path: str, body: str | None = None) -> Iterator[None]:
     """Clients that ask all the time."""
     stop = threading.Event()
 
     def ask() -> None:
         while not stop.is_set():
-            _ask(url, QUESTIONS["lose"])
+            _ask(url, path, body)
 
     threads = [threading.Thread(target=ask) for _ in range(ASKING)]
     for thread in threads:

@@ -31,7 +31,8 @@ from tests.collector.fake_broker import FakeBroker, FakeCluster, Log, Partition,
 from tests.simulator.shard import Shape, SimulatedShard
 from twin.builtin import CATALOG
 from twin.declarations.table import NO_BROKER
-from twin.engine import codec
+from twin.engine import updates
+from twin.engine.codec import DecodedState
 from twin.engine.risks import OpenRisks
 from twin.engine.state import ShardState
 from twin.step import step
@@ -165,11 +166,14 @@ def _exporter_of(replicas: int) -> None:
     with tempfile.TemporaryDirectory(prefix="kafka-twin-bench-") as home:
         for number in range(SHARDS):
             shard = SimulatedShard(shape, 1, "sim", number, SHARDS)
-            state = ShardState.empty(CATALOG, "sim", number, SHARDS)
+            known, version = DecodedState(ShardState.empty(CATALOG, "sim", number, SHARDS)), None
             for cycle, observed in enumerate(shard.run(CYCLES, START_MS)):
-                state, _ = step(state, observed, observed[0].header.observed_at_ms)
-                for part, message in enumerate(codec.encode_parts(state)):
-                    (Path(home) / f"{cycle}-{number:03d}-{part:03d}").write_bytes(message)
+                state, _ = step(known.state, observed, observed[0].header.observed_at_ms)
+                version, messages = updates.messages_for(state, version, known)
+                known = DecodedState(state)
+                for part, message in enumerate(messages):
+                    key = f"{number}{updates.place(version.number, part)}".replace("/", "_")
+                    (Path(home) / f"{cycle}-{key}").write_bytes(message)
         granularity = "topic" if replicas >= TOPIC_FROM else "partition"
         _alone("--exporter", home, "--granularity", granularity)
 
@@ -182,8 +186,7 @@ def _exporter(folder: Path, granularity: str) -> None:
     for cycle in range(CYCLES):
         began = time.process_time()
         for file in sorted(folder.glob(f"{cycle}-*")):
-            _, shard, part = map(int, file.name.split("-"))
-            key = f"sim/{shard}" + (f"/{part}" if part else "")
+            key = f"sim/{file.name.partition('-')[2].replace('_', '/')}"
             store.take_snapshot(key.encode(), file.read_bytes())
         view = store.publish()
         exposition = renderer.render(view)

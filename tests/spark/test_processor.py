@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -15,11 +16,15 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
+from streaming.bus.chains import Chain
 from streaming.query.processor import TwinProcessor
+from streaming.query.state import memory
 from tests.builders import (
     NOW_MS,
+    Log,
     Partition,
     SegmentEvent,
+    a_state,
     brokers_frame,
     epochs_frame,
     partitions_frame,
@@ -36,9 +41,10 @@ from twin.declarations.table import (
     Table,
     column,
 )
-from twin.engine import codec
+from twin.engine import codec, updates
 from twin.engine.frames import FrameHeader, encode, join, streams, write
 from twin.engine.state import ShardState
+from twin.engine.updates import MOST_UPDATES, WHOLE_EVERY_CYCLES
 from twin.proposals import PROPOSALS
 from twin.proposals.kip1303 import Kip1303Leadership
 from twin.rules.partitions.growth import Growth
@@ -69,12 +75,48 @@ def rows(*messages: bytes, first_offset: int = 0, key: str = "c/0") -> list[Row]
     ]
 
 
+_READERS: WeakKeyDictionary[TwsTester, Chain] = WeakKeyDictionary()
+
+
 def batch(tester: TwsTester, *messages: bytes, key: str = "c/0", first_offset: int = 0):
-    """(snapshots, events) that a batch gives."""
+    """(states that a reader has afterwards, events) that a batch gives."""
+    out = written(tester, *messages, key=key, first_offset=first_offset)
+    reader, states = _READERS.setdefault(tester, Chain()), []
+    for row in out:
+        if row.topic == "snapshots":
+            take(reader, bytes(row.value))
+            assert reader.state is not None
+            assert not reader.is_behind
+            states.append(reader.state)
+    return states, [msgspec.json.decode(bytes(r.value)) for r in out if r.topic == "events"]
+
+
+def written(tester: TwsTester, *messages: bytes, key: str = "c/0", first_offset: int = 0):
+    """The rows that a batch gives."""
     # The tester makes a tuple of the key, as Spark does.
-    out = tester.test(key, rows(*messages, first_offset=first_offset, key=key))
-    snapshots = [codec.decode(bytes(r.value), CATALOG).state for r in out if r.topic == "snapshots"]
-    return snapshots, [msgspec.json.decode(bytes(r.value)) for r in out if r.topic == "events"]
+    return tester.test(key, rows(*messages, first_offset=first_offset, key=key))
+
+
+def take(reader: Chain, message: bytes) -> None:
+    link = updates.link_of(message)
+    if link is None:
+        reader.take_part(0, 1, codec.decode(message, CATALOG), message)
+    else:
+        reader.take_update(link, message)
+
+
+def store_whole(tester: TwsTester, whole: bytes) -> None:
+    """Let Spark's state hold that whole state, and nothing that follows it."""
+    tester.updateValueState("state", "c/0", (whole,))
+    tester.updateValueState("version", "c/0", (updates.id_of([whole]), 0, 1))
+
+
+@pytest.fixture(autouse=True)
+def a_new_worker() -> Iterator[None]:
+    """Each test begins with a worker that knows no state."""
+    memory.OF_THIS_PROCESS.forget()
+    yield
+    memory.OF_THIS_PROCESS.forget()
 
 
 def a_cycle(at_ms: int = NOW_MS, **partition) -> list[bytes]:
@@ -221,41 +263,135 @@ def test_events_of_another_number_of_shards_are_refused():
     assert {e["reason"] for e in batch(tester, *a_copy())[1]} == {"shard"}
 
 
-def test_a_worker_reads_the_file_that_holds_what_spark_holds_and_asks_spark_without_it(
+def test_a_worker_reads_the_files_of_what_spark_holds_and_asks_spark_without_them(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/elsewhere")
     tester = a_tester()
-    batch(tester, *a_cycle())
-    spark_holds = bytes(tester.peekValueState("state", "c/0")[0])
-    (file,) = (tmp_path / "kafka-twin").iterdir()
-    assert file.read_bytes() == spark_holds
-    assert file.name == bytes(tester.peekValueState("digest", "c/0")[0]).hex()
+    batch(tester, *numbered(0))
+    batch(tester, *numbered(1, Partition(isr=(1, 2))))
+    assert len([*(tmp_path / "kafka-twin").iterdir()]) == 2
 
-    # What Spark would give is unreadable: only the file can have been read.
+    # What Spark would give is unreadable: only the files can have been read.
+    whole = tester.peekValueState("state", "c/0")
+    tester.updateValueState("state", "c/0", (b"from another version",))
+    memory.OF_THIS_PROCESS.forget()
+    _, events = batch(tester, *numbered(2))
+    assert [e["kind"] for e in events] == ["isr_expanded"]
+
+    tester.updateValueState("state", "c/0", whole)
+    for file in (tmp_path / "kafka-twin").iterdir():
+        file.unlink()
+    memory.OF_THIS_PROCESS.forget()
+    _, events = batch(tester, *numbered(3, Partition(isr=(1, 2), log=Log(end=130))))
+    assert [e["text"] for e in events] == ["t-0: replica 3 left the ISR, [1, 2] stay"]
+
+
+def test_a_worker_that_knows_the_state_reads_neither_files_nor_spark():
+    tester = a_tester()
+    batch(tester, *a_cycle())
     tester.updateValueState("state", "c/0", (b"from another version",))
     _, events = batch(tester, *a_cycle(LATER_MS, isr=(1, 2)))
     assert [e["text"] for e in events] == ["t-0: replica 3 left the ISR, [1, 2] stay"]
 
-    (replacing,) = (tmp_path / "kafka-twin").iterdir()
-    assert replacing.read_bytes() == bytes(tester.peekValueState("state", "c/0")[0])
-    assert replacing.name != file.name
-    replacing.unlink()
-    _, events = batch(tester, *a_cycle(LATER_MS + 5_000))
-    assert [e["kind"] for e in events] == ["isr_expanded"]
 
-
-def test_a_batch_that_is_run_again_does_not_read_the_file_of_the_first_run(tmp_path, monkeypatch):
+def test_a_batch_that_is_run_again_reads_nothing_of_the_first_run(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     tester = a_tester()
     batch(tester, *a_cycle())
-    held = {name: tester.peekValueState(name, "c/0") for name in ("state", "digest")}
-    first, _ = batch(tester, *a_cycle(LATER_MS, isr=(1, 2)))
-    for name, value in held.items():  # as after the failure of a task
+    stored = {name: tester.peekValueState(name, "c/0") for name in ("state", "version")}
+    first = written(tester, *a_cycle(LATER_MS, isr=(1, 2)))
+    for name, value in stored.items():  # as after the failure of a task
         tester.updateValueState(name, "c/0", value)
-    again, events = batch(tester, *a_cycle(LATER_MS, isr=(1, 2)))
-    assert [e["kind"] for e in events] == ["isr_shrank"]
-    assert [codec.encode(state) for state in again] == [codec.encode(state) for state in first]
+    again = written(tester, *a_cycle(LATER_MS, isr=(1, 2)))
+    assert "isr_shrank" in str([bytes(row.value) for row in again if row.topic == "events"])
+    assert again == first
+
+
+# ---------------------------------------------------------------- whole states and updates
+
+
+def numbered(cycle: int, *parts: Partition) -> list[bytes]:
+    """The cycle of that number, of a partition that is written unless others are given."""
+    at_ms = NOW_MS + cycle * 5_000
+    given = parts or (Partition(log=Log(end=100 + 10 * cycle)),)
+    frames = (
+        brokers_frame(at_ms=at_ms),
+        partitions_frame(given, at_ms),
+        replicas_frame(given, at_ms),
+    )
+    return [encode(replace(f, header=replace(f.header, cycle=cycle))) for f in frames]
+
+
+def keys(out: Iterable[Row]) -> list[str]:
+    return [row.key for row in out if row.topic == "snapshots"]
+
+
+def test_a_whole_state_is_written_every_so_many_cycles_and_updates_between():
+    tester = a_tester()
+    sent = [key for cycle in range(20) for key in keys(written(tester, *numbered(cycle)))]
+    chain = ["c/0", *(f"c/0@{number}" for number in range(1, WHOLE_EVERY_CYCLES))]
+    assert sent == [*chain, *chain, *chain][:20]
+
+
+def test_a_chain_has_an_end_also_without_new_cycles():
+    tester = a_tester()
+    written(tester, *numbered(0))
+    message_id, _, whole_cycle = tester.peekValueState("version", "c/0")
+    tester.updateValueState("version", "c/0", (message_id, MOST_UPDATES, whole_cycle))
+    assert keys(written(tester, *numbered(1))) == ["c/0"]
+
+
+def test_a_partition_that_comes_needs_a_whole_state():
+    tester = a_tester()
+    written(tester, *numbered(0))
+    assert keys(written(tester, *numbered(1))) == ["c/0@1"]
+    assert keys(written(tester, *numbered(2, Partition(), Partition("u")))) == ["c/0"]
+
+
+def test_an_update_brings_nothing_of_the_whole_state_into_sparks_state_again():
+    tester = a_tester()
+    written(tester, *numbered(0))
+    whole = tester.peekValueState("state", "c/0")
+    written(tester, *numbered(1))
+    assert tester.peekValueState("state", "c/0") == whole
+    assert tester.peekValueState("version", "c/0")[1] == 1
+
+
+def test_the_memory_of_a_worker_has_a_limit():
+    known = memory.KnownStates(limit_bytes=1)
+    decoded = codec.DecodedState(a_state(Partition()))
+    known.put("c/0", b"id", decoded)
+    assert known.get("c/0", b"id", CATALOG) is None
+    known = memory.KnownStates()
+    known.put("c/0", b"id", decoded)
+    assert known.get("c/0", b"id", CATALOG) is not None
+    assert known.get("c/0", b"other", CATALOG) is None
+    assert known.get("c/0", b"id", catalog(())) is None
+
+
+def test_a_state_of_the_build_that_stored_whole_states_only_is_continued():
+    tester = a_tester()
+    batch(tester, *numbered(0))
+    whole = tester.peekValueState("state", "c/0")
+    upgraded = a_tester()
+    upgraded.updateValueState("state", "c/0", whole)
+    out = written(upgraded, *numbered(1, Partition(isr=(1, 2))))
+    assert keys(out) == ["c/0"]
+    assert "isr_shrank" in str([bytes(row.value) for row in out if row.topic == "events"])
+    assert keys(written(upgraded, *numbered(2))) == ["c/0@1"]
+
+
+def test_a_state_whose_update_is_missing_is_built_anew_and_said():
+    tester = a_tester()
+    batch(tester, *a_cycle())
+    batch(tester, *a_cycle(LATER_MS))
+    memory.OF_THIS_PROCESS.forget()
+    version = tester.peekValueState("version", "c/0")
+    tester.updateValueState("version", "c/0", (b"x" * 16, 2, version[2]))
+    _, events = batch(tester, *a_cycle(LATER_MS + 5_000))
+    assert [e["kind"] for e in events] == ["state_discarded"]
+    assert "update 2 of the state is not there" in events[0]["text"]
 
 
 def test_a_folder_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
@@ -271,8 +407,8 @@ def test_a_folder_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
 def test_a_state_that_cannot_be_read_is_reported_and_built_anew():
     tester = a_tester()
     batch(tester, *a_cycle())
-    for state in ("state", "archive"):
-        tester.updateValueState(state, "c/0", (b"from another version",))
+    store_whole(tester, b"from another version")
+    tester.updateValueState("archive", "c/0", (b"from another version",))
     snapshots, events = batch(tester, *a_cycle(LATER_MS))
     assert [s.partitions for s in snapshots] == [1]
     assert [e["kind"] for e in events] == ["state_discarded"] * 2
@@ -350,7 +486,7 @@ def test_a_table_of_another_version_is_reported_and_discarded_alone(changed, oth
     tester = a_tester()
     batch(tester, *a_cycle(NOW_MS - 5_000, isr=(1, 2, 3)))
     [held], _ = batch(tester, *a_cycle(isr=(1, 3)))
-    tester.updateValueState("state", "c/0", (written_by_another_version(held, changed, other),))
+    store_whole(tester, written_by_another_version(held, changed, other))
     snapshots, events = batch(tester, *a_cycle(LATER_MS, isr=(1, 3), leader=3, epoch=2))
     reported = [e for e in events if e["kind"] == "state_table_discarded"]
     wanted = [changed.kind] + [f"before.{changed.kind}"] * (changed in CATALOG.remembered)

@@ -155,7 +155,7 @@ def test_records_become_frames_of_their_topics_shard_in_order():
 
 
 def test_a_record_that_cannot_be_used_is_reported_with_its_place_and_the_reason():
-    rows = rows_of(batch((b"junk", 2, 77, 1_000), (None, 2, 78, 1_000)))
+    rows = rows_of(batch((b"junk", 2, 77, 1_000), (b"", 2, 78, 1_000)))
     assert {row["topic"] for row in rows} == {"events"}
     events = [msgspec.json.decode(row["value"]) for row in rows]
     assert [(e["kind"], e["topic"], e["partition"], e["offset"], e["reason"]) for e in events] == [
@@ -164,5 +164,5 @@ def test_a_record_that_cannot_be_used_is_reported_with_its_place_and_the_reason(
     ]
 
 
-def test_marks_of_deleted_partitions_give_no_rows():
-    assert rows_of(batch((MARK, 2, 77, 1_000))) == []
+def test_marks_of_deleted_partitions_and_tombstones_give_no_rows():
+    assert rows_of(batch((MARK, 2, 77, 1_000), (None, 2, 78, 1_000))) == []

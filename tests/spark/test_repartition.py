@@ -27,6 +27,7 @@ from streaming.query.state.checkpoint import CheckpointError
 from streaming.query.state.repartition import RepartitionError, repartition
 from streaming.runtime.config import BusConfig, ClusterConfig, Config, QueryConfig
 from tests.simulator.shard import Shape, SimulatedShard
+from tests.spark_platform.observed import Written
 from tests.waiting import until
 from twin.engine import frames
 
@@ -146,30 +147,42 @@ class Deployment:
         for file in (commits / str(last), commits / f".{last}.crc"):
             file.unlink(missing_ok=True)
 
-    def states(self) -> dict[str, tuple[int, bytes]]:
-        """Partition and value of each key."""
-        rows = (
-            self._spark.read.format("statestore")
-            .option("stateVarName", "state")
-            .load(self.config.query.checkpoint)
-            .collect()
-        )
-        return {row.key.state_key: (row.partition_id, bytes(row.value.state)) for row in rows}
+    def stored(self) -> dict[tuple[str, str, int], tuple[int, bytes]]:
+        """Partition and value of each variable of each key, at its place in the chain."""
+        stored = {}
+        for row in self._variable("state"):
+            place = row.key.state_key, "state", 0
+            stored[place] = row.partition_id, bytes(row.value.state)
+        for row in self._variable("updates"):
+            place = row.key.state_key, "update", row.user_map_key.number
+            stored[place] = row.partition_id, bytes(row.user_map_value.update)
+        for row in self._variable("version"):
+            place = row.key.state_key, "version", row.value.number
+            stored[place] = row.partition_id, bytes(row.value.id)
+        return stored
 
-    def by_shard(self) -> dict[str, bytes]:
-        """The state of each shard, by its name."""
-        return {key.partition("#")[0]: value for key, (_, value) in self.states().items()}
+    def _variable(self, name: str) -> list[Row]:
+        reader = self._spark.read.format("statestore").option("stateVarName", name)
+        return reader.load(self.config.query.checkpoint).collect()
 
-    def replayed(self) -> dict[str, bytes]:
+    def by_shard(self) -> dict[int, bytes]:
+        """The state of each shard, encoded as a whole."""
+        written, stored = Written(), self.stored()
+        for key, variable, number in sorted(stored):
+            if variable == "version":  # the newest, after all that it continues
+                for place in [(key, "state", 0), *((key, "update", n + 1) for n in range(number))]:
+                    written.add_snapshot(stored[place][1])
+        return newest_of(written)
+
+    def replayed(self) -> dict[int, bytes]:
         """The newest snapshot of each shard as one process makes it of all observations."""
-        tester = TwsTester(TwinProcessor(SHARDS, "snapshots", "events", ()))
-        newest = {}
+        tester, written = TwsTester(TwinProcessor(SHARDS, "snapshots", "events", ())), Written()
         names = [field.split()[0] for field in INPUT.split(", ")]
         for row in self.sent:
             for out in tester.test(row[0], [Row(*names)(*row)]):
                 if out.topic == "snapshots":
-                    newest[out.key] = bytes(out.value)
-        return newest
+                    written.add_snapshot(bytes(out.value))
+        return newest_of(written)
 
 
 @pytest.fixture
@@ -181,18 +194,23 @@ def deployment(spark: SparkSession, tmp_path: Path) -> Deployment:
     return made
 
 
-def values(states: dict[str, tuple[int, bytes]]) -> dict[str, bytes]:
-    return {key: value for key, (_, value) in states.items()}
+def newest_of(written: Written) -> dict[int, bytes]:
+    return {shard: by_time[max(by_time)] for shard, by_time in written.snapshots.items()}
+
+
+def values(stored: dict[tuple[str, str, int], tuple[int, bytes]]) -> dict[Any, bytes]:
+    return {key: value for key, (_, value) in stored.items()}
 
 
 def test_the_state_is_the_same_elsewhere_and_the_query_goes_on_as_a_replay_does(deployment):
-    before = deployment.states()
+    before = deployment.stored()
+    assert {variable for _, variable, _ in before} == {"state", "update", "version"}
     assert {partition for partition, _ in before.values()} == {0, 1}
     printed: list[str] = []
     repartition(deployment.config, 4, printed.append)
-    after = deployment.states()
+    after = deployment.stored()
     assert values(after) == values(before)
-    assert {int(key[2]): partition for key, (partition, _) in after.items()} == {
+    assert {int(key[2]): partition for (key, *_), (partition, _) in after.items()} == {
         shard: shard % 4 for shard in range(SHARDS)
     }
     assert "from 2 to 4 partitions" in printed[-2]
@@ -253,7 +271,7 @@ def test_a_checkpoint_that_cannot_be_written_is_one_line(spark, tmp_path):
 
 
 def test_a_query_that_runs_is_not_touched_also_while_it_has_nothing_to_do(deployment, spark):
-    before = deployment.states()
+    before = deployment.stored()
     with (
         beating(spark, deployment.config.query.checkpoint),
         pytest.raises(
@@ -261,7 +279,7 @@ def test_a_query_that_runs_is_not_touched_also_while_it_has_nothing_to_do(deploy
         ),
     ):
         repartition(deployment.config, 4, lambda _: None)
-    assert deployment.states() == before
+    assert deployment.stored() == before
     printed: list[str] = []
     repartition(deployment.config, 4, printed.append)
     assert not any("waiting" in line for line in printed), "the query said that it has ended"

@@ -10,13 +10,17 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
 from streaming import bus
+from streaming.bus.chains import Chain
 from streaming.query.processor import TwinProcessor
 from streaming.runtime.config import Config
 from streaming.runtime.plugins import enabled_proposals
+from twin.builtin import CATALOG
+from twin.engine import codec
 from twin.engine.frames import headers
 from twin.engine.shard_reports import CLUSTER
+from twin.engine.updates import link_of
 
-Snapshot = dict[int, bytes]  # message by part
+Snapshot = bytes  # the whole state as one message, however it was sent
 Cycle = Sequence[tuple[int, bytes]]  # shard and message
 
 SNAPSHOTS: Final = "snapshots"
@@ -27,32 +31,30 @@ class Written:
     """Snapshots by shard and time, and events, repeats included."""
 
     def __init__(self) -> None:
-        self.snapshots: dict[int, dict[int, Snapshot]] = defaultdict(lambda: defaultdict(dict))
+        self._chains: dict[int, Chain] = defaultdict(Chain)
+        self.snapshots: dict[int, dict[int, Snapshot]] = defaultdict(dict)
         self.events: list[bytes] = []
 
     def add_snapshot(self, message: bytes) -> None:
-        """A part of one."""
+        """A whole state or a part of one, or an update."""
         header, _ = headers(message)[0]
         if header.shard == CLUSTER:  # stepped by the driver; replays of shards have none
             return
-        self.snapshots[header.shard][header.observed_at_ms][header.part] = message
+        chain, link = self._chains[header.shard], link_of(message)
+        if link is None:
+            chain.take_part(header.part, header.parts, codec.decode(message, CATALOG), message)
+        else:
+            chain.take_update(link, message)
+        if chain.state is not None:
+            self.snapshots[header.shard][chain.state.observed_at_ms] = codec.encode(chain.state)
 
     def whole(self, at_ms: int) -> set[int]:
         """The shards whose snapshot of that time is complete."""
-        return {
-            shard
-            for shard, by_time in self.snapshots.items()
-            if (parts := by_time.get(at_ms)) and len(parts) == _parts(parts)
-        }
+        return {shard for shard, by_time in self.snapshots.items() if at_ms in by_time}
 
     def at(self, at_ms: int) -> dict[int, Snapshot]:
         """The snapshots of that time, by shard."""
         return {shard: by_time[at_ms] for shard, by_time in self.snapshots.items()}
-
-
-def _parts(parts: Snapshot) -> int:
-    header, _ = headers(next(iter(parts.values())))[0]
-    return header.parts
 
 
 class Following(Written):

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from twin.declarations.table import (
     NO_BROKER,
-    UNKNOWN,
     Array,
     Blob,
     Column,
@@ -30,9 +29,7 @@ from twin.declarations.table import (
     KeyedTable,
     PartitionTable,
     ReplicaTable,
-    SparseTable,
     Table,
-    blank,
     column,
     object_array,
     to_arrow,
@@ -41,11 +38,11 @@ from twin.declarations.table import (
 from twin.engine import frames
 from twin.engine.catalog import Catalog
 from twin.engine.frames import MAX_FRAME_BYTES, FrameHeader, InvalidFrame
-from twin.engine.state import Listing, ShardState, Tables, concatenated
+from twin.engine.state import Listing, ShardState, concatenated
+from twin.engine.state_reader import BEFORE, StateReader, versions_of
 from twin.tables.state import Assignment, PartitionIndex, Topics
 
 PREFIX: Final = "state."
-BEFORE: Final = "before."
 PER_PARTITION: Final = f"{PREFIX}per_partition"
 PER_REPLICA: Final = f"{PREFIX}per_replica"
 SLOTS_USED: Final = "slots_used"
@@ -61,11 +58,11 @@ class ListingProgress(KeyedTable, kind="listing"):
     prev_observed_at_ms: Int64 = column("the cycle before the newest")
 
 
-_ENCODED_SHARE: Final = 0.2
+_ENCODED_SHARE: Final = 0.12
 """Bytes of a message for each byte in memory: a first guess at how many parts a state needs."""
 
 
-_Streams = dict[str, tuple[FrameHeader, dict[str, str], pa.Table]]
+Streams = dict[str, tuple[FrameHeader, dict[str, str], pa.Table]]
 """Frames of a part, by kind."""
 
 
@@ -75,6 +72,11 @@ class DecodedState:
 
     state: ShardState
     discarded: tuple[str, ...] = ()
+
+    @property
+    def without(self) -> frozenset[str]:
+        """The names of the discarded tables."""
+        return frozenset(sentence.partition(":")[0] for sentence in self.discarded)
 
 
 # ---------------------------------------------------------------- encode
@@ -109,27 +111,31 @@ def _streams(state: ShardState, part: int, parts: int) -> Iterator[bytes]:
             part, parts, version=version,
         )  # fmt: skip
 
-    yield frames.write(header(f"{PREFIX}listing"), _listing_rows(state))
-    used = state[Assignment].broker != NO_BROKER
+    yield write_frame(header(f"{PREFIX}listing"), listing_rows(state))
+    used = slots_in_use(state)
     names = state.catalog.risk_names
     per_partition: list[tuple[str, Table]] = []
     per_replica: list[tuple[str, Table]] = []
-    for name, table in _stored(state):
+    for name, table in stored_tables(state):
         if isinstance(table, PartitionTable):
             per_partition.append((name, table))
         elif isinstance(table, ReplicaTable):
             per_replica.append((name, table))
         elif isinstance(table, Topics) or len(table.values()[0]):
-            arrays = [_to_arrow(c, v, names) for c, v in _columns_of(table)]
-            rows = pa.table(arrays, schema=table.schema())
-            yield frames.write(header(f"{PREFIX}{name}", table.version), rows)
+            yield write_frame(header(f"{PREFIX}{name}", table.version), table_rows(table, names))
     counts = {SLOTS_USED: pa.array(used.sum(axis=1).astype(np.uint8))}
     yield _wide(header(PER_PARTITION), per_partition, counts, lambda values: values)
     all_used = bool(used.all())
     yield _wide(header(PER_REPLICA), per_replica, {}, lambda v: v.ravel() if all_used else v[used])
 
 
-def _stored(state: ShardState) -> Iterator[tuple[str, Table]]:
+def slots_in_use(state: ShardState) -> Array:
+    """[P, R] a replica is in that slot; the slots of a row are used from the first on."""
+    return state[Assignment].broker != NO_BROKER
+
+
+def stored_tables(state: ShardState) -> Iterator[tuple[str, Table]]:
+    """All tables of a message by their names there."""
     for table in state.catalog.stored:
         yield table.kind, state[table]
     for table in state.catalog.remembered:
@@ -142,18 +148,37 @@ def _wide(
     columns, versions = dict(more), []
     for name, table in tables:
         versions.append(f"{name}={table.version}")
-        for declared, values in _columns_of(table):
+        for declared, values in columns_of(table):
             columns[f"{name}.{declared.name}"] = to_arrow(declared, flat(values))
+    return write_frame(header, wide_rows(columns), {"tables": ",".join(versions)})
+
+
+def wide_rows(columns: Mapping[str, pa.Array]) -> pa.Table:
+    """The rows of a wide frame."""
     schema = pa.schema([pa.field(n, array.type, nullable=False) for n, array in columns.items()])
-    rows = pa.table(list(columns.values()), schema=schema)
-    return frames.write(header, rows, {"tables": ",".join(versions)})
+    return pa.table(list(columns.values()), schema=schema)
 
 
-def _columns_of(table: Table) -> Iterator[tuple[Column, Array]]:
+def table_rows(table: Table, risk_names: tuple[str, ...]) -> pa.Table:
+    """The rows of a table with a frame of its own."""
+    arrays = [risks_to_arrow(c, v, risk_names) for c, v in columns_of(table)]
+    return pa.table(arrays, schema=table.schema())
+
+
+def write_frame(
+    header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = None
+) -> bytes:
+    """A frame of a state: written rarely, kept for long, so in the smaller compression."""
+    return frames.write(header, rows, more, "zstd")
+
+
+def columns_of(table: Table) -> Iterator[tuple[Column, Array]]:
+    """The columns of a table as declared, each with its values."""
     return zip(table.columns, table.values(), strict=True)
 
 
-def _listing_rows(state: ShardState) -> pa.Table:
+def listing_rows(state: ShardState) -> pa.Table:
+    """The row of the frame about the listing."""
     listing = state.listing
     bits = sum(1 << part for part in listing.parts_seen)
     values = (
@@ -163,10 +188,10 @@ def _listing_rows(state: ShardState) -> pa.Table:
         np.array([state.prev_observed_at_ms], np.int64),
     )
     table = ListingProgress(*values)
-    return pa.table([to_arrow(c, v) for c, v in _columns_of(table)], schema=table.schema())
+    return pa.table([to_arrow(c, v) for c, v in columns_of(table)], schema=table.schema())
 
 
-def _to_arrow(declared: Column, values: Array, names: tuple[str, ...]) -> pa.Array:
+def risks_to_arrow(declared: Column, values: Array, names: tuple[str, ...]) -> pa.Array:
     """Risks are written by name, since another catalog may number them differently."""
     if pa.types.is_dictionary(declared.arrow) and declared.dtype != object:
         index = pa.array(values.astype(np.int32))
@@ -185,7 +210,7 @@ def decode(message: bytes, catalog: Catalog) -> DecodedState:
             frame that every state has is missing; ``rows``, the tables do not fit each other;
             ``parts``, some of them are missing.
     """
-    by_part: dict[tuple[int, int], _Streams] = {}
+    by_part: dict[tuple[int, int], Streams] = {}
     for metadata, rows in frames.streams(message):
         header = frames.header_of(metadata)
         streams = by_part.setdefault((header.parts, header.part), {})
@@ -203,20 +228,24 @@ def decode(message: bytes, catalog: Catalog) -> DecodedState:
     return DecodedState(concatenated([part.state for part in decoded]), tuple(discarded))
 
 
-def _decode_part(streams: _Streams, catalog: Catalog) -> DecodedState:
+def _decode_part(streams: Streams, catalog: Catalog) -> DecodedState:
     for kind in (PER_PARTITION, PER_REPLICA, f"{PREFIX}{Topics.kind}", f"{PREFIX}listing"):
         if kind not in streams:
             raise InvalidFrame("kind", f"a state has a frame {kind}; got {sorted(streams)}")
     header, _, wide = streams[PER_PARTITION]
     used = _slots_used(wide, streams[PER_REPLICA][2])
-    reader = _StateReader(catalog, used)
+    reader = StateReader(catalog, used)
     for kind, (its_header, metadata, rows) in streams.items():
-        reader.take(kind, its_header, metadata, rows)
+        if kind in (PER_PARTITION, PER_REPLICA):
+            for name, version in versions_of(metadata):
+                reader.take_table(name, version, rows, f"{name}.")
+        elif kind.startswith(PREFIX) and kind != f"{PREFIX}listing":
+            reader.take_table(kind.removeprefix(PREFIX), str(its_header.version), rows)
     reader.drop_dependent()
     for table in SPINE:
         if table not in reader.tables:
             raise InvalidFrame("version", "; ".join(reader.discarded) or f"no {table.kind}")
-    listing, prev_ms = _listing(streams[f"{PREFIX}listing"][2])
+    listing, prev_ms = read_listing(streams[f"{PREFIX}listing"][2])
     state = ShardState(
         catalog=catalog,
         cluster=header.cluster,
@@ -247,105 +276,11 @@ def _slots_used(per_partition: pa.Table, per_replica: pa.Table) -> Array:
     return used
 
 
-def _listing(rows: pa.Table) -> tuple[Listing, int]:
+def read_listing(rows: pa.Table) -> tuple[Listing, int]:
+    """The listing, and the time of the cycle before the newest."""
     if not rows.schema.equals(ListingProgress.schema()) or rows.num_rows != 1:
         raise InvalidFrame("rows", "state.listing is one row of its own columns")
     at_ms, parts, whole_at_ms, prev_ms = (rows.column(i)[0].as_py() for i in range(4))
     bits = int.from_bytes(parts, "little")
     parts_seen = frozenset(i for i in range(bits.bit_length()) if bits >> i & 1)
     return Listing(at_ms, parts_seen, whole_at_ms), prev_ms
-
-
-class _StateReader:
-    """Takes tables out of frames, and notes those that cannot be used."""
-
-    def __init__(self, catalog: Catalog, used: Array) -> None:
-        self._by_kind = {table.kind: table for table in catalog.stored}
-        self._remembered = {table.kind: table for table in catalog.remembered}
-        self._risks = {name: number for number, name in enumerate(catalog.risk_names)}
-        self._used = used
-        self.tables: Tables = {}
-        self.before: Tables = {}
-        self.discarded: list[str] = []
-        self._discarded_tables: dict[bool, set[type[Table]]] = {True: set(), False: set()}
-
-    def take(
-        self, kind: str, header: FrameHeader, metadata: Mapping[str, str], rows: pa.Table
-    ) -> None:
-        """The table or tables of one frame."""
-        if kind in (PER_PARTITION, PER_REPLICA):
-            for entry in filter(None, metadata.get("tables", "").split(",")):
-                name, _, version = entry.partition("=")
-                self._take(name, version, rows, f"{name}.")
-        elif kind.startswith(PREFIX) and kind != f"{PREFIX}listing":
-            self._take(kind.removeprefix(PREFIX), str(header.version), rows, "")
-
-    def _take(self, name: str, version: str, rows: pa.Table, prefix: str) -> None:
-        is_before = name.startswith(BEFORE)
-        table = (self._remembered if is_before else self._by_kind).get(name.removeprefix(BEFORE))
-        if table is None:
-            self.discarded.append(f"{name}: this version does not have it")
-        elif version != str(table.version):
-            self.discarded.append(f"{name}: version {version}, this version has {table.version}")
-        elif not _has_columns(rows, table, prefix):
-            self.discarded.append(f"{name}: its columns are not those of version {version}")
-        else:
-            made = self._table(table, rows, prefix)
-            (self.before if is_before else self.tables)[table] = made
-            return
-        if table is not None:
-            self._discarded_tables[is_before].add(table)
-
-    def drop_dependent(self) -> None:
-        """Discard tables whose columns hold row numbers of a discarded table."""
-        for is_before, tables in ((False, self.tables), (True, self.before)):
-            for table in [
-                t for t in tables if self._discarded_tables[is_before].intersection(t.counts_in)
-            ]:
-                name = f"{BEFORE if is_before else ''}{table.kind}"
-                self.discarded.append(f"{name}: it numbers rows of a table that is discarded")
-                del tables[table]
-
-    def _table(self, table: type[Table], rows: pa.Table, prefix: str) -> Table:
-        values = [self._values(c, rows.column(f"{prefix}{c.name}")) for c in table.columns]
-        if issubclass(table, ReplicaTable):
-            pairs = zip(values, table.columns, strict=True)
-            return table.from_values(_matrix(v, self._used, c) for v, c in pairs)
-        made = table.from_values(values)
-        if not isinstance(made, SparseTable):
-            return made
-        if (made.row < 0).any() or (made.row >= len(self._used)).any():
-            raise InvalidFrame("rows", f"{table.kind} names a partition that is not there")
-        return self._without_unknown_risks(made)
-
-    def _values(self, declared: Column, values: pa.ChunkedArray) -> Array:
-        if declared.dtype == object or not pa.types.is_dictionary(declared.arrow):
-            return to_numpy(values)
-        entries = values.combine_chunks()
-        numbers = [self._risks.get(name, UNKNOWN) for name in entries.dictionary.to_pylist()]
-        entry_numbers: Array = np.array([*numbers, UNKNOWN], declared.dtype)
-        return entry_numbers[entries.indices.to_numpy()]
-
-    def _without_unknown_risks(self, made: SparseTable) -> SparseTable:
-        """The table without the risks that this catalog does not have."""
-        for declared, values in _columns_of(made):
-            if pa.types.is_dictionary(declared.arrow) and declared.dtype != object:
-                made = made.pick(values != UNKNOWN)
-        return made
-
-
-def _has_columns(rows: pa.Table, table: type[Table], prefix: str) -> bool:
-    schema = rows.schema
-    expected = {f"{prefix}{c.name}": c.arrow for c in table.columns}
-    present = {field.name: field.type for field in schema if field.name.startswith(prefix)}
-    return present == expected
-
-
-def _matrix(flat: Array, used: Array, declared: Column) -> Array:
-    """[P, R] from the flat rows of ``used[p]`` replicas each."""
-    slots = max(int(used.max(initial=0)), 1)
-    if len(flat) == len(used) * slots:
-        return flat.reshape(len(used), slots)
-    matrix = blank(declared, (len(used), slots))
-    matrix[np.arange(slots) < used[:, None]] = flat
-    return matrix

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,9 @@ MAX_FRAME_BYTES: Final = 900_000
 Kinds = Mapping[str, type[Observation]]
 
 # Arrow's thread pool costs more than it saves on tables of this size.
-_WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_WRITE: Final = {
+    name: pa.ipc.IpcWriteOptions(compression=name, use_threads=False) for name in ("lz4", "zstd")
+}
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 _NUMBERS = ("version", "shard", "shards", "observed_at_ms", "cycle", "part", "parts")
 
@@ -85,7 +87,10 @@ def encode(frame: Frame, kinds: Kinds = OBSERVATIONS) -> bytes:
     return write(replace(frame.header, version=table.version), frame.rows)
 
 
-def write(header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = None) -> bytes:
+def write(
+    header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = None,
+    compression: Literal["lz4", "zstd"] = "lz4",
+) -> bytes:  # fmt: skip
     """One Arrow IPC stream whose metadata are the header and ``more``."""
     metadata = {
         "kind": header.kind,
@@ -103,7 +108,7 @@ def write(header: FrameHeader, rows: pa.Table, more: Mapping[str, str] | None = 
     # One chunk and no slice: of a slice, Arrow would also send the rows outside it.
     rows = rows.combine_chunks().replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=_WRITE[compression]) as writer:
         writer.write_table(rows)
     return sink.getvalue().to_pybytes()
 

@@ -35,6 +35,7 @@ from twin.declarations.table import (
     SparseTable,
     column,
 )
+from twin.rules.partitions.topic_configs import TopicConfigs
 from twin.tables.state import Partitions
 
 MAX_RISKS: Final = 63
@@ -75,10 +76,11 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
     """The rules that evaluate those risks."""
     inputs, named = shared_inputs(risks)
     described = Parameter("described", Reads.TABLE, Partitions)
+    configs = Parameter("configs", Reads.TABLE, TopicConfigs)
 
-    def conditions(described: Partitions, **given: Any) -> RiskConditions:
+    def conditions(described: Partitions, configs: TopicConfigs, **given: Any) -> RiskConditions:
         bits = np.zeros(len(described.leader), np.int64)
-        is_described = described.described_at_ms != UNKNOWN
+        is_judged = (described.described_at_ms != UNKNOWN) & (configs.diskless != 1)
         for number, (risk, names) in enumerate(zip(risks, named, strict=True)):
             holds = risk.holds(**{name: given[source] for name, source in names.items()})
             if holds.dtype != bool or holds.shape != bits.shape:
@@ -87,7 +89,7 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
                     f"{len(bits)} partitions, not {holds.dtype} of shape {holds.shape}"
                 )
             if holds.any():
-                bits |= np.where(is_described & holds, np.int64(1) << np.int64(number), 0)
+                bits |= np.where(is_judged & holds, np.int64(1) << np.int64(number), 0)
         return RiskConditions(bits)
 
     def states(now_holds: RiskConditions, before: Before[RiskStates], now_ms: NowMs) -> RiskStates:
@@ -97,7 +99,7 @@ def risk_rules(risks: Sequence[Risk]) -> tuple[Rule, ...]:
         return OpenRisks(open_bits(states, len(described.leader)))
 
     return (
-        Rule(conditions, RiskConditions, (described, *inputs)),
+        Rule(conditions, RiskConditions, (described, configs, *inputs)),
         Rule(states, RiskStates, parameters(states)),
         Rule(opened, OpenRisks, parameters(opened)),
     )

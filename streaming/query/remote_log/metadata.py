@@ -54,8 +54,10 @@ def as_observations(
         for value, *where in zip(*columns, strict=True):
             place = _Place(*where)
             newest_ms[place.partition] = max(newest_ms[place.partition], place.timestamp_ms)
+            if value is None:  # a tombstone, once Kafka compacts this topic (KIP-1266)
+                continue
             try:
-                event = decode(value or b"")
+                event = decode(value)
             except RecordRefused as refusal:
                 shard_key = bus.key(cluster, _REFUSED_SHARD).decode()
                 why = InvalidFrame(refusal.reason, refusal.detail)
