@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -120,6 +121,22 @@ class ExporterConfig(_Section, frozen=True):
     granularity: Literal["cluster", "topic", "partition"] = "partition"
     max_series: int = 500_000
     compatibility: Literal["", "kafka_exporter"] = ""
+    mcp: Literal["auto"] | bool = "auto"
+    mcp_token: str = ""
+    mcp_hosts: str = ""
+
+    @property
+    def is_on_loopback(self) -> bool:
+        """Whether only this machine reaches the port."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def mcp_host_names(self) -> list[str]:
+        """Names of this server under which /mcp answers, beside those of loopback."""
+        return [name.strip() for name in self.mcp_hosts.split(",") if name.strip()]
 
 
 class GrafanaConfig(_Section, frozen=True):
@@ -353,6 +370,9 @@ def _check(config: Config, origin: str) -> None:
     need(c.query.max_offsets_per_trigger >= c.bus.shards, "query.max_offsets_per_trigger",
          "must be at least bus.shards")  # fmt: skip
     need(0 <= c.exporter.port < 65536, "exporter.port", "must be 0 to 65535")
+    need(c.exporter.mcp is not True or c.exporter.is_on_loopback or bool(c.exporter.mcp_token),
+         "exporter.mcp_token", f"must be set: exporter.mcp is true, and others reach "
+         f"{c.exporter.host}")  # fmt: skip
     for key in ("collector_port", "query_port", "tap_port"):
         need(0 <= getattr(c.metrics, key) < 65536, f"metrics.{key}", "must be 0 (off) to 65535")
     need(not c.grafana.url or re.fullmatch(r"https?://[^/\s]+(/\S*)?", c.grafana.url) is not None,

@@ -48,6 +48,11 @@ def loaded(tmp_path: Path, text: str, **environment: str) -> Config:
         ("[query]\ndriver_memory = 'lots'", "query.driver_memory: must look like 512m or 2g"),
         ("[metrics]\ntap_port = 65536", "metrics.tap_port: must be 0 (off) to 65535"),
         ("[metrics]\nquery_port = -1", "metrics.query_port: must be 0 (off) to 65535"),
+        ("[exporter]\nmcp = 'maybe'", "exporter.mcp: Invalid enum value 'maybe'"),
+        (
+            "[exporter]\nhost = '0.0.0.0'\nmcp = true",
+            "exporter.mcp_token: must be set: exporter.mcp is true, and others reach 0.0.0.0",
+        ),
         ("x = = 1", "is not valid TOML"),
     ],
 )
@@ -140,3 +145,13 @@ def test_the_documented_file_holds_every_key_at_its_default():
 def test_the_bus_has_a_partition_for_each_core_of_the_query_unless_it_is_set(master, set_to, made):
     config = Config(bus=BusConfig(partitions=set_to), query=QueryConfig(master=master))
     assert config.bus_partitions == made
+
+
+@pytest.mark.parametrize(
+    ("given", "means"), [("true", True), ("false", False), ("auto", "auto"), (None, "auto")]
+)
+def test_agents_are_a_setting_of_the_environment_too(tmp_path, given, means):
+    environment = {} if given is None else {"KAFKA_TWIN_EXPORTER_MCP": given}
+    config = loaded(tmp_path, "", **environment, KAFKA_TWIN_EXPORTER_MCP_TOKEN="s3cret")
+    assert config.exporter.mcp == means
+    assert "s3cret" not in str(config.shown())

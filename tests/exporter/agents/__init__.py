@@ -1,0 +1,1 @@
+"""The door for agents, asked with the SDK's own client."""
