@@ -21,7 +21,7 @@ from twin.questions.whatif import BootstrapCost
 _COPIES: Final = {"assigned": "the replicas it has", "fair_share": "a fair share of all replicas"}
 
 
-class Way(TypedDict):
+class FollowerCopy(TypedDict):
     """The amount that is copied with KIP-1023's feature on or off."""
 
     feature: Literal["on", "off"]
@@ -44,11 +44,13 @@ class Bootstrapped(TypedDict):
     cannot_start: Annotated[int, Meta(description="those that could not start now with KIP-1023")]
     unknown: Annotated[int, Meta(description="those of unknown size, which are in no sum")]
     paths: Annotated[dict[str, int], Meta(description="partitions by where a replica starts")]
-    ways: Annotated[list[Way], Meta(description="what is copied with the feature on, and off")]
+    ways: Annotated[
+        list[FollowerCopy], Meta(description="what is copied with the feature on, and off")
+    ]
 
 
-def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[Way]:
-    def amount(feature: Literal["on", "off"], records: int, size: float) -> Way:
+def _ways(cost: BootstrapCost, rate_bytes_per_s: int) -> list[FollowerCopy]:
+    def amount(feature: Literal["on", "off"], records: int, size: float) -> FollowerCopy:
         seconds = size / rate_bytes_per_s
         return {"feature": feature, "records": records, "bytes": round(size), "seconds": seconds}
 

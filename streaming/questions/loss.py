@@ -35,7 +35,7 @@ from twin.rules.tiering.coverage import Coverage
 from twin.tables.state import Brokers, PartitionIndex, Partitions
 
 
-class Lost(TypedDict):
+class LossEffect(TypedDict):
     """The lost brokers, and the partitions that lose their leader or end under min ISR.
 
     ``elects``: a majority of the controllers is left then, so that the next leaders are elected;
@@ -226,7 +226,7 @@ def lose(
     broker: Annotated[Sequence[int], number("a broker to lose", example="3", repeated=True)] = (),
     rack: Annotated[Sequence[str], text("a rack to lose", example="az-a", repeated=True)] = (),
     limit: Annotated[int | None, limit("partitions", MAX_ROWS)] = None,
-) -> Lost:
+) -> LossEffect:
     """Lose brokers or racks at once.
 
     Shows who leads each affected partition then, and how safe that leader is. With --each it says

@@ -4,7 +4,7 @@
     def retention(
         view: ClusterView, *,
         local_ms: Annotated[int, duration_ms("`local.retention.ms`", example="1h")] = UNKNOWN,
-    ) -> Retained: ...
+    ) -> RetentionEffect: ...
 
 Its name is that of the command and of the path, its docstring is the help of the command, and its
 return type is the form of the answer. A positional parameter is one of

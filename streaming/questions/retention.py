@@ -35,7 +35,7 @@ class Footprint(TypedDict):
     longest_span_ms: float | None
 
 
-class Retained(TypedDict):
+class RetentionEffect(TypedDict):
     """The local log of tiered topics now, and with another retention."""
 
     now: Footprint
@@ -96,7 +96,7 @@ def retention(
     *,
     local_ms: Annotated[int, duration_ms("`local.retention.ms`", example="1h")] = UNKNOWN,
     local_bytes: Annotated[int, size_bytes("`local.retention.bytes`", example="10GiB")] = UNKNOWN,
-) -> Retained:
+) -> RetentionEffect:
     """Change local retention of tiered topics.
 
     Shows which replicas are cold then, and how far local logs reach back. Logs above the new limit

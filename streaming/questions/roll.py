@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypedDict
 
+import msgspec
+
 from streaming.bus.view import ClusterView
 from streaming.questions.answer import listed
 from streaming.questions.restart import (
@@ -24,6 +26,7 @@ from streaming.questions.restart import (
 )
 from twin.arrays import plain
 from twin.declarations.table import KAFKA, UNKNOWN
+from twin.plans.restart_cost import RestartCost
 from twin.plans.roll import Roll, roll
 from twin.questions import gate
 from twin.questions.gate import Terms
@@ -102,23 +105,29 @@ class RollAnswer:
         }
 
     def lines(self) -> list[str]:
-        """The plan for a person: a line a batch, then the brokers that are left out, and why."""
-        if self.stale:
-            return [f"no plan: {self.stale}"]
-        lines = []
-        for number, batch in enumerate(self.roll.batches, 1):
-            rack = f" in rack {batch.rack}" if batch.rack else ""
-            who = f"{'broker' if len(batch.brokers) == 1 else 'brokers'} {listed(batch.brokers)}"
-            lines.append(f"{number}. {who}{rack}: {cost_text(batch.costs[KAFKA])}")
-            lines += other_cost_lines(batch.costs)
-            lines += allowed_lines(reasons_data(batch.allowed))
-        for each in self.roll.left_out:
-            verdict = verdict_of(each.reasons)
-            is_lasting = verdict == "unsafe" and once_allowed(each.reasons) == "safe"
-            why = "safe to restart once this is allowed" if is_lasting else _WHY[verdict]
-            lines.append(f"not now: broker {each.broker}, {why}")
-            lines += reason_lines(reasons_data(each.reasons))
-        return lines
+        """The plan for a person."""
+        return roll_lines(self.data())
+
+
+def roll_lines(plan: RollPlan) -> list[str]:
+    """The plan for a person: a line a batch, then the brokers that are left out, and why."""
+    if plan["stale"]:
+        return [f"no plan: {plan['stale']}"]
+    lines = []
+    for number, batch in enumerate(plan["batches"], 1):
+        costs = msgspec.convert(batch["costs"], dict[str, RestartCost])
+        rack = f" in rack {batch['rack']}" if batch["rack"] else ""
+        who = "broker" if len(batch["brokers"]) == 1 else "brokers"
+        cost = cost_text(costs[KAFKA])
+        lines.append(f"{number}. {who} {listed(batch['brokers'])}{rack}: {cost}")
+        lines += other_cost_lines(costs)
+        lines += allowed_lines(batch["allowed"])
+    for each in plan["left_out"]:
+        is_lasting = each["verdict"] == "unsafe" and each["once_allowed"] == "safe"
+        why = "safe to restart once this is allowed" if is_lasting else _WHY[each["verdict"]]
+        lines.append(f"not now: broker {each['broker']}, {why}")
+        lines += reason_lines(each["reasons"])
+    return lines
 
 
 _WHY = {"unsafe": "unsafe to restart", "unknown": "unknown whether it is safe to restart"}

@@ -91,10 +91,19 @@ def on_brokers(ids: Array, brokers: Collection[int]) -> Bool:
     return on
 
 
+def is_judged(state: ShardState) -> Bool:
+    """[P] partitions that a loss is judged for: described, and not diskless.
+
+    Those of diskless topics need no broker of their own (KIP-1150).
+    """
+    described = state[Partitions].described_at_ms != UNKNOWN
+    return described & (state[TopicConfigs].diskless != 1)
+
+
 def described_on(state: ShardState, brokers: Collection[int]) -> Rows:
-    """[N] rows of the described partitions that have a replica on one of the brokers."""
-    is_held = any_slot(on_brokers(state[Assignment].broker, brokers))
-    return np.flatnonzero(is_held & (state[Partitions].described_at_ms != UNKNOWN))
+    """[N] rows of the partitions that are judged and have a replica on one of the brokers."""
+    is_here = any_slot(on_brokers(state[Assignment].broker, brokers))
+    return np.flatnonzero(is_here & is_judged(state))
 
 
 def lose(state: ShardState, brokers: Collection[int]) -> Loss:
